@@ -1,0 +1,34 @@
+# Two commands for a fresh clone: `make demo` shows the product, `make test` runs every test.
+# Both create .venv on first use; a second call installs nothing.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help:            ## list the commands
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "pintgn needs Python 3.11 or newer; this is $$($(PYTHON) --version). Set PYTHON=/path/to/python3.11."; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED)  ## simulate a small world and show what pintgn makes of it
+	@$(BIN)/python -m pintgn.demo
+
+test: $(INSTALLED)  ## style checks and every test (under ten minutes on two cores)
+	@$(BIN)/ruff check .
+	@$(BIN)/python -m pytest -n 2
+
+lint: $(INSTALLED)  ## style and types
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+bench: $(INSTALLED) ## every benchmark, each a ratio measured side by side
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+clean:           ## remove the environment and caches
+	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis
