@@ -1,0 +1,3 @@
+from pintgn.cli import main
+
+main()

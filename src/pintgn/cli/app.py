@@ -1,0 +1,57 @@
+"""The `pintgn` command: registers the commands, turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from pintgn import __version__
+from pintgn.cli import data, simulate
+from pintgn.errors import PintgnError
+
+app = typer.Typer(
+    name="pintgn",
+    help="Learn from streams of timestamped interactions: who met whom, when.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data.app, name="data")
+app.command("simulate")(simulate.simulate)
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the full trace of an error.")] = False,
+) -> None:
+    if debug:
+        os.environ["PINTGN_DEBUG"] = "1"
+    if version:
+        print(f"pintgn {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 a fault of ours, 2 bad input or usage, 130 interrupted."""
+    try:
+        app()
+    except PintgnError as error:
+        if os.environ.get("PINTGN_DEBUG"):
+            raise
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output has gone, as in `pintgn … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

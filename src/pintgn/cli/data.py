@@ -1,0 +1,116 @@
+"""`pintgn data`: look at events, convert them, fetch public sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pintgn.cli.common import AsJson, console, emit_json, number, share, table
+from pintgn.cli.source import reads_events
+from pintgn.events.log import EventLog
+
+app = typer.Typer(help="Look at events, convert them, fetch public data sets.", no_args_is_help=True)
+
+
+@app.command()
+@reads_events
+def info(load: Callable[[], EventLog], as_json: AsJson = False) -> None:
+    """Say what is in a log: counts, repeats, self-loops, simultaneous events, gaps."""
+    log = load()
+    if as_json:
+        emit_json(log.statistics().to_dict() | {"features": log.schema.feature_columns()})
+    else:
+        console().print(describe(log))
+
+
+def describe(log: EventLog, title: str = "") -> object:
+    """A log's statistics as a table for people."""
+    stats, show = log.statistics(), log.schema.time.show
+    rows = [
+        ("events", number(stats.events)),
+        ("nodes", number(stats.nodes)),
+        ("sources / destinations", f"{stats.sources:,} / {stats.destinations:,}"),
+        ("bipartite", "yes" if stats.bipartite else "no"),
+        ("distinct pairs", number(stats.distinct_pairs)),
+        ("repeated links", share(stats.repeated_links, stats.events)),
+        ("exact repeats", share(stats.exact_repeats, stats.events)),
+        ("self-loops", share(stats.self_loops, stats.events)),
+        ("distinct times", number(stats.distinct_times)),
+        ("simultaneous events", share(stats.simultaneous, stats.events)),
+        ("largest simultaneous group", number(stats.largest_group)),
+    ]
+    if log.op is not None:
+        rows += [("deletions", number(stats.deletions)), ("node events", number(stats.node_events))]
+    if log.schema.features:
+        rows.append(("features", number(log.schema.feature_width)))
+    if stats.t_first is not None:
+        rows += [("first time", show(stats.t_first)), ("last time", show(stats.t_last))]
+    unit = f" ({log.schema.time.unit})" if log.schema.time.unit else ""
+    for name, gaps in (("between times", stats.event_gaps), ("between a node's events", stats.node_gaps)):
+        if gaps is not None:
+            spread = " / ".join(number(value) for value in (gaps.p10, gaps.median, gaps.p90))
+            rows.append((f"{name}{unit}, 10 / 50 / 90 %", spread))
+    return table(title or "Event log", rows)
+
+
+@app.command()
+@reads_events
+def convert(
+    load: Callable[[], EventLog],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where to: .parquet, .csv, .csv.gz or .csv.zst.")],
+) -> None:
+    """Write events in another format; ids and times stay as they are, to the last digit."""
+    from pintgn.events.ingest import write_events
+
+    log = load()
+    write_events(log, output)
+    console(stderr=True).print(f"{output}: {log!r}")
+
+
+@app.command("list")
+def list_sets(as_json: AsJson = False) -> None:
+    """The public data sets that `fetch` knows, and which are here already."""
+    from pintgn.events import datasets
+
+    sets = datasets.DATASETS.values()
+    if as_json:
+        emit_json({s.name: {"events": s.events, "nodes": s.nodes, "cached": datasets.cached(s.name)} for s in sets})
+        return
+    from rich import box
+    from rich.table import Table
+
+    made = Table(box=box.SIMPLE_HEAD)
+    for heading, right in (
+        ("name", False),
+        ("events", True),
+        ("nodes", True),
+        ("here", False),
+        ("about", False),
+    ):
+        made.add_column(heading, justify="right" if right else "left")
+    for s in sets:
+        made.add_row(s.name, f"{s.events:,}", f"{s.nodes:,}", "yes" if datasets.cached(s.name) else "-", s.about)
+    console().print(made)
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A name from `pintgn data list`.")],
+    mirror: Annotated[str | None, typer.Option(help="A URL or a folder to take the file from instead.")] = None,
+) -> None:
+    """Download a public data set, check its published counts, keep it in the cache folder."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from pintgn.events import datasets
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    terminal = console(stderr=True)
+    with Progress(*columns, console=terminal, disable=not terminal.is_terminal, transient=True) as bar:
+        task = bar.add_task(name, total=None)
+        path = datasets.fetch(
+            name, mirror=mirror, progress=lambda done, total: bar.update(task, completed=done, total=total)
+        )
+    print(path)

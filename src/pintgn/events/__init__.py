@@ -1,0 +1,1 @@
+"""What happened: logs of events, where they come from and how they are cut."""

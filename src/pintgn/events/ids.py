@@ -1,0 +1,132 @@
+"""Between the users' own ids and the node numbers 0 … n-1 that arrays are indexed by."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pintgn.errors import BadInput, UnknownName, suggest
+
+SIDES = {"src": 0, "dst": 1}
+
+
+class IdMap:
+    """The users' id of every node, and back.
+
+    `ids=None` means that node i is simply called i. In a log whose sources and destinations are two
+    name spaces (`bipartite=True` on ingest), `side` says for each node which one it belongs to (0 source,
+    1 destination), and the same id may stand once on each side. Immutable; `extended` gives a larger map.
+    """
+
+    def __init__(self, ids: pa.Array | None = None, side: np.ndarray | None = None, size: int | None = None):
+        if isinstance(ids, pa.ChunkedArray):
+            ids = ids.combine_chunks()
+        self.ids = ids
+        self.side = None if side is None else np.ascontiguousarray(side, np.int8)
+        self.size = len(ids) if ids is not None else int(size or 0)
+        if self.side is not None and len(self.side) != self.size:
+            raise BadInput(f"{self.size} ids but {len(self.side)} sides.")
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IdMap) or len(self) != len(other) or self.two_spaces != other.two_spaces:
+            return False
+        same_sides = not self.two_spaces or bool(np.array_equal(self.side, other.side))  # type: ignore[arg-type]
+        return same_sides and self.decode().equals(other.decode())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def two_spaces(self) -> bool:
+        """Whether sources and destinations are named independently."""
+        return self.side is not None
+
+    @property
+    def type(self) -> pa.DataType:
+        return pa.int64() if self.ids is None else self.ids.type
+
+    def decode(self, nodes: Any = None) -> pa.Array:
+        """The users' ids of these nodes (of all, in order, when none are named)."""
+        if self.ids is None:
+            return pa.array(np.arange(self.size) if nodes is None else np.asarray(nodes, np.int64))
+        return self.ids if nodes is None else self.ids.take(pa.array(np.asarray(nodes, np.int64)))
+
+    def encode(self, ids: Any, side: str | None = None, missing: str = "error") -> np.ndarray:
+        """The node numbers of users' ids; unknown ones raise, or become -1 with `missing="mark"`."""
+        values = self.as_ids(ids)
+        numbers = self._lookup(values, side)
+        if missing == "error" and (numbers < 0).any():
+            unknown = values[int(np.argmin(numbers))].as_py()
+            raise UnknownName(f"node {unknown!r} is not in this log.{self._near(unknown)}")
+        return numbers
+
+    def node(self, id: Any, side: str | None = None) -> int:
+        """The number of one node."""
+        return int(self.encode([id], side)[0])
+
+    def as_ids(self, ids: Any) -> pa.Array:
+        """Anything id-like as an Arrow array of this map's id type."""
+        try:
+            values = ids if isinstance(ids, (pa.Array, pa.ChunkedArray)) else pa.array(ids)
+            if isinstance(values, pa.ChunkedArray):
+                values = values.combine_chunks()
+            if pa.types.is_dictionary(values.type):
+                values = values.dictionary_decode()
+            if not values.type.equals(self.type):
+                if pa.types.is_floating(values.type) or pa.types.is_string(values.type) != pa.types.is_string(
+                    self.type
+                ):
+                    raise pa.ArrowInvalid("different kinds of id")
+                values = values.cast(self.type)
+        except (pa.ArrowException, TypeError) as error:
+            given = getattr(locals().get("values"), "type", type(ids).__name__)
+            raise BadInput(f"node ids of this log are {self.type}, given {given}. Pass ids of that type.") from error
+        return values
+
+    def extended(self, ids: Any, side: str | None = None) -> IdMap:
+        """A map that also knows these ids; new ones get the next numbers in order of first appearance."""
+        if self.two_spaces and side is None:
+            raise BadInput("this log has two name spaces; say side='src' or side='dst'.")
+        values = self.as_ids(ids)
+        fresh = pc.unique(values.filter(pa.array(self._lookup(values, side) < 0)))
+        if not len(fresh):
+            return self
+        grown = pa.concat_arrays([self.decode(), fresh])
+        if not self.two_spaces:
+            return IdMap(grown)
+        sides = np.concatenate([self.side, np.full(len(fresh), SIDES[side], np.int8)])  # type: ignore[index,list-item]
+        return IdMap(grown, sides)
+
+    def _lookup(self, values: pa.Array, side: str | None) -> np.ndarray:
+        if self.ids is None and not self.two_spaces:
+            numbers = values.to_numpy(zero_copy_only=False).astype(np.int64)
+            return np.where((numbers >= 0) & (numbers < self.size), numbers, -1)
+        value_set, numbers = self._space(side)
+        found = pc.index_in(values, value_set=value_set).to_numpy(zero_copy_only=False)
+        found = np.nan_to_num(found, nan=-1).astype(np.int64) if found.dtype.kind == "f" else found.astype(np.int64)
+        return np.where(found >= 0, numbers[np.maximum(found, 0)], -1) if len(numbers) else np.full(len(found), -1)
+
+    def _space(self, side: str | None) -> tuple[pa.Array, np.ndarray]:
+        if side is not None and side not in SIDES:
+            raise UnknownName(f"side {side!r} does not exist.{suggest(side, SIDES)}")
+        if not self.two_spaces:
+            return self._spaces[0]
+        if side is None:
+            raise BadInput("this log has two name spaces; say side='src' or side='dst'.")
+        return self._spaces[SIDES[side]]
+
+    @cached_property
+    def _spaces(self) -> list[tuple[pa.Array, np.ndarray]]:
+        everyone = np.arange(self.size)
+        if self.side is None:
+            return [(self.decode(), everyone)]
+        return [(self.decode(everyone[self.side == s]), everyone[self.side == s]) for s in (0, 1)]
+
+    def _near(self, unknown: Any) -> str:
+        return suggest(unknown, self.decode()[:50_000].to_pylist()) if isinstance(unknown, str) else ""

@@ -1,0 +1,376 @@
+"""EventLog: a closed, immutable, columnar sequence of events, sorted by time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pintgn.errors import BadInput, EventOrderError
+from pintgn.events.ids import IdMap
+from pintgn.events.schema import ADD, NODE, OP_NAMES, Feature, Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pintgn.events.stats import Statistics
+
+
+@dataclass(frozen=True)
+class Query:
+    """Would this happen? One question per row: src and dst at time t, judged by what came strictly before t."""
+
+    src: np.ndarray  # (q,) int64
+    dst: np.ndarray  # (q,) int64
+    t: np.ndarray  # (q,) int64 or float64
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def __getitem__(self, rows: Any) -> Query:
+        return Query(self.src[rows], self.dst[rows], self.t[rows])
+
+    def toward(self, dst: np.ndarray) -> Query:
+        """The same question about other destinations, at the same times."""
+        return dataclasses.replace(self, dst=np.asarray(dst, np.int64))
+
+
+class EventLog:
+    """A log of events between nodes 0 … n-1; events of equal time are simultaneous.
+
+    Build one with `pintgn.read_events` (files, frames, arrays; any ids), or here from node numbers.
+    `log[100:200]` cuts by event number and `log.between(t0, t1)` by time (half-open); both share memory
+    with the log they were cut from and keep its nodes.
+
+    Args:
+        src, dst: node numbers (e,).
+        t: times (e,), int64 or float64, sorted; never stored as float32.
+        features: event features (e, f) float32, or none.
+        label: a value per event (e,), such as a dynamic node label, or none.
+        op: kind of each event: `ADD`, `DELETE` or `NODE`; none means that every event is an addition.
+        node_updates: what the node events carry, one row for each event whose op is `NODE`, in order.
+        node_features: initial features x_v (n, g) float32, or none.
+        ids: the users' ids; none means that node i is called i.
+        schema: column names and encodings; made from the widths when not given.
+    """
+
+    def __init__(
+        self,
+        src: Any,
+        dst: Any,
+        t: Any,
+        *,
+        features: Any = None,
+        label: Any = None,
+        op: Any = None,
+        node_updates: Any = None,
+        node_features: Any = None,
+        ids: IdMap | None = None,
+        schema: Schema | None = None,
+    ):
+        self.first = 0
+        self.t = _frozen(_times(t))
+        count = len(self.t)
+        self.src = _frozen(_nodes(src, "src", count))
+        self.dst = _frozen(_nodes(dst, "dst", count))
+        self.features = _matrix(features, "features", count)
+        self.label = None if label is None else _frozen(_column(label, "label", count))
+        self.op = None if op is None else _frozen(_ops(op, count))
+        self.node_features = _matrix(node_features, "node_features", None)
+        largest = int(max(self.src.max(initial=-1), self.dst.max(initial=-1)))
+        least = largest + 1 if self.node_features is None else max(largest + 1, len(self.node_features))
+        self.ids = IdMap(size=least) if ids is None else ids
+        if largest >= len(self.ids):
+            raise BadInput(f"an event names node {largest}, but there are only {len(self.ids)} nodes.")
+        if self.node_features is not None and len(self.node_features) != len(self.ids):
+            raise BadInput(f"{len(self.node_features)} rows of node features for {len(self.ids)} nodes.")
+        node_events = 0 if self.op is None else int((self.op == NODE).sum())
+        self.node_updates = _matrix(node_updates, "node_updates", node_events)
+        self.schema = self._default_schema() if schema is None else schema
+        self._check_schema()
+
+    # -- size and looks ------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the node table has (those without events included)."""
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        parts = [_count(len(self), "event"), _count(self.nodes, "node")]
+        if len(self):
+            parts.append(f"{self.schema.time.show(self.t[0])} to {self.schema.time.show(self.t[-1])}")
+        if self.features is not None:
+            parts.append(_count(self.features.shape[1], "feature"))
+        if self.node_features is not None:
+            parts.append(_count(self.node_features.shape[1], "node feature"))
+        if self.op is not None:
+            kinds = [f"{int((self.op == code).sum()):,} {name}" for code, name in OP_NAMES.items() if code != ADD]
+            parts.append("of which " + " and ".join(kinds))
+        return "EventLog: " + ", ".join(parts)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EventLog):
+            return NotImplemented
+        columns = ("src", "dst", "t", "features", "label", "op", "node_updates", "node_features")
+        return (
+            self.schema == other.schema
+            and all(_same(getattr(self, name), getattr(other, name)) for name in columns)
+            and self.ids == other.ids
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # -- cuts ----------------------------------------------------------------------------------------------
+
+    def __getitem__(self, rows: slice) -> EventLog:
+        """Cut by event number. `first` of the result is the number of its first event in the whole log."""
+        if not isinstance(rows, slice) or rows.step not in (None, 1):
+            raise BadInput("a log is cut by a plain slice, as in log[100:200]; for single rows index its columns.")
+        start, stop, _ = rows.indices(len(self))
+        return self._cut(start, max(start, stop))
+
+    def between(self, t0: Any = None, t1: Any = None) -> EventLog:
+        """Cut by time: the events with t0 <= t < t1."""
+        start = 0 if t0 is None else int(np.searchsorted(self.t, t0, "left"))
+        stop = len(self) if t1 is None else int(np.searchsorted(self.t, t1, "left"))
+        return self._cut(start, max(start, stop))
+
+    def where(self, keep: np.ndarray) -> EventLog:
+        """Only the events marked in a boolean column, in order (a copy; event numbers start anew)."""
+        keep = np.asarray(keep, bool)
+        if keep.shape != self.t.shape:
+            raise BadInput(f"the mask has {keep.size} rows, the log {len(self)}.")
+        updates = self.node_updates
+        if updates is not None and self.op is not None:
+            updates = updates[keep[self.op == NODE]]
+        return self._with(
+            **{name: _rows(getattr(self, name), keep) for name in ("src", "dst", "t", "features", "label", "op")},
+            node_updates=updates,
+            first=0,
+        )
+
+    def batches(self, size: int) -> Iterator[EventLog]:
+        """Consecutive cuts of `size` events (the last may be shorter)."""
+        if size < 1:
+            raise BadInput(f"a batch has at least one event, not {size}.")
+        for start in range(0, len(self), size):
+            yield self._cut(start, min(start + size, len(self)))
+
+    def split(self, val: float = 0.15, test: float = 0.15) -> tuple[EventLog, EventLog, EventLog]:
+        """Train, validation and test parts by time; simultaneous events stay together."""
+        from pintgn.events.splits import split_points
+
+        first, second = split_points(self.t, val, test)
+        return self._cut(0, first), self._cut(first, second), self._cut(second, len(self))
+
+    def _cut(self, start: int, stop: int) -> EventLog:
+        updates = self.node_updates
+        if updates is not None:
+            assert self.op is not None
+            skip = int((self.op[:start] == NODE).sum())
+            updates = updates[skip : skip + int((self.op[start:stop] == NODE).sum())]
+        rows = slice(start, stop)
+        return self._with(
+            **{name: _rows(getattr(self, name), rows) for name in ("src", "dst", "t", "features", "label", "op")},
+            node_updates=updates,
+            first=self.first + start,
+        )
+
+    def _with(self, **columns: Any) -> EventLog:
+        """A log that shares everything but these columns; they are trusted, not checked again."""
+        other = object.__new__(EventLog)
+        other.__dict__.update(node_features=self.node_features, ids=self.ids, schema=self.schema, **columns)
+        for name in ("src", "dst", "t", "features", "label", "op", "node_updates"):
+            if getattr(other, name) is not None:
+                _frozen(getattr(other, name))
+        return other
+
+    # -- what models see -----------------------------------------------------------------------------------
+
+    @cached_property
+    def query(self) -> Query:
+        """The events as questions: would each have been expected?"""
+        return Query(self.src, self.dst, self.t)
+
+    @cached_property
+    def group_starts(self) -> np.ndarray:
+        """Row of the first event of every group of simultaneous events."""
+        if not len(self):
+            return np.zeros(0, np.int64)
+        return np.concatenate([[0], np.flatnonzero(self.t[1:] != self.t[:-1]) + 1])
+
+    @cached_property
+    def marked_features(self) -> np.ndarray | None:
+        """Event features as models read them (e, schema.width): a deletion or node event is marked.
+
+        Paper, Appendix "Deletion and node-level events": a deletion is a new event whose features say so; a
+        node-feature update is a self-loop that carries the new features.
+        """
+        if not self.schema.width:
+            return None
+        if self.op is None:
+            return self.features
+        marked = np.zeros((len(self), self.schema.width), np.float32)
+        width = self.schema.feature_width
+        if self.features is not None:
+            marked[:, :width] = self.features
+        marked[:, width] = self.op == -1
+        marked[:, width + 1] = self.op == NODE
+        if self.node_updates is not None:
+            marked[self.op == NODE, width + 2 :] = self.node_updates
+        return marked
+
+    # -- users' ids ----------------------------------------------------------------------------------------
+
+    def node(self, id: Any, side: str | None = None) -> int:
+        """The number of the node with this id (`side` where sources and destinations are named apart)."""
+        return self.ids.node(id, side)
+
+    def id(self, node: int) -> Any:
+        """The users' id of a node number."""
+        if not 0 <= node < self.nodes:
+            raise BadInput(f"there is no node number {node}; this log has 0 to {self.nodes - 1}.")
+        return self.ids.decode([node])[0].as_py()
+
+    # -- elsewhere -----------------------------------------------------------------------------------------
+
+    def statistics(self) -> Statistics:
+        """Counts, repeats, simultaneous events and gaps: what the data is like."""
+        from pintgn.events.stats import Statistics
+
+        return Statistics.of(self)
+
+    def to_table(self) -> pa.Table:
+        """The log as an Arrow table in the users' own columns, ids, categories and times."""
+        from pintgn.events.store import to_table
+
+        return to_table(self)
+
+    def save(self, path: str | Path) -> None:
+        """Write one Parquet file that `EventLog.open` restores exactly and any Parquet reader can read."""
+        from pintgn.events.store import save
+
+        save(self, path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> EventLog:
+        """Read a log written by `save`."""
+        from pintgn.events.store import open_log
+
+        return open_log(path)
+
+    # -- checks --------------------------------------------------------------------------------------------
+
+    def _default_schema(self) -> Schema:
+        def names(stem: str, matrix: np.ndarray | None) -> tuple[str, ...]:
+            return () if matrix is None else tuple(f"{stem}{i}" for i in range(matrix.shape[1]))
+
+        return Schema(
+            label=None if self.label is None else "label",
+            op=None if self.op is None else "op",
+            features=tuple(Feature(name) for name in names("f", self.features)),
+            node_features=names("x", self.node_features),
+            node_updates=names("u", self.node_updates),
+            two_spaces=self.ids.two_spaces,
+        )
+
+    def _check_schema(self) -> None:
+        for name, matrix, width in (
+            ("features", self.features, self.schema.feature_width),
+            ("node_features", self.node_features, len(self.schema.node_features)),
+            ("node_updates", self.node_updates, len(self.schema.node_updates)),
+        ):
+            given = 0 if matrix is None else matrix.shape[1]
+            if given != width:
+                raise BadInput(f"{name} have {given} columns, the schema says {width}.")
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def _rows(column: np.ndarray | None, rows: Any) -> np.ndarray | None:
+    return None if column is None else column[rows]
+
+
+def _same(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.dtype == b.dtype and np.array_equal(a, b)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _column(values: Any, name: str, count: int) -> np.ndarray:
+    array = np.asarray(values)
+    if array.shape != (count,):
+        raise BadInput(f"{name} has shape {array.shape}, but there are {count} events.")
+    return array.view()
+
+
+def _nodes(values: Any, name: str, count: int) -> np.ndarray:
+    array = _column(values, name, count)
+    if array.dtype.kind not in "iu" and len(array):
+        raise BadInput(f"{name} holds {array.dtype}, not node numbers. Use pintgn.read_events for other ids.")
+    array = array.astype(np.int64, copy=False).view()
+    if len(array) and array.min() < 0:
+        raise BadInput(f"{name} holds {array.min()} at row {int(array.argmin())}; node numbers start at 0.")
+    return array
+
+
+def _times(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise BadInput(f"t has shape {array.shape}; one time per event is needed.")
+    if array.dtype.kind in "iu":
+        array = array.astype(np.int64, copy=False)
+    elif array.dtype == np.float64 or (array.dtype.kind == "f" and not len(array)):
+        array = array.astype(np.float64, copy=False)
+    elif array.dtype.kind == "f":
+        raise BadInput(f"t holds {array.dtype}, which merges distinct times. Pass int64 or float64.")
+    else:
+        raise BadInput(f"t holds {array.dtype}; pass int64 or float64, or use pintgn.read_events for dates.")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        row = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise BadInput(f"event {row} has t={array[row]}. Every event needs a finite time.")
+    late = np.flatnonzero(array[1:] < array[:-1])
+    if len(late):
+        row = int(late[0]) + 1
+        raise EventOrderError(
+            f"event {row} has t={array[row]}, earlier than event {row - 1} (t={array[row - 1]}). Sort them by time."
+        )
+    return array.view()
+
+
+def _matrix(values: Any, name: str, count: int | None) -> np.ndarray | None:
+    if values is None:
+        return None
+    array = np.ascontiguousarray(values, np.float32).view()
+    if array.ndim != 2 or (count is not None and len(array) != count):
+        rows = "one row per node" if count is None else f"({count}, width)"
+        raise BadInput(f"{name} has shape {array.shape}; {rows} is needed.")
+    if not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0]
+        raise BadInput(f"{name} row {row}, column {column} is {array[row, column]}. Features must be finite.")
+    return _frozen(array)
+
+
+def _ops(values: Any, count: int) -> np.ndarray:
+    array = _column(values, "op", count)
+    odd = ~np.isin(array, list(OP_NAMES))
+    if odd.any():
+        row = int(np.flatnonzero(odd)[0])
+        raise BadInput(f"event {row} has op={array[row]}; an op is 1 (add), -1 (delete) or 0 (node event).")
+    return array.astype(np.int8)

@@ -1,0 +1,122 @@
+"""What the columns of a log mean: names, feature encodings, time. Kept with the log, reused for later files."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadInput
+
+ADD, DELETE, NODE = 1, -1, 0
+"""Kinds of event (`EventLog.op`): an interaction, the end of one, a change of a node's own features."""
+
+OP_NAMES = {ADD: "add", DELETE: "delete", NODE: "node"}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature column of the users' file and how it becomes numbers.
+
+    `number` is taken as it is. A categorical column becomes one number (`code`: 1, 2, … in the order of
+    `categories`) or one 0/1 column per category (`onehot`). A category first met in a later file is 0
+    in either encoding.
+    """
+
+    name: str
+    kind: str = "number"
+    categories: tuple[str | int | bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("number", "code", "onehot"):
+            raise BadInput(f"a feature is 'number', 'code' or 'onehot', not {self.kind!r}.")
+
+    @property
+    def width(self) -> int:
+        return len(self.categories) if self.kind == "onehot" else 1
+
+
+@dataclass(frozen=True)
+class TimeUnit:
+    """How times are written: plain numbers (`unit=None`), or dates counted in s, ms, us or ns since 1970 UTC."""
+
+    unit: str | None = None
+    zone: str | None = None
+
+    def show(self, t: Any) -> str:
+        """A time as a person writes it.
+
+        >>> TimeUnit("s").show(1_700_000_000)
+        '2023-11-14 22:13:20'
+        >>> TimeUnit().show(1588)
+        '1588'
+        """
+        if self.unit is None:
+            return f"{t:g}" if isinstance(t, float | np.floating) and abs(t) < 1e6 else str(t)
+        stamp = np.datetime64(int(t), self.unit)
+        text = str(stamp).replace("T", " ")
+        if self.zone:
+            try:
+                from zoneinfo import ZoneInfo
+
+                moment = stamp.astype("datetime64[us]").astype(datetime.datetime).replace(tzinfo=datetime.UTC)
+                text = moment.astimezone(ZoneInfo(self.zone)).strftime("%Y-%m-%d %H:%M:%S")
+            except (KeyError, ValueError, OverflowError):
+                pass
+        return text.removesuffix(".000").removesuffix(" 00:00:00")
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Column names, encodings and widths of a log: all that a model or a later file must agree with."""
+
+    src: str = "src"
+    dst: str = "dst"
+    t: str = "t"
+    label: str | None = None
+    op: str | None = None
+    features: tuple[Feature, ...] = ()
+    node_features: tuple[str, ...] = ()
+    """Names of the initial features x_v in the node table."""
+    node_updates: tuple[str, ...] = ()
+    """Names of the columns that node events carry; their width is their own."""
+    time: TimeUnit = dataclasses.field(default_factory=TimeUnit)
+    two_spaces: bool = False
+
+    @property
+    def feature_width(self) -> int:
+        """Columns of `EventLog.features`."""
+        return sum(feature.width for feature in self.features)
+
+    @property
+    def width(self) -> int:
+        """Columns of `EventLog.marked_features`: features, marks for delete and node events, node updates."""
+        return self.feature_width + (2 if self.op else 0) + len(self.node_updates)
+
+    def feature_columns(self) -> list[str]:
+        """The name of every column of `EventLog.features`.
+
+        >>> Schema(features=(Feature("amount"), Feature("kind", "onehot", ("a", "b")))).feature_columns()
+        ['amount', 'kind=a', 'kind=b']
+        """
+        names: list[str] = []
+        for feature in self.features:
+            onehot = feature.kind == "onehot"
+            names += [f"{feature.name}={c}" for c in feature.categories] if onehot else [feature.name]
+        return names
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        raw = json.loads(text)
+        raw["features"] = tuple(Feature(f["name"], f["kind"], tuple(f["categories"])) for f in raw["features"])
+        raw["node_features"] = tuple(raw["node_features"])
+        raw["node_updates"] = tuple(raw["node_updates"])
+        raw["time"] = TimeUnit(**raw["time"])
+        return cls(**raw)

@@ -1,0 +1,89 @@
+"""The import table of docs/architecture.md holds, and importing the package stays light."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+PACKAGE = ROOT / "src" / "pintgn"
+
+
+def import_table() -> dict[str, set[str] | None]:
+    """Room -> rooms it may import (None: anything), read from the table in docs/architecture.md."""
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\|([^|]*)\|$", (ROOT / "docs" / "architecture.md").read_text(), re.M)
+    return {
+        room: None if allowed.strip() == "anything" else {name.strip() for name in allowed.split(",")} - {""}
+        for room, allowed in rows
+    }
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+def imports_of(source: str) -> set[str]:
+    """Every pintgn module that a file imports, wherever in the file."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "pintgn"}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "pintgn":
+            bare = node.module == "pintgn"
+            found |= {f"pintgn.{alias.name}" for alias in node.names} if bare else {node.module}
+    return found
+
+
+def test_every_file_imports_only_what_its_room_may():
+    table = import_table()
+    broken = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if room in ("__init__", "__main__"):
+            continue
+        assert room in table, f"{path.name}: room {room!r} is missing from docs/architecture.md"
+        for module in imports_of(path.read_text()) - {"pintgn.__version__"}:
+            allowed, target = table[room], room_of(module)
+            if target != room and allowed is not None and target not in allowed:
+                broken.append(f"{path.relative_to(PACKAGE)} imports {module}")
+            if target == "cli" and room != "cli":
+                broken.append(f"{path.relative_to(PACKAGE)} imports the command line")
+    assert not broken, "\n".join(broken)
+
+
+def test_the_table_lists_no_room_twice_and_has_no_cycle():
+    table = {room: allowed for room, allowed in import_table().items() if allowed is not None}
+    done: set[str] = set()
+    while len(done) < len(table):
+        free = [room for room, allowed in table.items() if room not in done and allowed <= done]
+        assert free, f"rooms import each other in a circle: {sorted(set(table) - done)}"
+        done |= set(free)
+
+
+def test_kernels_import_numpy_and_numba_only():
+    for path in PACKAGE.rglob("kernels*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            outside = {name.split(".")[0] for name in names} - {"numpy", "numba", "math", "__future__"}
+            assert not outside, f"{path.relative_to(PACKAGE)} imports {outside}"
+
+
+@pytest.mark.parametrize("module", ["pintgn", "pintgn.cli"])
+def test_importing_loads_neither_torch_nor_numba(module):
+    code = f"import sys, {module}; print(sorted({{'torch', 'numba', 'sklearn', 'pandas'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_files_stay_readable():
+    long = [p for p in PACKAGE.rglob("*.py") if len(p.read_text().splitlines()) > 450]
+    assert not long, f"files that want to be two: {long}"
