@@ -128,6 +128,17 @@ def test_marked_features_say_what_kind_of_event_it_is():
     assert small().marked_features is None
 
 
+def test_the_time_scale_follows_the_unit_and_ignores_the_last_events():
+    rng = np.random.default_rng(0)
+    src, dst, t = rng.integers(0, 9, (2, 100)).tolist() + [np.sort(rng.integers(0, 1000, 100))]
+    scale = EventLog(src, dst, t).schema.time_scale
+    assert np.isclose(EventLog(src, dst, t * 1000).schema.time_scale, 1000 * scale)
+    late = t.copy()
+    late[70:] += 10**6
+    assert EventLog(src, dst, late).schema.time_scale == scale
+    assert EventLog(src, dst, t)[50:].schema.time_scale == scale
+
+
 def test_batches_cover_the_log_in_order():
     log = small()
     assert [len(b) for b in log.batches(3)] == [3, 1]

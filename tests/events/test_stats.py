@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pintgn.events.log import EventLog
+from pintgn.events.splits import time_scale
 
 rows = st.lists(st.tuples(*[st.integers(0, 2)] * 4), max_size=25).map(sorted)
 
@@ -36,6 +37,7 @@ def test_counts_equal_a_plain_count(rows, with_features):
     assert (stats.node_gaps.count if stats.node_gaps else 0) == len(gaps)
     if gaps:
         assert stats.node_gaps.mean == np.mean(gaps)
+    assert np.isclose(time_scale(log.src, log.dst, log.t), (gaps and np.mean(gaps)) or 1)
 
 
 def test_enron_is_as_published(shared_data):

@@ -91,7 +91,7 @@ class EventLog:
             raise BadInput(f"{len(self.node_features)} rows of node features for {len(self.ids)} nodes.")
         node_events = 0 if self.op is None else int((self.op == NODE).sum())
         self.node_updates = _matrix(node_updates, "node_updates", node_events)
-        self.schema = self._default_schema() if schema is None else schema
+        self._schema = self._default_schema() if schema is None else schema
         self._check_schema()
 
     # -- size and looks ------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ class EventLog:
     def __repr__(self) -> str:
         parts = [_count(len(self), "event"), _count(self.nodes, "node")]
         if len(self):
-            parts.append(f"{self.schema.time.show(self.t[0])} to {self.schema.time.show(self.t[-1])}")
+            parts.append(f"{self._schema.time.show(self.t[0])} to {self._schema.time.show(self.t[-1])}")
         if self.features is not None:
             parts.append(_count(self.features.shape[1], "feature"))
         if self.node_features is not None:
@@ -188,13 +188,24 @@ class EventLog:
     def _with(self, **columns: Any) -> EventLog:
         """A log that shares everything but these columns; they are trusted, not checked again."""
         other = object.__new__(EventLog)
-        other.__dict__.update(node_features=self.node_features, ids=self.ids, schema=self.schema, **columns)
+        other.__dict__.update(node_features=self.node_features, ids=self.ids, _schema=self.schema, **columns)
         for name in ("src", "dst", "t", "features", "label", "op", "node_updates"):
             if getattr(other, name) is not None:
                 _frozen(getattr(other, name))
         return other
 
     # -- what models see -----------------------------------------------------------------------------------
+
+    @cached_property
+    def schema(self) -> Schema:
+        """Column names, encodings, widths and time scale: all that a model or a later file must agree with."""
+        if self._schema.time_scale is not None:
+            return self._schema
+        from pintgn.events.splits import time_scale
+
+        early = slice(0, int(0.7 * len(self)))
+        scale = time_scale(self.src[early], self.dst[early], self.t[early])
+        return dataclasses.replace(self._schema, time_scale=scale)
 
     @cached_property
     def query(self) -> Query:
@@ -215,12 +226,12 @@ class EventLog:
         Paper, Appendix "Deletion and node-level events": a deletion is a new event whose features say so; a
         node-feature update is a self-loop that carries the new features.
         """
-        if not self.schema.width:
+        if not self._schema.width:
             return None
         if self.op is None:
             return self.features
-        marked = np.zeros((len(self), self.schema.width), np.float32)
-        width = self.schema.feature_width
+        marked = np.zeros((len(self), self._schema.width), np.float32)
+        width = self._schema.feature_width
         if self.features is not None:
             marked[:, :width] = self.features
         marked[:, width] = self.op == -1
@@ -285,9 +296,9 @@ class EventLog:
 
     def _check_schema(self) -> None:
         for name, matrix, width in (
-            ("features", self.features, self.schema.feature_width),
-            ("node_features", self.node_features, len(self.schema.node_features)),
-            ("node_updates", self.node_updates, len(self.schema.node_updates)),
+            ("features", self.features, self._schema.feature_width),
+            ("node_features", self.node_features, len(self._schema.node_features)),
+            ("node_updates", self.node_updates, len(self._schema.node_updates)),
         ):
             given = 0 if matrix is None else matrix.shape[1]
             if given != width:

@@ -57,3 +57,22 @@ def seen_nodes(train: EventLog, hidden: np.ndarray) -> np.ndarray:
     seen[train.src[used]] = True
     seen[train.dst[used]] = True
     return seen
+
+
+def time_scale(src: np.ndarray, dst: np.ndarray, t: np.ndarray) -> float:
+    """The mean time between consecutive events of one node; 1 where no node has two events at different times.
+
+    Summed over a node's events the gaps telescope, so first and last times are enough.
+    """
+    if not len(t):
+        return 1.0
+    nodes = int(max(src.max(), dst.max())) + 1
+    first, last = np.full(nodes, t[-1]), np.full(nodes, t[0])
+    for ends in (src, dst):
+        # of repeated rows the last assignment stays; events are sorted by time
+        first[ends[::-1]] = np.minimum(first[ends[::-1]], t[::-1])
+        last[ends] = np.maximum(last[ends], t)
+    once = src != dst
+    count = np.bincount(src, minlength=nodes) + np.bincount(dst[once], minlength=nodes)
+    total = float(np.maximum(last - first, 0)[count > 1].astype(np.float64).sum())
+    return total / float((count[count > 1] - 1).sum()) if total > 0 else 1.0
