@@ -220,6 +220,14 @@ class EventLog:
         return np.concatenate([[0], np.flatnonzero(self.t[1:] != self.t[:-1]) + 1])
 
     @cached_property
+    def learnable(self) -> np.ndarray:
+        """Which events (e,) are worth predicting: new interactions, not deletions, node events or the dummy's."""
+        learnable = np.ones(len(self), bool) if self.op is None else self.op == ADD
+        if self.schema.dummy is not None:
+            learnable &= (self.src != self.schema.dummy) & (self.dst != self.schema.dummy)
+        return _frozen(learnable)
+
+    @cached_property
     def marked_features(self) -> np.ndarray | None:
         """Event features as models read them (e, schema.width): a deletion or node event is marked.
 
@@ -303,6 +311,18 @@ class EventLog:
             given = 0 if matrix is None else matrix.shape[1]
             if given != width:
                 raise BadInput(f"{name} have {given} columns, the schema says {width}.")
+        dummy = self.schema.dummy
+        if dummy is not None and not 0 <= dummy < self.nodes:
+            raise BadInput(f"the schema names node {dummy} as the dummy, but there are only {self.nodes} nodes.")
+        if self.op is not None:
+            odd = (self.op == NODE) & (self.src != self.dst)
+            odd &= True if dummy is None else self.dst != dummy
+            if odd.any():
+                row = int(np.flatnonzero(odd)[0])
+                raise BadInput(
+                    f"event {row} is a node event but runs from {self.src[row]} to {self.dst[row]}. "
+                    "A node event is a self-loop (or ends at the schema's dummy node)."
+                )
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:

@@ -86,6 +86,8 @@ class Schema:
     """Names of the columns that node events carry; their width is their own."""
     time: TimeUnit = dataclasses.field(default_factory=TimeUnit)
     two_spaces: bool = False
+    dummy: int | None = None
+    """Number of the node (the paper's ◇) that stands for no one: node events of a discrete-time log end at it."""
     time_scale: float | None = None
     """A typical time between two events of one node, in the log's own unit; models measure dt in it, so that
     seconds, milliseconds and days train alike. A log fills it in from the first 70 % of its events."""
