@@ -223,8 +223,8 @@ class EventLog:
     def learnable(self) -> np.ndarray:
         """Which events (e,) are worth predicting: new interactions, not deletions, node events or the dummy's."""
         learnable = np.ones(len(self), bool) if self.op is None else self.op == ADD
-        if self.schema.dummy is not None:
-            learnable &= (self.src != self.schema.dummy) & (self.dst != self.schema.dummy)
+        if self._schema.dummy is not None:
+            learnable &= (self.src != self._schema.dummy) & (self.dst != self._schema.dummy)
         return _frozen(learnable)
 
     @cached_property
@@ -311,7 +311,7 @@ class EventLog:
             given = 0 if matrix is None else matrix.shape[1]
             if given != width:
                 raise BadInput(f"{name} have {given} columns, the schema says {width}.")
-        dummy = self.schema.dummy
+        dummy = self._schema.dummy
         if dummy is not None and not 0 <= dummy < self.nodes:
             raise BadInput(f"the schema names node {dummy} as the dummy, but there are only {self.nodes} nodes.")
         if self.op is not None:
