@@ -88,6 +88,8 @@ class Schema:
     two_spaces: bool = False
     dummy: int | None = None
     """Number of the node (the paper's ◇) that stands for no one: node events of a discrete-time log end at it."""
+    grid: tuple[float, float, int] | None = dataclasses.field(default=None, compare=False)
+    """Start, spacing and number of the snapshots that a discrete-time log was made from (empty ones leave no event)."""
     time_scale: float | None = None
     """A typical time between two events of one node, in the log's own unit; models measure dt in it, so that
     seconds, milliseconds and days train alike. A log fills it in from the first 70 % of its events."""
@@ -124,4 +126,5 @@ class Schema:
         raw["node_features"] = tuple(raw["node_features"])
         raw["node_updates"] = tuple(raw["node_updates"])
         raw["time"] = TimeUnit(**raw["time"])
+        raw["grid"] = None if raw.get("grid") is None else tuple(raw["grid"])
         return cls(**raw)

@@ -1,0 +1,317 @@
+"""Discrete time: a sequence of graphs becomes a log of events and back, without loss (paper, Prop. 1).
+
+Snapshot i becomes events at start + i * delta. Its edges are ordinary events with their own features. A node that
+comes with features, or without edges, becomes a node event that carries its features x_u. In the proof that event
+joins u to a dummy node ◇; here it does too (`node_events="dummy"`), is marked by its op and by `Schema.dummy`, and is
+left out of `EventLog.learnable`. Because ◇ is a neighbor of everyone, `node_events="self"` writes the same features
+as self-loops instead, as the paper's appendix on node-level events does. Both can be undone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.events.ids import IdMap
+from pintgn.events.log import EventLog
+from pintgn.events.schema import ADD, DELETE, NODE
+from pintgn.events.snapshot_forms import Parts, Snapshot, from_list, from_table, is_table
+
+if TYPE_CHECKING:
+    import networkx
+
+__all__ = ["DUMMY", "Snapshot", "Snapshots", "from_snapshots", "to_snapshots"]
+
+DUMMY = "◇"
+"""What the dummy node is called where ids are strings; where they are numbers it is -1."""
+
+
+class Snapshots(Sequence[Snapshot]):
+    """A log seen as snapshots: item i is the graph of the events at start + i * delta, in node numbers."""
+
+    def __init__(self, log: EventLog, delta: int | float, start: int | float, count: int, index: np.ndarray):
+        self.log, self.delta, self.start, self._count = log, delta, start, count
+        self._index = index  # (e,) the snapshot of every event
+        self._updates = None if log.op is None else np.concatenate([[0], np.cumsum(log.op == NODE)])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __repr__(self) -> str:
+        edges = len(self.log) if self.log.op is None else int((self.log.op == ADD).sum())
+        return f"Snapshots: {len(self):,} graphs, {edges:,} edges, one every {self.delta} from {self.start}"
+
+    @overload
+    def __getitem__(self, number: int) -> Snapshot: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Snapshot]: ...
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[i] for i in range(*number.indices(len(self)))]
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"there is no snapshot {number}; there are {len(self)}.")
+        first, last = np.searchsorted(self._index, [number % len(self), number % len(self) + 1])
+        log, rows = self.log, slice(first, last)
+        edge = slice(None) if log.op is None else log.op[rows] == ADD
+        node = slice(0) if log.op is None else log.op[rows] == NODE
+        updates = None
+        if log.node_updates is not None and self._updates is not None:
+            updates = log.node_updates[self._updates[first] : self._updates[last]]
+        return Snapshot(
+            edges=np.stack([log.src[rows][edge], log.dst[rows][edge]], axis=1),
+            features=None if log.features is None else log.features[rows][edge],
+            nodes=log.src[rows][node],
+            node_features=updates,
+            label=None if log.label is None else log.label[rows][edge],
+        )
+
+    def to_networkx(self, directed: bool = False, multigraph: bool = False) -> list[networkx.Graph]:
+        """The graphs with the users' ids; features become attributes named as in the schema."""
+        try:
+            import networkx as nx
+        except ImportError as error:
+            raise BadInput("networkx is not installed. Install it: pip install networkx.") from error
+        kind = [[nx.Graph, nx.MultiGraph], [nx.DiGraph, nx.MultiDiGraph]][directed][multigraph]
+        names, node_names = self.log.schema.feature_columns(), self.log.schema.node_updates
+        graphs = []
+        for number, snapshot in enumerate(self):
+            graph = kind(time=self.start + number * self.delta)
+            nodes = self.log.ids.decode(snapshot.nodes).to_pylist()
+            for node, values in zip(nodes, _lists(snapshot.node_features, len(nodes)), strict=True):
+                graph.add_node(node, **dict(zip(node_names, values, strict=True)))
+            ends = self.log.ids.decode(snapshot.edges.reshape(-1)).to_pylist()
+            values_of_edges = _lists(snapshot.features, len(ends) // 2)
+            for u, v, values in zip(ends[::2], ends[1::2], values_of_edges, strict=True):
+                if not multigraph and graph.has_edge(u, v):
+                    raise BadInput(f"snapshot {number} has {u!r} to {v!r} more than once. Pass multigraph=True.")
+                graph.add_edge(u, v, **dict(zip(names, values, strict=True)))
+            graphs.append(graph)
+        return graphs
+
+
+def to_snapshots(
+    log: EventLog, delta: int | float | None = None, *, start: int | float | None = None, count: int | None = None
+) -> Snapshots:
+    """The graphs of a log whose times lie on a grid start, start + delta, … (paper, Prop. 1, second part).
+
+    A log made by `from_snapshots` remembers its grid. Otherwise, and when `delta` or `start` is given:
+
+    Args:
+        delta: time between snapshots; when not given, the widest that fits every time of the log.
+        start: time of the first snapshot; when not given, that of the first event.
+        count: number of snapshots; when not given, up to the last event. Empty ones at the end need it.
+    """
+    if log.op is not None and (log.op == DELETE).any():
+        row = int(np.flatnonzero(log.op == DELETE)[0])
+        raise BadInput(f"event {row} is a deletion, which a snapshot cannot show. Keep log.where(log.op != DELETE).")
+    if delta is None and start is None and log.schema.grid is not None:
+        start, delta, least = log.schema.grid
+    else:
+        least = 0
+    origin = (log.t[0].item() if len(log) else 0) if start is None else start
+    spacing = _widest(log.t, origin) if delta is None else _positive(delta)
+    index = _grid(log.t, origin, spacing)
+    needed = int(index[-1]) + 1 if len(log) else 0
+    if count is not None and count < needed:
+        raise BadInput(f"count={count}, but the last event is in snapshot {needed - 1}. At least {needed} are needed.")
+    return Snapshots(log, spacing, origin, max(needed, least) if count is None else count, index)
+
+
+def from_snapshots(
+    snapshots: Any,
+    delta: int | float | None = None,
+    *,
+    start: int | float | None = None,
+    undirected: bool = False,
+    features: Sequence[str] | None = None,
+    node_features: Sequence[str] | None = None,
+    node_events: str = "dummy",
+    snapshot: str = "snapshot",
+    src: str | None = None,
+    dst: str | None = None,
+    nodes: Any = None,
+) -> EventLog:
+    """A log with the same information as a sequence of graphs (paper, Prop. 1, first part).
+
+    Args:
+        snapshots: a list of edge arrays (m, 2), of `Snapshot`s or of networkx graphs; or one table or file
+            with a column that numbers the snapshots; or what `to_snapshots` returned. An empty snapshot is an empty
+            list, or a number that does not occur.
+        delta, start: snapshot i happens at start + i * delta; 1 and 0 when not given.
+        undirected: an edge listed in both directions is one edge.
+        features, node_features: attributes of networkx graphs, or columns of the tables, to keep; for arrays, the
+            names of their columns.
+        node_events: "dummy" joins a node with features (or without edges) to the dummy node, "self" to itself.
+        snapshot, src, dst: column names, for a table.
+        nodes: beside a table, a second one with the columns `snapshot`, "node" and `node_features`.
+    """
+    if node_events not in ("dummy", "self"):
+        raise UnknownName(f"node_events={node_events!r} does not exist.{suggest(node_events, ['dummy', 'self'])}")
+    initial = None
+    if isinstance(snapshots, Snapshots):
+        schema, initial = snapshots.log.schema, snapshots.log.node_features
+        if delta not in (None, snapshots.delta):
+            schema = dataclasses.replace(schema, time_scale=None)
+        delta, start = (snapshots.delta if delta is None else delta), (snapshots.start if start is None else start)
+        node_events = "self" if schema.dummy is None else "dummy"
+        parts = Parts(list(enumerate(snapshots)), snapshots.log.ids, schema)
+    elif is_table(snapshots):
+        parts = from_table(snapshots, snapshot, src, dst, features, nodes, node_features)
+    else:
+        parts = from_list(snapshots, features, node_features)
+    if undirected:
+        parts = dataclasses.replace(parts, numbered=[(i, _once(part, i, parts.ids)) for i, part in parts.numbered])
+    return _write(parts, initial, _positive(1 if delta is None else delta), start or 0, node_events == "dummy")
+
+
+# -- events from graphs ------------------------------------------------------------------------------------
+
+
+def _write(
+    parts: Parts, initial: np.ndarray | None, delta: int | float, start: int | float, with_dummy: bool
+) -> EventLog:
+    """Events of all snapshots: each one's edges in order, then its node events in order."""
+    whole = isinstance(delta, int | np.integer) and isinstance(start, int | np.integer)
+    delta, start = (int(delta), int(start)) if whole else (float(delta), float(start))
+    first, last = (parts.numbered[0][0], parts.numbered[-1][0]) if parts.numbered else (0, -1)
+    grid = (start + first * delta, delta, last - first + 1)
+    ids, schema = parts.ids, dataclasses.replace(parts.schema, grid=grid)
+    if any(part.nodes is not None and len(part.nodes) for _, part in parts.numbered):
+        schema = dataclasses.replace(schema, op=schema.op or "op")
+        if with_dummy and schema.dummy is None:
+            ids = _with_dummy(ids)
+            schema = dataclasses.replace(schema, dummy=len(ids) - 1)
+    width, node_width = schema.feature_width, len(schema.node_updates)
+    columns: dict[str, list[np.ndarray]] = {
+        name: [] for name in ("src", "dst", "number", "op", "features", "label", "node_updates")
+    }
+    for number, part in parts.numbered:
+        edges = np.asarray(part.edges, np.int64).reshape(-1, 2)
+        alone = np.asarray([] if part.nodes is None else part.nodes, np.int64)
+        partner = alone if schema.dummy is None else np.full(len(alone), schema.dummy)
+        columns["src"] += [edges[:, 0], alone]
+        columns["dst"] += [edges[:, 1], partner]
+        columns["number"].append(np.full(len(edges) + len(alone), number))
+        columns["op"] += [np.full(len(edges), ADD), np.full(len(alone), NODE)]
+        columns["features"].append(_matrix(part.features, len(edges), width, f"snapshot {number}", "edges"))
+        columns["features"].append(np.zeros((len(alone), width), np.float32))
+        columns["node_updates"].append(
+            _matrix(part.node_features, len(alone), node_width, f"snapshot {number}", "nodes")
+        )
+        if schema.label:
+            label = np.zeros(0, np.int8) if part.label is None else np.asarray(part.label)
+            if label.shape != (len(edges),):
+                raise BadInput(f"snapshot {number} has {len(edges)} edges but {label.size} labels.")
+            columns["label"] += [label, np.zeros(len(alone), label.dtype)]
+    return EventLog(
+        _joined(columns["src"]),
+        _joined(columns["dst"]),
+        start + _joined(columns["number"]) * delta,
+        features=np.concatenate([np.zeros((0, width)), *columns["features"]]) if width else None,
+        label=np.concatenate(columns["label"] or [np.zeros(0, np.int64)]) if schema.label else None,
+        op=_joined(columns["op"]) if schema.op else None,
+        node_updates=np.concatenate([np.zeros((0, node_width)), *columns["node_updates"]]) if node_width else None,
+        node_features=initial,
+        ids=ids,
+        schema=schema,
+    )
+
+
+def _with_dummy(ids: IdMap) -> IdMap:
+    if ids.two_spaces:
+        raise BadInput("a log with two name spaces has no room for a dummy node. Pass node_events='self'.")
+    known = ids.decode()
+    taken = set(known.to_pylist())
+    dummy: Any = -1 if pa.types.is_integer(known.type) else DUMMY
+    while dummy in taken:
+        dummy += -1 if isinstance(dummy, int) else DUMMY
+    return IdMap(pa.concat_arrays([known, pa.array([dummy], known.type)]))
+
+
+def _once(part: Snapshot, number: int, ids: IdMap) -> Snapshot:
+    """Each unordered pair once, as first listed."""
+    edges = np.asarray(part.edges, np.int64).reshape(-1, 2)
+    _, first, pair = np.unique(np.sort(edges, axis=1), axis=0, return_index=True, return_inverse=True)
+    rows, kept = np.sort(first), {}
+    for name in ("features", "label"):
+        if getattr(part, name) is None:
+            continue
+        values = np.asarray(getattr(part, name))
+        differs = (values != values[first[pair.reshape(-1)]]).reshape(len(edges), -1).any(axis=1)
+        if differs.any():
+            u, v = ids.decode(edges[int(np.flatnonzero(differs)[0])]).to_pylist()
+            raise BadInput(
+                f"snapshot {number} lists {u!r} and {v!r} twice, with different {name}. "
+                "Pass undirected=False to keep both."
+            )
+        kept[name] = values[rows]
+    return dataclasses.replace(part, edges=edges[rows], **kept)
+
+
+def _matrix(values: Any, count: int, width: int, whose: str, what: str) -> np.ndarray:
+    rows = np.zeros((0, width), np.float32) if values is None else np.asarray(values, np.float32)
+    if len(rows) == count == 0:
+        return np.zeros((0, width), np.float32)
+    if rows.shape != (count, width) and (width or values is not None):
+        raise BadInput(f"{whose} has {count} {what} but features of shape {rows.shape}; ({count}, {width}) is needed.")
+    return rows if width else np.zeros((count, 0), np.float32)
+
+
+def _joined(columns: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, np.int64), *columns])
+
+
+def _lists(matrix: np.ndarray | None, count: int) -> list[list[float]]:
+    return [[] for _ in range(count)] if matrix is None else matrix.tolist()
+
+
+# -- the grid of times -------------------------------------------------------------------------------------
+
+
+def _positive(delta: int | float) -> int | float:
+    if isinstance(delta, bool) or not isinstance(delta, int | float | np.number) or not 0 < delta < math.inf:
+        raise BadInput(f"delta={delta!r}; a number above 0 is needed.")
+    return delta
+
+
+def _grid(t: np.ndarray, start: int | float, delta: int | float) -> np.ndarray:
+    """k (e,) with t = start + k * delta; an error that names the first event for which there is none."""
+    if t.dtype.kind == "i" and isinstance(start, int | np.integer) and isinstance(delta, int | np.integer):
+        index, rest = np.divmod(t - start, delta)
+        off = rest != 0
+    else:
+        index = np.rint((t - start) / delta).astype(np.int64)
+        off = np.abs(start + index * delta - t) > 1e-6 * delta
+    off |= index < 0
+    if off.any():
+        row = int(np.flatnonzero(off)[0])
+        raise BadInput(
+            f"event {row} has t={t[row]}, which is not start + k * delta with start={start}, delta={delta} and "
+            "a whole k. Only uniformly spaced times make snapshots; pass a delta and start that fit."
+        )
+    return index
+
+
+def _widest(t: np.ndarray, start: int | float) -> int | float:
+    """The greatest common divisor of all times since the start; of floats, to a millionth of the smallest gap."""
+    since = np.unique(t - start)
+    since = since[since != 0]
+    if not len(since):
+        return 1
+    if since.dtype.kind == "i":
+        return int(np.gcd.reduce(since))
+    smallest = float(np.diff(np.concatenate([[0.0], since])).min())
+    common = smallest
+    for gap in since.tolist():
+        rest = gap % common
+        while min(rest, common - rest) > 1e-6 * smallest:
+            common, rest = rest, common % rest
+        if common < 1e-3 * smallest:
+            return smallest  # no grid worth the name; the first event off this one is reported
+    return float(since[-1] / np.rint(since[-1] / common))
