@@ -1,0 +1,87 @@
+"""An adjacency on disk: one uncompressed .npz of plain arrays, replaced as a whole."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pintgn.errors import BadFile
+from pintgn.neighbors import inputs
+from pintgn.neighbors import kernels_storage as storage
+
+FORMAT = 1
+
+
+class Stored(NamedTuple):
+    """Entries of node v are the next lengths[v] rows, newest first."""
+
+    lengths: np.ndarray  # (n,) int64
+    ids: np.ndarray  # (entries,) int32
+    times: np.ndarray  # (entries,) int64 or float64
+    numbers: np.ndarray  # (entries,) int64
+    clock: Any  # a scalar of the times' type, or None
+    time: np.dtype | None
+    events: int
+    forgotten: int
+    uneven: bool
+
+
+def write(path: Path, stored: Stored) -> None:
+    """Write beside the target, flush, then rename: a reader sees the old file or the new one."""
+    head = [FORMAT, stored.events, stored.forgotten, stored.uneven, stored.time is not None]
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            np.savez(
+                file,
+                head=np.array(head, np.int64),
+                clock=np.array([] if stored.clock is None else [stored.clock], stored.times.dtype),
+                lengths=stored.lengths,
+                ids=stored.ids,
+                times=stored.times,
+                numbers=stored.numbers,
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        raise BadFile(f"cannot write {path}: {error.strerror or error}. Choose a writable folder with room.") from error
+    finally:
+        if temporary is not None:
+            os.unlink(temporary)
+
+
+def read(path: Path) -> Stored:
+    """Read and check everything that a kernel will rely on."""
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            names = ("head", "clock", "lengths", "ids", "times", "numbers")
+            head, clock, lengths, ids, times, numbers = (archive[name] for name in names)
+    except FileNotFoundError:
+        raise BadFile(f"there is no file {path}. Write one with NeighborIndex.save.") from None
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        raise BadFile(f"{path} is not a saved NeighborIndex, or is damaged ({type(error).__name__}).") from error
+    if head.shape != (5,) or head.dtype != np.int64 or head[0] != FORMAT:
+        raise BadFile(f"{path} is not a NeighborIndex of format {FORMAT}. Build it again from the events.")
+    flat = all(array.ndim == 1 for array in (clock, lengths, ids, times, numbers))
+    types = (lengths.dtype, ids.dtype, numbers.dtype) == (np.int64, np.int32, np.int64)
+    good = flat and types and times.dtype in inputs.LIMITS and clock.dtype == times.dtype and clock.size <= 1
+    good = good and bool((lengths >= 0).all())
+    good = good and int(lengths.sum()) == len(ids) == len(times) == len(numbers) and (clock.size or not len(ids))
+    if good and len(ids):
+        limit = inputs.LIMITS[times.dtype]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        good = abs(clock[0]) <= limit and bool((times >= -limit).all())
+        good = good and storage.check_stored(offsets, ids, times, numbers, len(lengths), head[1], clock[0])
+    if not good:
+        raise BadFile(f"{path} is damaged: its arrays do not fit together. Build it again from the events.")
+    _, events, forgotten, uneven, decided = head.tolist()
+    time = times.dtype if decided else None
+    return Stored(lengths, ids, times, numbers, clock[0] if clock.size else None, time, events, forgotten, bool(uneven))

@@ -1,0 +1,425 @@
+"""A time-sorted adjacency that grows: who met whom, strictly before any time asked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from pintgn.errors import BadInput, EventOrderError, TooLarge
+from pintgn.neighbors import files, inputs, kernels
+from pintgn.neighbors import kernels_storage as storage
+from pintgn.neighbors.queries import Query
+
+LARGEST_ID = np.iinfo(np.int32).max
+
+
+class Neighbors(NamedTuple):
+    """k slots for each query, newest first. `mask` decides: where it is False the other arrays hold 0 and mean nothing.
+
+    The arrays have the shape of the asked nodes and one more axis of length k. `dt` is the query's t minus `t`.
+    """
+
+    ids: np.ndarray  # (…, k) int64
+    t: np.ndarray  # (…, k) int64 or float64, as the index
+    dt: np.ndarray  # (…, k) same type, always positive
+    events: np.ndarray  # (…, k) int64 event numbers
+    mask: np.ndarray  # (…, k) bool
+
+    @classmethod
+    def buffer(cls, shape: int | tuple[int, ...], k: int, time: DTypeLike = np.int64) -> Neighbors:
+        """Room for one answer, to be passed as `out=` again and again."""
+        shape = (*(shape if isinstance(shape, tuple) else (shape,)), k)
+        time = np.dtype(time)
+        kinds = (np.int64, time, time, np.int64, np.bool_)
+        return cls(*(np.zeros(shape, kind) for kind in kinds))
+
+
+class Last(NamedTuple):
+    """The last event between two nodes: its time and event number where `mask` is True, else 0."""
+
+    t: np.ndarray
+    events: np.ndarray
+    mask: np.ndarray
+
+
+class NeighborIndex:
+    """Every node's past events, ready to be asked for as of any time.
+
+    An event is one entry in the list of each endpoint; a self-loop is one entry in all; a deletion is an event like
+    any other; repeats count each time. Every look-up sees the entries with time **strictly less** than the query's own
+    t and, if given, event number less than `before` (the first event number of the query's own group: a second lock
+    that does not depend on the times). What was appended later never changes an answer.
+
+    `nodes` is a hint; the index grows for new nodes, and a node never seen has an empty neighborhood. `time` fixes
+    the type of the times, "int64" or "float64"; by default the first events do. Times are never converted.
+
+    Reading is safe from several threads; appending needs the index to itself.
+    """
+
+    def __init__(self, nodes: int = 0, *, time: DTypeLike | None = None) -> None:
+        nodes = inputs.at_least(nodes, 0, "nodes")
+        self._time = None if time is None else np.dtype(time)
+        if self._time is not None and self._time not in inputs.LIMITS:
+            raise BadInput(f"time must be 'int64' or 'float64', got {time!r}.")
+        self._nodes = 0
+        self._events = 0
+        self._entries = 0
+        self._forgotten = 0
+        self._uneven = False
+        self._clock: Any = None
+        self._heads = np.zeros((0, 2), np.int64)
+        self._sizes = np.zeros(0, np.int64)
+        self._new_arena(0)
+        self._grow_nodes(nodes)
+
+    # --- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    def time(self) -> np.dtype | None:
+        """The type of the times; None until the first event decides."""
+        return self._time
+
+    @property
+    def clock(self) -> int | float | None:
+        """The time of the last event, None before the first."""
+        return None if self._clock is None else self._clock.item()
+
+    @property
+    def events(self) -> int:
+        """The number that the next event will get; the count of events unless numbers were given."""
+        return self._events
+
+    @property
+    def size(self) -> int:
+        """How many entries are held: two for each event, one for a self-loop, less what was trimmed."""
+        return self._entries
+
+    @property
+    def nodes(self) -> int:
+        """One more than the largest node id seen or hinted."""
+        return self._nodes
+
+    @property
+    def forgotten(self) -> int:
+        """How many entries `trim` has dropped so far."""
+        return self._forgotten
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated, room to grow included."""
+        arrays = (self._heads, self._sizes, self._ids, self._times, self._numbers, self._free, self._used)
+        return sum(array.nbytes for array in arrays)
+
+    def __repr__(self) -> str:
+        clock = "empty" if self._clock is None else f"clock {self.clock}"
+        return f"NeighborIndex: {self._events:,} events, {self._entries:,} entries, {self._nodes:,} nodes, {clock}"
+
+    # --- growing ------------------------------------------------------------------------------------------
+
+    def append(self, src: ArrayLike, dst: ArrayLike, t: ArrayLike, *, numbers: ArrayLike | None = None) -> int:
+        """Add events (arrays or single values) whose times do not fall, and return the number of the first.
+
+        Events are numbered on from `events`, unless `numbers` gives their own (increasing, for logs in which not every
+        row is an interaction). Nothing is added when anything is wrong.
+        """
+        src = np.atleast_1d(inputs.as_ids(src, "src"))
+        dst = np.atleast_1d(inputs.as_ids(dst, "dst"))
+        t = np.atleast_1d(inputs.as_times(t, self._time))
+        own = np.empty(0, np.int64)
+        if numbers is not None:
+            own = np.atleast_1d(inputs.as_ids(numbers, "numbers", what="event numbers"))
+        shapes = {"src": src.shape, "dst": dst.shape, "t": t.shape}
+        if numbers is not None:
+            shapes["numbers"] = own.shape
+        if src.ndim != 1 or len(set(shapes.values())) > 1:
+            told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise BadInput(f"events need columns of one length; got shapes {told}.")
+        if src.size == 0:
+            return self._events
+        src, dst, t, own = (inputs.flat(column) for column in (src, dst, t, own))
+        limit = inputs.LIMITS[t.dtype]
+        floor = -limit if self._clock is None else self._clock
+        code, place, largest = storage.check_events(src, dst, t, own, floor, limit, self._events)
+        if code != storage.CHECK_OK:
+            self._refuse(code, place, src, dst, t, own)
+        self._grow_nodes(largest + 1)
+        if self._time is None:
+            self._time = t.dtype
+            self._new_arena(0)
+        return self._store(src, dst, t, own)
+
+    def _store(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray) -> int:
+        first = self._events
+        done, total = 0, src.size
+        try:
+            while True:
+                done, need = storage.append_events(
+                    self._heads, self._sizes, self._ids, self._times, self._numbers, self._free, self._used,
+                    src, dst, t, own, first, done,
+                )  # fmt: skip
+                if done == total:
+                    break
+                # What is left needs about two entries each: a bulk load grows the arena once.
+                self._grow_arena(max(need, int(self._used[0]) + 3 * (total - done)))
+        finally:
+            if done > 0:
+                self._clock = t[done - 1]
+                self._events = int(own[done - 1]) + 1 if own.size else first + done
+                self._entries += 2 * done - int(np.count_nonzero(src[:done] == dst[:done]))
+        return int(own[0]) if own.size else first
+
+    def _refuse(self, code: int, i: int, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray) -> None:
+        if code == storage.CHECK_TIME:
+            limit = inputs.LIMITS[t.dtype]
+            raise BadInput(f"event {i} has t={t[i]}; times must be finite and within ±{limit:.3g}.")
+        if code == storage.CHECK_ORDER and i == 0:
+            raise EventOrderError(
+                f"event 0 has t={t[0]}, earlier than the clock of this index (t={self.clock}). "
+                "Append in the order of time, or fork the index before that time."
+            )
+        if code == storage.CHECK_ORDER:
+            raise EventOrderError(
+                f"event {i} has t={t[i]}, earlier than event {i - 1} (t={t[i - 1]}). Sort the events by time."
+            )
+        if code == storage.CHECK_NUMBER:
+            least = self._events if i == 0 else own[i - 1] + 1
+            raise BadInput(f"event {i} has number {own[i]}; numbers must rise, here from {least} on.")
+        name, ids = ("src", src) if code == storage.CHECK_SRC else ("dst", dst)
+        raise BadInput(f"event {i} has {name}={ids[i]}; node ids are 0 or more.")
+
+    def _grow_nodes(self, nodes: int) -> None:
+        if nodes > LARGEST_ID:
+            raise BadInput(
+                f"node id {nodes - 1} is too large: ids are places in a table and end at {LARGEST_ID - 1}. "
+                "Map your own ids to 0, 1, 2, … first."
+            )
+        if nodes > len(self._sizes):
+            capacity = nodes if not len(self._sizes) else max(nodes, len(self._sizes) * 3 // 2)
+            _afford(capacity, 24, "nodes")
+            heads, sizes = np.zeros((capacity, 2), np.int64), np.zeros(capacity, np.int64)
+            heads[: len(self._heads)] = self._heads
+            sizes[: len(self._sizes)] = self._sizes
+            self._heads, self._sizes = heads, sizes
+        self._nodes = max(self._nodes, nodes)
+
+    def _new_arena(self, capacity: int) -> None:
+        _afford(capacity, 20, "entries")
+        self._ids = np.empty(capacity, np.int32)
+        self._times = np.empty(capacity, inputs.INT64 if self._time is None else self._time)
+        self._numbers = np.empty(capacity, np.int64)
+        self._free = np.full(storage.SIZES, -1, np.int64)
+        self._used = np.zeros(1, np.int64)
+
+    def _grow_arena(self, need: int) -> None:
+        ids, times, numbers, free, used = self._ids, self._times, self._numbers, self._free, self._used
+        self._new_arena(max(need, len(ids) * 3 // 2))
+        self._free, self._used = free, used
+        end = int(used[0])
+        self._ids[:end], self._times[:end], self._numbers[:end] = ids[:end], times[:end], numbers[:end]
+
+    # --- asking -------------------------------------------------------------------------------------------
+
+    def recent(
+        self,
+        nodes: ArrayLike,
+        t: ArrayLike,
+        k: int,
+        *,
+        before: ArrayLike | None = None,
+        window: float | None = None,
+        valid: ArrayLike | None = None,
+        out: Neighbors | None = None,
+        threads: int = 1,
+    ) -> Neighbors:
+        """The k most recent entries of each node before its query's t, newest first.
+
+        `nodes` may have any shape; `t`, `before` and `valid` broadcast to it. Where `valid` is False (a padded slot
+        of an earlier answer) the neighborhood is empty. `window` keeps only entries with time >= t - window. `out`
+        takes an earlier answer of the same shape and overwrites it, so that a hot loop allocates nothing.
+        """
+        query = Query(self, nodes, t, before, valid, window)
+        k = inputs.at_least(k, 1, "k")
+        rows = self._rows(query, k, out)
+        query.run(kernels.recent, threads, rows)
+        return Neighbors(*query.shaped(rows)) if out is None else out
+
+    def uniform(
+        self,
+        nodes: ArrayLike,
+        t: ArrayLike,
+        k: int,
+        keys: ArrayLike,
+        *,
+        before: ArrayLike | None = None,
+        window: float | None = None,
+        valid: ArrayLike | None = None,
+        out: Neighbors | None = None,
+        threads: int = 1,
+    ) -> Neighbors:
+        """k distinct entries of each node before its query's t, every choice equally likely, newest first.
+
+        Without replacement: a node with at most k entries gives them all. `keys` (one, or one per query; see
+        `query_keys`) decide the draw: the same key over the same past gives the same answer, whatever else is asked.
+        Two queries with one key are drawn alike, so give the two ends of an event different keys.
+        """
+        query = Query(self, nodes, t, before, valid, window)
+        k = inputs.at_least(k, 1, "k")
+        rows = self._rows(query, k, out)
+        query.run(kernels.uniform, threads, rows, inputs.per_query(inputs.as_keys(keys), query.shape, "keys"))
+        return Neighbors(*query.shaped(rows)) if out is None else out
+
+    def count(
+        self,
+        nodes: ArrayLike,
+        t: ArrayLike,
+        *,
+        before: ArrayLike | None = None,
+        window: float | None = None,
+        valid: ArrayLike | None = None,
+    ) -> np.ndarray:
+        """How many entries each node has before its query's t: its degree with repeats."""
+        query = Query(self, nodes, t, before, valid, window)
+        counts = np.empty(query.nodes.size, np.int64)
+        kernel: Any = kernels.count
+        query.check(kernel(*query.arrays(with_ids=False), *query.arguments(), counts))
+        return counts.reshape(query.shape)
+
+    def last(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> Last:
+        """The last event between u and v (either way round) before t. u and v broadcast together, t to them.
+
+        Reads the shorter of the two lists from its newest end.
+        """
+        shape, times, numbers, counts = self._meetings(u, v, t, before, counting=False)
+        return Last(times.reshape(shape), numbers.reshape(shape), counts.reshape(shape) > 0)
+
+    def count_pair(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> np.ndarray:
+        """How many events there were between u and v (either way round) before t."""
+        shape, _, _, counts = self._meetings(u, v, t, before, counting=True)
+        return counts.reshape(shape)
+
+    def _meetings(
+        self, u: ArrayLike, v: ArrayLike, t: ArrayLike, before: ArrayLike | None, *, counting: bool
+    ) -> tuple[tuple[int, ...], np.ndarray, np.ndarray, np.ndarray]:
+        u, v = inputs.as_ids(u, "u"), inputs.as_ids(v, "v")
+        try:
+            shape = np.broadcast_shapes(u.shape, v.shape)
+        except ValueError:
+            raise BadInput(f"u and v do not fit together: shapes {u.shape} and {v.shape}.") from None
+        query = Query(self, np.broadcast_to(u, shape), t, before, None, None)
+        v = inputs.flat(np.broadcast_to(v, shape))
+        times = np.empty(v.size, query.t.dtype)
+        numbers, counts = np.empty(v.size, np.int64), np.empty(v.size, np.int64)
+        kernel: Any = kernels.meetings
+        place = kernel(
+            *query.arrays(), self._uneven, query.nodes, v, query.t, query.t_step, query.before, query.before_step,
+            counting, times, numbers, counts,
+        )  # fmt: skip
+        query.check(place, v)
+        return shape, times, numbers, counts
+
+    def _rows(self, query: Query, k: int, out: Neighbors | None) -> Neighbors:
+        """The answer's arrays as (queries, k)."""
+        time = query.t.dtype
+        wanted = (inputs.INT64, time, time, inputs.INT64, np.dtype(np.bool_))
+        if out is None:
+            return Neighbors(*(np.empty((query.nodes.size, k), kind) for kind in wanted))
+        shape = (*query.shape, k)
+        for name, array, kind in zip(Neighbors._fields, out, wanted, strict=True):
+            if array.shape != shape or array.dtype != kind or not array.flags.carray:
+                raise BadInput(
+                    f"out.{name} is {array.dtype} of shape {array.shape}; this answer needs contiguous {kind} "
+                    f"of shape {shape}. Make it with Neighbors.buffer."
+                )
+        return Neighbors(*(array.reshape(-1, k) for array in out))
+
+    # --- keeping ------------------------------------------------------------------------------------------
+
+    def trim(self, *, keep_last: int | None = None, before_t: float | None = None) -> int:
+        """Forget entries and return how many: all but each node's newest `keep_last`, and those with time < before_t.
+
+        With `before_t`, the index answers as if the events before that time had never been appended. With `keep_last`,
+        each list is cut on its own: `recent` with k <= keep_last and t after the clock is unchanged, older or
+        wider questions see less; `last` and `count_pair` still find an event that either end remembers. Clock, event
+        numbers and nodes stay; draws of `uniform` and walks change where their candidates do. Frees the memory.
+        """
+        keep = np.iinfo(np.int64).max if keep_last is None else inputs.at_least(keep_last, 0, "keep_last")
+        floor = inputs.as_times(0 if before_t is None else before_t, self._time, "before_t")
+        if floor.ndim != 0 or np.isnan(floor):
+            raise BadInput(f"before_t must be one time, got {before_t!r}.")
+        if self._entries == 0:
+            return 0
+        lengths = np.empty(len(self._heads), np.int64)
+        storage.kept_lengths(self._heads, self._times, keep, before_t is not None, floor[()], lengths)
+        dropped = self._entries - int(lengths.sum())
+        if dropped:
+            self._rebuild(lengths, self._heads[:, 0].copy(), self._ids, self._times, self._numbers)
+            self._forgotten += dropped
+            self._uneven |= keep_last is not None
+        return dropped
+
+    def _rebuild(
+        self, lengths: np.ndarray, starts: np.ndarray, ids: np.ndarray, times: np.ndarray, numbers: np.ndarray
+    ) -> None:
+        """Lay the entries out anew, the newest lengths[v] of each node, found at starts[v]."""
+        self._heads, self._sizes = np.zeros((len(lengths), 2), np.int64), np.zeros(len(lengths), np.int64)
+        used = storage.lay_out(lengths, self._heads, self._sizes)
+        self._new_arena(used)
+        self._used[0] = used
+        self._entries = int(lengths.sum())
+        storage.copy_entries(starts, ids, times, numbers, self._heads, self._ids, self._times, self._numbers)
+
+    def fork(self) -> NeighborIndex:
+        """An independent copy: what either appends, the other never sees."""
+        other = object.__new__(NeighborIndex)
+        other.__dict__.update(self.__dict__)
+        other._heads, other._sizes = self._heads.copy(), self._sizes.copy()
+        other._free, other._used = self._free.copy(), self._used.copy()
+        end = int(self._used[0])
+        other._ids, other._times = self._ids[:end].copy(), self._times[:end].copy()
+        other._numbers = self._numbers[:end].copy()
+        return other
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to one file of plain arrays, whole or not at all."""
+        lengths = np.ascontiguousarray(self._heads[: self._nodes, 1])
+        tight = np.stack([np.cumsum(lengths) - lengths, lengths], axis=1)
+        ids = np.empty(self._entries, np.int32)
+        times, numbers = np.empty(self._entries, self._times.dtype), np.empty(self._entries, np.int64)
+        storage.copy_entries(
+            self._heads[:, 0].copy(), self._ids, self._times, self._numbers, tight, ids, times, numbers
+        )
+        files.write(
+            Path(path),
+            files.Stored(
+                lengths, ids, times, numbers, self._clock, self._time, self._events, self._forgotten, self._uneven
+            ),
+        )
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> NeighborIndex:
+        """Read what `save` wrote; a damaged or foreign file is refused."""
+        stored = files.read(Path(path))
+        index = cls(time=stored.time)
+        index._rebuild(
+            stored.lengths, np.cumsum(stored.lengths) - stored.lengths, stored.ids, stored.times, stored.numbers
+        )
+        index._nodes, index._clock, index._events = len(stored.lengths), stored.clock, stored.events
+        index._forgotten, index._uneven = stored.forgotten, stored.uneven
+        return index
+
+
+def _afford(count: int, bytes_each: int, what: str) -> None:
+    """Refuse what this machine cannot hold before the attempt brings it down."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return
+    if count * bytes_each > total:
+        raise TooLarge(
+            f"{count:,} {what} need {count * bytes_each / 1e9:.1f} GB; this machine has {total / 1e9:.1f} GB, "
+            f"room for {total // bytes_each:,}. Map ids to 0, 1, 2, … without gaps, or trim the index."
+        )

@@ -1,0 +1,202 @@
+"""Arguments of the neighbor room, made into flat arrays or refused in one line."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pintgn.errors import BadInput
+
+NO_GATE = np.array([np.iinfo(np.int64).max])
+ALL_VALID = np.array([True])
+INT64 = np.dtype(np.int64)
+FLOAT64 = np.dtype(np.float64)
+
+# Differences of two times must fit their own type.
+LIMITS = {INT64: np.int64(2**62), FLOAT64: np.float64(np.finfo(np.float64).max / 2)}
+
+
+def native(value: ArrayLike) -> np.ndarray:
+    """An array in the machine's own byte order."""
+    array = np.asarray(value)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def flat(array: np.ndarray) -> np.ndarray:
+    """One dimension, contiguous, aligned, writeable: the one kind of array that the kernels are compiled for.
+
+    Columns from Arrow are read-only; without this copy every mixture of kinds would be compiled anew.
+    """
+    flags = array.flags
+    if not (flags.c_contiguous and flags.writeable and flags.aligned):
+        array = array.copy()
+    return array.reshape(-1)
+
+
+def as_ids(value: ArrayLike, name: str, *, what: str = "node ids") -> np.ndarray:
+    """Node ids or event numbers as int64. Floats are refused: an id is a place in a table."""
+    array = native(value)
+    if array.dtype == INT64:
+        return array
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind == "i" or (array.dtype.kind == "u" and array.max() <= np.iinfo(np.int64).max):
+        return array.astype(np.int64)
+    advice = " Map your own ids to 0, 1, 2, … first (an EventLog keeps that map)." if what == "node ids" else ""
+    raise BadInput(f"{name} must be {what} (integers), got {array.dtype}{_example(array)}.{advice}")
+
+
+def as_times(value: ArrayLike, dtype: np.dtype | None, name: str = "t") -> np.ndarray:
+    """Times as int64 or float64, in the given type if there is one; never rounded."""
+    array = native(value)
+    kind = array.dtype.kind
+    if dtype is None:  # careful: NumPy takes `dtype == None` for `dtype == float64`
+        dtype = FLOAT64 if kind == "f" else INT64
+    if array.dtype == dtype:
+        return array
+    if array.size == 0:
+        return array.astype(dtype)
+    if kind == "u" and array.max() <= np.iinfo(np.int64).max:
+        kind = "i"
+    if kind == "i":
+        if dtype == INT64:
+            return array.astype(INT64)
+        if array.min() >= -(2**53) and array.max() <= 2**53:
+            return array.astype(FLOAT64)
+        raise BadInput(f"{name} holds integers beyond 2**53, which float64 times cannot keep apart. Use int64 times.")
+    if array.dtype == FLOAT64:
+        raise BadInput(
+            f"{name} is float64{_example(array)}, but this index keeps int64 times. Give integers, "
+            "or start the index with NeighborIndex(time='float64')."
+        )
+    advice = {
+        "f": f"{array.dtype} merges neighboring times; read the times as float64 or int64.",
+        "M": "Convert them first, for example t.astype('datetime64[s]').astype('int64').",
+    }.get(kind, "Give int64 or float64 numbers.")
+    raise BadInput(f"{name} must be int64 or float64, got {array.dtype}{_example(array)}. {advice}")
+
+
+def as_keys(value: ArrayLike) -> np.ndarray:
+    """Keys as uint64; negative integers wrap."""
+    array = native(value)
+    if array.dtype.kind in "iu" or array.size == 0:
+        return array.astype(np.uint64, copy=False)
+    raise BadInput(f"keys must be integers, got {array.dtype}. Make them with query_keys(seed, event_numbers).")
+
+
+def as_mask(value: ArrayLike) -> np.ndarray:
+    """A boolean mask."""
+    array = np.asarray(value)
+    if array.dtype != np.bool_:
+        raise BadInput(f"valid must be booleans, got {array.dtype}. Give a mask such as the one a look-up returns.")
+    return array
+
+
+def at_least(value: object, least: int, name: str) -> int:
+    """A whole number not below `least`."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise BadInput(f"{name} must be a whole number, got {value!r}.") from None
+    if number < least:
+        raise BadInput(f"{name} must be at least {least}, got {number}.")
+    return number
+
+
+def as_window(value: float | None, dtype: np.dtype) -> tuple[bool, Any]:
+    """(is there a window, its length in the type of the times)."""
+    if value is None:
+        return False, dtype.type(0)
+    try:
+        good = value >= 0
+    except TypeError:
+        good = False
+    if not good:
+        raise BadInput(f"window must be a length of time, zero or more, got {value!r}. Leave it out for no window.")
+    if value > LIMITS[dtype]:
+        return False, dtype.type(0)
+    return True, dtype.type(value)  # whole times: rounding down changes nothing
+
+
+def per_query(array: np.ndarray, shape: tuple[int, ...], name: str, against: str = "nodes") -> tuple[np.ndarray, int]:
+    """A flat array and its step: 0 for one value that serves all queries, 1 for one value per query."""
+    if array.shape == shape:
+        return flat(array), 1
+    if array.ndim == 0:
+        return flat(array), 0
+    try:
+        spread = np.broadcast_to(array, shape)
+    except ValueError:
+        raise BadInput(
+            f"{name} has shape {array.shape}, which does not fit {against} of shape {shape}. "
+            "Give one value, or one per query."
+        ) from None
+    return flat(spread), 1
+
+
+def refuse_query(place: int, nodes: tuple[np.ndarray, ...], t: np.ndarray, t_step: int) -> None:
+    """Say why a kernel stopped at a query (place >= 0)."""
+    if place < 0:
+        return
+    for array in nodes:
+        if array[place] < 0:
+            raise BadInput(
+                f"query {place} asks about node {array[place]}; node ids are 0 or more. Mask it with valid=."
+            )
+    now = t[place * t_step]
+    raise BadInput(f"query {place} has t={now}; times must be finite and within ±{LIMITS[t.dtype]:.3g}.")
+
+
+def query_keys(seed: int, *parts: ArrayLike) -> np.ndarray:
+    """uint64 keys from a seed and any integers that name a query, e.g. its event number and a role.
+
+    The parts broadcast together. Equal arguments give equal keys, so what is drawn with them depends on neither the
+    order nor the batching of queries.
+
+    >>> query_keys(0, [3, 4], 1).shape
+    (2,)
+    >>> bool(query_keys(0, 3)[()] == query_keys(0, [5, 3])[1])
+    True
+    """
+    golden, one, two = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+    def mix(z: np.ndarray) -> np.ndarray:
+        z = (z ^ (z >> np.uint64(30))) * one
+        z = (z ^ (z >> np.uint64(27))) * two
+        return z ^ (z >> np.uint64(31))
+
+    arrays = [as_keys(part) for part in parts]
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    key = mix(np.full(math.prod(shape), operator.index(seed) % 2**64, np.uint64) + golden)
+    for array in arrays:
+        key = mix((key ^ mix(np.broadcast_to(array, shape).reshape(-1) + golden)) + golden)
+    return key.reshape(shape)
+
+
+def in_threads(threads: int, total: int, call: Callable[[slice | None], int]) -> int:
+    """Run a kernel over [0, total) in contiguous parts, one per thread; the first bad query, or -1.
+
+    Plain threads over kernels that release the GIL: unlike Numba's own parallel loops these may run while another
+    thread computes. Answers do not depend on the number of threads.
+    """
+    if threads == 1 or total < 2 * threads:
+        return call(None)
+    from concurrent.futures import ThreadPoolExecutor
+
+    bounds = [total * i // threads for i in range(threads + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        parts = [slice(a, b) for a, b in pairwise(bounds)]
+        for part, place in zip(parts, pool.map(call, parts), strict=True):
+            if place >= 0:
+                return part.start + place
+    return -1
+
+
+def _example(array: np.ndarray) -> str:
+    return f" ({array.flat[0]!s}…)" if array.size else ""

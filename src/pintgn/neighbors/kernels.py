@@ -1,0 +1,400 @@
+"""Native look-ups over a time-sorted adjacency: plain arrays in, plain arrays out.
+
+The adjacency is four arrays. `heads[v] = (first, length)` says where node v's entries lie in the three
+arenas `ids` (the other endpoint), `times` and `numbers` (event numbers). Entries lie **newest first**, so
+that "the k most recent" is one forward copy, and a time or event gate is a cut at the front of a sorted run.
+
+Per-query arguments come as a flat array and a step: step 1 reads one value per query, step 0 the same value
+for all. Every kernel that reads queries returns the place of the first one it cannot answer (a negative node,
+a time outside ±limit, which includes NaN), or -1. Kernels release the GIL and use one thread.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+MIX_2 = np.uint64(0x94D049BB133111EB)
+UNIT = 1.0 / (1 << 53)
+BLOCKS = 64  # entries of a node are fewer than 2**63, so doubling blocks are fewer than this
+
+
+# --- a counter-based generator: draw number i of a key is a pure function of (key, i) --------------------
+
+
+@njit(cache=True, nogil=True)
+def mix(z):
+    """The finalizer of splitmix64: a bijection of 64 bits that passes for random."""
+    z = (z ^ (z >> np.uint64(30))) * MIX_1
+    z = (z ^ (z >> np.uint64(27))) * MIX_2
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def branch(key, i):
+    """The i-th child key of a key."""
+    return mix(key + (np.uint64(i) + np.uint64(1)) * GOLDEN)
+
+
+@njit(cache=True, nogil=True)
+def unit(key, i):
+    """The i-th number of a key, uniform in [0, 1) with 53 bits."""
+    return np.float64(branch(key, i) >> np.uint64(11)) * UNIT
+
+
+@njit(cache=True, nogil=True)
+def below(key, i, count):
+    """The i-th number of a key, uniform among 0 … count - 1."""
+    return np.int64(min(np.int64(unit(key, i) * count), count - 1))
+
+
+# --- cuts -------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def newest_before(times, numbers, first, stop, t, before):
+    """First place in [first, stop) with time < t and event number < before.
+
+    Times and numbers fall together along a run, so both gates cut a prefix. The usual query is later than
+    everything stored and costs one comparison; else gallop from the newest, because the entries to skip are few.
+    """
+    if first >= stop or (times[first] < t and numbers[first] < before):
+        return first
+    low, step = first, 1
+    while low + step < stop and not (times[low + step] < t and numbers[low + step] < before):
+        low += step
+        step *= 2
+    high = min(low + step, stop)
+    low += 1
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] < t and numbers[middle] < before:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@njit(cache=True, nogil=True)
+def window_end(times, first, stop, oldest):
+    """First place in [first, stop) with time < oldest."""
+    low, high = first, stop
+    while low < high:
+        middle = (low + high) >> 1
+        if times[middle] >= oldest:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@njit(cache=True, nogil=True)
+def visible(heads, times, numbers, node, t, before, windowed, oldest):
+    """The places [first, stop) of a node's entries that a query may see."""
+    if node >= heads.shape[0]:
+        return 0, 0
+    first = heads[node, 0]
+    stop = first + heads[node, 1]
+    first = newest_before(times, numbers, first, stop, t, before)
+    if windowed:
+        stop = window_end(times, first, stop, oldest)
+    return first, stop
+
+
+# --- look-ups ---------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def recent(
+    heads, ids, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
+    windowed, window, out_ids, out_t, out_dt, out_numbers, out_mask,
+):  # fmt: skip
+    """The most recent entries of each query, newest first; the rest of each row is zero and masked out."""
+    k = out_ids.shape[1]
+    for q in range(nodes.shape[0]):
+        node, now = nodes[q], t[q * t_step]
+        first, stop = 0, 0
+        if valid[q * valid_step]:
+            if node < 0 or not (-limit <= now <= limit):
+                return q
+            gate = before[q * before_step]
+            first, stop = visible(heads, times, numbers, node, now, gate, windowed, now - window)
+        # One loop per array and unsigned places: each becomes a plain vector copy.
+        p, count, width = np.uint64(first), np.uint64(min(stop - first, k)), np.uint64(k)
+        row_ids, row_t, row_dt = out_ids[q], out_t[q], out_dt[q]
+        row_numbers, row_mask = out_numbers[q], out_mask[q]
+        for j in range(count):
+            row_ids[j] = ids[p + j]
+        for j in range(count):
+            row_t[j] = times[p + j]
+        for j in range(count):
+            row_dt[j] = now - times[p + j]
+        for j in range(count):
+            row_numbers[j] = numbers[p + j]
+        for j in range(count):
+            row_mask[j] = True
+        for j in range(count, width):
+            row_ids[j] = 0
+        for j in range(count, width):
+            row_t[j] = 0
+        for j in range(count, width):
+            row_dt[j] = 0
+        for j in range(count, width):
+            row_numbers[j] = 0
+        for j in range(count, width):
+            row_mask[j] = False
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def draw_subset(key, count, picks):
+    """Fill `picks` with distinct numbers below `count`, in increasing order, every subset equally likely.
+
+    Floyd's algorithm: exactly len(picks) draws whatever the count. Needs len(picks) <= count.
+    """
+    k = picks.shape[0]
+    for i in range(k):
+        top = count - k + i
+        pick = below(key, i, top + 1)
+        j = i
+        while j > 0 and picks[j - 1] > pick:
+            j -= 1
+        if j > 0 and picks[j - 1] == pick:
+            picks[i] = top  # taken: `top` itself is new and larger than all before
+        else:
+            for m in range(i, j, -1):
+                picks[m] = picks[m - 1]
+            picks[j] = pick
+
+
+@njit(cache=True, nogil=True)
+def uniform(
+    heads, ids, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
+    windowed, window, keys, keys_step, out_ids, out_t, out_dt, out_numbers, out_mask,
+):  # fmt: skip
+    """k distinct entries of each query, each subset equally likely, newest first; all when there are at most k."""
+    k = out_ids.shape[1]
+    picks = np.empty(k, np.int64)
+    for q in range(nodes.shape[0]):
+        node, now = nodes[q], t[q * t_step]
+        first, stop = 0, 0
+        if valid[q * valid_step]:
+            if node < 0 or not (-limit <= now <= limit):
+                return q
+            gate = before[q * before_step]
+            first, stop = visible(heads, times, numbers, node, now, gate, windowed, now - window)
+        count = min(stop - first, k)
+        if stop - first > k:
+            draw_subset(mix(keys[q * keys_step] + GOLDEN), stop - first, picks)
+        else:
+            for j in range(count):
+                picks[j] = j
+        for j in range(count):
+            p = first + picks[j]
+            out_ids[q, j] = ids[p]
+            out_t[q, j] = times[p]
+            out_dt[q, j] = now - times[p]
+            out_numbers[q, j] = numbers[p]
+            out_mask[q, j] = True
+        for j in range(count, k):
+            out_ids[q, j] = 0
+            out_t[q, j] = 0
+            out_dt[q, j] = 0
+            out_numbers[q, j] = 0
+            out_mask[q, j] = False
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def count(
+    heads, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
+    windowed, window, out,
+):  # fmt: skip
+    """How many entries each query may see."""
+    for q in range(nodes.shape[0]):
+        out[q] = 0
+        if valid[q * valid_step]:
+            node, now, gate = nodes[q], t[q * t_step], before[q * before_step]
+            if node < 0 or not (-limit <= now <= limit):
+                return q
+            first, stop = visible(heads, times, numbers, node, now, gate, windowed, now - window)
+            out[q] = stop - first
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def find(ids, first, stop, node):
+    """First place in [first, stop) that names the node, else stop. Blocks of 32 compare as vectors."""
+    p, end = np.uint64(first), np.uint64(stop)
+    block = np.uint64(32)
+    while p + block <= end:
+        hit = False
+        for j in range(block):
+            hit |= ids[p + j] == node
+        if hit:
+            break
+        p += block
+    while p < end and ids[p] != node:
+        p += np.uint64(1)
+    return np.int64(p)
+
+
+@njit(cache=True, nogil=True)
+def tally(ids, first, stop, node):
+    """How often [first, stop) names the node."""
+    total = 0
+    for p in range(np.uint64(first), np.uint64(stop)):
+        total += ids[p] == node
+    return total
+
+
+@njit(cache=True, nogil=True)
+def meetings(
+    heads, ids, times, numbers, limit, uneven, src, dst, t, t_step, before, before_step,
+    counting, out_t, out_numbers, out_count,
+):  # fmt: skip
+    """The last event between two nodes that each query may see, or (counting) how many there are.
+
+    Both endpoints hold an entry for the event, so the shorter list is read. `uneven` says that trimming may have
+    dropped it from one of them: each keeps its newest, so then the other list is read where the first has less.
+    """
+    for q in range(src.shape[0]):
+        u, v, now, gate = src[q], dst[q], t[q * t_step], before[q * before_step]
+        if u < 0 or v < 0 or not (-limit <= now <= limit):
+            return q
+        first, stop = visible(heads, times, numbers, u, now, gate, False, now)
+        other_first, other_stop = visible(heads, times, numbers, v, now, gate, False, now)
+        target, other = v, u
+        if other_stop - other_first < stop - first:
+            first, other_first = other_first, first
+            stop, other_stop = other_stop, stop
+            target, other = u, v
+        if counting:
+            out_count[q] = tally(ids, first, stop, target)
+            if uneven:
+                out_count[q] = max(out_count[q], tally(ids, other_first, other_stop, other))
+            continue
+        p = find(ids, first, stop, target)
+        if p == stop and uneven:
+            p = find(ids, other_first, other_stop, other)
+            stop = other_stop
+        out_count[q] = p < stop
+        out_t[q] = times[p] if p < stop else 0
+        out_numbers[q] = numbers[p] if p < stop else 0
+    return -1
+
+
+# --- walks ------------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def block_table(times, first, stop, bias, top, bounds):
+    """Cut a run into blocks of 1, 1, 2, 4, 8, … entries, newest first, and bound each block's weight.
+
+    `top[b]` is the weight of block b's newest entry relative to the newest of all, and `bounds[b]` the sum of
+    size * top up to and with block b. Returns the number of blocks. Weights never grow along the run, so a block
+    weighs at least half of the next one's bound, and all bounds together are at most 3 times the true weight.
+    A tail too light to be drawn by 53 random bits is left out.
+    """
+    newest = times[first]
+    total = 0.0
+    blocks, p, size = 0, first, 1
+    while p < stop:
+        weight = math.exp(-bias * np.float64(newest - times[p]))
+        if weight * (stop - p) < 1e-17 * total:
+            break
+        size = min(size, stop - p)
+        total += size * weight
+        top[blocks] = weight
+        bounds[blocks] = total
+        p += size
+        size = p - first
+        blocks += 1
+    return blocks
+
+
+@njit(cache=True, nogil=True)
+def draw_biased(times, first, stop, bias, top, bounds, blocks, key):
+    """Draw a place of [first, stop) with probability proportional to exp(bias * time), by rejection.
+
+    Propose a block by its bound and an entry uniformly within it; accept with its weight over the block's
+    top. Weights are relative to the newest entry, so none overflows and the sum is at least 1.
+    """
+    newest = times[first]
+    total = bounds[blocks - 1]
+    trial = 0
+    while True:
+        x = unit(key, trial) * total
+        b, start, size, passed = 0, 0, 1, 0.0
+        while x >= bounds[b] and b + 1 < blocks:
+            passed = bounds[b]
+            b += 1
+            start += size
+            size = start
+        size = min(size, stop - first - start)
+        place = first + start + min(np.int64((x - passed) / top[b]), size - 1)
+        weight = math.exp(-bias * np.float64(newest - times[place]))
+        if unit(key, trial + 1) * top[b] < weight:
+            return place
+        trial += 2
+
+
+@njit(cache=True, nogil=True)
+def causal_walks(
+    bias, heads, ids, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
+    windowed, window, keys, keys_step, out_nodes, out_t, out_numbers, out_mask,
+):  # fmt: skip
+    """Backward walks with strictly falling times; see `pintgn.neighbors.causal_walks`."""
+    walks, length = out_numbers.shape[1], out_numbers.shape[2]
+    top, bounds = np.empty(BLOCKS), np.empty(BLOCKS)
+    root_top, root_bounds = np.empty(BLOCKS), np.empty(BLOCKS)
+    for q in range(nodes.shape[0]):
+        root, now, usable = nodes[q], t[q * t_step], valid[q * valid_step]
+        root_first, root_stop, root_blocks = 0, 0, 0
+        if usable:
+            if root < 0 or not (-limit <= now <= limit):
+                return q
+            # Every walk of a query starts from the same run: its table is built once.
+            gate = before[q * before_step]
+            root_first, root_stop = visible(heads, times, numbers, root, now, gate, windowed, now - window)
+            if root_stop > root_first and bias > 0:
+                root_blocks = block_table(times, root_first, root_stop, bias, root_top, root_bounds)
+        query_key = mix(keys[q * keys_step] + GOLDEN)
+        for w in range(walks):
+            walk_key = branch(query_key, w)
+            out_nodes[q, w, 0] = root if usable else 0
+            out_t[q, w, 0] = now if usable else 0
+            out_mask[q, w, 0] = usable
+            first, stop = root_first, root_stop
+            step = 0
+            while step < length and first < stop:
+                key = branch(walk_key, step)
+                if stop - first == 1:
+                    place = first
+                elif bias == 0:
+                    place = first + below(key, 0, stop - first)
+                elif step == 0:
+                    place = draw_biased(times, first, stop, bias, root_top, root_bounds, root_blocks, key)
+                else:
+                    blocks = block_table(times, first, stop, bias, top, bounds)
+                    place = draw_biased(times, first, stop, bias, top, bounds, blocks, key)
+                node, then = np.int64(ids[place]), times[place]
+                out_numbers[q, w, step] = numbers[place]
+                step += 1
+                out_nodes[q, w, step] = node
+                out_t[q, w, step] = then
+                out_mask[q, w, step] = True
+                if step < length:
+                    # Times fall along a walk and event numbers with them: the event gate is a second lock.
+                    gate = numbers[place]
+                    first, stop = visible(heads, times, numbers, node, then, gate, windowed, now - window)
+            for rest in range(step, length):
+                out_numbers[q, w, rest] = 0
+                out_nodes[q, w, rest + 1] = 0
+                out_t[q, w, rest + 1] = 0
+                out_mask[q, w, rest + 1] = False
+    return -1

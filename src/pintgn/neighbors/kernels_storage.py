@@ -1,0 +1,162 @@
+"""Native upkeep of the adjacency: check events, append them, lay segments out anew.
+
+Each node owns a segment of the arenas whose size is a power of two, filled from its end towards its start so that
+its entries lie newest first. A full segment moves to one of twice the size; the old one goes to a free list of its
+size and serves another node. An append therefore costs a constant number of copies per entry, whatever the
+degree, and at most a constant factor of space.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+SMALLEST = 2  # most nodes of most logs have very few events
+SIZES = 64  # one free list per power of two
+
+CHECK_OK, CHECK_TIME, CHECK_ORDER, CHECK_SRC, CHECK_DST, CHECK_NUMBER = range(6)
+
+
+@njit(cache=True, nogil=True)
+def check_events(src, dst, t, numbers, floor, limit, next_number):
+    """What is wrong with these events: (code, place, largest id). The times must not fall below `floor`."""
+    largest = -1
+    last = floor
+    for i in range(src.shape[0]):
+        if not (-limit <= t[i] <= limit):
+            return CHECK_TIME, i, largest
+        if t[i] < last:
+            return CHECK_ORDER, i, largest
+        last = t[i]
+        if src[i] < 0:
+            return CHECK_SRC, i, largest
+        if dst[i] < 0:
+            return CHECK_DST, i, largest
+        largest = max(largest, src[i], dst[i])
+    for i in range(numbers.shape[0]):
+        if numbers[i] < next_number:
+            return CHECK_NUMBER, i, largest
+        next_number = numbers[i] + 1
+    return CHECK_OK, -1, largest
+
+
+@njit(cache=True, nogil=True)
+def size_class(size):
+    """log2 of a power of two."""
+    power = 0
+    while (1 << power) < size:
+        power += 1
+    return power
+
+
+@njit(cache=True, nogil=True)
+def make_room(heads, sizes, ids, times, numbers, free, used, node):
+    """See that a node's segment can take one more entry. Returns 0, or the arena size that would be needed."""
+    length, old = heads[node, 1], sizes[node]
+    if length < old:
+        return 0
+    new = max(2 * old, SMALLEST)
+    power = size_class(new)
+    base = free[power]
+    if base >= 0:
+        free[power] = numbers[base]  # a free segment keeps the next one's place in its first number
+    else:
+        base = used[0]
+        if base + new > ids.shape[0]:
+            return base + new
+        used[0] = base + new
+    start, first = heads[node, 0], base + new - length
+    for j in range(length):
+        ids[first + j] = ids[start + j]
+        times[first + j] = times[start + j]
+        numbers[first + j] = numbers[start + j]
+    if old > 0:
+        numbers[start] = free[power - 1]
+        free[power - 1] = start
+    heads[node, 0] = first
+    sizes[node] = new
+    return 0
+
+
+@njit(cache=True, nogil=True)
+def append_events(
+    heads, sizes, ids, times, numbers, free, used, src, dst, t, own_numbers, next_number, begin
+):  # fmt: skip
+    """Append events from `begin` on; returns (events done, arena size needed to go on).
+
+    One entry for each endpoint, one in all for a self-loop.
+    """
+    for i in range(begin, src.shape[0]):
+        u, v = src[i], dst[i]
+        need = make_room(heads, sizes, ids, times, numbers, free, used, u)
+        if need == 0 and v != u:
+            need = make_room(heads, sizes, ids, times, numbers, free, used, v)
+        if need > 0:
+            return i, need
+        number = own_numbers[i] if own_numbers.shape[0] > 0 else next_number + i
+        p = heads[u, 0] - 1
+        ids[p], times[p], numbers[p] = v, t[i], number
+        heads[u, 0] = p
+        heads[u, 1] += 1
+        if v != u:
+            p = heads[v, 0] - 1
+            ids[p], times[p], numbers[p] = u, t[i], number
+            heads[v, 0] = p
+            heads[v, 1] += 1
+    return src.shape[0], 0
+
+
+@njit(cache=True, nogil=True)
+def kept_lengths(heads, times, keep_last, floored, floor, out):
+    """How many of each node's newest entries remain: at most `keep_last`, none with time < floor."""
+    for v in range(heads.shape[0]):
+        first, length = heads[v, 0], min(heads[v, 1], keep_last)
+        if floored:
+            low, high = 0, length
+            while low < high:
+                middle = (low + high) >> 1
+                if times[first + middle] >= floor:
+                    low = middle + 1
+                else:
+                    high = middle
+            length = low
+        out[v] = length
+
+
+@njit(cache=True, nogil=True)
+def lay_out(lengths, heads, sizes):
+    """Give every node the smallest segment that holds its entries; returns the arena size."""
+    used = 0
+    for v in range(lengths.shape[0]):
+        size = 0
+        if lengths[v] > 0:
+            size = SMALLEST
+            while size < lengths[v]:
+                size *= 2
+        used += size
+        heads[v, 0] = used - lengths[v]
+        heads[v, 1] = lengths[v]
+        sizes[v] = size
+    return used
+
+
+@njit(cache=True, nogil=True)
+def copy_entries(starts, ids, times, numbers, heads, new_ids, new_times, new_numbers):
+    """Copy each node's newest entries from their old place to their new one."""
+    for v in range(heads.shape[0]):
+        start, first = starts[v], heads[v, 0]
+        for j in range(heads[v, 1]):
+            new_ids[first + j] = ids[start + j]
+            new_times[first + j] = times[start + j]
+            new_numbers[first + j] = numbers[start + j]
+
+
+@njit(cache=True, nogil=True)
+def check_stored(offsets, ids, times, numbers, nodes, next_number, clock):
+    """Whether a stored adjacency (entries of node v at offsets[v]:offsets[v + 1]) is in order."""
+    for v in range(offsets.shape[0] - 1):
+        for p in range(offsets[v], offsets[v + 1]):
+            if not (0 <= ids[p] < nodes and 0 <= numbers[p] < next_number and times[p] <= clock):
+                return False
+            if p > offsets[v] and not (times[p] <= times[p - 1] and numbers[p] < numbers[p - 1]):
+                return False
+    return True

@@ -1,0 +1,95 @@
+"""The neighbor index by definition: a Python list of events, read from end to end for every question."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import strategies as st
+
+from pintgn.neighbors import NeighborIndex
+
+
+@dataclass
+class Naive:
+    """What NeighborIndex promises, said as slowly and plainly as possible."""
+
+    events: list[tuple[int, int, float, int]] = field(default_factory=list)  # (src, dst, t, number)
+
+    def append(self, src, dst, t) -> None:
+        for u, v, when in zip(src, dst, t, strict=True):
+            self.events.append((u, v, when, len(self.events)))
+
+    def entries(self, node, t, before=math.inf, window=math.inf) -> list[tuple[int, float, int]]:
+        """(neighbor, time, event number) of all that the query may see, newest first."""
+        found = []
+        for u, v, when, number in self.events:
+            if when < t and number < before and when >= t - window and node in (u, v):
+                found.append((v if node == u else u, when, number))
+        return found[::-1]
+
+    def recent(self, node, t, k, **gates) -> list[tuple[int, float, int]]:
+        return self.entries(node, t, **gates)[:k]
+
+    def pair(self, u, v, t, before=math.inf) -> list[tuple[float, int]]:
+        """(time, event number) of the visible events between u and v, newest first."""
+        return [(when, n) for a, b, when, n in self.events[::-1] if {a, b} == {u, v} and when < t and n < before]
+
+
+@dataclass
+class Log:
+    src: list[int]
+    dst: list[int]
+    t: list
+    cuts: list[int]  # where one append ends and the next begins
+    kind: type
+
+    def index(self, stop: int | None = None) -> NeighborIndex:
+        index = NeighborIndex()
+        places = [0, *self.cuts, len(self.t)]
+        for a, b in pairwise(places):
+            b = min(b, len(self.t) if stop is None else stop)
+            index.append(self.src[a:b], self.dst[a:b], np.array(self.t[a:b], self.kind))
+        return index
+
+    def naive(self) -> Naive:
+        naive = Naive()
+        naive.append(self.src, self.dst, self.t)
+        return naive
+
+
+@st.composite
+def logs(draw, most_events: int = 40, most_nodes: int = 6) -> Log:
+    """Small logs with ties, self-loops, repeats, new nodes, one-node logs, and cuts anywhere."""
+    nodes = draw(st.integers(1, most_nodes))
+    size = draw(st.integers(0, most_events))
+    ids = st.lists(st.integers(0, nodes - 1), min_size=size, max_size=size)
+    kind = draw(st.sampled_from([np.int64, np.float64]))
+    gaps = draw(st.lists(st.sampled_from([0, 0, 1, 3]), min_size=size, max_size=size))
+    start = draw(st.sampled_from([0, -5, 1_700_000_000]))
+    unit = 1 if kind is np.int64 else 0.25
+    t = [kind(start + unit * x).item() for x in np.cumsum(gaps)] if size else []
+    cuts = sorted(draw(st.lists(st.integers(0, size), max_size=4)))
+    return Log(draw(ids), draw(ids), t, cuts, kind)
+
+
+@st.composite
+def questions(draw, log: Log, most: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(nodes, times, event gates), around and beyond what the log holds."""
+    size = draw(st.integers(1, most))
+    top = max([0, *log.src, *log.dst])
+    times = [*log.t, (log.t[0] if log.t else 0) - 1, (log.t[-1] if log.t else 0) + 1]
+    pick = lambda values: draw(st.lists(values, min_size=size, max_size=size))  # noqa: E731
+    nodes = pick(st.integers(0, top + 2))
+    t = pick(st.sampled_from(times))
+    before = pick(st.integers(0, len(log.t) + 1))
+    return np.array(nodes), np.array(t, log.kind), np.array(before)
+
+
+def rows(answer, query: int) -> list[tuple[int, float, int]]:
+    """One query's unmasked slots, as the naive index gives them."""
+    mask = answer.mask[query]
+    columns = (array[query][mask].tolist() for array in (answer.ids, answer.t, answer.events))
+    return list(zip(*columns, strict=True))
