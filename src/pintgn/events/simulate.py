@@ -10,7 +10,6 @@ ties in any random order. docs/simulated-worlds.md derives each figure.
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,58 +22,17 @@ from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema, TimeUnit
+from pintgn.events.worlds import (
+    World,
+    any_other,
+    expected_ap,
+    generator,
+    rank_in_order,
+    setting,
+    some_times,
+)
 
-
-def setting(default: Any, doc: str) -> Any:
-    """A setting of a world: its default and one line that says what it does."""
-    return dataclasses.field(default=default, metadata={"doc": doc})
-
-
-@dataclass(frozen=True)
-class World(abc.ABC):
-    """What every world can do. `log` is always a whole log as `simulate` made it, from its first event on."""
-
-    name: ClassVar[str]
-    summary: ClassVar[str]
-    against: ClassVar[str]
-    """Which wrong destinations `negatives` draws."""
-
-    @abc.abstractmethod
-    def simulate(self, events: int = 10_000, seed: int = 0) -> EventLog:
-        """A log of exactly so many events; the same seed gives the same log."""
-
-    @abc.abstractmethod
-    def negatives(self, log: EventLog, seed: int = 0) -> np.ndarray:
-        """A wrong destination (e,) for every event."""
-
-    @abc.abstractmethod
-    def truth(self, log: EventLog, dst: Any = None, first: int = 0) -> np.ndarray:
-        """How likely each source was to meet `dst` (its real destination when none are given): the ideal score.
-
-        Event i is judged by the events strictly before it and by the rules of this world, which no model is told.
-        `dst` has one node for each event from number `first` on.
-        """
-
-    @abc.abstractmethod
-    def best_ap(self, log: EventLog, first: int = 0) -> float:
-        """The AP that no scorer exceeds on average over the events from number `first` on."""
-
-    @classmethod
-    def settings(cls) -> dict[str, tuple[Any, str]]:
-        """Name of every setting, its default and what it does."""
-        return {field.name: (field.default, field.metadata["doc"]) for field in dataclasses.fields(cls)}
-
-    def _at_least(self, least: int, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise BadInput(f"{self.name}: {name}={value!r}; a whole number of at least {least} is needed.")
-
-    def _share(self, *names: str) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if isinstance(value, str) or not 0 <= value <= 1:
-                raise BadInput(f"{self.name}: {name}={value!r}; a share between 0 and 1 is needed.")
+__all__ = ["WORLDS", "Repeat", "Shop", "Twins", "World", "make_world", "simulate"]
 
 
 @dataclass(frozen=True)
@@ -99,28 +57,31 @@ class Repeat(World):
         self._at_least(1, "window")
         self._share("repeat")
 
+    def ids(self) -> IdMap:
+        return IdMap(size=self.nodes)
+
     def simulate(self, events: int = 10_000, seed: int = 0) -> EventLog:
-        rng = _generator(self, events, seed)
+        rng = generator(self, events, seed)
         src = rng.integers(0, self.nodes, events)
-        dst = _any_other(rng, src, self.nodes)
+        dst = any_other(rng, src, self.nodes)
         lag = 1 + np.searchsorted(np.cumsum(self._weights()), rng.random(events), "right")
         lag[rng.random(events) >= self.repeat] = events  # a fresh event has no model in the past
         order = np.argsort(src, kind="stable")
         copied = np.arange(events)
-        row = np.flatnonzero(lag[order] <= _rank_in_order(src[order]))
+        row = np.flatnonzero(lag[order] <= rank_in_order(src[order]))
         copied[order[row]] = order[row - lag[order[row]]]
         while True:  # a copy of a copy goes where the original went: double the jumps until all have arrived
             further = copied[copied]
             if np.array_equal(further, copied):
                 break
             copied = further
-        return EventLog(src, dst[copied], _times(rng, events), ids=IdMap(size=self.nodes))
+        return EventLog(src, dst[copied], some_times(rng, events), ids=self.ids())
 
     def negatives(self, log: EventLog, seed: int = 0) -> np.ndarray:
-        return _any_other(_generator(self, len(log), seed, "negatives"), log.src, self.nodes)
+        return any_other(generator(self, len(log), seed, "negatives"), log.src, self.nodes)
 
     def truth(self, log: EventLog, dst: Any = None, first: int = 0) -> np.ndarray:
-        wanted = _candidates(log, dst, first)
+        wanted = self.candidates(log, dst, first)
         chance = np.empty(len(wanted))
         for rows, recent, weights in self._windows(log, first):
             fresh = 1 - weights.sum(1)
@@ -129,7 +90,7 @@ class Repeat(World):
 
     def best_ap(self, log: EventLog, first: int = 0) -> float:
         """Exact: the expected AP of ranking by `truth`, over which destination comes true and which is drawn."""
-        count = len(log) - first
+        count = len(self.candidates(log, None, first))
         positive: list[np.ndarray] = []
         negative: list[np.ndarray] = []
         for _, recent, weights in self._windows(log, first):
@@ -152,7 +113,7 @@ class Repeat(World):
         place = np.empty(len(log), np.int64)
         place[order] = np.arange(len(log))
         rank = np.empty(len(log), np.int64)
-        rank[order] = _rank_in_order(log.src[order])
+        rank[order] = rank_in_order(log.src[order])
         lags = np.arange(1, self.window + 1)
         for start in range(first, len(log), 50_000):
             rows = np.arange(start, min(start + 50_000, len(log)))
@@ -182,8 +143,11 @@ class Twins(World):
     def __post_init__(self) -> None:
         self._at_least(2, "communities", "roles")
 
+    def ids(self) -> IdMap:
+        return IdMap(pa.array([f"c{c}r{r}" for c in range(self.communities) for r in range(self.roles)]))
+
     def simulate(self, events: int = 10_000, seed: int = 0) -> EventLog:
-        rng = _generator(self, events, seed)
+        rng = generator(self, events, seed)
         ticks = -(-events // self.communities)
         one = rng.integers(0, self.roles, ticks)
         other = (one + rng.integers(1, min(3, self.roles), ticks)) % self.roles
@@ -193,18 +157,17 @@ class Twins(World):
         community = rng.permuted(np.tile(np.arange(self.communities), (ticks, 1)), axis=1).ravel()[:events]
         tick = np.arange(events) // self.communities
         base = community * self.roles
-        names = pa.array([f"c{c}r{r}" for c in range(self.communities) for r in range(self.roles)])
-        t = _times(rng, ticks)
-        return EventLog(base + src[tick], base + dst[tick], t[tick], ids=IdMap(names))
+        t = some_times(rng, ticks)
+        return EventLog(base + src[tick], base + dst[tick], t[tick], ids=self.ids())
 
     def negatives(self, log: EventLog, seed: int = 0) -> np.ndarray:
-        rng = _generator(self, len(log), seed, "negatives")
+        rng = generator(self, len(log), seed, "negatives")
         community, role = np.divmod(log.dst, self.roles)
-        return _any_other(rng, community, self.communities) * self.roles + role
+        return any_other(rng, community, self.communities) * self.roles + role
 
     def truth(self, log: EventLog, dst: Any = None, first: int = 0) -> np.ndarray:
         """1 where some path of earlier events joins the two, else 0."""
-        wanted = _candidates(log, dst, first)
+        wanted = self.candidates(log, dst, first)
         community, role = np.divmod(log.src[first:], self.roles)
         joined = self._joined_at(log)[role, wanted % self.roles] < log.t[first:]
         return ((wanted // self.roles == community) & joined).astype(float)
@@ -258,8 +221,11 @@ class Shop(World):
         if self.items % self.genres:
             raise BadInput(f"shop: items={self.items} is not a multiple of genres={self.genres}.")
 
+    def ids(self) -> IdMap:
+        return IdMap(pa.array([f"user{u}" for u in range(self.users)] + [f"item{i}" for i in range(self.items)]))
+
     def simulate(self, events: int = 10_000, seed: int = 0) -> EventLog:
-        rng = _generator(self, events, seed)
+        rng = generator(self, events, seed)
         early = -(-self.users // 5)
         arrival = np.arange(1, self.users - early + 1) * events // (self.users - early + 1)
         present = early + np.searchsorted(arrival, np.arange(events), "right")
@@ -268,32 +234,31 @@ class Shop(World):
         order = np.argsort(src, kind="stable")
         change = np.where(rng.random(events) < self.drift, rng.integers(1, self.genres, events), 0)[order]
         shift = np.cumsum(change) - change  # drift follows the purchase
-        start = np.arange(events) - _rank_in_order(src[order])
+        start = np.arange(events) - rank_in_order(src[order])
         taste = np.empty(events, np.int64)
         taste[order] = rng.integers(0, self.genres, self.users)[src[order]] + shift - shift[start]
         taste %= self.genres
         loyal = rng.random(events) < self.loyalty
         item = rng.integers(0, self.items, events)
         item = np.where(loyal, item - item % self.genres + taste, item)
-        names = pa.array([f"user{u}" for u in range(self.users)] + [f"item{i}" for i in range(self.items)])
         return EventLog(
             src,
             self.users + item,
-            1_704_067_200 + _times(rng, events),  # the shop opens with the year 2024
+            1_704_067_200 + some_times(rng, events),  # the shop opens with the year 2024
             label=taste,
-            ids=IdMap(names),
+            ids=self.ids(),
             schema=Schema(label="taste", time=TimeUnit("s", "UTC")),
         )
 
     def negatives(self, log: EventLog, seed: int = 0) -> np.ndarray:
-        return self.users + _generator(self, len(log), seed, "negatives").integers(0, self.items, len(log))
+        return self.users + generator(self, len(log), seed, "negatives").integers(0, self.items, len(log))
 
     def truth(self, log: EventLog, dst: Any = None, first: int = 0) -> np.ndarray:
         """The chance of each item given the buyer's purchases so far: the exact filter over tastes."""
-        genre = (_candidates(log, dst, first) - self.users) % self.genres
+        genre = (self.candidates(log, dst, first) - self.users) % self.genres
         bought = (log.dst - self.users) % self.genres
         order = np.argsort(log.src, kind="stable")
-        rank = _rank_in_order(log.src[order])
+        rank = rank_in_order(log.src[order])
         by_rank = order[np.argsort(rank, kind="stable")]  # everyone's first purchase, everyone's second, …
         stops = np.cumsum(np.bincount(rank, minlength=1))
         belief = np.full((self.users, self.genres), 1 / self.genres)
@@ -314,6 +279,7 @@ class Shop(World):
 
     def best_ap(self, log: EventLog, first: int = 0) -> float:
         """An upper bound: the AP of knowing every taste. Tastes must be guessed from purchases, so `truth` has less."""
+        self.candidates(log, None, first)
         inside = self.loyalty + (1 - self.loyalty) / self.genres
         share = 1 / self.genres
         return expected_ap(np.array([inside, 1 - inside]), np.array([share, 1 - share]))
@@ -324,87 +290,19 @@ WORLDS: dict[str, type[World]] = {world.name: world for world in (Repeat, Twins,
 
 
 def make_world(world: str | World, **settings: Any) -> World:
-    """A world by name with its settings; a world that is already made passes through."""
-    if isinstance(world, World):
-        return dataclasses.replace(world, **settings) if settings else world
-    if world not in WORLDS:
+    """A world by name with its settings, or a world with some of its settings changed."""
+    if not isinstance(world, World) and world not in WORLDS:
         raise UnknownName(f"there is no world {world!r}.{suggest(world, WORLDS)}")
-    known = WORLDS[world].settings()
+    kind = type(world) if isinstance(world, World) else WORLDS[world]
     for name in settings:
-        if name not in known:
+        if name not in kind.settings():
+            known = sorted(kind.settings())
             raise UnknownName(
-                f"{world} has no setting {name!r}.{suggest(name, known)} Settings: {', '.join(sorted(known))}."
+                f"{kind.name} has no setting {name!r}.{suggest(name, known)} Settings: {', '.join(known)}."
             )
-    return WORLDS[world](**settings)
+    return dataclasses.replace(world, **settings) if isinstance(world, World) else kind(**settings)
 
 
 def simulate(world: str | World, events: int = 10_000, seed: int = 0, **settings: Any) -> EventLog:
     """A log of a simulated world: "repeat", "twins" or "shop" (see `WORLDS` for their settings)."""
     return make_world(world, **settings).simulate(events, seed)
-
-
-def expected_ap(positive: np.ndarray, negative: np.ndarray) -> float:
-    """AP of ranking by likelihood ratio, ties in random order, in the limit of many events.
-
-    Args:
-        positive, negative: the share of positives and of negatives in each group of equal evidence; each sums to 1.
-
-    Ranking by positive/negative is best: it has the most positives above any share of negatives (Neyman and
-    Pearson), so no other ranking has better precision at any recall. Within a group that holds a share p of the
-    positives and n of the negatives, after P and N above it, precision at a fraction x is
-    (P + p x) / (P + N + (p + n) x); AP adds up p times its integral over x from 0 to 1.
-
-    >>> expected_ap(np.array([1.0]), np.array([1.0]))
-    0.5
-    """
-    ratio = np.divide(positive, negative, out=np.full(len(positive), np.inf), where=negative > 0)
-    order = np.argsort(-ratio, kind="stable")
-    order = order[positive[order] > 0]
-    p, n = positive[order], negative[order]
-    above = np.cumsum(p) - p
-    ranked = above + np.cumsum(n) - n
-    size = p + n
-    integral = p / size
-    later = ranked > 0
-    slope = np.log1p(size[later] / ranked[later]) / size[later]
-    integral[later] += (above[later] - p[later] * ranked[later] / size[later]) * slope
-    return float((p * integral).sum())
-
-
-def _generator(world: World, events: int, seed: int, purpose: str = "events") -> np.random.Generator:
-    """Draws that depend on the seed, the world's name and the purpose, so that none repeats another's."""
-    if isinstance(events, bool) or not isinstance(events, int | np.integer) or events < 1:
-        raise BadInput(f"events={events!r}; a log of at least one event is needed.")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise BadInput(f"seed={seed!r}; a whole number of at least 0 is needed.")
-    return np.random.default_rng([int(seed), *f"{world.name} {purpose}".encode()])
-
-
-def _times(rng: np.random.Generator, count: int) -> np.ndarray:
-    """Distinct int64 times about a minute apart."""
-    return np.cumsum(rng.integers(1, 120, count))
-
-
-def _any_other(rng: np.random.Generator, than: np.ndarray, count: int) -> np.ndarray:
-    """Uniform draws from 0 … count-1, never the given number."""
-    drawn = rng.integers(0, count - 1, len(than))
-    return drawn + (drawn >= than)
-
-
-def _rank_in_order(values: np.ndarray) -> np.ndarray:
-    """How many equal values stand before each one in a sorted array."""
-    row = np.arange(len(values))
-    start = np.zeros(len(values), np.int64)
-    new = np.flatnonzero(values[1:] != values[:-1]) + 1
-    start[new] = new
-    return row - np.maximum.accumulate(start)
-
-
-def _candidates(log: EventLog, dst: Any, first: int) -> np.ndarray:
-    """The destinations to judge, one for each event from `first` on."""
-    if log.first:
-        raise BadInput(f"this log was cut off at event {log.first}; pass the whole log and first={log.first}.")
-    wanted = log.dst[first:] if dst is None else np.asarray(dst, np.int64)
-    if wanted.shape != (max(len(log) - first, 0),):
-        raise BadInput(f"dst has shape {wanted.shape}, but there are {len(log) - first} events from {first} on.")
-    return wanted
