@@ -1,0 +1,218 @@
+"""Causal anonymous walks by definition (paper, Sec. 2 and App. A.3): all maximal walks, no sampling."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import TooLarge
+from pintgn.events.log import EventLog
+from pintgn.theory.counts import walk_totals
+from pintgn.theory.past import Past, node_of
+from pintgn.theory.wl import check_count
+
+LARGEST = 200_000
+"""Walks per event that are listed unless told otherwise."""
+
+Vector = tuple[int, ...]
+Step = tuple[int, tuple[Vector, Vector], int]
+"""What the step carries (class of time and event features; -1 at the start), I_CAW, class of node features."""
+
+
+@dataclass(frozen=True)
+class WalkSet:
+    """S_u: the maximal walks from one node. Walk i visits nodes[i, 0], nodes[i, 1], …; -1 after its end."""
+
+    nodes: np.ndarray  # (w, steps + 1)
+    events: np.ndarray  # (w, steps)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def occurrences(self) -> dict[int, Vector]:
+        """g(w; S_u): how many walks have node w at each place. Nodes on no walk are left out."""
+        width = self.nodes.shape[1]
+        place = np.broadcast_to(np.arange(width), self.nodes.shape)
+        used = self.nodes >= 0
+        pairs, counts = np.unique(self.nodes[used] * width + place[used], return_counts=True)
+        vectors: dict[int, list[int]] = {}
+        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+            vectors.setdefault(pair // width, [0] * width)[pair % width] = count
+        return {node: tuple(vector) for node, vector in vectors.items()}
+
+
+def walk_set(past: Past, root: int, steps: int) -> WalkSet:
+    """Every walk from `root` backward in time, of at most `steps` steps, that cannot be made longer."""
+    entries, time, event = past.entries, past.entry_time, past.entry_event
+    nodes, events = np.full((1, 1), root), np.zeros((1, 0), np.int64)
+    done: list[tuple[np.ndarray, np.ndarray]] = []
+    for _ in range(steps):
+        at = nodes[:, -1]
+        start = entries.start[at]
+        if events.shape[1]:
+            before = past.when[events[:, -1]]
+            limit = [
+                s + np.searchsorted(time[s:e], b, "left")
+                for s, e, b in zip(start.tolist(), entries.start[at + 1].tolist(), before, strict=True)
+            ]
+            stop = np.array(limit, np.int64).reshape(-1)
+        else:
+            stop = entries.start[at + 1]
+        choices = stop - start
+        ended = choices == 0
+        done.append((nodes[ended], events[ended]))
+        origin = np.repeat(np.arange(len(nodes)), choices)
+        row = np.arange(len(origin)) - np.repeat(np.cumsum(choices) - choices, choices) + start[origin]
+        nodes = np.column_stack([nodes[origin], entries.neighbor[row]])
+        events = np.column_stack([events[origin], event[row]])
+    done.append((nodes, events))
+    return WalkSet(_padded([n for n, _ in done], steps + 1), _padded([e for _, e in done], steps))
+
+
+def _padded(parts: list[np.ndarray], width: int) -> np.ndarray:
+    wide = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1) for part in parts]
+    return np.concatenate(wide)
+
+
+@dataclass(frozen=True)
+class AnonymousWalks:
+    """The walks of an event with nodes replaced by how often they occur: what CAW knows of it.
+
+    `counts` maps every anonymised walk to how many walks look like it.
+    """
+
+    past: Past
+    counts: dict[tuple[Step, ...], int]
+
+    @cached_property
+    def shares(self) -> dict[tuple[Step, ...], int]:
+        """Counts up to scale: the mean over walks sees no more."""
+        divisor = gcd(*self.counts.values())
+        return {walk: count // divisor for walk, count in self.counts.items()}
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    def difference(self, other: AnonymousWalks) -> tuple[Step, ...] | None:
+        """A walk that makes up different shares of the two events' walks; None if there is none."""
+        mine, theirs = self.shares, other.shares
+        odd = [walk for walk in mine.keys() | theirs.keys() if mine.get(walk, 0) != theirs.get(walk, 0)]
+        return min(odd, key=lambda walk: (len(walk), walk), default=None)
+
+    def show(self, walk: tuple[Step, ...]) -> str:
+        """An anonymised walk as the paper writes it."""
+
+        def pair(step: Step) -> str:
+            return "{" + ", ".join("[" + ",".join(map(str, vector)) + "]" for vector in step[1]) + "}"
+
+        text = pair(walk[0])
+        for step in walk[1:]:
+            text += f" ─{self._label_words[step[0]]}→ {pair(step)}"
+        return text
+
+    @cached_property
+    def _label_words(self) -> dict[int, str]:
+        if self.past.times != "exact":
+            return _Any()
+        label = self.past.event_label
+        return {int(label[e]): self.past.describe(int(e)) for e in np.unique(label, return_index=True)[1]}
+
+
+class _Any(dict):
+    def __missing__(self, key: int) -> str:
+        return ""
+
+
+def anonymous_walks(
+    log: EventLog, u: Any, v: Any, t: Any = None, steps: int = 2, *, most: int = LARGEST
+) -> AnonymousWalks:
+    """The anonymised walks of the event {u, v} at t: everything CAW can know, with all walks of at most `steps` steps.
+
+    A walk's node w becomes the unordered pair {g(w; S_u), g(w; S_v)}; each step keeps its time and, as in CAW's own
+    paper, event features; each node its features, if the log has any.
+    """
+    check_count(steps, "steps", least=1)
+    past = Past(log, t)
+    sides = ("src", "dst") if log.ids.two_spaces else (None, None)
+    ends = node_of(log, u, sides[0]), node_of(log, v, sides[1])
+    totals = walk_totals(past, steps)[list(ends)].sum(0)
+    if totals[-1] > most:
+        fits = int((totals[1:] <= most).sum())
+        advice = f"{fits} steps fit ({int(totals[fits]):,} walks)." if fits else "Not even one step fits."
+        raise TooLarge(
+            f"the event ({u!r}, {v!r}) has {totals[-1]:,.0f} walks of {steps} steps; at most {most:,} are listed. "
+            f"{advice}"
+        )
+    return anonymize(past, *ends, steps)
+
+
+def anonymize(past: Past, u: int, v: int, steps: int) -> AnonymousWalks:
+    """As `anonymous_walks`, for node numbers and without a limit."""
+    ends = [walk_set(past, u, steps)] + ([walk_set(past, v, steps)] if u != v else [])
+    seen = [walks.occurrences() for walks in (ends[0], ends[-1])]
+    none = (0,) * (steps + 1)
+    state = past.state
+
+    def anonymous(node: int) -> tuple[tuple[Vector, Vector], int]:
+        first, second = sorted(g.get(node, none) for g in seen)
+        return (second, first), int(state[node])
+
+    who = {node: anonymous(node) for node in seen[0].keys() | seen[1].keys()}
+    counts: dict[tuple[Step, ...], int] = {}
+    for walks in ends:
+        labels = _labels(past, walks.events)
+        for nodes, carried in zip(walks.nodes.tolist(), labels.tolist(), strict=True):
+            walk = tuple((label, *who[node]) for node, label in zip(nodes, [-1, *carried], strict=True) if node >= 0)
+            counts[walk] = counts.get(walk, 0) + 1
+    return AnonymousWalks(past, counts)
+
+
+def caw_readout(log: EventLog, t: Any = None, steps: int = 2) -> Counter[Hashable]:
+    """A whole graph as CAW sees it: the multiset of the embeddings of its events, each as of its own time.
+
+    The paper defines this readout to state Prop. 7 for CAW. An embedding is the shares of the event's anonymised
+    walks, whose steps carry the time since the step before (since the event itself at first). Small logs only.
+    """
+    whole = Past(log, t)
+    found: Counter[Hashable] = Counter()
+    for i in range(whole.count):
+        if whole.when[i] == whole.when[0]:  # nothing has happened yet: two walks that stay at home
+            found[()] += 1
+            continue
+        past = Past(log, whole.when[i])
+        walks = anonymize(past, int(whole.src[i]), int(whole.dst[i]), steps)
+        found[frozenset((_since(past, walk), share) for walk, share in walks.shares.items())] += 1
+    return found
+
+
+def _since(past: Past, walk: tuple[Step, ...]) -> tuple:
+    """An anonymised walk with the values behind the classes, so that walks of different pasts compare."""
+    nodes, rows = past.log.node_features, past.feature_rows
+    first = {int(label): i for i, label in reversed(list(enumerate(past.event_label)))}
+    place = {int(state): i for i, state in reversed(list(enumerate(past.state)))}
+    before, steps = Fraction(past.t), []
+    for label, pair, state in walk:
+        event = first.get(label)
+        now = before if event is None else Fraction(past.when[event].item())
+        carried = () if event is None or rows is None else tuple(rows[event].tolist())
+        node = () if nodes is None else tuple(nodes[place[state]].tolist())
+        steps.append((before - now, carried, pair, node))
+        before = now
+    return tuple(steps)
+
+
+def _labels(past: Past, events: np.ndarray) -> np.ndarray:
+    """What each step (w, steps) carries. At exact times t' says as much as the difference to the step before."""
+    if past.times == "exact":
+        return past.event_label[events]
+    when = past.when[events]
+    before = np.concatenate([np.full((len(events), 1), past.t), when[:, :-1]], 1)
+    return past.see(np.where(events >= 0, before - when, 1)) * (int(past.feature.max()) + 1) + past.feature[events]

@@ -1,0 +1,62 @@
+"""Walks that run backward in time, counted without listing them: positions, and how many walks CAW has.
+
+Independent of `pintgn.positions`, which it is there to check; `walks` counts the same by listing, for smaller logs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pintgn.theory.past import Past, accumulate, classes, number
+
+EXACT = 2**53
+"""Whole numbers below this are exact in float64; beyond it counting starts over with Python's integers."""
+
+
+def one_deeper(counts: np.ndarray) -> np.ndarray:
+    """Counts by number of steps (…, k), every walk one step longer: the shift P of Eqs. 10-11."""
+    shifted = np.zeros_like(counts)
+    shifted[..., 1:] = counts[..., :-1]
+    return shifted
+
+
+def position_vectors(past: Past, roots: Any, d: int) -> np.ndarray:
+    """r_{i->u}(t) of every node i relative to each root u, exact: (roots, n, d), int64 or (if too large) object.
+
+    Component k is the number of walks of k steps from u to i whose times strictly decrease (Lemma 2).
+    """
+    roots = np.asarray(roots, np.int64)
+    for dtype in (np.float64, object):
+        counts = np.zeros((past.nodes, len(roots), d), dtype)
+        counts[roots, np.arange(len(roots)), 0] = 1
+        counts = accumulate(past, counts, one_deeper, backward=True)
+        if dtype is object or counts.max(initial=0) < EXACT:
+            break
+    counts = np.swapaxes(counts, 0, 1)
+    return counts if dtype is object else counts.astype(np.int64)
+
+
+def walk_totals(past: Past, steps: int) -> np.ndarray:
+    """How many maximal walks of at most k steps start at each node: (n, steps + 1) floats, exact below 2**53.
+
+    A walk is maximal when it cannot go on, or has the most steps allowed (paper, App. A.3). A node without events has
+    one, which stays where it is.
+    """
+
+    def grow(other: np.ndarray) -> np.ndarray:
+        grown = np.maximum(one_deeper(other), 1)  # where the other end cannot go on, the walk ends there
+        grown[..., 0] = 0
+        return grown
+
+    totals = accumulate(past, np.zeros((past.nodes, steps + 1)), grow)
+    return np.maximum(totals, 1)
+
+
+def rows_to_classes(columns: list[np.ndarray]) -> np.ndarray:
+    """A dense integer for each row of several integer columns (m,) or (m, k), which may hold Python's integers."""
+    matrix = np.concatenate([c.reshape(len(c), -1) for c in columns], 1)
+    if matrix.dtype == object:
+        return number([repr(row).encode() for row in matrix.tolist()])
+    return classes(matrix.astype(np.int64))

@@ -1,0 +1,331 @@
+"""Who can tell them apart? What each class of models can and cannot separate, without training anything.
+
+A *class* is all models of one kind: every choice of parameters and widths, all neighbors and all walks (no
+sampling), exact arithmetic. "Cannot" is a proof that every member gives both the same embedding. "Can" says that some
+member (in fact almost every choice of parameters, with wide enough layers) gives different ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import TooLarge, UnknownName, suggest
+from pintgn.events.log import EventLog
+from pintgn.theory.anonymous import LARGEST as MOST_WALKS
+from pintgn.theory.anonymous import anonymize
+from pintgn.theory.counts import position_vectors, rows_to_classes, walk_totals
+from pintgn.theory.memory import memory_states
+from pintgn.theory.question import Question, ask
+from pintgn.theory.symmetry import automorphism
+from pintgn.theory.trees import grow_monotone, show_state
+from pintgn.theory.witness import Explainer, first_level
+from pintgn.theory.wl import check_count, refinement
+
+MODELS = {
+    "mp-tgn": "message passing with injective layers, no memory",
+    "mp-tgn+memory": "the same with injective recurrent memory",
+    "tgat": "TGAT: attention, which sees neighborhoods only in proportion",
+    "tgn-att": "TGN-Att: TGAT on memory with mean aggregation",
+    "caw": "causal anonymous walks, mean over walks",
+    "pint": "PINT: injective message passing on relative positions, no memory",
+    "pint+memory": "PINT with injective recurrent memory",
+    "temporal-wl": "the temporal WL test, refined until stable: MP-TGNs of any depth",
+    "any": "any model that does not depend on how nodes are named",
+}
+"""The classes, from `distinguish(...)["pint"]` to the table's rows."""
+
+SMALL = 100_000
+"""Neighbor entries up to which colours are refined to stability, to say which depth would do."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether one class of models can separate the two.
+
+    Attributes:
+        can: True, False, or None where the class does not apply or the answer is out of reach.
+        why: the witness: where trees, walks or positions differ, or why nothing does.
+        level: the first level of the trees at which it shows.
+        needs: the fewest layers with which this class can, where that is known and more than was asked.
+        caveat: what "can" further rests on.
+    """
+
+    model: str
+    can: bool | None
+    why: str
+    level: int | None = None
+    needs: int | None = None
+    caveat: str = ""
+
+    @property
+    def word(self) -> str:
+        return {True: "can", False: "cannot", None: "-"}[self.can]
+
+    def __str__(self) -> str:
+        more = f" ({self.needs} layers would do)" if self.needs is not None else ""
+        return f"{self.word}: {self.why}{more}" + (f" [{self.caveat}]" if self.caveat else "")
+
+
+@dataclass(frozen=True)
+class Distinction:
+    """The answer of `distinguish`: a verdict for each class of models."""
+
+    question: str
+    settings: dict[str, Any]
+    verdicts: dict[str, Verdict]
+
+    def __getitem__(self, model: str) -> Verdict:
+        if model not in self.verdicts:
+            raise UnknownName(f"there is no class {model!r}.{suggest(model, self.verdicts)}")
+        return self.verdicts[model]
+
+    def can(self, model: str) -> bool | None:
+        """Whether this class can separate the two; None if it cannot be said."""
+        return self[model].can
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={value}" for name, value in self.settings.items())
+        lines = [f"{self.question} ({given})"]
+        lines += [f"  {v.model:<14} {v.word:<7} {str(v).split(': ', 1)[1]}" for v in self.verdicts.values()]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "question": self.question,
+            **self.settings,
+            "verdicts": {
+                name: {"can": v.can, "why": v.why, "level": v.level, "needs": v.needs, "caveat": v.caveat}
+                for name, v in self.verdicts.items()
+            },
+        }
+
+
+def distinguish(
+    log: EventLog,
+    a: Any,
+    b: Any,
+    t: Any = None,
+    *,
+    depth: int = 2,
+    d: int = 4,
+    steps: int | None = None,
+    times: str = "exact",
+    side: str | None = None,
+) -> Distinction:
+    """Say which classes of models can separate two nodes, or two unordered simultaneous events, as of t.
+
+    Args:
+        log: the events; those at or after t are not looked at.
+        a, b: two nodes by the users' ids, or two events as pairs of ids: `{"u", "v"}`, `("u", "v")` or, with its
+            time, `("u", "v", 3)`. In a log with two name spaces, pairs are (source, destination).
+        t: as of when; after the last event when not given.
+        depth: layers L of message passing.
+        d: length of the position vectors, for PINT.
+        steps: longest walk of CAW, in steps; `depth` when not given.
+        times: how finely models see time: "exact" as in the paper, "octaves" or "blind".
+        side: "src" or "dst", for nodes of a log with two name spaces.
+
+    >>> log = EventLog([0, 2, 1], [1, 3, 2], [1, 1, 2])  # 0-1 and 2-3 meet, then 1-2
+    >>> answer = distinguish(log, (0, 1), (3, 1), t=3)
+    >>> answer.can("mp-tgn"), answer.can("caw"), answer.can("pint")
+    (False, True, True)
+    """
+    check_count(depth, "depth", least=0)
+    check_count(d, "d", least=1)
+    check_count(steps, "steps", least=1, none=True)
+    question = ask(log, a, b, t, times=times, side=side)
+    settings = {"depth": depth, "d": d, "steps": max(depth, 1) if steps is None else steps}
+    if times != "exact":
+        settings["times"] = times  # type: ignore[assignment]
+    judge = Judge(question, **{k: int(v) for k, v in settings.items() if k != "times"})
+    return Distinction(question.words, settings, judge.verdicts())
+
+
+class Judge:
+    """Answers one question for one class at a time, sharing what the classes have in common."""
+
+    def __init__(self, question: Question, depth: int, d: int, steps: int):
+        self.question, self.past = question, question.past
+        self.depth, self.d, self.steps = depth, d, steps
+        self.a, self.b = question.a, question.b
+        self.same = sorted(self.a) == sorted(self.b)
+
+    def verdicts(self) -> dict[str, Verdict]:
+        if self.same:
+            return {model: Verdict(model, False, "they are the same") for model in MODELS}
+        judged = [
+            self.messages("mp-tgn"),
+            self.messages("mp-tgn+memory"),
+            self.messages("tgat"),
+            self.tgn_att(),
+            self.caw(),
+            self.pint("pint"),
+            self.pint("pint+memory"),
+            self.temporal_wl(),
+            self.any(),
+        ]
+        return {verdict.model: verdict for verdict in judged}
+
+    # -- colours -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def memory(self) -> np.ndarray:
+        return memory_states(self.past)
+
+    @cached_property
+    def mean_memory(self) -> np.ndarray:
+        return memory_states(self.past, "mean")
+
+    def _rounds(self, entries: int) -> int | None:
+        """Refine to stability where that is cheap; else only as deep as asked."""
+        return None if entries <= SMALL else self.depth
+
+    @cached_property
+    def stable_colors(self) -> list[np.ndarray]:
+        return refinement(self.past.state, self.past.entries)
+
+    def messages(self, model: str) -> Verdict:
+        """A class of message-passing models, by colour refinement (Lemma 1 and Prop. 2)."""
+        entries = self.past.entries
+        proportions = model in ("tgat", "tgn-att")
+        own = {"mp-tgn+memory": "memory", "tgn-att": "mean_memory"}.get(model)
+        if own is None and not proportions:
+            colors = self.stable_colors
+        else:
+            start = self.past.state if own is None else getattr(self, own)
+            colors = refinement(start, entries, self._rounds(len(entries.neighbor)), proportions)
+        return self._by_colors(model, colors, self.a, self.b, self._states_differ(own), entries, proportions)
+
+    def _by_colors(
+        self, model: str, colors: list, a: Sequence[int], b: Sequence[int], state: Any, entries: Any, proportions: bool
+    ) -> Verdict:
+        level = first_level(colors, a, b)
+        if level is not None and level <= self.depth:
+            explain = Explainer(self.past, entries, colors, state, proportions)
+            return Verdict(model, True, explain.words(a, b, level), level)
+        alike = "equal in proportion" if proportions else "isomorphic"
+        annotated = {
+            "mp-tgn+memory": " with memory",
+            "tgn-att": " with memory",
+            "pint": " with positions",
+            "pint+memory": " with memory and positions",
+        }.get(model, "")
+        deep = "to any depth" if level is None and len(entries.neighbor) <= SMALL else f"to level {self.depth}"
+        return Verdict(model, False, f"trees{annotated} are {alike} {deep}", None, level)
+
+    def _states_differ(self, memory: str | None) -> Callable[[int, int], str]:
+        """Words for two nodes whose initial colours differ: by features, or by memory."""
+
+        def words(x: int, y: int) -> str:
+            names = self.past.name(x), self.past.name(y)
+            if memory is None or self.past.state[x] != self.past.state[y]:
+                return " and ".join(
+                    f"{name} has {show_state(self.past, node)}" for name, node in zip(names, (x, y), strict=True)
+                )
+            text = f"the memories of {names[0]} and {names[1]} differ"
+            if memory == "memory" and self.past.times == "exact":
+                try:  # injective memory knows the monotone tree and nothing else (proof of Prop. 3)
+                    level = grow_monotone(self.past, x).first_difference(grow_monotone(self.past, y))
+                    text += f", as their monotone trees do from level {level} on"
+                except TooLarge:
+                    pass
+            return text
+
+        return words
+
+    def tgn_att(self) -> Verdict:
+        verdict = self.messages("tgn-att")
+        kinds = max(int(self.past.state.max(initial=0)), int(self.past.feature.max(initial=0))) + 1
+        if verdict.can and kinds > 2 and not self.messages("tgat").can:
+            caveat = "for generic features: different mixtures of particular features may have the same mean"
+            return Verdict(verdict.model, True, verdict.why, verdict.level, None, caveat)
+        return verdict
+
+    def temporal_wl(self) -> Verdict:
+        level = first_level(self.stable_colors, self.a, self.b)
+        if level is None:
+            why = f"the same colours, stable after round {len(self.stable_colors) - 1}"
+            return Verdict("temporal-wl", False, why)
+        return Verdict("temporal-wl", True, f"colours differ from round {level} on", level)
+
+    # -- positions -----------------------------------------------------------------------------------------
+
+    def pint(self, model: str) -> Verdict:
+        """Trees whose nodes j carry s_j, r_{j->own root} and, for events, r_{j->other root} (Sec. 4)."""
+        n, pairs = self.past.nodes, [*self.question.rooted(self.a), *self.question.rooted(self.b)]
+        state = self.memory if model == "pint+memory" else self.past.state
+        roots = sorted({root for pair in pairs for root in pair})
+        vectors = dict(zip(roots, position_vectors(self.past, roots, self.d), strict=True))
+        rows = [np.concatenate([vectors[root] for root in pair], 1) for pair in pairs]
+        own = rows_to_classes([np.tile(state, len(pairs)), np.concatenate(rows)])
+        entries = self.past.entries.copies(len(pairs))
+        colors = [own]
+        marks = [copy * n + pair[0] for copy, pair in enumerate(pairs)]
+        a, b = marks[: len(self.a)], marks[len(self.a) :]
+        if first_level(colors, a, b) is None:
+            colors = refinement(own, entries, self._rounds(len(entries.neighbor)))
+
+        def differ(x: int, y: int) -> str:
+            (first, i), (second, j) = divmod(x, n), divmod(y, n)
+            odd = [
+                f"{self._relative(i, r, vectors)}, {self._relative(j, q, vectors)}"
+                for r, q in zip(pairs[first], pairs[second], strict=True)
+                if not np.array_equal(vectors[r][i], vectors[q][j])
+            ]
+            return " and ".join(odd) or self._states_differ("memory" if state is not self.past.state else None)(i, j)
+
+        return self._by_colors(model, colors, a, b, differ, entries, False)
+
+    def _relative(self, node: int, root: int, vectors: dict[int, np.ndarray]) -> str:
+        values = ",".join(str(value) for value in vectors[root][node].tolist())
+        return f"{self.past.name(node)} relative to {self.past.name(root)} is [{values}]"
+
+    # -- walks ---------------------------------------------------------------------------------------------
+
+    def caw(self, most: int = MOST_WALKS) -> Verdict:
+        """Anonymised walks, as shares of all the event's walks."""
+        if self.question.kind == "nodes":
+            return Verdict("caw", None, "CAW embeds events, not nodes")
+        totals = walk_totals(self.past, self.steps)
+        mine, theirs = (sorted(totals[list(dict.fromkeys(ends)), -1].tolist()) for ends in (self.a, self.b))
+        if max(sum(mine), sum(theirs)) > most:
+            if mine != theirs and len(mine) == len(theirs) and sum(mine) + sum(theirs) < 2**53:
+                # the first node of a walk from u says how many walks start at u, and shares of walks say the rest
+                why = f"{_walks(mine)} start at the ends of the one, {_walks(theirs)} at those of the other"
+                return Verdict("caw", True, why, 0)
+            fits = [k for k in range(1, self.steps) if max(totals[list(e), k].sum() for e in (self.a, self.b)) <= most]
+            advice = f"; {fits[-1]} steps fit" if fits else ""
+            return Verdict("caw", None, f"{max(sum(mine), sum(theirs)):,.0f} walks are too many to list{advice}")
+        first, second = (anonymize(self.past, ends[0], ends[-1], self.steps) for ends in (self.a, self.b))
+        walk = first.difference(second)
+        if walk is None:
+            return Verdict("caw", False, "the anonymised walks are the same")
+        counts = [f"{w.counts.get(walk, 0)} of {w.total}" for w in (first, second)]
+        return Verdict("caw", True, f"{first.show(walk)} is {counts[0]} walks, against {counts[1]}", len(walk) - 1)
+
+    # -- symmetry ------------------------------------------------------------------------------------------
+
+    def any(self) -> Verdict:
+        """Whether a symmetry of the temporal graph maps the one to the other."""
+        if self.past.times != "exact":
+            return Verdict("any", None, "symmetries are searched at exact times only")
+        try:
+            for image in dict.fromkeys([self.b, self.b[::-1]]):
+                found = automorphism(self.past, self.a, image)
+                if found is not None:
+                    moved = [f"{self.past.name(x)}→{self.past.name(y)}" for x, y in found.items() if x != y]
+                    shown = ", ".join(moved[:12]) + (", …" if len(moved) > 12 else "")
+                    return Verdict("any", False, f"a symmetry of the graph maps one to the other: {shown}")
+        except TooLarge as error:
+            return Verdict("any", None, str(error).rstrip("."))
+        return Verdict("any", True, "no symmetry of the graph maps one to the other")
+
+
+def _walks(totals: Sequence[float]) -> str:
+    return " and ".join(f"{total:,.0f}" for total in totals) + " walks"

@@ -1,0 +1,185 @@
+"""The paper's constructions, rebuilt: each with its log, a drawing, an explanation and claims that are checked.
+
+The figures of the paper are not needed: the text determines most of these logs, and where it leaves freedom the
+choice here satisfies it ("one choice" below). `docs/gallery.md` is written from this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.errors import UnknownName, suggest
+from pintgn.events.ids import IdMap
+from pintgn.events.log import EventLog
+from pintgn.theory import draw
+from pintgn.theory.distinguish import Distinction, distinguish
+from pintgn.theory.trees import computation_tree, monotone_tree
+
+Event = tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A small temporal graph: events, node colours (all alike when not given) and where to draw each node."""
+
+    events: tuple[Event, ...]
+    layout: Mapping[str, draw.Point]
+    colors: Mapping[str, int] = field(default_factory=dict)
+    caption: str = ""
+
+    @property
+    def log(self) -> EventLog:
+        """The events as a log; colours are one-hot node features."""
+        names = list(self.layout)
+        events = sorted(self.events, key=lambda event: event[2])
+        kinds = [self.colors.get(name, 0) for name in names]
+        return EventLog(
+            [names.index(u) for u, _, _ in events],
+            [names.index(v) for _, v, _ in events],
+            [t for *_, t in events],
+            node_features=np.eye(max(kinds) + 1, dtype=np.float32)[kinds] if self.colors else None,
+            ids=IdMap(pa.array(names)),
+        )
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What must come out when two nodes or events are compared with these settings."""
+
+    a: Any
+    b: Any
+    t: int
+    can: Mapping[str, bool]
+    depth: int = 2
+    d: int = 4
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class Item:
+    """One construction of the gallery."""
+
+    name: str
+    title: str
+    source: str
+    text: str
+    graphs: tuple[Graph, ...]
+    claims: tuple[Claim, ...] = ()
+    facts: tuple[Mapping[str, float], ...] = ()
+    """Properties of each graph, where the item is about them."""
+    trees: tuple[tuple[str, int | None, int], ...] = ()
+    """Trees to draw: node, depth (None for its monotone tree) and time."""
+
+    @property
+    def log(self) -> EventLog:
+        return self.graphs[0].log
+
+    def answer(self, claim: int = 0) -> Distinction:
+        """`distinguish` on one of the item's questions."""
+        c = self.claims[claim]
+        return distinguish(self.log, c.a, c.b, c.t, depth=c.depth, d=c.d, steps=c.steps)
+
+    def svg(self) -> str:
+        """The item's graphs side by side; what is compared is dashed or ringed."""
+        marked: Sequence[Any] = ()
+        if self.claims:
+            marked = [(x,) if isinstance(x, str) else x for x in (self.claims[0].a, self.claims[0].b)]
+        drawings = [
+            draw.graph(
+                graph.layout,
+                sorted(graph.events, key=lambda e: e[2]),
+                graph.colors,
+                marked if not i else (),
+                graph.caption,
+            )
+            for i, graph in enumerate(self.graphs)
+        ]
+        return draw.side_by_side(drawings).svg(f"{self.source}: {self.title}")
+
+    def trees_svg(self) -> str | None:
+        """The trees the explanation speaks of, side by side; None if it speaks of none."""
+        if not self.trees:
+            return None
+        drawings = []
+        for node, depth, t in self.trees:
+            kind = "monotone tree" if depth is None else "tree"
+            grown = monotone_tree(self.log, node, t) if depth is None else computation_tree(self.log, node, t, depth)
+            drawings.append(draw.tree(grown, f"{kind} of {node} at t={t}"))
+        return draw.side_by_side(drawings).svg(f"Trees of {' and '.join(node for node, *_ in self.trees)}")
+
+
+def gallery() -> dict[str, Item]:
+    """Every item by name."""
+    from pintgn.theory.gallery_items import ITEMS
+
+    return {item.name: item for item in ITEMS}
+
+
+def item(name: str) -> Item:
+    """One item; a mistyped name is an error that suggests the right one."""
+    items = gallery()
+    if name not in items:
+        raise UnknownName(f"the gallery has no item {name!r}.{suggest(name, items)}")
+    return items[name]
+
+
+def page(images: str = "img") -> tuple[str, dict[str, str]]:
+    """The gallery as a Markdown page and its drawings by file name."""
+    lines = [
+        "# Gallery: what can be told apart",
+        "",
+        "The paper's constructions, small enough to check by hand. Numbers are times, fills are node features,",
+        "what is compared is dashed (two events) or ringed (two nodes). Every claim here is a test, and every table is",
+        "what `pintgn theory distinguish` says. This page is written by `pintgn theory gallery --output docs`.",
+        "",
+    ]
+    drawings: dict[str, str] = {}
+    for one in gallery().values():
+        lines += [f"## {one.title}", "", f"`{one.name}` · {one.source}", ""]
+        pictures = {"": one.svg(), "-trees": one.trees_svg()}
+        for suffix, svg in pictures.items():
+            if svg is not None:
+                file = f"gallery-{one.name}{suffix}.svg"
+                drawings[file] = svg
+                lines += [f"![{one.title}{', trees' if suffix else ''}]({images}/{file})", ""]
+        lines += [one.text, ""]
+        lines += [f"Events{' ' + g.caption if g.caption else ''}: " + _events(g) + "." for g in one.graphs] + [""]
+        lines += _facts(one)
+        for number in range(len(one.claims)):
+            lines += _verdicts(one, number)
+    return "\n".join(lines).rstrip() + "\n", drawings
+
+
+def _events(graph: Graph) -> str:
+    return " ".join(f"({u}, {v}, {t})" for u, v, t in graph.events)
+
+
+def _facts(one: Item) -> list[str]:
+    if not one.facts:
+        return []
+    names = list(one.facts[0])
+    lines = ["| graph | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for graph, facts in zip(one.graphs, one.facts, strict=True):
+        values = ["infinite" if facts[name] == float("inf") else f"{facts[name]:g}" for name in names]
+        lines.append(f"| {graph.caption} | " + " | ".join(values) + " |")
+    return [*lines, ""]
+
+
+def _verdicts(one: Item, number: int) -> list[str]:
+    answer = one.answer(number)
+    settings = ", ".join(f"{name} {value}" for name, value in answer.settings.items())
+    lines = [
+        f"{answer.question[0].upper()}{answer.question[1:]}, {settings}:",
+        "",
+        "| class | verdict | why |",
+        "|---|---|---|",
+    ]
+    for verdict in answer.verdicts.values():
+        why = str(verdict).split(": ", 1)[1].replace("|", "\\|")
+        lines.append(f"| {verdict.model} | {verdict.word} | {why} |")
+    return [*lines, ""]

@@ -1,0 +1,178 @@
+"""Prop. 8 made concrete: a sum that determines the multiset it was taken over, and where floats lose it.
+
+The paper's proof writes a multiset of (symbol, time) pairs as one number: every pair has a slot of digits of its own
+and the count goes there, sum_i f(x_i, e_i) alpha^(-beta t_i) with f = base^(-k psi). Here the number is an exact
+fraction, and `decode` reads the multiset back, which is the proof.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from math import comb, log2
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadInput, TooLarge
+from pintgn.theory.wl import check_count
+
+Item = tuple[Hashable, Any]
+"""A symbol, standing for (x, e), and a time."""
+
+
+class TemporalCode:
+    """The injective function of Prop. 8 on multisets of fewer than `most` pairs (symbol, time).
+
+    Args:
+        times: the bounded set of times, in any order.
+        most: N of the proposition: multisets have fewer pairs than this.
+        base: alpha; the paper uses 10 and says that any base would do.
+
+    Symbols need not be listed: each new one gets the next number, as psi enumerates a countable set.
+
+    >>> code = TemporalCode(times=[1, 2], most=10)
+    >>> code.encode([("a", 1), ("a", 2), ("b", 2), ("b", 2)]) == Fraction("0.11002")
+    True
+    >>> code.decode(Fraction("0.11002")) == {("a", 1): 1, ("a", 2): 1, ("b", 2): 2}
+    True
+    """
+
+    def __init__(self, times: Iterable[Any], most: int, base: int = 10):
+        check_count(most, "most", least=2)
+        check_count(base, "base", least=2)
+        self.times = sorted(set(times))
+        if not self.times:
+            raise BadInput("the code needs at least one time.")
+        self.most, self.base = most, base
+        self.symbols: list[Hashable] = []
+        self._rank = {t: i for i, t in enumerate(self.times, 1)}
+        self._number: dict[Hashable, int] = {}
+
+    @property
+    def beta(self) -> int:
+        """Digits of a slot: counts below N fit."""
+        beta = 1
+        while self.base**beta < self.most:
+            beta += 1
+        return beta
+
+    @property
+    def k(self) -> int:
+        """Digits of all slots of one symbol."""
+        return self.beta * (len(self.times) + 1)
+
+    def psi(self, symbol: Hashable) -> int:
+        """The symbol's number, given on first sight."""
+        if symbol not in self._number:
+            self._number[symbol] = len(self.symbols)
+            self.symbols.append(symbol)
+        return self._number[symbol]
+
+    def place(self, symbol: Hashable, t: Any) -> int:
+        """How many digits behind the point the slot of (symbol, t) ends."""
+        if t not in self._rank:
+            raise BadInput(f"time {t!r} is not among the {len(self.times)} times of this code.")
+        return self.k * self.psi(symbol) + self.beta * self._rank[t]
+
+    def weight(self, symbol: Hashable, t: Any) -> Fraction:
+        """f(x, e) alpha^(-beta t): what one pair adds."""
+        return Fraction(1, self.base ** self.place(symbol, t))
+
+    def encode(self, multiset: Iterable[Item]) -> Fraction:
+        """The sum, exactly."""
+        items = list(multiset)
+        if len(items) >= self.most:
+            raise BadInput(f"{len(items)} pairs; this code is for fewer than {self.most}.")
+        return sum((self.weight(symbol, t) for symbol, t in items), Fraction(0))
+
+    def decode(self, value: Fraction) -> Counter[Item]:
+        """The multiset that has this sum."""
+        found: Counter[Item] = Counter()
+        size = self.base**self.beta
+        for number, symbol in enumerate(self.symbols):
+            for rank, t in enumerate(self.times, 1):
+                digits = value * self.base ** (self.k * number + self.beta * rank)
+                count = digits.numerator // digits.denominator % size
+                if count:
+                    found[symbol, t] = count
+        return found
+
+    @property
+    def bits(self) -> float:
+        """Bits from the first digit of the largest sum to the last digit of the smallest: what a float must hold."""
+        return (self.k * max(len(self.symbols) - 1, 0) + self.beta * (len(self.times) - 1) + self.beta) * log2(
+            self.base
+        )
+
+
+@dataclass(frozen=True)
+class FloatLimit:
+    """How many multisets keep a sum of their own when the code of Prop. 8 is summed in floating point."""
+
+    symbols: int
+    times: int
+    most: int
+    base: int
+    dtype: str
+    bits: float
+    """Bits the exact sums need."""
+    multisets: int
+    distinct: int
+    collision: tuple[tuple[Item, ...], tuple[Item, ...]] | None
+    """Two multisets with the same float sum, as small as possible; None if there are none."""
+
+    @property
+    def injective(self) -> bool:
+        return self.collision is None
+
+    @property
+    def lost(self) -> float:
+        """Share of multisets that have no sum of their own."""
+        return 1 - self.distinct / self.multisets
+
+
+def float_limit(
+    symbols: int, times: int, most: int = 4, base: int = 2, dtype: Any = np.float32, limit: int = 100_000
+) -> FloatLimit:
+    """Sum every multiset of fewer than `most` pairs in floating point and look for two with the same sum.
+
+    Terms are added from the smallest to the largest, which loses least.
+    """
+    pairs = symbols * times
+    total = sum(comb(pairs + size - 1, size) for size in range(most))
+    if total > limit:
+        raise TooLarge(f"{total:,} multisets; at most {limit:,} are tried. Use fewer symbols, times or pairs.")
+    code = TemporalCode(range(1, times + 1), most, base)
+    items = sorted(
+        ((s, t) for s in range(symbols) for t in code.times), key=lambda item: code.weight(*item)
+    )  # smallest weight first
+    weights = {item: dtype(float(code.weight(*item))) for item in items}
+    seen: dict[Any, tuple[Item, ...]] = {}
+    collision = None
+    for size in range(most):
+        for multiset in combinations_with_replacement(items, size):
+            value = dtype(0)
+            for item in multiset:
+                value = dtype(value + weights[item])
+            first = seen.setdefault(value, multiset)
+            if first is not multiset and collision is None:
+                collision = (first, multiset)
+    return FloatLimit(symbols, times, most, base, np.dtype(dtype).name, code.bits, total, len(seen), collision)
+
+
+def float_limits(dtype: Any = np.float32, most: int = 4, base: int = 2, pairs: Sequence[int] = ()) -> list[FloatLimit]:
+    """`float_limit` for growing numbers of symbols, two times each, until most multisets are lost."""
+    return [float_limit(symbols, 2, most, base, dtype) for symbols in (pairs or range(1, 17))]
+
+
+def forgetting_age(alpha: float = 2.0, beta: float = 1.0, dtype: Any = np.float32) -> float:
+    """How old an event must be for alpha^(-beta age) added to 1 to change nothing: Eq. 5 in floating point.
+
+    >>> forgetting_age(2.0, 1.0)  # float32 keeps 24 bits
+    24.0
+    """
+    return float(-log2(np.finfo(dtype).eps / 2) / (beta * log2(alpha)))

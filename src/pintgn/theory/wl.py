@@ -1,0 +1,200 @@
+"""The temporal Weisfeiler-Leman test (paper, Sec. 3.3): colour refinement over features, event features and times.
+
+A colour is a dense integer. Two nodes have the same colour exactly when their signatures are equal, byte for byte:
+there is no hashing to collide. Node v has, after round l, the colour of its temporal computation tree of depth l
+(Lemma 1 and Prop. 2), so these colours also say what every MP-TGN with l layers can tell apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadInput
+from pintgn.events.log import EventLog
+from pintgn.theory.past import Entries, Past, classes, number
+
+
+def refine(own: np.ndarray, entries: Entries, proportions: bool = False) -> np.ndarray:
+    """One round: c'(v) numbers (c(v), the multiset of (c(u), event features, time) over v's neighbor entries).
+
+    With `proportions`, multisets count only up to scale, as a weighted average (attention, mean) sees them.
+    """
+    n, labels = entries.nodes, max(entries.labels, 1)
+    span = (int(own.max(initial=0)) + 1) * labels
+    key = own[entries.neighbor] * labels + entries.label
+    if n * span < 2**62:  # one sort of whole numbers instead of a sort by two columns
+        key += entries.owner * span
+        key.sort()
+        key -= entries.owner * span
+    else:
+        key = key[np.lexsort((key, entries.owner))]
+    start = entries.start
+    if proportions:
+        key, start = _reduced(key, entries.owner, n)
+    return _number_lists(own, key, start)
+
+
+def _reduced(key: np.ndarray, owner: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each owner's sorted keys as (key, count) pairs, the counts divided by their greatest common divisor."""
+    first = np.ones(len(key), bool)
+    first[1:] = (key[1:] != key[:-1]) | (owner[1:] != owner[:-1])
+    row = np.flatnonzero(first)
+    count, of = np.diff(np.append(row, len(key))), owner[row]
+    start = np.searchsorted(of, np.arange(nodes + 1))
+    filled = np.flatnonzero(np.diff(start))
+    if len(filled):
+        divisor = np.ones(nodes, np.int64)
+        divisor[filled] = np.gcd.reduceat(count, start[filled])
+        count = count // divisor[of]
+    return np.stack([key[row], count], 1), start
+
+
+def _number_lists(own: np.ndarray, items: np.ndarray, start: np.ndarray) -> np.ndarray:
+    data, size = np.ascontiguousarray(items).tobytes(), items.itemsize * (items.shape[1] if items.ndim > 1 else 1)
+    head, bounds = own.astype(np.int64).tobytes(), (start * size).tolist()
+    return number([head[8 * v : 8 * v + 8] + data[bounds[v] : bounds[v + 1]] for v in range(len(own))])
+
+
+def refinement(
+    own: np.ndarray, entries: Entries, rounds: int | None = None, proportions: bool = False
+) -> list[np.ndarray]:
+    """The initial colours and those after each round; `rounds=None` stops when the number of colours does.
+
+    Given a number of rounds, a stable partition is repeated to the end, so that entry l always is depth l.
+    """
+    colors = [np.unique(own, return_inverse=True)[1].reshape(-1)]
+    while rounds is None or len(colors) <= rounds:
+        refined = refine(colors[-1], entries, proportions)
+        if refined.max(initial=-1) == colors[-1].max(initial=-1):  # as many colours: the same partition
+            if rounds is not None:
+                colors += [colors[-1]] * (rounds + 1 - len(colors))
+            break
+        colors.append(refined)
+    return colors
+
+
+@dataclass(frozen=True, eq=False)
+class Coloring:
+    """The colours of every node after each round.
+
+    Attributes:
+        colors: (rounds + 1, n); row 0 is the classes of initial features. Numbers are independent of how nodes are
+            numbered, but mean something only within one coloring.
+        counts: number of colours per round among the nodes with an event before t.
+        stable: the first round after which nothing changes any more; None if not reached.
+        present: which nodes (n,) have an event before t.
+    """
+
+    colors: np.ndarray
+    counts: list[int]
+    stable: int | None
+    present: np.ndarray
+
+    @property
+    def rounds(self) -> int:
+        return len(self.colors) - 1
+
+    def __str__(self) -> str:
+        rounds = "  ".join(f"round {r}: {count:,}" for r, count in enumerate(self.counts))
+        end = f"stable after round {self.stable}" if self.stable is not None else "not stable yet"
+        return f"colours of {int(self.present.sum()):,} nodes  {rounds}  ({end})"
+
+
+def temporal_wl(log: EventLog, rounds: int | None = None, t: Any = None, *, times: str = "exact") -> Coloring:
+    """Colour the nodes of a log as of t by temporal colour refinement; to stability when no rounds are given.
+
+    >>> log = EventLog([0, 1], [1, 2], [1, 2])
+    >>> temporal_wl(log).colors.tolist()  # the ends of a path differ by when they met the middle
+    [[0, 0, 0], [1, 0, 2]]
+    """
+    check_count(rounds, "rounds", least=0, none=True)
+    past = Past(log, t, times)
+    colors = refinement(past.state, past.entries, rounds)
+    sizes = [int(color.max()) for color in colors]
+    stable: int | None = sizes.index(sizes[-1])
+    if rounds is not None and stable == rounds and refine(colors[-1], past.entries).max() > sizes[-1]:
+        stable = None
+    counts = [len(np.unique(color[past.present])) for color in colors]
+    return Coloring(np.stack(colors), counts, stable, past.present)
+
+
+@dataclass(frozen=True)
+class TestResult:
+    """What the two-graph test says: "non-isomorphic" with the round that decided, or "inconclusive"."""
+
+    __test__ = False  # not a test case for pytest
+    verdict: str
+    round: int
+    witness: str
+
+    @property
+    def isomorphic(self) -> bool | None:
+        """False when the graphs are certainly different; None when the test cannot say."""
+        return False if self.verdict == "non-isomorphic" else None
+
+    def __str__(self) -> str:
+        return f"{self.verdict} (round {self.round}): {self.witness}"
+
+
+def temporal_wl_test(first: EventLog, second: EventLog, t: Any = None) -> TestResult:
+    """The temporal WL test of two logs as of t (of each whole log when not given), with shared colours.
+
+    The graphs have the nodes that take part in events before t. "Non-isomorphic" is a proof; "inconclusive" is not.
+    """
+    pasts = [Past(log, t) for log in (first, second)]
+    entries, own = shared(pasts)
+    nodes = np.cumsum([0] + [past.nodes for past in pasts])
+    present = np.concatenate([past.present for past in pasts])
+    sides = [np.flatnonzero(present[a:b]) + a for a, b in pairwise(nodes)]
+    if len(sides[0]) != len(sides[1]):
+        return TestResult("non-isomorphic", 0, f"{len(sides[0])} nodes against {len(sides[1])}")
+    for r, color in enumerate(refinement(own, entries)):
+        counts = [np.bincount(color[side], minlength=int(color.max()) + 1) for side in sides]
+        odd = np.flatnonzero(counts[0] != counts[1])
+        if len(odd):
+            c = int(odd[0])
+            which = 0 if counts[0][c] else 1
+            node = int(np.flatnonzero(color[sides[which]] == c)[0])
+            name = pasts[which].name(sides[which][node] - nodes[which])
+            many = f"{counts[0][c]} of the first and {counts[1][c]} of the second"
+            return TestResult("non-isomorphic", r, f"{many} graph's nodes look like {name} at depth {r}")
+    return TestResult("inconclusive", r, f"both graphs have the same colours, stable after round {r}")
+
+
+def shared(pasts: list[Past]) -> tuple[Entries, np.ndarray]:
+    """Several pasts as one disjoint union: entries with labels that mean the same, and initial colours."""
+    for what in ("feature_rows", "node_rows"):
+        rows = [past.log.node_features if what == "node_rows" else past.feature_rows for past in pasts]
+        if len({None if r is None else r.shape[1] for r in rows}) > 1:
+            kind = "node" if what == "node_rows" else "event"
+            widths = " and ".join("none" if r is None else str(r.shape[1]) for r in rows)
+            raise BadInput(f"the two logs have different numbers of {kind} features: {widths}.")
+        if rows[0] is None:
+            merged = np.zeros(sum(past.nodes if what == "node_rows" else past.count for past in pasts), np.int64)
+        else:
+            merged = classes(np.concatenate(rows))  # type: ignore[arg-type]
+        if what == "feature_rows":
+            feature = merged
+        else:
+            own = merged
+    if len({past.when.dtype for past in pasts}) > 1:
+        raise BadInput("one log has whole-number times and the other fractions; give both the same type.")
+    when = np.unique(np.concatenate([past.when for past in pasts]), return_inverse=True)[1].reshape(-1)
+    label = np.unique(feature * (int(when.max()) + 1) + when, return_inverse=True)[1].reshape(-1)
+    bounds = np.cumsum([0] + [past.count for past in pasts])
+    parts = [
+        Entries(past.entries.start, past.entries.neighbor, label[begin:][past.entry_event])
+        for past, begin in zip(pasts, bounds, strict=False)
+    ]
+    return Entries.join(parts), own
+
+
+def check_count(value: Any, name: str, least: int, none: bool = False) -> None:
+    if value is None and none:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise BadInput(f"{name}={value!r}; a whole number of at least {least} is needed.")
