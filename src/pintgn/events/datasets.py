@@ -1,0 +1,325 @@
+"""Public data sets by name: fetched once, checked against their published counts, kept as a log in the cache folder.
+
+docs/datasets.md says where each file comes from, what it holds, and how to cite it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import platformdirs
+
+from pintgn.errors import BadFile, PintgnError, UnknownName, suggest
+from pintgn.events.download import Progress, download, sha256
+from pintgn.events.ingest import read_events
+from pintgn.events.log import EventLog
+
+JODIE = (
+    "S. Kumar, X. Zhang, J. Leskovec: Predicting Dynamic Embedding Trajectory in Temporal Interaction Networks. "
+    "KDD 2019."
+)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A published set: where its file is, how it is written, and the counts to check it by."""
+
+    name: str
+    about: str
+    format: str
+    """jodie: CSV whose rows are longer than their header. snap: src dst t. ml: CSV with columns u, i, ts in a zip."""
+    events: int
+    nodes: int
+    url: str | None
+    features: int = 0
+    bipartite: bool = False
+    citation: str = ""
+    licence: str = "see the publisher's page"
+    sha256: str | None = None
+    """Of the published file, where the publisher gives one; otherwise the counts are what is checked."""
+    exact: bool = True
+    """Whether everyone's copy has the published counts."""
+
+    @property
+    def file(self) -> str:
+        """What the published file is called, also in a mirror."""
+        return f"{self.name}.csv" if self.url is None else self.url.rsplit("/", 1)[-1].split("?")[0]
+
+
+def _jodie(name: str, about: str, events: int, nodes: int, features: int) -> DataSet:
+    url = f"https://snap.stanford.edu/jodie/{name}.csv"
+    return DataSet(name, about, "jodie", events, nodes, url, features, bipartite=True, citation=JODIE)
+
+
+DATASETS: dict[str, DataSet] = {
+    one.name: one
+    for one in (
+        _jodie("wikipedia", "edits of 1,000 pages by 8,227 editors in a month", 157_474, 9_227, 172),
+        _jodie("reddit", "posts of 10,000 users to 984 subreddits in a month", 672_447, 10_984, 172),
+        _jodie("mooc", "actions of 7,047 students on 97 items of a course", 411_749, 7_144, 4),
+        _jodie("lastfm", "songs that 980 users listened to, 1,000 songs", 1_293_103, 1_980, 0),
+        DataSet(
+            "uci",
+            "messages between students of UC Irvine (CollegeMsg)",
+            "snap",
+            59_835,
+            1_899,
+            "https://snap.stanford.edu/data/CollegeMsg.txt.gz",
+            citation="P. Panzarasa, T. Opsahl, K. M. Carley: Patterns and dynamics of users' behavior and interaction. "
+            "JASIST 60(5), 2009.",
+        ),
+        DataSet(
+            "enron",
+            "e-mail among 184 people at Enron",
+            "ml",
+            125_235,
+            184,
+            "https://zenodo.org/records/7213796/files/enron.zip",
+            citation="F. Poursafaei, S. Huang, K. Pelrine, R. Rabbany: Towards Better Evaluation for Dynamic Link "
+            "Prediction. NeurIPS 2022 (the file); the e-mail: https://www.cs.cmu.edu/~enron/.",
+            licence="see the Zenodo record",
+        ),
+        DataSet(
+            "twitter",
+            "retweets; not public, bring your own copy (docs/datasets.md)",
+            "jodie",
+            406_564,
+            8_925,
+            None,
+            768,
+            citation="A. Souza, D. Mesquita, S. Kaski, V. Garg: Provably expressive temporal graph networks. "
+            "NeurIPS 2022 (the recipe).",
+            licence="the RecSys Challenge 2021's terms",
+            exact=False,
+        ),
+    )
+}
+"""Every set by name."""
+
+
+def cache_folder(cache: str | Path | None = None) -> Path:
+    """Where fetched sets are kept: the argument, else $PINTGN_CACHE, else the user's cache folder."""
+    return Path(cache or os.environ.get("PINTGN_CACHE") or platformdirs.user_cache_dir("pintgn")).expanduser()
+
+
+def cached(name: str, cache: str | Path | None = None) -> bool:
+    """Whether a set has been fetched."""
+    return _place(_known(name), cache).is_file()
+
+
+def load(
+    name: str, mirror: str | Path | None = None, cache: str | Path | None = None, progress: Progress | None = None
+) -> EventLog:
+    """A public set as a log, fetched first if it is not here."""
+    return EventLog.open(fetch(name, mirror, cache, progress))
+
+
+def fetch(
+    name: str,
+    mirror: str | Path | None = None,
+    cache: str | Path | None = None,
+    progress: Progress | None = None,
+    again: bool = False,
+) -> Path:
+    """Get a public set, check it, and keep it as a Parquet log; the path of that log.
+
+    Args:
+        name: one of `DATASETS`.
+        mirror: take the file from here instead: a URL or a folder that holds it under its published name (or as
+            NAME.parquet with the columns src, dst, t), or the file itself.
+        cache: where to keep it; see `cache_folder`.
+        progress: called with the bytes received so far and how many there will be, or None where that is unknown.
+        again: fetch it even if it is here.
+    """
+    one = _known(name)
+    place = _place(one, cache)
+    if place.is_file() and not again:
+        return place
+    given = None if mirror is None else str(mirror)
+    with contextlib.ExitStack() as stack:
+        with _writing(place.parent):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{name}-")))
+        if given is not None and "://" not in given:
+            source = _in_folder(one, Path(given).expanduser())
+        else:
+            source = folder / one.file
+            with _writing(folder):
+                download(_address(one, given), source, progress)
+        if one.sha256 is not None and source.name == one.file and sha256(source) != one.sha256:
+            raise BadFile(f"{source.name} is not the published file: its sha256 differs. Get it elsewhere.")
+        log = read_published(name, source)
+        with _writing(folder):
+            log.save(folder / place.name)
+            os.replace(folder / place.name, place)
+    return place
+
+
+def read_published(name: str, path: str | Path) -> EventLog:
+    """A log from a copy of the published file (or of its events as Parquet), checked against the published counts."""
+    one, path = _known(name), Path(path)
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise BadFile(f"cannot read {path} ({error.strerror or error}).") from error
+    if path.suffix == ".parquet":
+        log = read_events(path, sort=True, **_parquet_columns(path))
+    elif path.suffix == ".zip":
+        log = _from_zip(one, path)
+    else:
+        log = _READERS[one.format](one, path)
+    log = _plain(log)
+    found = {"events": len(log), "nodes": log.nodes, "features": log.schema.feature_width}
+    wrong = [
+        f"{found[what]:,} {what} where {getattr(one, what):,}" for what in found if found[what] != getattr(one, what)
+    ]
+    if one.exact and wrong:
+        raise BadFile(f"{path.name} is not the published {name}: {', '.join(wrong)} were published. Get it elsewhere.")
+    return log
+
+
+# -- where files are ---------------------------------------------------------------------------------------
+
+
+def _known(name: str) -> DataSet:
+    if name not in DATASETS:
+        raise UnknownName(f"there is no data set {name!r}.{suggest(name, DATASETS)}")
+    return DATASETS[name]
+
+
+def _place(one: DataSet, cache: str | Path | None) -> Path:
+    return cache_folder(cache) / "datasets" / f"{one.name}.parquet"
+
+
+def _address(one: DataSet, mirror: str | None) -> str:
+    if mirror is not None:
+        if not mirror.startswith(("http://", "https://")):
+            raise BadFile(f"mirror {mirror} is neither a folder nor an http(s) URL.")
+        return mirror if mirror.endswith(one.file) else f"{mirror.rstrip('/')}/{one.file}"
+    if one.url is None:
+        raise BadFile(
+            f"{one.name} is not public. Make your own copy as docs/datasets.md says, then pass it as mirror "
+            f"(--mirror FOLDER, with {one.file} in it)."
+        )
+    return one.url
+
+
+def _in_folder(one: DataSet, mirror: Path) -> Path:
+    if mirror.is_file():
+        return mirror
+    if not mirror.is_dir():
+        raise BadFile(f"mirror {mirror} is neither a folder, a file nor a URL.")
+    names = [one.file, f"{one.file}.gz", one.file.removesuffix(".gz"), f"{one.name}.zip", f"ml_{one.name}.csv"]
+    names = list(dict.fromkeys([*names, f"{one.name}.parquet"]))
+    for name in names:
+        for folder in (mirror, mirror / one.name):
+            if (folder / name).is_file():
+                return folder / name
+    raise BadFile(f"folder {mirror} has no {one.file} (nor {', '.join(names[1:])}).")
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Trouble with the cache folder, in one line with the way out."""
+    try:
+        yield
+    except PintgnError:
+        raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise BadFile(
+            f"cannot write to {folder} ({reason}). Set PINTGN_CACHE to a folder that can be written."
+        ) from error
+
+
+# -- how files are written ---------------------------------------------------------------------------------
+
+
+def _read_jodie(one: DataSet, path: Path) -> EventLog:
+    """Rows are user, item, timestamp, label and as many feature columns as there are; the header names five columns."""
+    import pyarrow as pa
+
+    with pa.input_stream(str(path), compression="detect") as file:
+        head = file.read(1 << 20).splitlines()
+    if len(head) < 2 or head[0].count(b",") < 3 or head[1].count(b",") < 3:
+        raise BadFile(
+            f"{path.name} is not in JODIE's format: user_id,item_id,timestamp,state_label,features… is expected."
+        )
+    features = [f"f{number}" for number in range(head[1].count(b",") - 3)]
+    return read_events(
+        path,
+        "user_id",
+        "item_id",
+        "timestamp",
+        features=features or None,
+        label="state_label",
+        bipartite=one.bipartite,
+        sort=True,
+        delimiter=",",
+        header=False,
+        skip_lines=1,
+        columns=["user_id", "item_id", "timestamp", "state_label", *features],
+    )
+
+
+def _read_snap(one: DataSet, path: Path) -> EventLog:
+    return read_events(path, "src", "dst", "t", sort=True, delimiter=" ", header=False, columns=["src", "dst", "t"])
+
+
+def _read_ml(one: DataSet, path: Path) -> EventLog:
+    return read_events(path, "u", "i", "ts", sort=True, delimiter=",", header=True)
+
+
+_READERS = {"jodie": _read_jodie, "snap": _read_snap, "ml": _read_ml}
+
+
+def _from_zip(one: DataSet, path: Path) -> EventLog:
+    """DGB's archives hold NAME/NAME.csv as published first, or else NAME/ml_NAME.csv."""
+    try:
+        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
+            for wanted, reader in ((f"{one.name}.csv", _READERS[one.format]), (f"ml_{one.name}.csv", _read_ml)):
+                for member in archive.namelist():
+                    if member.rsplit("/", 1)[-1] == wanted:
+                        return reader(one, Path(archive.extract(member, folder)))
+            raise BadFile(f"{path.name} holds neither {one.name}.csv nor ml_{one.name}.csv.")
+    except zipfile.BadZipFile as error:
+        raise BadFile(f"{path.name} is not a complete zip file. Fetch it again.") from error
+
+
+def _parquet_columns(path: Path) -> dict[str, Any]:
+    from pintgn.events.sources import open_parquet
+
+    with open_parquet(path) as file:
+        names = file.schema_arrow.names
+    known = {"src", "dst", "t", "label"}
+    return {
+        "src": "src",
+        "dst": "dst",
+        "t": "t",
+        "label": "label" if "label" in names else None,
+        "features": [name for name in names if name not in known] or None,
+    }
+
+
+def _plain(log: EventLog) -> EventLog:
+    """Without what only fills a format: features and labels that are all 0; whole times as int64."""
+    schema = dataclasses.replace(log.schema, time_scale=None)
+    features, label, t = log.features, log.label, log.t
+    if features is not None and not features.any():
+        features, schema = None, dataclasses.replace(schema, features=())
+    if label is not None and not np.any(label):
+        label, schema = None, dataclasses.replace(schema, label=None)
+    elif label is not None and label.dtype.kind == "f" and np.array_equal(label, np.rint(label)):
+        label = label.astype(np.int64)
+    if t.dtype.kind == "f" and np.array_equal(t, np.rint(t)) and np.abs(t).max(initial=0) < 2**53:
+        t = t.astype(np.int64)
+    return EventLog(log.src, log.dst, t, features=features, label=label, ids=log.ids, schema=schema)
