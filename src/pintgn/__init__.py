@@ -22,8 +22,15 @@ _HOMES = {
     "from_snapshots": "pintgn.events.snapshots",
     "to_snapshots": "pintgn.events.snapshots",
     "simulate": "pintgn.events.simulate",
+    "NeighborIndex": "pintgn.neighbors.index",
+    "RelativePositions": "pintgn.positions",
+    "Model": "pintgn.models.base",
+    "PINT": "pintgn.models.pint",
+    "Stream": "pintgn.stream",
+    "check_model": "pintgn.check",
+    "fit": "pintgn.learn.train",
 }
-_ROOMS = ("errors", "events")
+_ROOMS = ("errors", "events", "theory")
 
 __all__ = ["__version__", *_HOMES, *_ROOMS]
 

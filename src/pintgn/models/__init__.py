@@ -1,0 +1,1 @@
+"""What it means: the model contract and the models, one file each."""

@@ -1,0 +1,129 @@
+"""The contract between a model and the stream that runs it.
+
+Shape letters, used in every signature of this room:
+
+    q queries    e events    n nodes    k neighbors    d width    r positional length
+    b trees (two per link query: one rooted at each endpoint)    m nodes of one tree, all levels
+
+A model is a plain `nn.Module` in two halves. `gather` looks things up in the past: arrays only, no parameters.
+`forward`
+computes: parameters, no looking up. The stream decides what the past is, so a model cannot see what it must not.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.events.log import Query
+from pintgn.events.schema import Schema
+from pintgn.models.past import Events, Past
+
+
+class Model(nn.Module):
+    """Base of every model: settings in the constructor, parameters in `build`, then `gather` and `forward`.
+
+    `__init__` only stores its arguments, under their own names. Parameters are made by `build(schema, seed)`, when the
+    widths of the data are known; the stream calls it.
+
+    A subclass defines `make(schema)`, `gather`, `forward`, and where it applies `gather_nodes` and `embed`. A model
+    that remembers also defines `initial_state` and `observe`.
+    """
+
+    positions: int = 0
+    """Positional length the stream must keep for this model; 0 for none."""
+    positions_transform: str = "log1p"
+    time_unit: float | None = None
+    """What dt is divided by; the log's own time scale when None."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.schema: Schema | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """The constructor's arguments: what is written to a run folder and read from a TOML file."""
+        return {
+            name: getattr(self, name) for name in inspect.signature(type(self).__init__).parameters if name != "self"
+        }
+
+    @classmethod
+    def from_settings(cls, settings: dict[str, Any]) -> Model:
+        known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        for name in settings:
+            if name not in known:
+                near = suggest(name, known)
+                raise UnknownName(
+                    f"{cls.__name__} has no setting {name!r}.{near} Settings: {', '.join(sorted(known))}."
+                )
+        return cls(**settings)
+
+    def fresh(self) -> Model:
+        """An unbuilt model of the same settings."""
+        return type(self).from_settings(copy.deepcopy(self.settings()))
+
+    def build(self, schema: Schema, seed: int = 0) -> Model:
+        """Make the parameters for data of this schema, from this seed. Does nothing when they are there already."""
+        if self.schema is None:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                self.schema = schema
+                self.make(schema)
+        else:
+            for name, mine, theirs in (
+                ("event features", self.schema.width, schema.width),
+                ("node features", len(self.schema.node_features), len(schema.node_features)),
+            ):
+                if mine != theirs:
+                    raise BadInput(f"this model was built for {mine} {name}; the data has {theirs}.")
+        return self
+
+    @property
+    def dt_unit(self) -> float:
+        """What dt is divided by, as a number."""
+        assert self.schema is not None
+        return self.time_unit or self.schema.time_scale or 1.0
+
+    @property
+    def device(self) -> torch.device:
+        return next((p.device for p in self.parameters()), torch.device("cpu"))
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the model has a state that events update."""
+        return False
+
+    # -- for subclasses ------------------------------------------------------------------------------------------
+
+    def make(self, schema: Schema) -> None:
+        """Create the parameters."""
+        raise NotImplementedError
+
+    def gather(self, query: Query, past: Past) -> Any:
+        """Look up everything that `forward` will need; the past answers as of each query's own time."""
+        raise NotImplementedError
+
+    def forward(self, inputs: Any, state: Any) -> Tensor:  # (q,)
+        """One logit per query."""
+        raise NotImplementedError
+
+    def gather_nodes(self, nodes: np.ndarray, past: Past) -> Any:
+        """Look up everything that `embed` will need."""
+        raise NotImplementedError
+
+    def embed(self, inputs: Any, state: Any) -> Tensor:  # (q, d)
+        """One embedding per node asked for."""
+        raise NotImplementedError
+
+    def initial_state(self, node_features: np.ndarray | None, time_dtype: np.dtype) -> Any:
+        """What the model remembers before the first event; the stream owns it. None for models without memory."""
+        return None
+
+    def observe(self, block: Events, state: Any) -> None:
+        """Update the state, in place, by a block of events."""
+        raise NotImplementedError

@@ -1,0 +1,128 @@
+"""Recurrent node memory (paper, Eqs. 3-4; TGN): messages wait, are applied when needed, and are committed by blocks.
+
+A node's pending message is stored detached and kept until the node is touched again. Scoring applies the recurrent
+update to the nodes in use, with gradient. The block of events that touches a node commits its pending message, then
+leaves a new one. Every part of the state is an array over nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pintgn.errors import BadInput, suggest
+from pintgn.models.layers import TimeEncoding, tensor
+from pintgn.models.past import Events
+from pintgn.models.state import Behind, State
+
+CELLS = ("gru", "rnn", "identity")
+AGGREGATES = ("last", "mean")
+
+
+@dataclass
+class MemoryState(State):
+    """What the memory knows about each node."""
+
+    memory: Tensor  # (n, d) s_v after the last commit
+    updated: np.ndarray  # (n,) t_v: time of the last committed message, in the log's own type
+    ever: np.ndarray  # (n,) whether there has been one
+    pending: np.ndarray  # (n,) whether a message waits
+    message: Tensor  # (n, 2d + f) own state, other's state, event features: means over the events it stands for
+    message_t: np.ndarray  # (n,) time of the newest of them
+    message_dt: Tensor  # (n,) time from t_v to them, in units of the log's time scale
+
+
+class Memory(nn.Module):
+    """The machine: message, aggregate, update.
+
+    Args:
+        width: length of a state s_v.
+        features: width of the event features.
+        cell: `gru`, `rnn`, or `identity` (s_v stays x_v).
+        aggregate: `last` - the node's newest events of the block (their mean when simultaneous); `mean` - all of them.
+        time_width: length of the encoding of t - t_v.
+    """
+
+    def __init__(self, width: int, features: int, cell: str = "gru", aggregate: str = "last", time_width: int = 16):
+        super().__init__()
+        if cell not in CELLS:
+            raise BadInput(f"memory cell {cell!r} does not exist.{suggest(cell, CELLS)}")
+        if aggregate not in AGGREGATES:
+            raise BadInput(f"memory aggregate {aggregate!r} does not exist.{suggest(aggregate, AGGREGATES)}")
+        self.width, self.features, self.aggregate, self.kind = width, features, aggregate, cell
+        if cell != "identity":
+            self.time = TimeEncoding(time_width)
+            make = nn.GRUCell if cell == "gru" else nn.RNNCell
+            self.cell = make(2 * width + features + time_width, width)
+
+    def initial_state(self, node_features: np.ndarray | None, time_dtype: np.dtype) -> MemoryState:
+        """s_v(0) = x_v, padded with zeros to the width of the memory."""
+        device = next(self.parameters()).device if self.kind != "identity" else torch.device("cpu")
+        state = MemoryState(
+            memory=torch.zeros(0, self.width, device=device),
+            updated=np.zeros(0, time_dtype),
+            ever=np.zeros(0, bool),
+            pending=np.zeros(0, bool),
+            message=torch.zeros(0, 2 * self.width + self.features, device=device),
+            message_t=np.zeros(0, time_dtype),
+            message_dt=torch.zeros(0, device=device),
+        )
+        if node_features is not None:
+            state.grow(len(node_features))
+            state.memory[: len(node_features), : node_features.shape[1]] = tensor(node_features, device)
+        return state
+
+    def current(self, state: MemoryState | Behind, nodes: np.ndarray) -> Tensor:  # (len(nodes), d)
+        """s_v of each node with its pending message applied, differentiable in this module's parameters."""
+        return self._applied(state.rows(nodes))  # type: ignore[arg-type]
+
+    def _applied(self, rows: MemoryState) -> Tensor:
+        waiting = np.flatnonzero(rows.pending)
+        if self.kind == "identity" or not len(waiting):
+            return rows.memory
+        late = tensor(waiting, rows.memory.device)
+        inputs = torch.cat([rows.message[late], self.time(rows.message_dt[late])], -1)
+        return rows.memory.index_copy(0, late, self.cell(inputs, rows.memory[late]))
+
+    @torch.no_grad()
+    def commit(self, state: MemoryState, block: Events, time_unit: float) -> None:
+        """A block of events: apply what was pending for its nodes, then leave the block's own messages.
+
+        Eq. 3: m_v = MemAgg {[s_v, s_u, t - t_v, e]}, both states as they are right after this commit; t_v is the time
+        of the last message applied, and t - t_v is 0 for a node that has had none.
+        """
+        if self.kind == "identity" or not len(block):
+            return
+        nodes, ends = np.unique(np.concatenate([block.src, block.dst]), return_inverse=True)
+        rows = state.rows(nodes)
+        rows.memory = self._applied(rows)
+        rows.updated = np.where(rows.pending, rows.message_t, rows.updated)
+        rows.ever = rows.ever | rows.pending
+
+        once = block.src != block.dst  # a self-loop is one message
+        one, two = ends.reshape(2, -1)
+        mine, other = np.concatenate([one, two[once]]), np.concatenate([two, one[once]])
+        event = np.concatenate([np.arange(len(block)), np.flatnonzero(once)])
+        t = block.t[event]
+        newest = np.full(len(nodes), block.t[0])
+        np.maximum.at(newest, mine, t)
+        if self.aggregate == "last":
+            keep = t == newest[mine]
+            mine, other, event, t = mine[keep], other[keep], event[keep], t[keep]
+
+        device = rows.memory.device
+        since = np.where(rows.ever[mine], t - rows.updated[mine], 0) / time_unit
+        parts = [rows.memory[tensor(mine, device)], rows.memory[tensor(other, device)]]
+        if self.features:
+            assert block.features is not None
+            parts.append(tensor(block.features[event], device))
+        parts.append(tensor(since.astype(np.float32), device)[:, None])
+        sums = torch.zeros(len(nodes), 2 * self.width + self.features + 1, device=device)
+        sums.index_add_(0, tensor(mine, device), torch.cat(parts, -1))
+        means = sums / tensor(np.bincount(mine, minlength=len(nodes)).astype(np.float32), device)[:, None]
+        rows.message, rows.message_dt = means[:, :-1], means[:, -1]
+        rows.message_t, rows.pending = newest, np.ones(len(nodes), bool)
+        state.put(nodes, rows)

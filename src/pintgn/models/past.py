@@ -1,0 +1,116 @@
+"""What a model may look at: the past of each query, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadInput
+from pintgn.neighbors.index import NeighborIndex
+
+
+@dataclass
+class Events:
+    """Plain columns of some consecutive events, features marked as `EventLog.marked_features` has them."""
+
+    src: np.ndarray  # (e,)
+    dst: np.ndarray  # (e,)
+    t: np.ndarray  # (e,)
+    features: np.ndarray | None  # (e, f)
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __getitem__(self, rows: slice) -> Events:
+        features = None if self.features is None else self.features[rows]
+        return Events(self.src[rows], self.dst[rows], self.t[rows], features)
+
+    @classmethod
+    def none(cls, width: int, time_dtype: np.dtype | None) -> Events:
+        nobody = np.zeros(0, np.int64)
+        return cls(
+            nobody, nobody, np.zeros(0, time_dtype or np.int64), np.zeros((0, width), np.float32) if width else None
+        )
+
+    @classmethod
+    def joined(cls, parts: list[Events]) -> Events:
+        columns = [[getattr(part, name) for part in parts] for name in ("src", "dst", "t", "features")]
+        return cls(*(None if column[0] is None else np.concatenate(column) for column in columns))  # type: ignore[arg-type]
+
+
+@dataclass
+class Reads:
+    """Positions that a model has asked for and the stream still has to serve, in one pass."""
+
+    nodes: np.ndarray  # (q, m), -1 where there is no node
+    roots: np.ndarray  # (q, w)
+    answer: np.ndarray  # (q, m, w, r), filled in by the stream
+
+
+@dataclass
+class Past:
+    """The past of q queries, each as of its own time.
+
+    The model never says a time: the past knows each query's own, and answers from events strictly before it. Each
+    look-up is gated twice, by time and by the event number at which the query's own group begins. All `nodes` arguments
+    have one row per query.
+    """
+
+    index: NeighborIndex
+    t: np.ndarray  # (q,)
+    before: np.ndarray  # (q,) number of the first event that is not in the past
+    event_table: np.ndarray | None  # (events, schema.width)
+    node_table: np.ndarray | None  # (n, g)
+    positional_length: int = 0
+    reads: list[Reads] = field(default_factory=list)
+
+    def recent(self, nodes: np.ndarray, k: int, valid: np.ndarray | None = None) -> Any:
+        """The k newest contacts of each node: `ids`, `dt` (from the query's time), `events`, `mask`, newest first."""
+        return self.index.recent(
+            nodes, self._like(self.t, nodes), k, before=self._like(self.before, nodes), valid=valid
+        )
+
+    def count(self, nodes: np.ndarray) -> np.ndarray:
+        """How many contacts each node has had."""
+        return self.index.count(nodes, self._like(self.t, nodes), before=self._like(self.before, nodes))
+
+    def last(self, u: np.ndarray, v: np.ndarray) -> Any:
+        """When each pair met last."""
+        return self.index.last(u, v, self._like(self.t, u), before=self._like(self.before, u))
+
+    def positions(self, nodes: np.ndarray, roots: np.ndarray) -> np.ndarray:
+        """Positions (q, m, w, r) of nodes (q, m) relative to roots (q, w), as of each query's time.
+
+        The array is filled after `gather` has returned, when the stream serves all reads of a batch in one native pass
+        while the batch's events become visible group by group. `gather` passes it on; it must not look inside.
+        """
+        if not self.positional_length:
+            raise BadInput("this model asks for positions; give it a `positions` length of at least 1.")
+        answer = np.full((*nodes.shape, roots.shape[1], self.positional_length), np.nan, np.float32)
+        self.reads.append(Reads(nodes, roots, answer))
+        return answer
+
+    def event_features(self, events: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
+        """Features (…, f) of events by number; zeros where the mask is False. None when the log has none."""
+        if self.event_table is None:
+            return None
+        rows = self.event_table[np.where(mask, events, 0)] if len(self.event_table) else None
+        if rows is None:
+            return np.zeros((*events.shape, self.event_table.shape[1]), np.float32)
+        rows[~mask] = 0
+        return rows
+
+    def node_features(self, nodes: np.ndarray) -> np.ndarray | None:
+        """Initial features (…, g) of nodes; zeros for nodes that the node table does not know."""
+        if self.node_table is None:
+            return None
+        known = nodes < len(self.node_table)
+        rows = self.node_table[np.where(known, nodes, 0)]
+        rows[~known] = 0
+        return rows
+
+    @staticmethod
+    def _like(per_query: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+        return per_query.reshape(per_query.shape + (1,) * (nodes.ndim - 1))

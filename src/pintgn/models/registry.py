@@ -1,0 +1,26 @@
+"""The one table that maps a model's name to its class."""
+
+from __future__ import annotations
+
+import importlib
+
+from pintgn.errors import UnknownName, suggest
+from pintgn.models.base import Model
+
+MODELS = {
+    "pint": "pintgn.models.pint.PINT",
+}
+
+
+def model_class(name: str) -> type[Model]:
+    """The class of a model, by its name in lower case."""
+    if name not in MODELS:
+        raise UnknownName(f"there is no model {name!r}.{suggest(name, MODELS)}")
+    module, _, cls = MODELS[name].rpartition(".")
+    return getattr(importlib.import_module(module), cls)
+
+
+def model_name(cls: type[Model]) -> str:
+    """The name under which a class stands in the table; its own name when it does not."""
+    path = f"{cls.__module__}.{cls.__qualname__}"
+    return next((name for name, known in MODELS.items() if known == path), path)

@@ -1,0 +1,5 @@
+"""A model, its past and its memory under one clock."""
+
+from pintgn.stream.core import Stream
+
+__all__ = ["Stream"]

@@ -1,0 +1,371 @@
+"""Stream: a model, its past and its memory under one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pintgn.errors import BadInput, EventOrderError, StaleQuery
+from pintgn.events.log import EventLog, Query
+from pintgn.events.schema import Schema
+from pintgn.models.base import Model
+from pintgn.models.past import Events, Past
+from pintgn.models.state import Behind, State
+from pintgn.neighbors.index import NeighborIndex
+from pintgn.positions import RelativePositions
+
+REFRESH = ("event", "block")
+
+
+@dataclass
+class Span:
+    """The part of a batch between two refreshes of memory: queries that see the same state, then events."""
+
+    rows: np.ndarray  # which queries
+    events: Events  # what then happens
+    closes: bool  # whether a block ends with these events
+    behind: bool = False  # whether the queries stand before a refresh that has been made already
+
+
+@dataclass
+class Undo:
+    """What a refresh changed, kept while events of the clock's own time may still arrive and prolong its block."""
+
+    block: list[Events]
+    nodes: np.ndarray
+    rows: State | None
+
+
+class Stream:
+    """Everything that has happened so far, and a model that judges what comes next.
+
+    `score` is pure: it changes nothing. `observe` is the only thing that moves time. `replay` means: for each group of
+    simultaneous events, score that group's queries, then observe the group; done at once, for a whole batch. A query at
+    time t sees the events strictly before t, whatever else has been observed or stands in the same batch, so the size
+    of a batch has no meaning. Nodes are numbers; a number never seen before is a new node.
+
+    Memory is refreshed every `memory_block` events counted from the stream's start, a block ending only where the time
+    changes.
+
+    Args:
+        model: built here for the schema, unless it has been built before.
+        schema: `log.schema` of the data that will flow through.
+        node_features: initial node features (n, g), such as `log.node_features`.
+        seed: of the model's parameters, when they are made here.
+        device: where the model computes.
+        memory_block: events between two refreshes of memory.
+        positions_refresh: `event`, as of each query's own time; or `block`, once per block, the paper's cheaper rule.
+        positions_backend: `auto`, `exact` or `sketch`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        schema: Schema,
+        *,
+        node_features: np.ndarray | None = None,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+        memory_block: int = 200,
+        positions_refresh: str = "event",
+        positions_backend: str = "auto",
+    ):
+        if memory_block < 1:
+            raise BadInput(f"memory_block={memory_block}; a block has at least one event.")
+        if positions_refresh not in REFRESH:
+            raise BadInput(f"positions_refresh={positions_refresh!r}; it is 'event' or 'block'.")
+        given = 0 if node_features is None else node_features.shape[1]
+        if len(schema.node_features) != given:
+            raise BadInput(f"the schema has {len(schema.node_features)} node features, given {given}.")
+        self.schema, self.node_features = schema, node_features
+        self.memory_block, self.positions_refresh = memory_block, positions_refresh
+        self.positions_backend = positions_backend
+        self.model = model.build(schema, seed).to(torch.device(device))
+        self.index = NeighborIndex()
+        self.positions = RelativePositions(model.positions, positions_backend) if model.positions else None
+        self.event_table = np.zeros((0, schema.width), np.float32) if schema.width else None
+        self.state: Any = None  # made with the first events or queries, which tell the type of the times
+        self.clock: int | float | None = None
+        self.events = 0
+        self._group_start = 0  # number of the first event at the clock's own time
+        self._time_dtype: np.dtype | None = None
+        self._block: list[Events] = []  # what has happened since the last refresh
+        self._undo: Undo | None = None  # how to take back a refresh that ended at the clock, while its group is open
+        self._late: list[Events] = []  # the block that positions refreshed by block do not know yet
+
+    # -- the verbs -----------------------------------------------------------------------------------------------
+
+    def score(self, query: Query) -> Tensor:  # (q,)
+        """A logit for each query, as of its own time. Changes nothing."""
+        return self.replay(None, [query])[0]
+
+    def observe(self, events: EventLog | Events) -> None:
+        """Let events happen; they may continue the group of simultaneous events at the clock."""
+        self.replay(events, [])
+
+    def replay(self, batch: EventLog | Events | None, queries: Sequence[Query]) -> list[Tensor]:
+        """Score each query as of its own time while the batch happens; the clock moves to the batch's end.
+
+        Queries may ask about any time from the clock on: before, within or after the batch.
+        """
+        query, events = self._checked_queries(queries), self._checked_events(batch)
+        answers = self._run(query, events, self.model.gather, self.model)
+        return list(answers.split([len(q) for q in queries]))
+
+    def embed(self, nodes: Any, at: Any) -> Tensor:  # (q, d)
+        """An embedding of each node as of a time. Changes nothing."""
+        nodes = np.atleast_1d(np.asarray(nodes))
+        query = self._checked_queries([Query(nodes, nodes, np.broadcast_to(np.asarray(at), nodes.shape))])
+        return self._run(
+            query, self._checked_events(None), lambda q, past: self.model.gather_nodes(q.src, past), self.model.embed
+        )
+
+    def _run(self, query: Query, events: Events, gather: Callable[..., Any], compute: Callable[..., Tensor]) -> Tensor:
+        if self._undo is not None and len(events) and events.t[0] == self.clock:
+            self._take_back()
+        before, spans = self._before(query.t, events), self._spans(query, events)
+        if len(events):
+            self._append(events)
+        pasts = [self._past(query.t[span.rows], before[span.rows]) for span in spans]
+        inputs = [gather(query[s.rows], past) if len(s.rows) else None for s, past in zip(spans, pasts, strict=True)]
+        by_event = self.positions is not None and self.positions_refresh == "event"
+        if by_event:
+            serve_positions(self.positions, self.model.positions_transform, pasts, events)
+        answers = []
+        for span, past, given in zip(spans, pasts, inputs, strict=True):
+            if len(span.rows):
+                if self.positions is not None and not by_event:
+                    found = self._positions_of(span, pure=not len(events))
+                    serve_positions(found, self.model.positions_transform, [past], events[:0])
+                answers.append(compute(given, self._state_of(span)))
+            self._happen(span)
+        if not answers:
+            return torch.zeros(0)
+        order = np.argsort(np.concatenate([span.rows for span in spans]))
+        return torch.cat(answers)[torch.from_numpy(order)]
+
+    def fork(self) -> Stream:
+        """An independent stream at the same point; the model's parameters are shared."""
+        other = object.__new__(Stream)
+        other.__dict__.update(self.__dict__)
+        other.index = self.index.fork()
+        other.positions = None if self.positions is None else self.positions.fork()
+        other.event_table = None if self.event_table is None else self.event_table.copy()
+        other.state = None if self.state is None else self.state.fork()
+        other._block, other._late = list(self._block), list(self._late)
+        return other
+
+    def save(self, folder: str | Path) -> None:
+        """Write the stream to a folder: parameters, past, memory and clock. Whole or not at all."""
+        from pintgn.stream.files import save
+
+        save(self, Path(folder))
+
+    @staticmethod
+    def open(folder: str | Path, model: type[Model] | None = None, schema: Schema | None = None) -> Stream:
+        """A saved stream, ready to go on where it stopped.
+
+        `model` is needed for a model class of your own. With `schema`, a stream of other data is refused.
+        """
+        from pintgn.stream.files import open_stream
+
+        return open_stream(Path(folder), model, schema)
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _in_blocks(self) -> bool:
+        return self.model.remembers or (self.positions is not None and self.positions_refresh == "block")
+
+    def _before(self, t: np.ndarray, events: Events) -> np.ndarray:
+        """For each query time the number of the first event that is not in its past; the second lock beside time."""
+        known = self.events if self.clock is None else np.where(t > self.clock, self.events, self._group_start)
+        return known + np.searchsorted(events.t, t, "left")
+
+    def _spans(self, query: Query, events: Events) -> list[Span]:
+        """Cut a batch where blocks end.
+
+        A block is full at `memory_block` events and ends where the time then changes. The end of the batch may be such
+        a place, until an event of the same time arrives.
+        """
+        left = np.ones(len(query), bool)
+        spans = []
+        if self._undo is not None:
+            left = query.t != self.clock
+            spans.append(Span(np.flatnonzero(~left), events[:0], closes=False, behind=True))
+        held, begin = sum(map(len, self._block)), 0
+        changes = np.flatnonzero(events.t[1:] != events.t[:-1]) + 1
+        for end in np.append(changes, len(events)) if self._in_blocks else ():
+            if end > begin and held + end - begin >= self.memory_block:
+                mine = left & (query.t <= events.t[end - 1])
+                spans.append(Span(np.flatnonzero(mine), events[begin:end], closes=True))
+                begin, held, left = end, 0, left & ~mine
+        return [*spans, Span(np.flatnonzero(left), events[begin:], closes=False)]
+
+    def _happen(self, span: Span) -> None:
+        """Let a span's events happen to memory, and refresh it where a block ends."""
+        if not self._in_blocks or not len(span.events):
+            return
+        self._undo = None  # time has moved on: the last refresh stands
+        self._catch_up()
+        self._block.append(span.events)
+        if span.closes:
+            block = Events.joined(self._block)
+            nodes = np.unique(np.concatenate([block.src, block.dst]))
+            self._undo = Undo(self._block, nodes, None if self.state is None else self.state.rows(nodes))
+            if self.model.remembers:
+                self.model.observe(block, self.state)
+            self._block, self._late = [], [block]
+
+    def _take_back(self) -> None:
+        """The block that ended at the clock goes on: more events of the same time have arrived."""
+        assert self._undo is not None
+        if self.model.remembers:
+            self.state.put(self._undo.nodes, self._undo.rows)
+        self._block, self._late, self._undo = self._undo.block, [], None
+
+    def _state_of(self, span: Span) -> Any:
+        if span.behind and self._undo is not None and self._undo.rows is not None:
+            return Behind(self.state, self._undo.nodes, self._undo.rows)
+        return self.state
+
+    # -- positions refreshed by block ----------------------------------------------------------------------------
+
+    def _catch_up(self) -> None:
+        if self.positions is not None and self.positions_refresh == "block":
+            for block in self._late:
+                self.positions.observe(block.src, block.dst, block.t)
+        self._late = []
+
+    def _positions_of(self, span: Span, pure: bool) -> RelativePositions | None:
+        if span.behind or not self._late:
+            return self.positions
+        if not pure:
+            self._catch_up()
+            return self.positions
+        ahead = self.fork()
+        ahead._catch_up()
+        return ahead.positions
+
+    # -- the past ------------------------------------------------------------------------------------------------
+
+    def _append(self, events: Events) -> None:
+        self.index.append(events.src, events.dst, events.t)
+        if self.event_table is not None:
+            self.event_table = _extended(self.event_table, self.events, events.features)
+        changes = np.flatnonzero(events.t[1:] != events.t[:-1])
+        if len(changes):
+            self._group_start = self.events + int(changes[-1]) + 1
+        elif events.t[0] != self.clock:
+            self._group_start = self.events
+        self.events += len(events)
+        self.clock = events.t[-1].item()
+
+    def _past(self, t: np.ndarray, before: np.ndarray) -> Past:
+        return Past(self.index, t, before, self.event_table, self.node_features, self.model.positions)
+
+    # -- checks --------------------------------------------------------------------------------------------------
+
+    def _checked_events(self, batch: EventLog | Events | None) -> Events:
+        if batch is None:
+            return Events.none(self.schema.width, self._time_dtype)
+        if isinstance(batch, EventLog):
+            batch = Events(batch.src, batch.dst, batch.t, batch.marked_features)
+        given = 0 if batch.features is None else batch.features.shape[1]
+        if given != self.schema.width:
+            raise BadInput(f"events carry {given} feature columns; this stream expects {self.schema.width}.")
+        if batch.features is not None and not np.isfinite(batch.features).all():
+            row = int(np.argwhere(~np.isfinite(batch.features))[0, 0])
+            raise BadInput(f"event {row} has a feature that is not finite. Fill or drop it.")
+        src, dst, t = _numbers(batch.src, "src"), _numbers(batch.dst, "dst"), self._times(batch.t)
+        if len(t) and self.clock is not None and t[0] < self.clock:
+            raise EventOrderError(f"event 0 has t={t[0]}; this stream has already observed t={self.clock}.")
+        late = np.flatnonzero(t[1:] < t[:-1])
+        if len(late):
+            row = int(late[0]) + 1
+            raise EventOrderError(f"event {row} has t={t[row]}, earlier than event {row - 1} (t={t[row - 1]}).")
+        return Events(src, dst, t, batch.features)
+
+    def _checked_queries(self, queries: Sequence[Query]) -> Query:
+        if not queries:
+            return Query(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, self._time_dtype or np.int64))
+        src = np.concatenate([_numbers(q.src, "src") for q in queries])
+        dst = np.concatenate([_numbers(q.dst, "dst") for q in queries])
+        t = self._times(np.concatenate([np.asarray(q.t) for q in queries]))
+        if len(t) and self.clock is not None and t.min() < self.clock:
+            raise StaleQuery(
+                f"asked for a score at t={t.min()}; this stream has already observed t={self.clock}. "
+                f"Fork it before t={t.min()}."
+            )
+        return Query(src, dst, t)
+
+    def _times(self, t: Any) -> np.ndarray:
+        """Times in the stream's own type, which the first ones decide."""
+        t = np.asarray(t)
+        if t.dtype.kind == "u":
+            t = t.astype(np.int64)
+        if t.dtype not in (np.int64, np.float64):
+            raise BadInput(f"times are {t.dtype}; pass int64 or float64.")
+        if t.dtype.kind == "f" and not np.isfinite(t).all():
+            raise BadInput("a time is not finite.")
+        if self._time_dtype is None:
+            self._time_dtype = t.dtype
+            self.state = self.model.initial_state(self.node_features, t.dtype)
+        if t.dtype != self._time_dtype:
+            if (exact := t.astype(self._time_dtype)).astype(t.dtype).tolist() != t.tolist():
+                raise BadInput(f"times of this stream are {self._time_dtype}, given {t.dtype} values that do not fit.")
+            t = exact
+        return t
+
+
+def serve_positions(positions: RelativePositions, transform: str, pasts: list[Past], events: Events) -> None:
+    """Answer every read of a batch, each as of its own query's time, while the batch's events become visible."""
+    reads = [(read, past.t) for past in pasts for read in past.reads]
+    slots = max((read.nodes.shape[1] for read, _ in reads), default=0)
+    roots = max((read.roots.shape[1] for read, _ in reads), default=0)
+    if not reads:
+        positions.observe(events.src, events.dst, events.t)
+        return
+    found = positions.replay(
+        events.src,
+        events.dst,
+        events.t,
+        np.concatenate([_padded(read.nodes, slots) for read, _ in reads]),
+        np.concatenate([_padded(read.roots, roots) for read, _ in reads]),
+        np.concatenate([t for _, t in reads]),
+        transform=transform,
+    )
+    row = 0
+    for read, t in reads:
+        read.answer[...] = found[row : row + len(t), : read.nodes.shape[1], : read.roots.shape[1]]
+        row += len(t)
+
+
+def _padded(nodes: np.ndarray, width: int) -> np.ndarray:
+    return np.pad(nodes, ((0, 0), (0, width - nodes.shape[1])), constant_values=-1) if nodes.shape[1] < width else nodes
+
+
+def _extended(table: np.ndarray, used: int, rows: np.ndarray | None) -> np.ndarray:
+    """The table with rows written after the used ones; it doubles when it is full."""
+    assert rows is not None
+    if used + len(rows) > len(table):
+        grown = np.zeros((max(2 * len(table), used + len(rows)), table.shape[1]), np.float32)
+        grown[:used] = table[:used]
+        table = grown
+    table[used : used + len(rows)] = rows
+    return table
+
+
+def _numbers(nodes: Any, name: str) -> np.ndarray:
+    nodes = np.atleast_1d(np.asarray(nodes))
+    if nodes.dtype.kind not in "iu" and len(nodes):
+        raise BadInput(f"{name} holds {nodes.dtype}; a stream takes node numbers. Use log.node(id) for users' ids.")
+    if len(nodes) and nodes.min() < 0:
+        raise BadInput(f"{name} holds {nodes.min()}; node numbers start at 0.")
+    return nodes.astype(np.int64, copy=False)

@@ -1,0 +1,160 @@
+"""A stream on disk: a folder of plain files, no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from pintgn.errors import BadFile, BadInput
+from pintgn.events.schema import Schema
+from pintgn.models.base import Model
+from pintgn.models.past import Events
+from pintgn.models.registry import MODELS, model_class, model_name
+from pintgn.neighbors.index import NeighborIndex
+from pintgn.positions import RelativePositions
+from pintgn.stream.core import Stream, Undo
+
+FORMAT = 1
+
+
+def save(stream: Stream, folder: Path) -> None:
+    """Write everything to a temporary folder beside the target, then swap the two."""
+    from safetensors.torch import save_file
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        save_file(dict(stream.model.state_dict()), made / "model.safetensors")
+        stream.index.save(made / "neighbors.npz")
+        if stream.positions is not None:
+            stream.positions.save(made / "positions.npz")
+        np.savez(made / "stream.npz", **_arrays(stream))  # type: ignore[arg-type]
+        (made / "stream.json").write_text(json.dumps(_facts(stream), indent=2))
+        if folder.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+            os.replace(folder, old / "stream")
+            os.replace(made, folder)
+            shutil.rmtree(old)
+        else:
+            os.replace(made, folder)
+    except OSError as error:
+        raise BadFile(f"cannot write {folder}: {error.strerror or error}.") from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | None = None) -> Stream:
+    """Read a folder written by `save`."""
+    from safetensors.torch import load_file
+
+    try:
+        facts = json.loads((folder / "stream.json").read_text())
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{folder} holds no saved stream.") from error
+    cls = _class(facts["model"], cls)
+    stored = Schema.from_json(facts["schema"])
+    if schema is not None and schema != stored:
+        raise BadInput(f"the stream in {folder} was made for other data: {_difference(stored, schema)}.")
+    try:
+        arrays = dict(np.load(folder / "stream.npz"))
+        weights = load_file(folder / "model.safetensors")
+        stream = Stream(
+            cls.from_settings(facts["settings"]), stored, node_features=arrays.get("node_features"), **facts["stream"]
+        )
+        stream.model.load_state_dict(weights)
+        stream.index = NeighborIndex.open(folder / "neighbors.npz")
+        if stream.positions is not None:
+            stream.positions = RelativePositions.open(folder / "positions.npz")
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        raise BadFile(f"the stream in {folder} is damaged: {error}") from error
+    _restore(stream, facts, arrays)
+    return stream
+
+
+def _facts(stream: Stream) -> dict[str, object]:
+    return {
+        "format": FORMAT,
+        "model": model_name(type(stream.model)),
+        "settings": stream.model.settings(),
+        "schema": stream.schema.to_json(),
+        "stream": {
+            "memory_block": stream.memory_block,
+            "positions_refresh": stream.positions_refresh,
+            "positions_backend": stream.positions_backend,
+        },
+        "clock": stream.clock,
+        "events": stream.events,
+        "group_start": stream._group_start,
+        "time": None if stream._time_dtype is None else stream._time_dtype.name,
+        "undo": stream._undo is not None,
+        "late": len(stream._late),
+    }
+
+
+def _arrays(stream: Stream) -> dict[str, np.ndarray]:
+    found: dict[str, np.ndarray] = {}
+    if stream.node_features is not None:
+        found["node_features"] = stream.node_features
+    if stream.event_table is not None:
+        found["event_table"] = stream.event_table[: stream.events]
+    if stream.state is not None:
+        found |= {f"state.{name}": column for name, column in stream.state.arrays().items()}
+    if stream._undo is not None:
+        found["undo.nodes"] = stream._undo.nodes
+        if stream._undo.rows is not None:
+            found |= {f"undo.rows.{name}": column for name, column in stream._undo.rows.arrays().items()}
+    blocks = {"block": stream._block, "late": stream._late, "undo.block": stream._undo.block if stream._undo else []}
+    for name, parts in blocks.items():
+        if parts:
+            joined = Events.joined(parts)
+            columns = {"src": joined.src, "dst": joined.dst, "t": joined.t, "features": joined.features}
+            found |= {f"{name}.{key}": column for key, column in columns.items() if column is not None}
+    return found
+
+
+def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None:
+    def part(prefix: str) -> dict[str, np.ndarray]:
+        return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+
+    def events(prefix: str) -> list[Events]:
+        found = part(prefix)
+        return [Events(found["src"], found["dst"], found["t"], found.get("features"))] if found else []
+
+    stream.clock, stream.events, stream._group_start = facts["clock"], facts["events"], facts["group_start"]
+    if facts["time"] is not None:
+        stream._time_dtype = np.dtype(facts["time"])
+        stream.state = stream.model.initial_state(stream.node_features, stream._time_dtype)
+    if stream.event_table is not None:
+        stream.event_table = arrays["event_table"]
+    if stream.state is not None:
+        stream.state.load(part("state."))
+    stream._block, stream._late = events("block."), events("late.")
+    if facts["undo"]:
+        rows = None
+        if stream.state is not None:
+            rows = stream.model.initial_state(None, stream._time_dtype)
+            rows.load(part("undo.rows."))
+        stream._undo = Undo(events("undo.block."), arrays["undo.nodes"], rows)
+
+
+def _class(name: str, given: type[Model] | None) -> type[Model]:
+    if given is None:
+        if name not in MODELS:
+            raise BadInput(f"this stream was saved with the model {name}; pass its class as model=….")
+        return model_class(name)
+    if model_name(given) != name:
+        raise BadInput(f"this stream was saved with the model {name}, not {model_name(given)}.")
+    return given
+
+
+def _difference(mine: Schema, theirs: Schema) -> str:
+    for field in mine.__dataclass_fields__:
+        a, b = getattr(mine, field), getattr(theirs, field)
+        if a != b:
+            return f"its {field} is {a!r}, yours {b!r}"
+    return "the schemas differ"

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pintgn.events.log import EventLog, Query
+from pintgn.models.memory import Memory
+from pintgn.models.past import Events
+from pintgn.models.pint import PINT
+from pintgn.stream import Stream
+
+
+def run_by_hand(memory: Memory, blocks: list[list[tuple]], width: int, unit: float) -> dict[int, torch.Tensor]:
+    """Everyone's memory after these blocks, from dictionaries: messages wait, a block that touches a node commits."""
+    state: dict[int, torch.Tensor] = {}
+    pending: dict[int, list[torch.Tensor]] = {}
+    pending_t: dict[int, float] = {}
+    updated: dict[int, float] = {}
+
+    def s(v: int) -> torch.Tensor:
+        return state.get(v, torch.zeros(width))
+
+    def applied(v: int) -> torch.Tensor:
+        if v not in pending:
+            return s(v)
+        raw = torch.stack(pending[v]).mean(0)
+        inputs = torch.cat([raw[:-1], memory.time(raw[-1])])
+        return memory.cell(inputs[None], s(v)[None])[0]
+
+    for block in blocks:
+        for v in sorted({v for event in block for v in event[:2]}):
+            if v in pending:
+                state[v] = applied(v)
+                updated[v] = pending_t[v]
+        for v in {v for event in block for v in event[:2]}:
+            mine = [event for event in block if v in event[:2]]
+            newest = max(event[2] for event in mine)
+            if memory.aggregate == "last":
+                mine = [event for event in mine if event[2] == newest]
+            pending_t[v] = newest
+            pending[v] = []
+            for a, b, t in mine:
+                since = (t - updated[v]) / unit if v in updated else 0.0
+                pending[v].append(torch.cat([s(v), s(b if a == v else a), torch.tensor([since])]))
+    return {v: applied(v) for v in set(state) | set(pending)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data(), st.sampled_from(["last", "mean"]), st.sampled_from(["gru", "rnn"]))
+def test_memory_equals_the_definition(data, aggregate, cell):
+    rows = data.draw(st.lists(st.tuples(*[st.integers(0, 4)] * 2, st.integers(0, 6)), min_size=1, max_size=20))
+    rows = sorted(rows, key=lambda row: row[2])
+    block = data.draw(st.integers(1, 6))
+    model = PINT(dim=3, memory=4, memory_aggregate=aggregate, memory_cell=cell, positions=0)
+    src, dst, t = (np.array(column) for column in zip(*rows, strict=True))
+    log = EventLog(src, dst, t)
+    stream = Stream(model, log.schema, memory_block=block)
+    stream.observe(log)
+    # blocks: at least `block` events, ending where the time changes
+    blocks, current = [], []
+    for i, row in enumerate(rows):
+        current.append(row)
+        if len(current) >= block and (i + 1 == len(rows) or rows[i + 1][2] != row[2]):
+            blocks.append(current)
+            current = []
+    with torch.no_grad():
+        expected = run_by_hand(model.machine, blocks, 4, model.dt_unit)
+        found = model.machine.current(stream.state, np.arange(7))
+    for v in range(7):
+        torch.testing.assert_close(found[v], expected.get(v, torch.zeros(4)), rtol=1e-4, atol=1e-6)
+
+
+def test_memory_distinguishes_at_depth_one_what_needs_depth_two_without():
+    """Prop. 3 (role of memory): events (b,c,1) (v,b,2) (u,a,2), asked at 3."""
+    u, v, a, b, c = range(5)
+    log = EventLog([b, v, u], [c, b, a], [1, 2, 2])
+
+    def differ(**settings):
+        model = PINT(dim=8, positions=0, time_unit=1, **settings)
+        stream = Stream(model, log.schema, memory_block=1)
+        stream.observe(log)
+        with torch.no_grad():
+            one, two = stream.embed([u, v], at=3)
+        return not torch.allclose(one, two, atol=1e-6)
+
+    assert not differ(layers=1)
+    assert differ(layers=2)
+    assert differ(layers=1, memory=8)
+
+
+def test_the_gradient_reaches_the_recurrent_cell_through_pending_messages():
+    log = EventLog([0, 1, 0], [1, 2, 2], [1, 2, 3])
+    model = PINT(dim=4, memory=4, positions=0)
+    stream = Stream(model, log.schema, memory_block=1)
+    stream.observe(log)
+    assert not stream.state.message.requires_grad
+    stream.score(Query(np.array([0]), np.array([1]), np.array([4])))[0].backward()
+    assert model.machine.cell.weight_ih.grad.abs().sum() > 0
+    assert model.machine.time.frequency.grad.abs().sum() > 0
+
+
+def test_node_features_are_the_first_state():
+    features = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+    machine = Memory(width=3, features=0)
+    state = machine.initial_state(features, np.dtype(np.int64))
+    assert machine.current(state, np.array([1, 0, 5])).tolist() == [[3, 4, 0], [1, 2, 0], [0, 0, 0]]
+
+
+def test_identity_memory_never_moves():
+    machine = Memory(width=2, features=0, cell="identity")
+    state = machine.initial_state(np.ones((3, 2), np.float32), np.dtype(np.int64))
+    machine.commit(state, Events(np.array([0]), np.array([1]), np.array([5]), None), 1.0)
+    assert machine.current(state, np.arange(3)).tolist() == [[1, 1]] * 3
+
+
+@pytest.mark.parametrize("size", [1, 7, 50])
+def test_state_is_the_same_bit_for_bit_for_calls_of_any_size(size):
+    rng = np.random.default_rng(0)
+    log = EventLog(rng.integers(0, 9, 300), rng.integers(0, 9, 300), np.sort(rng.integers(0, 90, 300)))
+    model = PINT(dim=4, memory=6, positions=0)
+    whole, parts = (Stream(model, log.schema, memory_block=13) for _ in range(2))
+    whole.observe(log)
+    for batch in log.batches(size):
+        parts.observe(batch)
+    for name, column in whole.state.arrays().items():
+        nodes = min(len(column), len(parts.state.arrays()[name]))
+        assert np.array_equal(column[:nodes], parts.state.arrays()[name][:nodes]), name

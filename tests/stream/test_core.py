@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pintgn.check import random_log, scramble
+from pintgn.errors import BadFile, BadInput, EventOrderError, StaleQuery
+from pintgn.events.log import EventLog, Query
+from pintgn.models.past import Events
+from pintgn.models.pint import PINT
+from pintgn.stream import Stream
+from tests.test_check import Honest
+
+
+def query(u, v, t):
+    return Query(np.array([u]), np.array([v]), np.array([t]))
+
+
+def one_by_one(stream: Stream, log: EventLog, queries: Query) -> torch.Tensor:
+    """The meaning of replay: for each group of simultaneous events, score its queries, then observe it."""
+    scores = torch.full((len(queries),), torch.nan)
+    for t in np.unique(np.concatenate([log.t, queries.t])):
+        rows = np.flatnonzero(queries.t == t)
+        if len(rows):
+            scores[rows] = stream.score(queries[rows])
+        group = log.between(t, t + 1)
+        if len(group):
+            stream.observe(group)
+    return scores
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.data(),
+    st.sampled_from([{"positions": 3}, {"positions": 0, "memory": 3}, {"positions": 2, "memory": 3, "layers": 2}]),
+    st.sampled_from(["event", "block"]),
+)
+def test_replay_equals_one_group_at_a_time(data, given, refresh):
+    rows = data.draw(st.lists(st.tuples(*[st.integers(0, 3)] * 2, st.integers(0, 5)), min_size=1, max_size=18))
+    asked = data.draw(st.lists(st.tuples(*[st.integers(0, 5)] * 2, st.integers(0, 7)), min_size=1, max_size=8))
+    src, dst, t = (np.array(c) for c in zip(*sorted(rows, key=lambda row: row[2]), strict=True))
+    log = EventLog(src, dst, t)
+    queries = Query(*(np.array(c) for c in zip(*asked, strict=True)))
+    batch, block = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 5))
+    model = PINT(dim=3, neighbors=2, **given)
+
+    def make():
+        return Stream(model, log.schema, memory_block=block, positions_refresh=refresh)
+
+    with torch.no_grad():
+        expected = one_by_one(make(), log, queries)
+        stream, found = make(), torch.full((len(queries),), torch.nan)
+        left = np.ones(len(queries), bool)
+        for events in log.batches(batch):
+            # ask with each batch what can no longer be asked after it
+            due = np.flatnonzero(left & (queries.t <= events.t[-1]))
+            left[due] = False
+            if len(due):
+                found[due] = stream.replay(events, [queries[due]])[0]
+            else:
+                stream.observe(events)
+        if left.any():
+            found[left] = stream.score(queries[left])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("given", [{}, {"memory": 8}, {"positions": 0}])
+def test_a_query_at_the_clock_does_not_see_the_open_group(given):
+    log = EventLog([0, 1, 0, 2], [1, 2, 2, 3], [1, 1, 4, 4])
+    model = PINT(dim=6, **given)
+    before, after = (Stream(model, log.schema, memory_block=1) for _ in range(2))
+    before.observe(log[:2])
+    after.observe(log[:3])
+    with torch.no_grad():
+        asked = query(0, 3, 4)
+        torch.testing.assert_close(before.score(asked), after.score(asked))
+        after.observe(log[3:])  # the group goes on
+        torch.testing.assert_close(before.score(asked), after.score(asked))
+        assert not torch.allclose(before.score(query(0, 3, 5)), after.score(query(0, 3, 5)))
+
+
+def test_a_query_before_the_clock_is_refused():
+    stream = Stream(Honest(), random_log().schema, node_features=random_log().node_features)
+    stream.observe(random_log())
+    with pytest.raises(StaleQuery, match=r"asked for a score at t=3; this stream has already observed t=\d+"):
+        stream.score(query(0, 1, 3))
+
+
+def plain(**settings):
+    return Stream(PINT(dim=4, **settings), EventLog([0], [1], [0]).schema)
+
+
+def test_events_before_the_clock_are_refused_and_nothing_changes():
+    stream = plain()
+    stream.observe(EventLog([0], [1], [7]))
+    with pytest.raises(EventOrderError, match="already observed t=7"):
+        stream.observe(EventLog([0], [1], [6]))
+    assert (stream.events, stream.clock) == (1, 7)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (Query(np.array(["ann"]), np.array([1]), np.array([9])), "src holds <U3; a stream takes node numbers"),
+        (Query(np.array([0.5]), np.array([1]), np.array([9])), "src holds float64"),
+        (Query(np.array([-1]), np.array([1]), np.array([9])), "node numbers start at 0"),
+        (Query(np.array([1]), np.array([1]), np.array([9.5])), "times of this stream are int64"),
+        (Query(np.array([1]), np.array([1]), np.array([9], np.float32)), "times are float32"),
+        (Query(np.array([1]), np.array([1]), np.array([np.nan])), "not finite"),
+    ],
+)
+def test_unusable_queries_are_refused(asked, message):
+    stream = plain()
+    stream.observe(EventLog([0], [1], [7]))
+    with pytest.raises(BadInput, match=message):
+        stream.score(asked)
+
+
+def test_unusable_features_are_refused():
+    log = random_log()
+    stream = Stream(Honest(), log.schema, node_features=log.node_features)
+    with pytest.raises(BadInput, match="events carry 2 feature columns; this stream expects 3"):
+        stream.observe(Events(log.src, log.dst, log.t, log.features[:, :2]))
+    bad = log.features.copy()
+    bad[4, 1] = np.nan
+    with pytest.raises(BadInput, match="event 4 has a feature that is not finite"):
+        stream.observe(Events(log.src, log.dst, log.t, bad))
+    with pytest.raises(BadInput, match="2 node features, given 0"):
+        Stream(Honest(), log.schema)
+
+
+def test_whole_numbers_in_a_float_stream_are_the_same_times():
+    stream = plain()
+    stream.observe(EventLog([0], [1], [7.5]))
+    with torch.no_grad():
+        assert torch.equal(stream.score(query(0, 1, 9)), stream.score(query(0, 1, 9.0)))
+
+
+def test_one_event_or_many_and_strangers():
+    stream = plain()
+    stream.observe(EventLog([], [], np.zeros(0, np.int64)))
+    with torch.no_grad():
+        assert torch.isfinite(stream.score(query(10**6, 3, 5))).all()
+        stream.observe(EventLog([0], [1], [7]))
+        assert torch.isfinite(stream.score(query(10**6, 1, 8))).all()
+    assert stream.replay(None, []) == []
+
+
+@pytest.mark.parametrize("name", ["uci", "enron", "wikipedia"])
+def test_the_future_changes_nothing_on_real_logs(name, shared_data):
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(shared_data(name))
+    log = EventLog(*(table[c].to_numpy()[:3000] for c in ("src", "dst", "t")))
+    rng = np.random.default_rng(0)
+    start = int(np.searchsorted(log.t, log.t[1500]))  # the beginning of a group
+    asked = log.query[: start + int((log.t == log.t[start]).sum())]
+    model = PINT(dim=8, layers=2, neighbors=5, memory=8)
+    scores = []
+    with torch.no_grad():
+        for version in (log, scramble(log, start, rng)):
+            for batch in (200, 3000):
+                stream, found = Stream(model, log.schema), []
+                for events in version.batches(batch):
+                    rows = slice(events.first, min(events.first + len(events), len(asked)))
+                    found.append(stream.replay(events, [asked[rows]])[0])
+                scores.append(torch.cat(found))
+    for other in scores[1:]:
+        torch.testing.assert_close(other, scores[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_checkpoint_of_another_model_or_log_is_refused(tmp_path):
+    stream = plain(memory=4)
+    stream.observe(EventLog([0], [1], [7]))
+    stream.save(tmp_path / "s")
+    with pytest.raises(BadInput, match="saved with the model pint, not tests.test_check.Honest"):
+        Stream.open(tmp_path / "s", Honest)
+    with pytest.raises(BadInput, match="made for other data: its label is None, yours 'label'"):
+        Stream.open(tmp_path / "s", schema=EventLog([0], [1], [0], label=[1]).schema)
+    with pytest.raises(BadFile, match="holds no saved stream"):
+        Stream.open(tmp_path)
+    (tmp_path / "s" / "neighbors.npz").write_bytes(b"no")
+    with pytest.raises(BadFile, match="damaged"):
+        Stream.open(tmp_path / "s")
+
+
+def test_saving_again_replaces_the_folder_and_leaves_nothing_behind(tmp_path):
+    stream = plain()
+    stream.observe(EventLog([0], [1], [7]))
+    stream.save(tmp_path / "s")
+    stream.observe(EventLog([0], [1], [8]))
+    stream.save(tmp_path / "s")
+    assert Stream.open(tmp_path / "s").clock == 8
+    assert [p.name for p in tmp_path.iterdir()] == ["s"]
