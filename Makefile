@@ -18,7 +18,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(INSTALLED)  ## simulate a small world and show what pintgn makes of it
-	@$(BIN)/python -m pintgn.demo
+	@$(BIN)/pintgn demo
 
 test: $(INSTALLED)  ## style checks and every test (under ten minutes on two cores)
 	@$(BIN)/ruff check .

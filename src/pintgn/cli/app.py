@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pintgn import __version__
-from pintgn.cli import data, simulate
+from pintgn.cli import data, demo, simulate, train
 from pintgn.errors import PintgnError
 
 app = typer.Typer(
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.command("simulate")(simulate.simulate)
+app.command("train")(train.train)
+app.command("demo")(demo.demo)
 
 
 @app.callback(invoke_without_command=True)

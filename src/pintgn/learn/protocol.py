@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,14 +45,14 @@ class Parts:
         return touches(part, ~self.seen)
 
 
-def destinations(log: EventLog) -> np.ndarray:
-    """The pool that random negatives are drawn from: every node that is ever a destination."""
-    return np.unique(log.dst)
+Negatives = Callable[[EventLog, np.random.Generator], Query]
+"""For each event of a part a question whose answer should be no."""
 
 
-def random_negatives(query: Query, pool: np.ndarray, rng: np.random.Generator) -> Query:
-    """For each event the same question about a destination drawn from the pool, at the same time.
+def random_destination(log: EventLog) -> Negatives:
+    """Each event's source and time with a destination drawn from all destinations of the log.
 
     As in TGN and PINT the true destination may be drawn, too.
     """
-    return query.toward(pool[rng.integers(0, len(pool), len(query))])
+    pool = np.unique(log.dst)
+    return lambda part, rng: part.query.toward(pool[rng.integers(0, len(pool), len(part))])
