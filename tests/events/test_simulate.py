@@ -252,6 +252,8 @@ def test_with_positions_twins_are_certain_once_connected():
     assert world.best_ap(log, first=14_000) == 1
     assert measured(world, log, first=14_000) == 1
     assert world.best_ap(log[:40]) < 1
+    # each coin toss joins two parts of every community, so there are roles - 1 of them in each
+    assert (world.truth(log) == 0).sum() == (world.roles - 1) * world.communities
 
 
 def test_two_nodes_count_as_joined_only_after_a_path_of_earlier_events():
