@@ -15,6 +15,10 @@ class PintgnError(Exception):
     """Base of every error that pintgn raises on purpose."""
 
 
+class PintgnWarning(UserWarning):
+    """Something worth knowing that stops nothing, such as a category never seen before."""
+
+
 class BadInput(PintgnError, ValueError):
     """The data or an argument cannot be used as it is."""
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
-
-from pintgn.errors import BadFile, UnknownName, suggest
-from pintgn.events.ids import IdMap
+from pintgn.errors import BadInput, suggest
+from pintgn.events.builder import Plan, build
 from pintgn.events.log import EventLog
-from pintgn.events.schema import Feature, Schema
+from pintgn.events.sources import ParquetSource, Source, open_source
+from pintgn.events.store import open_log, saved_by_pintgn, write_events
+
+__all__ = ["read_events", "write_events"]
+
+ENCODINGS = ("auto", "onehot", "code")
 
 
 def read_events(
     source: Any,
-    src: str | int | None = None,
-    dst: str | int | None = None,
-    t: str | int | None = None,
+    src: str | int = "src",
+    dst: str | int = "dst",
+    t: str | int = "t",
     *,
     features: str | Sequence[str | int] | None = None,
     label: str | int | None = None,
@@ -42,46 +40,120 @@ def read_events(
     skip_lines: int = 0,
     charset: str = "utf-8",
 ) -> EventLog:
-    """Read events by column name (first version: simple columns only, being deepened)."""
-    if isinstance(source, pa.Table):
-        table = source
-    elif isinstance(source, Mapping):
-        table = pa.table({k: pa.array(v) for k, v in source.items()})
-    elif isinstance(source, str | Path):
-        path = Path(source)
-        if not path.exists():
-            raise BadFile(f"{path} does not exist.")
-        if path.is_dir() or path.suffix == ".parquet":
-            table = pq.read_table(path)
-        else:
-            table = pacsv.read_csv(path, parse_options=pacsv.ParseOptions(delimiter=delimiter or ","))
-    else:
-        table = pa.Table.from_pandas(source, preserve_index=False)
-    names = [str(src or "src"), str(dst or "dst"), str(t or "t")]
-    for name in names:
-        if name not in table.column_names:
-            raise UnknownName(f"no column {name!r}.{suggest(name, table.column_names)}")
-    a, b, times = (table.column(n).combine_chunks() for n in names)
-    both = pa.concat_arrays([a, b.cast(a.type)])
-    interleaved = both.take(pa.array(np.arange(2 * len(a)).reshape(2, -1).T.ravel()))
-    coded = pc.dictionary_encode(interleaved)
-    numbers = coded.indices.to_numpy().astype(np.int64)
-    order = np.argsort(times.to_numpy(), kind="stable") if sort else slice(None)
-    wanted = [] if features is None else [str(n) for n in features]
-    return EventLog(
-        numbers[::2][order],
-        numbers[1::2][order],
-        times.to_numpy()[order],
-        features=None if not wanted else np.stack([table.column(n).to_numpy() for n in wanted], 1)[order],
-        label=None if label is None else table.column(str(label)).to_numpy()[order],
-        op=None if op is None else table.column(str(op)).to_numpy()[order],
-        ids=IdMap(coded.dictionary),
-        schema=Schema(
-            src=names[0],
-            dst=names[1],
-            t=names[2],
-            label=None if label is None else str(label),
-            op=None if op is None else str(op),
-            features=tuple(Feature(n) for n in wanted),
-        ),
+    """Read events by column name; nodes are numbered by first appearance in time, src before dst.
+
+    Args:
+        source: a CSV file (any delimiter, also packed with gzip, zstd, bz2 or lz4), a Parquet file, a folder of
+            Parquet files (in the order of their names), a pandas frame, an Arrow table or reader, anything with
+            `__arrow_c_stream__`, a dict of arrays (two axes: one column each), or a structured array. A
+            file written by `EventLog.save` is restored exactly.
+        src, dst, t: columns, by name or by position from 0. Ids are whole numbers, text or UUIDs; times are
+            numbers, timestamps or ISO-8601 text.
+        features: columns of event features, or "all" for all others. Numbers become float32; text, bools and
+            dictionaries are categories.
+        label: a column of numbers kept beside the events.
+        op: a column that says what an event does: add (1), delete (-1), node (0: the node changes, and carries
+            `node_updates`), or remove (the node goes, and all its living edges are deleted).
+        node_updates: columns that node events carry.
+        bipartite: the same id in src and dst means two different nodes.
+        sort: sort by time, keeping the order of simultaneous events; otherwise unsorted input is an error.
+        strict: refuse to delete what was never added or is already gone.
+        nodes: a table of nodes (any source): column `id`, with `bipartite` also `side` (src or dst), and numbers.
+        like: an earlier log. Its nodes keep their numbers and new ones follow; columns, encodings and units are
+            the same; categories it did not have count as none, with a warning. If this source begins where
+            `like` ends, edges still alive there can be deleted here.
+        categorical: feature columns that are categories although they look like numbers.
+        encoding: "onehot" (a 0/1 column for each category), "code" (1, 2, … in one column), or "auto": one-hot
+            up to 32 categories. A mapping says it for each column.
+        fill: what a missing feature counts as; otherwise it is an error.
+        delimiter, header, columns, skip_lines, charset: the layout of a text file; found out when not given.
+            `columns` names the columns of a file without a header, or instead of it.
+
+    Raises:
+        BadInput: a value that cannot be used; the message names its row (counted from 0) or, in a text file, its
+            line (counted from 1, with the header).
+        EventOrderError: events are not sorted by time.
+        UnknownName: a column that does not exist.
+        BadFile: a file that is missing, damaged or of another kind.
+    """
+    given = {"src": src, "dst": dst, "t": t}
+    roles = {"label": label, "op": op}
+    if like is not None:
+        known = like.schema
+        given = {role: getattr(known, role) if name == role else name for role, name in given.items()}
+        roles = {"label": label if label is not None else known.label, "op": op if op is not None else known.op}
+        if op is not None and known.op is None:
+            raise BadInput("the earlier log was read without an op column, so this one cannot have one.")
+        node_updates = list(known.node_updates) if node_updates is None else node_updates
+        features = _as_known(features, [feature.name for feature in known.features])
+        bipartite = known.two_spaces
+    wanted = [*given.values(), *(name for name in roles.values() if name is not None and like is None)]
+    layout = {
+        "delimiter": delimiter, "header": header, "columns": columns, "skip_lines": skip_lines, "charset": charset,
+    }  # fmt: skip
+    opened = open_source(source, wanted, given["t"], **layout)
+    asked = any((features, label, op, node_updates, bipartite, categorical)) or nodes is not None or like is not None
+    if not asked and isinstance(opened, ParquetSource) and len(opened.paths) == 1 and saved_by_pintgn(opened.paths[0]):
+        log = open_log(opened.paths[0])
+        if all(name in (role, getattr(log.schema, role)) for role, name in given.items()):
+            return log
+    plan = _plan(opened, given, roles, features, node_updates, like)
+    plan.bipartite, plan.sort, plan.strict, plan.fill, plan.like = bipartite, sort, strict, fill, like
+    plan.categorical = opened.columns(categorical)
+    _set_encoding(plan, opened, encoding)
+    builder = build(opened, plan)
+    return builder.finish(None if nodes is None else open_source(nodes, ["id"], charset=charset))
+
+
+def _plan(
+    source: Source,
+    given: Mapping[str, str | int],
+    roles: Mapping[str, str | int | None],
+    features: str | Sequence[str | int] | None,
+    node_updates: Sequence[str | int] | None,
+    like: EventLog | None,
+) -> Plan:
+    def found(role: str, name: str | int) -> str:
+        # a later file may use the default names where the earlier log had its own
+        default = like is not None and str(name) not in source.names and role in source.names
+        return source.column(role if default else name)
+
+    names = {role: found(role, name) for role, name in given.items()}
+    label, op = roles["label"], roles["op"]
+    if like is not None and label is not None and str(label) not in source.names:
+        label = None  # events to be judged later have no labels yet
+    plan = Plan(
+        **names,
+        label=None if label is None else source.column(label),
+        op=None if op is None else source.column(op),
+        node_updates=source.columns(_several(node_updates, "node_updates")),
     )
+    if plan.node_updates and plan.op is None:
+        raise BadInput("node_updates belong to node events; name the column that marks those with op= (--op).")
+    if features == "all":
+        plan.features = [name for name in source.names if name not in plan.columns]
+    else:
+        plan.features = list(dict.fromkeys(source.columns(_several(features, "features"))))
+    return plan
+
+
+def _several(names: str | Sequence[str | int] | None, what: str) -> Sequence[str | int]:
+    if isinstance(names, str | int):
+        raise BadInput(f"{what} is a list of columns, as in {what}=[{names!r}].")
+    return names or ()
+
+
+def _as_known(features: str | Sequence[str | int] | None, known: list[str]) -> list[str]:
+    if features is not None and features != "all" and [str(name) for name in features] != known:
+        raise BadInput(f"the earlier log has the features {known}, so this one has them too; leave out features=.")
+    return known
+
+
+def _set_encoding(plan: Plan, source: Source, encoding: str | Mapping[str, str]) -> None:
+    if isinstance(encoding, str):
+        plan.default_encoding = encoding
+    else:
+        plan.encoding = {source.column(name): kind for name, kind in encoding.items()}
+    for kind in (plan.default_encoding, *plan.encoding.values()):
+        if kind not in ENCODINGS:
+            raise BadInput(f"there is no encoding {kind!r}.{suggest(kind, ENCODINGS)}")

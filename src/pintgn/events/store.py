@@ -1,54 +1,241 @@
-"""Logs on disk: one Parquet file that restores exactly, or a CSV in the users' own words."""
+"""Logs on disk: one Parquet file that restores exactly, or a text file in the users' own words."""
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import dataclasses
+import json
+import os
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from pintgn.events.ingest import read_events
+from pintgn.errors import BadFile, BadInput, suggest
+from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema
+from pintgn.events.sources import ParquetSource, open_parquet
+from pintgn.events.table import Layout, as_text, needs_quotes, to_table, whole_days
 
+__all__ = ["open_log", "save", "saved_by_pintgn", "to_table", "write_events"]
 
-def to_table(log: EventLog) -> pa.Table:
-    columns = {
-        log.schema.src: log.ids.decode(log.src),
-        log.schema.dst: log.ids.decode(log.dst),
-        log.schema.t: pa.array(log.t),
-    }
-    if log.label is not None:
-        columns[log.schema.label or "label"] = pa.array(log.label)
-    if log.op is not None:
-        columns[log.schema.op or "op"] = pa.array(log.op)
-    for number, name in enumerate(log.schema.feature_columns()):
-        columns[name] = pa.array(log.features[:, number])  # type: ignore[index]
-    return pa.table(columns)
+FORMAT = 1
+KEY, NODES_KEY = b"pintgn", b"pintgn.nodes"
+PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+ENDINGS = (".parquet", ".csv", ".tsv", ".csv.gz", ".csv.zst")
 
 
 def save(log: EventLog, path: str | Path) -> None:
-    table = to_table(log)
-    pq.write_table(table.replace_schema_metadata({"pintgn": log.schema.to_json()}), path)
+    """Write one Parquet file that `open_log` restores exactly and any Parquet reader can read.
+
+    The footer also holds the schema and the node table (ids, sides, features). The file is written under
+    another name and renamed at the end, so that nobody ever sees half of it.
+    """
+    layout = Layout(log, exact=True)
+    schema = layout.batch(0, 0).schema.with_metadata(_metadata(layout))
+    with replacing(path) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
+        for batch in layout.batches():
+            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+
+
+def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = None) -> None:
+    """Write a log by the ending of its name: .parquet (as `EventLog.save`), .csv or .tsv, these also .gz or .zst.
+
+    Text has a header and the users' own ids, categories and times to the last digit. It cannot hold the node
+    table, categories that do not occur, or the name of a time zone (times are then in UTC).
+    """
+    path = Path(path)
+    endings = [ending.lower() for ending in path.suffixes]
+    packed = PACKED.get(endings[-1]) if endings else None
+    kind = "".join(endings[-2:-1] if packed else endings[-1:])
+    if kind in (".parquet", ".pq") and not packed:
+        return save(log, path)
+    if kind not in (".csv", ".tsv", ".txt"):
+        raise BadInput(f"{path.name} ends in nothing that pintgn can write.{suggest(''.join(endings), ENDINGS)}")
+    delimiter = delimiter or ("\t" if kind == ".tsv" else ",")
+    layout, days = Layout(log), whole_days(log)
+    options = pacsv.WriteOptions(
+        include_header=False, delimiter=delimiter, quoting_style="needed" if needs_quotes(log, delimiter) else "none"
+    )
+    header = delimiter.join(_quoted(name, delimiter) for name in layout.names) + "\n"
+    with replacing(path) as part, pa.output_stream(str(part), compression=packed) as stream:
+        stream.write(header.encode())
+        with pacsv.CSVWriter(stream, as_text(layout.batch(0, 0), 2, days).schema, write_options=options) as writer:
+            for batch in layout.batches():
+                writer.write_batch(as_text(batch, 2, days))
+    return None
+
+
+def saved_by_pintgn(path: Path) -> bool:
+    with open_parquet(path) as file:
+        return KEY in (file.schema_arrow.metadata or {})
 
 
 def open_log(path: str | Path) -> EventLog:
-    schema = Schema.from_json(pq.read_schema(path).metadata[b"pintgn"].decode())
-    return read_events(
-        path,
-        schema.src,
-        schema.dst,
-        schema.t,
-        features=schema.feature_columns() or None,
-        label=schema.label,
-        op=schema.op,
-    )
+    """Read a log written by `save`."""
+    path = Path(path)
+    if not path.exists():
+        raise BadFile(f"there is no file {path}.")
+    if path.is_dir():
+        raise BadFile(f"{path} is a folder; a saved log is one file. Use pintgn.read_events for folders.")
+    with open_parquet(path) as file:
+        metadata = file.schema_arrow.metadata or {}
+        names, rows = list(file.schema_arrow.names), file.metadata.num_rows
+    if KEY not in metadata:
+        raise BadFile(f"{path.name} was not saved by pintgn. Use pintgn.read_events to read it by column name.")
+    try:
+        told = json.loads(metadata[KEY])
+        if told["format"] > FORMAT:
+            raise BadFile(f"{path.name} was saved by a newer pintgn. Update pintgn to read it.")
+        schema = Schema.from_json(json.dumps(told["schema"]))
+        ids, node_features = _read_nodes(metadata[NODES_KEY], told)
+        stored = told["columns"]
+        if rows != told["events"] or stored["all"] != names:
+            raise BadFile(f"{path.name} was changed after pintgn saved it. Use pintgn.read_events with column names.")
+    except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
+        if isinstance(error, BadFile):
+            raise
+        raise BadFile(f"{path.name} has damaged metadata. Save the log again.") from error
+    log = _restore(path, told, schema, ids, node_features)
+    log.first = told["first"]
+    return log
 
 
-def write_events(log: EventLog, path: str | Path, *, delimiter: str = ",") -> None:
-    """Write a log as CSV or Parquet (by extension; .csv.gz and .csv.zst too) in the users' own columns."""
-    if Path(path).suffix == ".parquet":
-        save(log, path)
-    else:
-        pacsv.write_csv(to_table(log), path, pacsv.WriteOptions(delimiter=delimiter))
+def _restore(path: Path, told: dict, schema: Schema, ids: IdMap, node_features: np.ndarray | None) -> EventLog:
+    from pintgn.events.builder import Plan, build
+
+    names, label = told["columns"], None
+    if told["label"] is not None:
+        with open_parquet(path) as file:
+            values = file.read([names["label"]]).column(0)
+        label = values.to_numpy().astype(np.dtype(told["label"]), copy=False)
+    empty = np.zeros(0, np.int64)
+    count = len(ids)
+    if not told["events"]:
+        columns: dict[str, Any] = {
+            "features": np.zeros((0, schema.feature_width), np.float32) if told["has_features"] else None,
+            "op": np.zeros(0, np.int8) if names["op"] else None,
+            "node_updates": np.zeros((0, len(schema.node_updates)), np.float32) if told["has_updates"] else None,
+        }
+        t = np.zeros(0, np.dtype(told["t"]))
+        return EventLog(empty, empty, t, label=label, node_features=node_features, ids=ids, schema=schema, **columns)
+    # the stored columns are read like a later file of this very log: same nodes, same encodings, same unit
+    features = Schema.from_json(json.dumps(dataclasses.asdict(schema) | {"features": names["features"]})).features
+    node_names = IdMap(size=count) if told["numbers"] else ids
+    as_stored = dataclasses.replace(schema, features=features, label=None, node_features=(), time_scale=1.0)
+    width = as_stored.feature_width
+    like = EventLog(
+        empty, empty, empty, ids=node_names, schema=as_stored,
+        features=np.zeros((0, width), np.float32) if width else None,
+        op=np.zeros(0, np.int8) if names["op"] else None,
+        node_updates=np.zeros((0, len(schema.node_updates)), np.float32) if names["node_updates"] else None,
+    )  # fmt: skip
+    plan = Plan(
+        src=names["all"][0], dst=names["all"][1], t=names["all"][2], op=names["op"],
+        features=[feature.name for feature in features], node_updates=names["node_updates"],
+        bipartite=schema.two_spaces and not told["numbers"], like=like,
+    )  # fmt: skip
+    log = build(ParquetSource(path), plan).finish()
+    if log.nodes != count:
+        raise BadFile(f"{path.name} has events of nodes that its node table lacks. Save the log again.")
+    return EventLog(
+        log.src, log.dst, log.t, features=log.features, label=label, op=log.op, node_updates=log.node_updates,
+        node_features=node_features, ids=ids, schema=schema,
+    )  # fmt: skip
+
+
+def _metadata(layout: Layout) -> dict[bytes, bytes]:
+    log = layout.log
+    start = 3 + (log.op is not None) + (log.label is not None)
+    stored = [
+        dataclasses.asdict(dataclasses.replace(feature, name=name))
+        for feature, name in zip(layout.features, layout.feature_names, strict=True)
+    ]
+    told = {
+        "format": FORMAT,
+        "schema": dataclasses.asdict(log.schema),
+        "events": len(log),
+        "first": log.first,
+        "nodes": log.nodes,
+        "plain_ids": log.ids.ids is None,
+        "numbers": layout.numbers,
+        "t": log.t.dtype.str,
+        "label": None if log.label is None else log.label.dtype.str,
+        "has_features": log.features is not None,
+        "has_updates": log.node_updates is not None,
+        "columns": {
+            "all": layout.names,
+            "op": layout.names[3] if log.op is not None else None,
+            "label": layout.names[start - 1] if log.label is not None else None,
+            "features": stored,
+            "node_updates": layout.names[start + len(layout.features) :],
+        },
+    }
+    return {KEY: json.dumps(told).encode(), NODES_KEY: _write_nodes(log)}
+
+
+def _write_nodes(log: EventLog) -> bytes:
+    """The node table as Arrow IPC, zstd, base64: some readers demand that metadata is UTF-8."""
+    columns: dict[str, pa.Array] = {}
+    if log.ids.ids is not None:
+        columns["id"] = log.ids.ids
+    if log.ids.side is not None:
+        columns["side"] = pa.array(log.ids.side)
+    if log.node_features is not None:
+        width = log.node_features.shape[1]
+        values = pa.array(np.ascontiguousarray(log.node_features).reshape(-1))
+        columns["features"] = pa.FixedSizeListArray.from_arrays(values, width) if width else pa.nulls(log.nodes)
+    table = pa.table(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return base64.b64encode(sink.getvalue())
+
+
+def _read_nodes(packed: bytes, told: dict) -> tuple[IdMap, np.ndarray | None]:
+    with pa.ipc.open_stream(base64.b64decode(packed, validate=True)) as reader:
+        table = reader.read_all().combine_chunks()
+    side = table["side"].to_numpy() if "side" in table.column_names else None
+    known = None if told["plain_ids"] else table["id"].combine_chunks()
+    ids = IdMap(known, side, size=told["nodes"])
+    features = None
+    if "features" in table.column_names:
+        width = len(told["schema"]["node_features"])
+        features = np.zeros((told["nodes"], width), np.float32)
+        if width:
+            features[:] = table["features"].combine_chunks().flatten().to_numpy().reshape(-1, width)
+    return ids, features
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[Path]:
+    """A name to write to; it becomes `path` when all went well and vanishes otherwise."""
+    path = Path(path)
+    if path.is_dir():
+        raise BadFile(f"{path} is a folder; name a file to write.")
+    if not path.parent.is_dir():
+        raise BadFile(f"there is no folder {path.parent} to write {path.name} to.")
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
+    try:
+        yield part
+        with open(part, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except pa.ArrowException as error:
+        raise BadFile(f"{path} cannot be written: {str(error).splitlines()[0]}") from error
+    except PermissionError as error:
+        raise BadFile(f"{path} cannot be written: permission denied.") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _quoted(name: str, delimiter: str) -> str:
+    risky = any(character in name for character in (delimiter, '"', "\n", "\r"))
+    return '"' + name.replace('"', '""') + '"' if risky else name

@@ -1,0 +1,312 @@
+"""The assembly line of ingest: batches in, the final columns of an EventLog out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.errors import BadInput
+from pintgn.events.columns import NOTHING, Growing, first_true, is_text, plain
+from pintgn.events.features import MISSING, Categories, Labels, Numbers, is_number, spread
+from pintgn.events.ids import IdMap
+from pintgn.events.kernels import DELETE, FROM_DST, FROM_SRC, NODE, REMOVE, renumber, reorder_rows
+from pintgn.events.log import EventLog
+from pintgn.events.numbering import Ids, Numbering, UnfitIds, as_ids
+from pintgn.events.ops import named_nodes, parse_ops, settle
+from pintgn.events.schema import Feature, Schema
+from pintgn.events.sources import Source
+from pintgn.events.textfile import TextSource, Unexpected
+from pintgn.events.times import TimeColumn
+
+
+@dataclass
+class Plan:
+    """Which column plays which part, and how it is to be read."""
+
+    src: str
+    dst: str
+    t: str
+    features: list[str] = field(default_factory=list)
+    label: str | None = None
+    op: str | None = None
+    node_updates: list[str] = field(default_factory=list)
+    bipartite: bool = False
+    sort: bool = False
+    strict: bool = False
+    categorical: Sequence[str] = ()
+    encoding: Mapping[str, str] = field(default_factory=dict)
+    default_encoding: str = "auto"
+    fill: float | None = None
+    like: EventLog | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column that is needed, once."""
+        roles = [self.src, self.dst, self.t, self.label, self.op, *self.features, *self.node_updates]
+        return list(dict.fromkeys(name for name in roles if name is not None))
+
+
+def build(source: Source, plan: Plan) -> Builder:
+    """Read a source to its end.
+
+    In a text file the first rows suggest which columns are numbers, so that they need not pass through text;
+    when a later value contradicts, everything is read once more as text, which finds and names that value.
+    """
+    if not isinstance(source, TextSource):
+        return _run(source, plan, {}, None)
+    sample = source.sample(plan.columns)
+    if sample is None or not sample.num_rows:
+        raise BadInput(f"{source.title} has a header but no events.")
+    hints = {}
+    for name in plan.columns:
+        kind = _suggested(sample.column(name))
+        if (name == plan.t and kind == pa.int64()) or (name == plan.label and kind is not None):
+            hints[name] = kind
+        elif name in (*plan.features, *plan.node_updates) and kind is not None and name not in plan.categorical:
+            hints[name] = pa.float64()
+    for role in (plan.src, plan.dst, plan.op):
+        hints.pop(role or "", None)
+    try:
+        return _run(source, plan, hints, sample)
+    except Unexpected:
+        return _run(source, plan, {}, sample)
+
+
+def _run(source: Source, plan: Plan, hints: Mapping[str, pa.DataType], sample: pa.RecordBatch | None) -> Builder:
+    builder: Builder | None = None
+    for batch in source.batches(plan.columns, hints):
+        if builder is None:
+            builder = Builder(source, plan, _kinds(batch, sample, plan))
+        builder.take(batch)
+    if builder is None or not builder.rows:
+        raise BadInput(f"{source.title} has no events.")
+    return builder
+
+
+def _suggested(values: pa.Array) -> pa.DataType | None:
+    """int64 or float64 where every value in a sample of text is such a number."""
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            values.cast(kind)
+            return kind
+        except pa.ArrowInvalid:
+            continue
+    return None
+
+
+def _kinds(batch: pa.RecordBatch, sample: pa.RecordBatch | None, plan: Plan) -> dict[str, bool]:
+    """Which feature columns are categories."""
+    known = {} if plan.like is None else {f.name: f.kind != "number" for f in plan.like.schema.features}
+    kinds = {}
+    for name in plan.features:
+        if name in known:
+            kinds[name] = known[name]
+        elif name in plan.categorical:
+            kinds[name] = True
+        elif sample is not None:
+            texts = {text.strip() for text in sample.column(name).to_pylist()} - MISSING
+            kinds[name] = bool(texts) and not any(is_number(text) for text in texts)
+        else:
+            kind = batch.schema.field(name).type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+            kinds[name] = is_text(kind) or pa.types.is_boolean(kind) or str(kind) == "string_view"
+            kinds[name] |= pa.types.is_dictionary(batch.schema.field(name).type)
+    return kinds
+
+
+class Builder:
+    """Final columns while they fill up."""
+
+    def __init__(self, source: Source, plan: Plan, categories: Mapping[str, bool]):
+        self.source, self.plan, self.where = source, plan, source.where
+        room = source.rows or 0
+        self.rows = 0
+        like = plan.like
+        self.numbering = Numbering(plan.bipartite, None if like is None else like.ids)
+        self.known_nodes = len(self.numbering)
+        self.src, self.dst = Growing(np.int64, room), Growing(np.int64, room)
+        self.times = TimeColumn(plan.t, self.where, room, plan.sort)
+        self.op = Growing(np.int8, room) if plan.op else None
+        self.labels = Labels(plan.label, self.where, room) if plan.label else None
+        numbers = [name for name in plan.features if not categories[name]]
+        self.numbers = Numbers(numbers, self.where, room, plan.fill)
+        known = {} if like is None else {feature.name: feature for feature in like.schema.features}
+        self.categories = {
+            name: Categories(name, self.where, room, known.get(name), source.loose, name in plan.categorical)
+            for name in plan.features
+            if categories[name]
+        }
+        self.updates = Numbers(plan.node_updates, self.where, 0, plan.fill)
+
+    # -- one batch -----------------------------------------------------------------------------------------
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        plan, row = self.plan, self.rows
+        columns = {name: batch.column(place) for place, name in enumerate(plan.columns)}
+        op = NOTHING
+        if self.op is not None:
+            op = parse_ops(columns[plan.op], plan.op, self.where, row)  # type: ignore[index, arg-type]
+            self.op.extend(op)
+        self._take_ids(columns[plan.src], columns[plan.dst], op, row)
+        self.times.extend(columns[plan.t], row)
+        if self.labels is not None:
+            self.labels.extend(columns[plan.label], row)  # type: ignore[index]
+        optional = op != 1 if len(op) else NOTHING
+        self.numbers.extend([columns[name] for name in self.numbers.names], row, optional)
+        for name, column in self.categories.items():
+            column.extend(columns[name], row)
+        if plan.node_updates:
+            rows = np.flatnonzero(op == NODE)
+            taken = pa.array(rows)
+            carried = [plain(columns[name]).take(taken) for name in plan.node_updates]
+            self.updates.extend(carried, 0, where=lambda k: self.where(row + int(rows[k])))
+        self.rows += batch.num_rows
+
+    def _take_ids(self, src: pa.Array, dst: pa.Array, op: np.ndarray, row: int) -> None:
+        plan = self.plan
+        one, other = self._ids(src, plan.src), self._ids(dst, plan.dst)
+        how = NOTHING
+        if len(op):
+            # a column without any id in this batch has the kind of the other one
+            if len(other.missing) and other.missing.all():
+                other = dataclasses.replace(one, missing=other.missing)
+            elif len(one.missing) and one.missing.all():
+                one = dataclasses.replace(other, missing=one.missing)
+            how = named_nodes(op, one, other, (plan.src, plan.dst), self.where, row)
+        for ids, name, excused in ((one, plan.src, FROM_DST), (other, plan.dst, FROM_SRC)):
+            if len(ids.missing):
+                bad = first_true(ids.missing & (how != excused) if len(how) else ids.missing)
+                if bad >= 0:
+                    raise BadInput(
+                        f"{self.where(row + bad)} has no {name}: every event needs a source and a destination."
+                    )
+        self._check_kinds(one, other, row)
+        self.numbering.add(one, other, how, self.src.claim(len(src)), self.dst.claim(len(src)))
+
+    def _ids(self, values: pa.Array, name: str) -> Ids:
+        text = self.plan.like is not None and self.numbering.kind == "text"
+        try:
+            return as_ids(values, self.source.loose, text)
+        except UnfitIds as error:
+            raise BadInput(
+                f"ids in {name!r} are {error}; an id is a whole number, a text or a UUID. Cast them to one of these."
+            ) from error
+
+    def _check_kinds(self, src: Ids, dst: Ids, row: int) -> None:
+        plan, known = self.plan, self.numbering.kind
+        if plan.like is not None and known is not None and len(plan.like.ids):
+            for ids, name in ((src, plan.src), (dst, plan.dst)):
+                if ids.kind != known:
+                    raise BadInput(
+                        f"ids in {name!r} are {ids.kind} from {self.where(row)} on, but {known} in the earlier log. "
+                        "Write them alike."
+                    )
+        elif not self.source.loose and not plan.bipartite:
+            if src.kind != dst.kind:
+                raise BadInput(
+                    f"ids in {plan.src!r} are {src.kind}, ids in {plan.dst!r} are {dst.kind}. Pass bipartite=True "
+                    "(--bipartite) if they name different things, or cast both to text."
+                )
+            if known is not None and known != src.kind:
+                raise BadInput(
+                    f"ids are {src.kind} from {self.where(row)} on, but {known} before. Cast them to one type."
+                )
+
+    # -- all batches ---------------------------------------------------------------------------------------
+
+    def finish(self, nodes: Source | None = None) -> EventLog:
+        """Sort if need be, settle removals, encode features, add the node table."""
+        plan, like = self.plan, self.plan.like
+        t, time = self.times.finish(None if like is None else like.schema.time)
+        src, dst = self.src.done(), self.dst.done()
+        op = None if self.op is None else self.op.done()
+        label = None if self.labels is None else self.labels.finish()
+        features, described = self._features()
+        updates = self.updates.matrix.done() if plan.node_updates else None
+        order: np.ndarray | None = None
+        old_numbers: np.ndarray | None = None
+        if not self.times.ordered:
+            order = np.argsort(t, kind="stable")
+            t, src, dst = t[order], src[order], dst[order]
+            if label is not None:
+                label = label[order]
+            if updates is not None and op is not None:
+                place = np.cumsum(op == NODE) - 1
+                updates = updates[place[order][op[order] == NODE]]
+            if op is not None:
+                op = op[order]
+            if features is not None:
+                reorder_rows(features, order)
+            number = np.empty(len(self.numbering), np.int64)
+            renumber(src, dst, number, self.known_nodes)
+            old_numbers = np.argsort(number)
+        ids = self.numbering.ids(old_numbers)
+        if op is not None and (plan.strict or (op == REMOVE).any()):
+            kept = self._settle(src, dst, op, t, order, ids)
+            if kept is not None:
+                src, dst, rows = kept
+                op = np.where(op[rows] == REMOVE, DELETE, op[rows]).astype(np.int8)
+                t = t[rows]
+                label = None if label is None else label[rows]
+                features = None if features is None else features[rows]
+        table: tuple[list[str], np.ndarray | None] = ([], None)
+        if nodes is not None or (like is not None and like.node_features is not None):
+            from pintgn.events.nodes import node_table
+
+            ids, table = node_table(nodes, ids, plan)
+        schema = Schema(
+            src=plan.src, dst=plan.dst, t=plan.t, label=plan.label, op=plan.op, features=described,
+            node_features=tuple(table[0]), node_updates=tuple(plan.node_updates), time=time, two_spaces=plan.bipartite,
+        )  # fmt: skip
+        if like is not None:
+            schema = dataclasses.replace(like.schema, label=like.schema.label if plan.label else None)
+        return EventLog(
+            src, dst, t, features=features, label=label, op=op, node_updates=updates, node_features=table[1],
+            ids=ids, schema=schema,
+        )  # fmt: skip
+
+    def _settle(
+        self, src: np.ndarray, dst: np.ndarray, op: np.ndarray, t: np.ndarray, order: np.ndarray | None, ids: IdMap
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        like = self.plan.like
+        before = None
+        if like is not None and len(like) and t[0] >= like.t[-1]:
+            before = (like.src, like.dst, like.op)
+        result = settle(src, dst, op, len(self.numbering), self.plan.strict, before)
+        if isinstance(result, int):
+            row = result if order is None else int(order[result])
+            one, other = (ids.decode([node])[0].as_py() for node in (src[result], dst[result]))
+            what = f"removes {one!r}" if op[result] == REMOVE else f"deletes {one!r} → {other!r}"
+            raise BadInput(
+                f"{self.where(row)} {what}, which was never added or is already gone. Correct it, or leave out "
+                "strict=True (--strict)."
+            )
+        return result if (op == REMOVE).any() else None
+
+    def _features(self) -> tuple[np.ndarray | None, tuple[Feature, ...]]:
+        plan = self.plan
+        if not plan.features:
+            return None, ()
+        numbers = self.numbers.matrix.done()
+        if not self.categories:
+            return numbers, tuple(Feature(name) for name in plan.features)
+        described: dict[str, Feature] = {name: Feature(name) for name in self.numbers.names}
+        codes = {}
+        for name, column in self.categories.items():
+            codes[name], described[name] = column.finish(plan.encoding.get(name, plan.default_encoding))
+        width = sum(described[name].width for name in plan.features)
+        matrix = np.empty((self.rows, width), np.float32)
+        start = 0
+        for name in plan.features:
+            if name in codes:
+                spread(matrix, start, codes.pop(name), described[name])
+            else:
+                matrix[:, start] = numbers[:, self.numbers.names.index(name)]
+            start += described[name].width
+        return matrix, tuple(described[name] for name in plan.features)

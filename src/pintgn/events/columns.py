@@ -1,0 +1,114 @@
+"""Columns that grow while a file streams in, without ever being held twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.errors import BadInput
+
+
+class Growing:
+    """A NumPy column (or matrix, with `width`) of unknown length.
+
+    Room is reserved ahead with `np.empty`: pages that are never written cost no memory, so a generous guess is
+    free. When the guess was too small the column moves once into half as much more room, one column at a time.
+    """
+
+    def __init__(self, dtype: Any, room: int = 0, width: int | None = None):
+        self.width = width
+        self.buffer = np.empty(self._shape(max(room, 1024)), dtype)
+        self.length = 0
+
+    def __len__(self) -> int:
+        return self.length
+
+    def claim(self, count: int) -> np.ndarray:
+        """The next `count` rows, to be written by the caller."""
+        self.reserve(self.length + count)
+        self.length += count
+        return self.buffer[self.length - count : self.length]
+
+    def extend(self, values: np.ndarray) -> None:
+        self.claim(len(values))[...] = values
+
+    def reserve(self, room: int) -> None:
+        """Make sure that rows below `room` can be written."""
+        if room > len(self.buffer):
+            grown = np.empty(self._shape(max(room, len(self.buffer) * 3 // 2)), self.buffer.dtype)
+            grown[: self.length] = self.buffer[: self.length]
+            self.buffer = grown
+
+    @property
+    def values(self) -> np.ndarray:
+        return self.buffer[: self.length]
+
+    def done(self) -> np.ndarray:
+        """The finished column; the spare room is given back."""
+        # shrinking in place: the allocator cuts the end off, nothing is copied
+        self.buffer.resize(self._shape(self.length), refcheck=False)
+        column, self.buffer = self.buffer, np.empty(self._shape(0), self.buffer.dtype)
+        return column
+
+    def _shape(self, rows: int) -> Any:
+        return rows if self.width is None else (rows, self.width)
+
+
+NOTHING = np.zeros(0, np.int8)
+NOTHING.flags.writeable = False
+
+
+def readonly(array: np.ndarray) -> np.ndarray:
+    """A read-only view: native loops are compiled once, whether Arrow's memory happens to be writable or not."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def text_parts(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes and int64 offsets (length + 1) of a text or binary column, as it lies in memory."""
+    wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
+    _, offsets, data = values.buffers()
+    if not len(values):
+        return readonly(np.zeros(0, np.uint8)), readonly(np.zeros(1, np.int64))
+    ends = np.frombuffer(offsets, np.int64 if wide else np.int32)[values.offset : values.offset + len(values) + 1]
+    return (
+        readonly(np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)),
+        readonly(ends.astype(np.int64)),
+    )
+
+
+def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array, without chunks, dictionaries, views or extension types."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.ChunkedArray):  # more than fits one chunk
+        raise BadInput("a column holds more text than one batch can take.")
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_run_end_encoded(values.type):
+        values = pa.compute.run_end_decode(values)
+    if str(values.type) == "string_view":
+        values = values.cast(pa.large_string())
+    elif str(values.type) == "binary_view":
+        values = values.cast(pa.large_binary())
+    return values
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def first_true(mask: np.ndarray) -> int:
+    """Where a mask is first true, or -1."""
+    place = int(mask.argmax()) if len(mask) else 0
+    return place if len(mask) and mask[place] else -1
+
+
+def null_rows(values: pa.Array) -> np.ndarray:
+    """A mask of the missing values, or an empty one when there are none."""
+    if not values.null_count:
+        return np.zeros(0, bool)
+    return values.is_null().to_numpy(zero_copy_only=False)

@@ -1,0 +1,119 @@
+"""The node table: initial features of nodes, also of nodes without events."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.errors import BadInput, PintgnWarning
+from pintgn.events.columns import first_true, is_text, plain
+from pintgn.events.features import Numbers
+from pintgn.events.ids import IdMap
+from pintgn.events.kernels import FROM_DST, FROM_SRC
+from pintgn.events.numbering import Numbering, UnfitIds, as_ids
+from pintgn.events.sources import Source
+
+if TYPE_CHECKING:
+    from pintgn.events.builder import Plan
+
+SIDE_WORDS = {
+    "src": FROM_SRC,
+    "source": FROM_SRC,
+    "0": FROM_SRC,
+    "dst": FROM_DST,
+    "destination": FROM_DST,
+    "1": FROM_DST,
+}
+
+
+def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tuple[list[str], np.ndarray | None]]:
+    """All nodes (those of the table without events come last, in its order), feature names and features (n, g).
+
+    Nodes of an earlier log keep the features they had there. Nodes that the table leaves out have zeros.
+    """
+    old = None if plan.like is None else plan.like.node_features
+    names = list(plan.like.schema.node_features) if plan.like is not None else []
+    if source is None:
+        return ids, (names, _padded(old, len(ids), len(names)))
+    key = source.column("id")
+    side = source.column("side") if plan.bipartite else None
+    if plan.like is None:
+        names = [name for name in source.names if name not in (key, "side")]
+    names = source.columns(names)
+    numbering = Numbering(plan.bipartite, ids)
+    values = Numbers(names, lambda row: f"{source.where(row)} of the node table", source.rows or 0, plan.fill)
+    numbers: list[np.ndarray] = []
+    row = 0
+    columns = list(dict.fromkeys([key, *([side] if side else []), *names]))
+    for batch in source.batches(columns):
+        by_name = dict(zip(columns, batch.columns, strict=True))
+        numbers.append(_number(source, by_name[key], by_name[side] if side else None, numbering, ids, row))
+        values.extend([by_name[name] for name in names], row)
+        row += batch.num_rows
+    listed = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
+    _check_twice(source, listed, numbering.ids())
+    grown = numbering.ids()
+    if not names:
+        return grown, ([], None)
+    matrix = np.zeros((len(grown), len(names)), np.float32)
+    matrix[listed] = values.matrix.done()
+    known = np.zeros(len(grown), bool)
+    known[listed] = True
+    if old is not None:
+        matrix[: len(old)] = old
+        known[: len(old)] = True
+    if not known.all():
+        missing = np.flatnonzero(~known)
+        shown = grown.decode(missing[:1])[0].as_py()
+        warnings.warn(
+            f"{len(missing):,} nodes with events, such as {shown!r}, are not in the node table; their features are 0.",
+            PintgnWarning,
+            stacklevel=3,
+        )
+    return grown, (names, matrix)
+
+
+def _padded(old: np.ndarray | None, count: int, width: int) -> np.ndarray | None:
+    if old is None:
+        return None
+    matrix = np.zeros((count, width), np.float32)
+    matrix[: len(old)] = old
+    return matrix
+
+
+def _number(
+    source: Source, values: pa.Array, sides: pa.Array | None, numbering: Numbering, ids: IdMap, row: int
+) -> np.ndarray:
+    try:
+        given = as_ids(values, source.loose, numbering.kind == "text")
+    except UnfitIds as error:
+        raise BadInput(f"ids in the node table are {error}; an id is a whole number, a text or a UUID.") from error
+    bad = first_true(given.missing)
+    if bad >= 0:
+        raise BadInput(f"{source.where(row + bad)} of the node table has no id.")
+    if len(ids) and given.kind != numbering.kind:
+        raise BadInput(f"ids are {given.kind} in the node table but {numbering.kind} in the events. Write them alike.")
+    how = np.full(len(values), FROM_SRC, np.int8)
+    if sides is not None:
+        sides = plain(sides)
+        words = sides.to_pylist() if is_text(sides.type) else sides.cast(pa.string()).to_pylist()
+        for place, word in enumerate(words):
+            code = SIDE_WORDS.get((word or "").strip().lower())
+            if code is None:
+                raise BadInput(f"{source.where(row + place)} of the node table has side={word!r}; write src or dst.")
+            how[place] = code
+    out, unused = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+    numbering.add(given, given, how, out, unused)
+    return out
+
+
+def _check_twice(source: Source, listed: np.ndarray, ids: IdMap) -> None:
+    order = np.argsort(listed, kind="stable")
+    again = np.flatnonzero(listed[order][1:] == listed[order][:-1])
+    if len(again):
+        row = int(order[again + 1].min())
+        name = ids.decode([listed[row]])[0].as_py()
+        raise BadInput(f"{source.where(row)} of the node table lists {name!r} a second time.")

@@ -1,0 +1,122 @@
+"""What each event does: additions, deletions, changes of a node, removals; and what that leaves alive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pintgn.errors import BadInput, suggest
+from pintgn.events.columns import first_true, is_text, null_rows, plain
+from pintgn.events.kernels import ADD, BOTH, DELETE, FROM_DST, FROM_SRC, NODE, REMOVE, follow_edges
+from pintgn.events.numbering import Ids, Numbering
+
+SPELLINGS = {
+    ADD: ("1", "+1", "1.0", "+", "a", "add", "added", "addition", "insert", "create", "link"),
+    DELETE: ("-1", "-1.0", "-", "d", "del", "delete", "deleted", "deletion", "end", "unlink"),
+    NODE: ("0", "0.0", "n", "node", "update", "node_update", "node update"),
+    REMOVE: ("remove", "removal", "remove_node", "remove node", "delete_node", "delete node", "drop_node"),
+}
+"""How an op may be written, in any case. Numbers may also be real numbers: 1, -1 and 0."""
+MEANING = {word: code for code, words in SPELLINGS.items() for word in words}
+
+
+def parse_ops(values: pa.Array, name: str, where: Callable[[int], str], row: int) -> np.ndarray:
+    """A batch of ops as int8, `REMOVE` for the removal of a node."""
+    values = plain(values)
+    gap = first_true(null_rows(values))
+    if gap >= 0:
+        raise BadInput(f"{where(row + gap)} has no {name}. Write add, delete, node or remove.")
+    if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
+        values = values.cast(pa.string())
+    elif not is_text(values.type):
+        raise BadInput(f"column {name!r} holds {values.type}; an op is add, delete, node or remove, or 1, -1 or 0.")
+    coded = pc.dictionary_encode(values)
+    known = [MEANING.get(word.strip().lower()) for word in coded.dictionary.to_pylist()]
+    if None in known:
+        bad = int(np.flatnonzero(coded.indices.to_numpy() == known.index(None))[0])
+        word = values[bad].as_py()
+        near = suggest(word.lower(), ["add", "delete", "node", "remove"])
+        raise BadInput(f"{where(row + bad)} has {name}={word!r}.{near} An op can also be 1, -1 or 0.")
+    return np.asarray(known, np.int8)[coded.indices.to_numpy()] if len(known) else np.zeros(0, np.int8)
+
+
+def named_nodes(
+    op: np.ndarray, src: Ids, dst: Ids, names: tuple[str, str], where: Callable[[int], str], row: int
+) -> np.ndarray:
+    """How each row names its nodes (see kernels): a node event or removal may leave one of src and dst empty."""
+    how = np.full(len(op), BOTH, np.int8)
+    alone = (op == NODE) | (op == REMOVE)
+    if not alone.any():
+        return how
+    no_src = src.missing if len(src.missing) else np.zeros(len(op), bool)
+    no_dst = dst.missing if len(dst.missing) else np.zeros(len(op), bool)
+    how[alone] = np.where(no_src[alone], FROM_DST, FROM_SRC)
+    lost = first_true(alone & no_src & no_dst)
+    if lost >= 0:
+        raise BadInput(f"{where(row + lost)} has neither {names[0]!r} nor {names[1]!r}; a node event names its node.")
+    both = np.flatnonzero(alone & ~no_src & ~no_dst)
+    if len(both):
+        one, other = src.as_text().take(pa.array(both)), dst.as_text().take(pa.array(both))
+        differ = first_true(pc.not_equal(one, other.cast(one.type)).to_numpy(zero_copy_only=False))
+        if differ >= 0:
+            k = int(both[differ])
+            what = "is a node event" if op[k] == NODE else "removes a node"
+            advice = "" if op[k] == NODE else " To end one edge write 'delete'."
+            raise BadInput(
+                f"{where(row + k)} {what} but names two: {one[differ].as_py()!r} and {other[differ].as_py()!r}. Leave "
+                f"{names[1]!r} empty.{advice}"
+            )
+    return how
+
+
+def settle(
+    src: np.ndarray,
+    dst: np.ndarray,
+    op: np.ndarray,
+    nodes: int,
+    strict: bool,
+    before: tuple[np.ndarray, np.ndarray, np.ndarray | None] | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | int:
+    """Replace the removal of a node by deletions of its living edges, in place of that row.
+
+    Every addition makes one living edge (repeated ones count each time), every deletion of the same src and dst
+    ends one. The deletions of a removal come in the order in which their pairs first appear in the log, the copies
+    of one edge together. `before` are earlier events whose edges may still be alive.
+
+    Returns src and dst of the resulting events and the row each comes from; or, under `strict`, the number of
+    the first row that deletes something that is not there.
+    """
+    earlier = 0 if before is None else len(before[0])
+    if before is not None:
+        past_op = np.full(earlier, ADD, np.int8) if before[2] is None else before[2]
+        src, dst = np.concatenate([before[0], src]), np.concatenate([before[1], dst])
+        op = np.concatenate([past_op, op])
+    pairs = Numbering()
+    pair, unused = np.empty(len(src), np.int64), np.empty(len(src), np.int64)
+    keys = Ids(src * nodes + dst, None)
+    pairs.add(keys, keys, np.full(len(src), FROM_SRC, np.int8), pair, unused)
+    del unused, keys
+    first = np.full(len(pairs), len(src), np.int64)
+    np.minimum.at(first, pair, np.arange(len(src)))
+    ends = np.stack([src[first], dst[first]])
+    loop = ends[0] == ends[1]
+    touched = np.concatenate([ends[0], ends[1][~loop]])
+    which = np.concatenate([np.arange(len(first)), np.flatnonzero(~loop)])
+    by_node = np.lexsort((which, touched))
+    heads = np.searchsorted(touched[by_node], np.arange(nodes + 1))
+    incident = which[by_node]
+
+    def walk(origin: np.ndarray, edge: np.ndarray) -> tuple[int, int]:
+        alive, seen = np.zeros(len(first), np.int64), np.zeros(nodes, bool)
+        return follow_edges(src, dst, op, pair, alive, seen, heads, incident, strict, earlier, origin, edge)
+
+    nothing = np.zeros(0, np.int64)
+    count, bad = walk(nothing, nothing)
+    if bad >= 0:
+        return bad - earlier
+    origin, edge = np.empty(count, np.int64), np.empty(count, np.int64)
+    walk(origin, edge)
+    return ends[0][edge], ends[1][edge], origin - earlier

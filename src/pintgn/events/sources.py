@@ -1,0 +1,286 @@
+"""Where events come from: files, folders, frames, tables and arrays, all as a stream of Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+
+Hints = Mapping[str, pa.DataType]
+"""Types that columns of a text file seem to have."""
+BATCH = 1 << 16
+THRIFT_LIMIT = 2**31 - 1
+"""A footer may hold the node table of a saved log, which is larger than Arrow's cautious default allows."""
+
+
+class Source:
+    """A stream of batches with named columns.
+
+    `names` are the columns, `rows` their number where it is known, `loose` whether values are text whose type
+    must be found out. `where(row)` says where a row stands: "row 7" counts from 0; text files say "line 9",
+    counted from 1 with the header.
+    """
+
+    title = "the data"
+    names: list[str]
+    rows: int | None = None
+    loose = False
+    vectors: Mapping[str, int] = MappingProxyType({})
+    """Columns of lists of fixed length, which are taken apart: v becomes v0, v1, …"""
+    parts: dict[str, tuple[str, int]]
+
+    def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
+        """Batches of these columns, in this order."""
+        raise NotImplementedError
+
+    def where(self, row: int) -> str:
+        return f"row {row}"
+
+    def column(self, given: str | int) -> str:
+        """The name of a column given by name, or by position from 0."""
+        if str(given) in self.names:
+            return str(given)
+        if str(given).isdecimal() and int(given) < len(self.names):
+            return self.names[int(given)]
+        raise UnknownName(f"{self.title} has no column {str(given)!r}.{suggest(given, self.names)}{self._no_header()}")
+
+    def columns(self, given: Sequence[str | int]) -> list[str]:
+        """As `column`, for several; a column of lists stands for all its parts."""
+        names: list[str] = []
+        for one in given:
+            width = 0 if str(one) in self.names else self.vectors.get(str(one), 0)
+            names += [f"{one}{k}" for k in range(width)] or [self.column(one)]
+        return names
+
+    def _no_header(self) -> str:
+        return ""
+
+    def _take_apart(self, schema: pa.Schema) -> None:
+        """Names of an Arrow schema's columns, lists of fixed length as one column for each part."""
+        self.names, self.vectors, self.parts = [], {}, {}
+        for field in schema:
+            if pa.types.is_fixed_size_list(field.type):
+                self.vectors = {**self.vectors, field.name: field.type.list_size}
+                parts = [f"{field.name}{k}" for k in range(field.type.list_size)]
+                self.parts |= {name: (field.name, k) for k, name in enumerate(parts)}
+                self.names += parts
+            else:
+                self.names.append(field.name)
+
+    def _stored(self, columns: Sequence[str]) -> list[str]:
+        return list(dict.fromkeys(self.parts[name][0] if name in self.parts else name for name in columns))
+
+    def _unpacked(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        if not any(name in self.parts for name in columns):
+            return batch.select(columns)
+        arrays = []
+        for name in columns:
+            stored, k = self.parts.get(name, (name, -1))
+            values = batch.column(stored)
+            arrays.append(values if k < 0 else pc.list_element(values, k))
+        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def _check_names(self, advice: str) -> None:
+        for place, name in enumerate(self.names):
+            if name in self.names[:place]:
+                first = self.names.index(name)
+                raise BadInput(
+                    f"{self.title} has two columns called {name!r} (numbers {first} and {place}, from 0). {advice}"
+                )
+
+
+def ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same batches, each made in a second thread while the one before is in use."""
+    with ThreadPoolExecutor(1) as pool:
+        following = pool.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = pool.submit(next, batches, None)
+            yield batch
+
+
+class TableSource(Source):
+    """An Arrow table, or a reader that can be read once."""
+
+    def __init__(self, table: pa.Table | pa.RecordBatchReader):
+        self.table = table
+        self._take_apart(table.schema)
+        self.rows = table.num_rows if isinstance(table, pa.Table) else None
+        self.title = "the table"
+        self._check_names("Rename one.")
+
+    def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
+        if isinstance(self.table, pa.Table):
+            for batch in self.table.select(self._stored(columns)).to_batches(max_chunksize=BATCH):
+                yield self._unpacked(batch, columns)
+            return
+        for batch in self.table:
+            for start in range(0, batch.num_rows, BATCH):
+                yield self._unpacked(batch.slice(start, BATCH), columns)
+
+
+class ArraySource(Source):
+    """A pandas frame, a structured array, or a mapping from names to arrays or lists."""
+
+    def __init__(self, columns: Mapping[str, Any], title: str):
+        self.title = title
+        self.arrays: dict[str, Any] = {}
+        for name, values in columns.items():
+            array = values if hasattr(values, "iloc") else _array(values)
+            if getattr(array, "ndim", 1) == 2:
+                self.arrays |= {f"{name}{k}": array[:, k] for k in range(array.shape[1])}
+                self.vectors = {**self.vectors, str(name): array.shape[1]}
+            elif getattr(array, "ndim", 1) == 1:
+                self.arrays[str(name)] = array
+            else:
+                raise BadInput(f"column {str(name)!r} of {title} has shape {array.shape}; one or two axes are needed.")
+        self.names = list(self.arrays)
+        lengths = {name: len(array) for name, array in self.arrays.items()}
+        if len(set(lengths.values())) > 1:
+            raise BadInput(f"the columns of {title} have different lengths: {lengths}.")
+        self.rows = next(iter(lengths.values()), 0)
+
+    def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
+        for start in range(0, self.rows or 0, BATCH):
+            arrays = [self._slice(name, start) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+    def _slice(self, name: str, start: int) -> pa.Array:
+        column = self.arrays[name]
+        frame = hasattr(column, "iloc")
+        values = (column.iloc if frame else column)[start : start + BATCH]
+        try:
+            array = pa.array(values, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise self._mixed(name, list(values), start, error) from error
+        return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+    def _mixed(self, name: str, values: list[Any], start: int, error: Exception) -> BadInput:
+        kinds = [type(value) for value in values]
+        for place, kind in enumerate(kinds):
+            if values[place] is not None and kind is not kinds[0]:
+                first, other = kinds[0].__name__, kind.__name__
+                return BadInput(
+                    f"{self.where(start + place)} has {values[place]!r} ({other}) in column {name!r}, where there was "
+                    f"{first} before. A column has one type; cast it, for example to str."
+                )
+        return BadInput(f"column {name!r} of {self.title} cannot be read: {str(error).splitlines()[0]}")
+
+
+def _array(values: Any) -> np.ndarray | list[Any]:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if not isinstance(values, np.ndarray):
+        return list(values)  # a list keeps whole numbers, dates and text apart where NumPy would merge their types
+    if values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] in ("Y", "M", "W", "D", "h", "m"):
+        return values.astype("datetime64[s]")
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+
+
+class ParquetSource(Source):
+    """One Parquet file, or the Parquet files of a folder in the order of their names."""
+
+    def __init__(self, path: Path):
+        self.title = path.name
+        if path.is_dir():
+            self.paths = sorted(p for p in path.iterdir() if p.suffix in (".parquet", ".pq") and p.is_file())
+            if not self.paths:
+                raise BadFile(f"folder {path} has no Parquet files. Name a file, or a folder that holds *.parquet.")
+        else:
+            self.paths = [path]
+        files = [open_parquet(path) for path in self.paths]
+        self._take_apart(files[0].schema_arrow)
+        self._check_names("Rename one.")
+        self.starts = np.cumsum([0] + [file.metadata.num_rows for file in files]).tolist()
+        self.rows = self.starts[-1]
+        for part, file in zip(self.paths, files, strict=True):
+            file.close()
+            lost = [name for name in self._stored(self.names) if name not in file.schema_arrow.names]
+            if lost:
+                raise BadInput(f"{part.name} has no column {lost[0]!r}, which {self.paths[0].name} has.")
+
+    def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
+        return ahead(self._read(columns))
+
+    def _read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for path in self.paths:
+            with open_parquet(path) as file:
+                try:
+                    for batch in file.iter_batches(BATCH, columns=self._stored(columns)):
+                        yield self._unpacked(batch, columns)
+                except (pa.ArrowException, OSError) as error:
+                    raise BadFile(f"{path.name} is damaged: {str(error).splitlines()[0]} Write it again.") from error
+
+    def where(self, row: int) -> str:
+        if len(self.paths) == 1:
+            return f"row {row}"
+        part = int(np.searchsorted(self.starts, row, "right")) - 1
+        return f"row {row - self.starts[part]} of {self.paths[part].name}"
+
+
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """Open for streaming: pages are read through a small buffer, not a column at a time."""
+    try:
+        return pq.ParquetFile(
+            path, buffer_size=1 << 20, pre_buffer=False,
+            thrift_string_size_limit=THRIFT_LIMIT, thrift_container_size_limit=THRIFT_LIMIT,
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise BadFile(f"there is no file {path}.") from error
+    except (pa.ArrowException, OSError) as error:
+        with open(path, "rb") as file:
+            begins = file.read(4)
+        if begins == b"PAR1":
+            raise BadFile(f"{path.name} is cut off or damaged: its Parquet footer is gone. Copy it again.") from error
+        raise BadFile(f"{path.name} is not a Parquet file. Give it the ending of what it is, such as .csv.") from error
+
+
+def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | None = None, **text: Any) -> Source:
+    """Whatever the user has, as a stream. `wanted` and `t` help to find out how a text file is laid out."""
+    from pintgn.events.textfile import TextSource
+
+    if isinstance(source, Source):
+        return source
+    if isinstance(source, str | Path):
+        path = Path(source).expanduser()
+        if not path.exists():
+            near = suggest(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else ""
+            raise BadFile(f"there is no file {path}.{near if 'Did' in near else ''}")
+        if path.is_dir() or path.suffix in (".parquet", ".pq") or _begins(path) == b"PAR1":
+            return ParquetSource(path)
+        return TextSource(path, wanted, t, **text)
+    if isinstance(source, pa.Table | pa.RecordBatchReader):
+        return TableSource(source)
+    if isinstance(source, pa.RecordBatch):
+        return TableSource(pa.Table.from_batches([source]))
+    if isinstance(source, np.ndarray):
+        if source.dtype.names is None:
+            raise BadInput("an array needs named columns: pass a structured array, or a dict such as {'src': …}.")
+        return ArraySource({name: source[name] for name in source.dtype.names}, "the array")
+    if isinstance(source, Mapping):
+        return ArraySource(source, "the dict")
+    if type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "columns"):
+        names = [str(name) for name in source.columns]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise BadInput(f"the frame has two columns called {twice!r}. Rename one.")
+        return ArraySource({name: source.iloc[:, k] for k, name in enumerate(names)}, "the frame")
+    if hasattr(source, "__arrow_c_stream__"):
+        return TableSource(pa.RecordBatchReader.from_stream(source))
+    raise BadInput(
+        f"events cannot be read from {type(source).__name__}. Pass a CSV or Parquet path, a folder of Parquet files, a "
+        "pandas frame, an Arrow table, or a dict of arrays."
+    )
+
+
+def _begins(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(4)

@@ -1,0 +1,232 @@
+"""A log as Arrow columns again, in the users' own names, ids, categories and times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pintgn.events.ids import IdMap
+from pintgn.events.log import EventLog
+from pintgn.events.schema import NODE, Feature, TimeUnit
+
+ROWS = 1 << 17
+FIXED_ZONE = re.compile(r"([+-])(\d\d):(\d\d)$")
+
+
+class Layout:
+    """Columns of a stored log, in order: src, dst, t, op, label, features, node updates.
+
+    `exact` adds what a plain reading would lose: a categorical feature whose numbers are not an encoding of its
+    categories is stored as numbers (`raw`), and nodes that their ids cannot tell apart by their numbers.
+    """
+
+    def __init__(self, log: EventLog, exact: bool = False):
+        schema = log.schema
+        self.log = log
+        self.raw = [k for k, feature in enumerate(schema.features) if exact and not _encodes(log, k, feature)]
+        self.numbers = exact and not _named_apart(log)
+        names = [schema.src, schema.dst, schema.t]
+        names += [schema.op or "op"] if log.op is not None else []
+        names += [schema.label or "label"] if log.label is not None else []
+        self.features = [feature for k, one in enumerate(schema.features) for feature in self._stored(k, one)]
+        names += [feature.name for feature in self.features]
+        names += schema.node_updates
+        self.names = _distinct(names)
+
+    def _stored(self, place: int, feature: Feature) -> list[Feature]:
+        if place not in self.raw:
+            return [feature]
+        return [Feature(f"{feature.name}={k}" if feature.width > 1 else feature.name) for k in range(feature.width)]
+
+    @property
+    def feature_names(self) -> list[str]:
+        start = 3 + (self.log.op is not None) + (self.log.label is not None)
+        return self.names[start : start + len(self.features)]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The whole log, piece by piece."""
+        for start in range(0, len(self.log), ROWS):
+            yield self.batch(start, min(start + ROWS, len(self.log)))
+
+    def batch(self, start: int, stop: int) -> pa.RecordBatch:
+        log = self.log
+        arrays = [*self._ends(start, stop), times(log.t[start:stop], log.schema.time)]
+        op = None if log.op is None else log.op[start:stop]
+        if op is not None:
+            arrays.append(pa.array(op))
+        if log.label is not None:
+            arrays.append(pa.array(log.label[start:stop]))
+        place = 0
+        for feature in self.features:
+            arrays.append(_feature(log.features[start:stop, place : place + feature.width], feature))  # type: ignore[index]
+            place += feature.width
+        arrays += self._updates(start, stop)
+        return pa.RecordBatch.from_arrays(arrays, names=self.names)
+
+    def _ends(self, start: int, stop: int) -> list[pa.Array]:
+        log = self.log
+        src, dst = log.src[start:stop], log.dst[start:stop]
+        if self.numbers:
+            return [pa.array(src), pa.array(dst)]
+        if log.ids.side is None or log.op is None:
+            return [log.ids.decode(src), log.ids.decode(dst)]
+        # with two name spaces a node event names its node on that node's own side only
+        alone = log.op[start:stop] == NODE
+        ends = []
+        for side, nodes in enumerate((src, dst)):
+            foreign = alone & (log.ids.side[nodes] != side)
+            ends.append(pc.if_else(pa.array(foreign), None, log.ids.decode(nodes)))
+        return ends
+
+    def _updates(self, start: int, stop: int) -> list[pa.Array]:
+        log = self.log
+        if log.node_updates is None or log.op is None:
+            return []
+        skipped = int((log.op[:start] == NODE).sum())
+        here = log.op[start:stop] == NODE
+        rows = np.cumsum(here) - 1 + skipped
+        taken = log.node_updates[np.where(here, rows, 0)] if here.any() else np.zeros((len(here), 0), np.float32)
+        width = log.node_updates.shape[1]
+        if not here.any():
+            return [pa.nulls(len(here), pa.float32()) for _ in range(width)]
+        return [pa.array(taken[:, k], mask=~here) for k in range(width)]
+
+
+def to_table(log: EventLog) -> pa.Table:
+    """The log as an Arrow table in the users' own columns, ids, categories and times."""
+    layout = Layout(log)
+    return pa.Table.from_batches(list(layout.batches()), layout.batch(0, 0).schema)
+
+
+def times(t: np.ndarray, time: TimeUnit) -> pa.Array:
+    """Times as the file had them: numbers, or timestamps."""
+    if time.unit is None or t.dtype != np.int64:
+        return pa.array(t)
+    return pa.array(t).view(pa.timestamp(time.unit, time.zone))
+
+
+def _feature(block: np.ndarray, feature: Feature) -> pa.Array:
+    """A feature in the users' terms; null where it has no category."""
+    if feature.kind == "number":
+        return pa.array(np.ascontiguousarray(block[:, 0]))
+    codes = block[:, 0].astype(np.int64) if feature.kind == "code" else _coded(block)
+    known = (codes > 0) & (codes <= len(feature.categories))
+    return _categories(feature).take(pa.array(codes - 1, mask=~known))
+
+
+def _coded(block: np.ndarray) -> np.ndarray:
+    return np.where(block.any(1), block.argmax(1) + 1, 0) if block.shape[1] else np.zeros(len(block), np.int64)
+
+
+def _categories(feature: Feature) -> pa.Array:
+    kinds = {type(category) for category in feature.categories}
+    if len(kinds) > 1:
+        return pa.array([str(category) for category in feature.categories])
+    return pa.array(feature.categories, None if kinds else pa.string())
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The same names; one that comes again gets a number."""
+    out: list[str] = []
+    for name in names:
+        this, count = name, 2
+        while this in out:
+            this, count = f"{name}_{count}", count + 1
+        out.append(this)
+    return out
+
+
+def _encodes(log: EventLog, place: int, feature: Feature) -> bool:
+    """Whether a categorical feature's numbers are just its categories, so that the words say it all."""
+    if feature.kind == "number":
+        return True
+    words = [str(category) for category in feature.categories]
+    if len({type(c) for c in feature.categories}) > 1 or len(set(words)) < len(words) or "" in words:
+        return False
+    start = sum(one.width for one in log.schema.features[:place])
+    for first in range(0, len(log), ROWS):
+        block = log.features[first : first + ROWS, start : start + feature.width]  # type: ignore[index]
+        if feature.kind == "code":
+            codes = block[:, 0]
+            if not ((codes == np.floor(codes)) & (codes >= 0) & (codes <= len(words))).all():
+                return False
+        elif not (np.isin(block, (0, 1)).all() and (block.sum(1) <= 1).all()):
+            return False
+    return True
+
+
+def _named_apart(log: EventLog) -> bool:
+    """Whether src and dst ids alone say which node is meant."""
+    ids = log.ids
+    if ids.ids is None and not ids.two_spaces:
+        return True
+    kind = ids.type
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return False
+    if ids.decode().null_count or (not pa.types.is_integer(kind) and pc.any(pc.equal(ids.decode(), "")).as_py()):
+        return False
+    if ids.side is None:
+        return len(pc.unique(ids.decode())) == len(ids)
+    events = slice(None) if log.op is None else log.op != NODE
+    apart = not ids.side[log.src[events]].any() and ids.side[log.dst[events]].all()
+    return bool(apart) and all(_unique(ids, side) for side in (0, 1))
+
+
+def _unique(ids: IdMap, side: int) -> bool:
+    mine = ids.decode(np.flatnonzero(ids.side == side))
+    return len(pc.unique(mine)) == len(mine)
+
+
+# --- text -----------------------------------------------------------------------------------------------------
+
+
+def as_text(batch: pa.RecordBatch, time_column: int, date_only: bool) -> pa.RecordBatch:
+    """A batch that the CSV writer can write: dates as ISO-8601, no NaN, no dictionaries."""
+    arrays = []
+    for place, values in enumerate(batch.columns):
+        kind = values.type
+        if pa.types.is_timestamp(kind):
+            values = _iso(values, date_only) if place == time_column else values.cast(pa.string())
+        elif pa.types.is_floating(kind):
+            values = pc.if_else(pc.is_nan(values), None, values)
+        elif not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            values = values.cast(pa.string())
+        arrays.append(values)
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+
+def _iso(values: pa.Array, date_only: bool) -> pa.Array:
+    """Dates with the offset they were written with; named zones are written in UTC, the same instant."""
+    kind = values.type
+    counts = values.view(pa.int64())
+    zone = FIXED_ZONE.match(kind.tz or "")
+    if zone:
+        seconds = (int(zone[2]) * 3600 + int(zone[3]) * 60) * (-1 if zone[1] == "-" else 1)
+        counts = pc.add_checked(counts, seconds * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit])
+    texts = counts.view(pa.timestamp(kind.unit)).cast(pa.string())
+    if date_only:
+        return pc.utf8_slice_codeunits(texts, 0, 10)
+    texts = pc.replace_substring(texts, " ", "T", max_replacements=1)
+    return texts if kind.tz is None else pc.binary_join_element_wise(texts, kind.tz if zone else "Z", "")
+
+
+def whole_days(log: EventLog) -> bool:
+    """Whether all times are dates without a time of day (and without a zone)."""
+    time = log.schema.time
+    return time == TimeUnit("s") and len(log) > 0 and not (log.t % 86400).any()
+
+
+def needs_quotes(log: EventLog, delimiter: str) -> bool:
+    """Whether some id or category holds a character that means something in a text file."""
+    pattern = f'[{re.escape(delimiter)}"\r\n]'
+    words = [str(category) for feature in log.schema.features for category in feature.categories]
+    if any(re.search(pattern, word) for word in words):
+        return True
+    ids = log.ids.decode()
+    if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
+        return bool(pc.any(pc.match_substring_regex(ids, pattern)).as_py())
+    return False

@@ -1,0 +1,252 @@
+"""CSV and its relatives: how a text file is laid out, its rows as a stream, and where a bad one stands."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from pintgn.errors import BadFile, BadInput
+from pintgn.events.sources import Hints, Source, ahead
+from pintgn.events.times import is_time
+
+DELIMITERS = (",", "\t", ";", "|", " ")
+BLOCK = 1 << 22
+SAMPLE = 1 << 18
+PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
+FOREIGN = {
+    b"PK\x03\x04": "a zip or Excel file. Save it as CSV",
+    b"ARROW1": "an Arrow file. Read it with pyarrow and pass the table",
+    b"\x89HDF": "an HDF5 file. Read it with pandas and pass the frame",
+}
+
+
+class Unexpected(Exception):
+    """A value does not fit the type that the first rows suggested."""
+
+
+class TextSource(Source):
+    """A text file with one event per line; every value is text until someone knows better."""
+
+    loose = True
+
+    def __init__(
+        self,
+        path: Path,
+        wanted: Sequence[str | int] = (),
+        t: str | int | None = None,
+        *,
+        delimiter: str | None = None,
+        header: bool | None = None,
+        columns: Sequence[str] | None = None,
+        skip_lines: int = 0,
+        charset: str = "utf-8",
+    ):
+        self.path, self.title, self.skip = path, path.name, skip_lines
+        try:
+            self.charset = codecs.lookup(charset).name
+        except LookupError as error:
+            raise BadInput(f"charset {charset!r} does not exist. Common ones are utf-8, latin-1 and cp1252.") from error
+        with open(path, "rb") as file:
+            start = file.read(8)
+        if not start:
+            raise BadInput(f"{self.title} is empty. An event file has at least one event.")
+        for magic, advice in FOREIGN.items():
+            if start.startswith(magic):
+                raise BadFile(f"{self.title} is {advice}.")
+        self.packed = next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
+        if delimiter is not None and len(delimiter) != 1:
+            raise BadInput(f"a delimiter is one character, such as ',' or '\\t', not {delimiter!r}.")
+        lines = self._sample()
+        self.delimiter = delimiter or find_delimiter(lines, wanted)
+        self._lay_out(lines, wanted, t, header, columns)
+        self._check_names("Rename one, or give all names with columns=[…] (and header=True).")
+
+    # -- layout --------------------------------------------------------------------------------------------
+
+    def _sample(self) -> list[str]:
+        """The first lines of the file, as text."""
+        with self._open() as stream:
+            try:
+                raw = stream.read(SAMPLE)
+            except (pa.ArrowException, OSError, EOFError) as error:
+                raise self._damaged(error) from error
+        self.sampled = len(raw)
+        if self.charset == "utf-8" and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise BadFile(f"{self.title} is UTF-16 text. Pass charset='utf-16' (--charset utf-16).")
+        if b"\0" in raw and "16" not in self.charset and "32" not in self.charset:
+            raise BadFile(f"{self.title} is not a text file. Events come as CSV or Parquet.")
+        decoder = codecs.getincrementaldecoder("utf-8-sig" if self.charset == "utf-8" else self.charset)()
+        try:
+            text = decoder.decode(raw, final=len(raw) < SAMPLE)
+        except UnicodeDecodeError as error:
+            raise self._undecodable() from error
+        lines = io.StringIO(text, newline="").readlines()  # str.splitlines would also cut at form feeds and such
+        whole = lines if len(raw) < SAMPLE or len(lines) < 2 else lines[:-1]  # the last may be cut
+        if not any(line.strip() for line in whole[self.skip :]):
+            raise BadInput(f"{self.title} is empty. An event file has at least one event.")
+        return whole
+
+    def _lay_out(
+        self,
+        lines: list[str],
+        wanted: Sequence[str | int],
+        t: str | int | None,
+        header: bool | None,
+        columns: Sequence[str] | None,
+    ) -> None:
+        reader = csv.reader(iter(lines[self.skip :]), delimiter=self.delimiter)
+        try:
+            first = next(row for row in reader if row)
+            after = self.skip + reader.line_num
+            second = next((row for row in reader if row), None)
+        except csv.Error as error:
+            raise BadFile(f"{self.title} cannot be read as CSV: {error}.") from error
+        first = [cell.strip() for cell in first]
+        width = len(second) if second is not None else len(first)
+        if header is None:
+            header = _is_header(first, wanted, t, columns)
+        if columns is not None:
+            self.names = [str(name) for name in columns]
+            if len(self.names) != width:
+                raise BadInput(f"{len(self.names)} names are given in columns=, but {self.title} has {width} columns.")
+        elif header:
+            self.names = [name or str(place) for place, name in enumerate(first)]
+        else:
+            self.names = [str(place) for place in range(len(first))]
+        self.header_lines = after if header else self.skip
+        self.looks_headless = header and any(is_time(cell) for cell in first)
+
+    def _no_header(self) -> str:
+        if not self.looks_headless:
+            return ""
+        return " The first line looks like data; if there is no header, name columns by position, from 0."
+
+    # -- rows ----------------------------------------------------------------------------------------------
+
+    def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
+        return ahead(self._read(columns, hints or {}, BLOCK))
+
+    def sample(self, columns: Sequence[str]) -> pa.RecordBatch | None:
+        """The first rows, as text; `rows` is estimated from them."""
+        batch = next(self._read(columns, {}, SAMPLE), None)
+        if batch is not None and batch.num_rows and not self.packed:
+            size = self.path.stat().st_size
+            self.rows = int(batch.num_rows * max(1.0, 1.05 * size / min(self.sampled, size)))
+        return batch
+
+    def _read(self, columns: Sequence[str], hints: Hints, block: int) -> Iterator[pa.RecordBatch]:
+        wanted = list(dict.fromkeys(columns))
+        read = pacsv.ReadOptions(
+            column_names=self.names, skip_rows=self.header_lines, block_size=block, encoding=self.charset
+        )
+        parse = pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        convert = pacsv.ConvertOptions(
+            include_columns=wanted,
+            column_types={name: hints.get(name, pa.string()) for name in wanted},
+            strings_can_be_null=False,
+        )
+        with self._open() as stream:
+            try:
+                for batch in pacsv.open_csv(stream, read, parse, convert):
+                    yield batch.select(columns)
+            except (pa.ArrowException, OSError, EOFError) as error:
+                raise self._explain(error) from error
+
+    def _open(self) -> Any:
+        return pa.input_stream(str(self.path), compression=self.packed, buffer_size=None if self.packed else 1 << 20)
+
+    # -- what went wrong -----------------------------------------------------------------------------------
+
+    def where(self, row: int) -> str:
+        """The line on which a row begins; the file is read again up to it, because rows may span lines."""
+        for number, (line, _) in enumerate(self._records()):
+            if number == row:
+                return f"line {line}"
+        return f"event {row}"
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """Every row after the header, with the number of its first line."""
+        with io.TextIOWrapper(io.BufferedReader(self._open()), self.charset, errors="replace", newline="") as text:
+            for _ in range(self.header_lines):
+                text.readline()
+            reader = csv.reader(text, delimiter=self.delimiter)
+            line = self.header_lines + 1
+            for record in reader:
+                if record:
+                    yield line, record
+                line = self.header_lines + reader.line_num + 1
+
+    def _explain(self, error: Exception) -> Exception:
+        message = str(error)
+        if "Empty CSV" in message:
+            return BadInput(f"{self.title} has a header but no events.")
+        if "UTF8" in message or "Invalid UTF" in message or "codec" in message:
+            return self._undecodable()
+        if "conversion error" in message:
+            return Unexpected(message)
+        if "parse error" in message or "columns" in message:
+            for line, record in self._records():
+                if len(record) != len(self.names):
+                    return BadInput(
+                        f"line {line} of {self.title} has {len(record)} values where {len(self.names)} are expected. "
+                        f"Correct it (the delimiter is {self.delimiter!r})."
+                    )
+        return self._damaged(error)
+
+    def _undecodable(self) -> BadFile:
+        decoder = codecs.getincrementaldecoder(self.charset)()
+        with self._open() as stream:
+            line = 1
+            while chunk := stream.read(1 << 16):
+                for piece in chunk.splitlines(keepends=True):
+                    try:
+                        decoder.decode(piece)
+                    except UnicodeDecodeError:
+                        return BadFile(
+                            f"line {line} of {self.title} is not {self.charset} text. Say how it is written, for "
+                            "example charset='latin-1' (--charset latin-1)."
+                        )
+                    line += piece.endswith(b"\n")
+        return BadFile(f"{self.title} is not {self.charset} text. Say how it is written with charset= (--charset).")
+
+    def _damaged(self, error: Exception) -> BadFile:
+        kind = f"as {self.packed} " if self.packed else ""
+        return BadFile(f"{self.title} cannot be read {kind}to its end: {str(error).splitlines()[0]}")
+
+
+def find_delimiter(lines: list[str], wanted: Sequence[str | int]) -> str:
+    """What separates columns: what makes the wanted names appear in the first line, else what cuts most evenly."""
+    lines = [line for line in lines[:200] if line.strip()]
+    names = {str(name) for name in wanted}
+    best, most = ",", 1
+    for delimiter in DELIMITERS:
+        try:
+            rows = list(csv.reader(iter(lines), delimiter=delimiter))
+        except csv.Error:
+            continue
+        if len(names) > 1 and names <= {cell.strip() for cell in rows[0]}:
+            return delimiter
+        widths = {len(row) for row in rows[1:]} or {len(rows[0])}
+        if len(widths) == 1 and max(widths) > most:
+            best, most = delimiter, max(widths)
+    return best
+
+
+def _is_header(
+    first: list[str], wanted: Sequence[str | int], t: str | int | None, columns: Sequence[str] | None
+) -> bool:
+    """Whether the first line names columns: it has a wanted name, or no time where the times are."""
+    if columns is not None:
+        place = list(map(str, columns)).index(str(t)) if t is not None and str(t) in map(str, columns) else None
+    elif any(str(name) in first for name in wanted):
+        return True
+    else:
+        place = int(t) if t is not None and str(t).isdecimal() else None
+    return place is None or place >= len(first) or not is_time(first[place])

@@ -1,0 +1,304 @@
+"""The time column: numbers, or dates in whatever form, become int64 or float64 without losing a digit."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pintgn.errors import BadInput, EventOrderError, PintgnWarning
+from pintgn.events.columns import Growing, first_true, is_text, null_rows, plain
+from pintgn.events.schema import TimeUnit
+
+UNITS = ("s", "ms", "us", "ns")
+EXACT = 2**53
+"""Whole numbers up to here are exact in float64."""
+OFFSET = re.compile(r"(?:Z|([+-])(\d\d):?(\d\d)?)$")
+
+
+class TimeColumn:
+    """Times that arrive batch by batch.
+
+    Whole numbers stay int64. A decimal number makes the column float64, unless that would merge two times that
+    were different. Dates are counted in the finest unit (s, ms, us, ns) that the file writes, since 1970 UTC.
+    """
+
+    def __init__(self, name: str, where: Callable[[int], str], room: int = 0, sort: bool = False):
+        self.name, self.where, self.sort = name, where, sort
+        self.column = Growing(np.int64, room)
+        self.kind: str | None = None  # "whole", "decimal" or "date"
+        self.unit = "s"
+        self.offsets: set[str | None] = set()
+        self.ordered = True
+
+    def extend(self, values: pa.Array, row: int) -> None:
+        """Take a batch whose first event is number `row` of the source."""
+        values = plain(values)
+        gap = first_true(null_rows(values))
+        if gap >= 0:
+            raise BadInput(f"{self.where(row + gap)} has no time: {self.name!r} is empty. Every event needs one.")
+        kind = values.type
+        if is_text(kind):
+            self._text(values, row)
+        elif pa.types.is_decimal(kind):
+            self._text(values.cast(pa.string()), row)
+        elif pa.types.is_integer(kind):
+            self._whole(values, row)
+        elif pa.types.is_floating(kind):
+            self._decimal(values, row)
+        elif pa.types.is_timestamp(kind):
+            self._date(values.cast(pa.int64()).to_numpy(), kind.unit, {kind.tz}, row)
+        elif pa.types.is_date(kind):
+            self._date(values.cast(pa.timestamp("s")).cast(pa.int64()).to_numpy(), "s", {None}, row)
+        else:
+            raise BadInput(
+                f"times in {self.name!r} are {kind}; they can be numbers, timestamps or ISO-8601 text "
+                "such as 2021-01-04T09:30:00Z."
+            )
+
+    def finish(self, like: TimeUnit | None = None) -> tuple[np.ndarray, TimeUnit]:
+        """All times and what they count; in the unit of an earlier log where one is given."""
+        offsets = {None if offset is None else str(offset) for offset in self.offsets}
+        zone = None if not offsets or offsets == {None} else (offsets.pop() if len(offsets) == 1 else "UTC")
+        time = TimeUnit(self.unit, zone) if self.kind == "date" else TimeUnit()
+        if like is not None and len(self.column):
+            time = self._as_in(like, time)
+        column = self.column.done()
+        return (column.view(np.float64) if self.kind == "decimal" else column), time
+
+    @property
+    def values(self) -> np.ndarray:
+        return self.column.values.view(np.float64) if self.kind == "decimal" else self.column.values
+
+    # -- kinds ---------------------------------------------------------------------------------------------
+
+    def _text(self, values: pa.Array, row: int) -> None:
+        values = pc.ascii_trim_whitespace(values)
+        gap = first_true(pc.equal(values, "").to_numpy(zero_copy_only=False))
+        if gap >= 0:
+            raise BadInput(f"{self.where(row + gap)} has no time: {self.name!r} is empty. Every event needs one.")
+        if self.kind != "date":
+            whole = _try(values, pa.int64())
+            if whole is not None:
+                return self._whole(whole, row)
+            decimal = _try(values, pa.float64())
+            if decimal is not None:
+                return self._decimal(decimal, row, values)
+        units = UNITS[UNITS.index(self.unit) :] if self.kind == "date" else UNITS
+        for unit in units:
+            for zone in (None, "UTC"):
+                dates = _try(values, pa.timestamp(unit, zone))
+                if dates is not None:
+                    return self._date(dates.cast(pa.int64()).to_numpy(), unit, _offsets(values, zone), row)
+        raise self._unreadable(values, row)
+
+    def _whole(self, values: pa.Array, row: int) -> None:
+        self._expect(("whole", "decimal"), row)
+        try:
+            numbers = values.cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid as error:
+            bad = first_true(pc.greater(values, pa.scalar(2**63 - 1, pa.uint64())).to_numpy(zero_copy_only=False))
+            raise BadInput(
+                f"{self.where(row + bad)} has {self.name}={values[bad]}, beyond 2**63 - 1. Times must fit in int64."
+            ) from error
+        if self.kind == "decimal":
+            self._append(self._as_float(numbers, row), row)
+        else:
+            self.kind = "whole"
+            self._append(numbers, row)
+
+    def _decimal(self, values: pa.Array, row: int, text: pa.Array | None = None) -> None:
+        self._expect(("whole", "decimal"), row)
+        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        bad = first_true(~np.isfinite(numbers))
+        if bad >= 0:
+            raise BadInput(f"{self.where(row + bad)} has {self.name}={numbers[bad]}. Every event needs a finite time.")
+        if text is not None:
+            self._check_digits(numbers, text, row)
+        elif values.type.bit_width < 64 and len(numbers) and np.abs(numbers).max() >= 2**24:
+            warnings.warn(
+                f"times in {self.name!r} are {values.type}: they are kept exactly as stored, but such times above "
+                "16,777,216 were already rounded when the data was written, so distinct times may have merged. "
+                "Write int64 or float64 instead.",
+                PintgnWarning,
+                stacklevel=2,
+            )
+        if self.kind == "whole":
+            self.column.values.view(np.float64)[:] = self._as_float(self.column.values, 0)
+        self.kind = "decimal"
+        self._append(numbers, row)
+
+    def _date(self, counts: np.ndarray, unit: str, offsets: set[str | None], row: int) -> None:
+        self._expect(("date",), row)
+        if self.offsets and (None in self.offsets) != (None in offsets):
+            raise BadInput(
+                f"times in {self.name!r} are written with a time zone in some rows and without in others, as in "
+                f"{self.where(row)}. Write the zone in all rows or in none."
+            )
+        self.offsets |= offsets
+        if self.kind is None:
+            self.unit = unit
+        elif UNITS.index(unit) > UNITS.index(self.unit):
+            self.column.values[:] = self._finer(self.column.values, self.unit, unit)
+            self.unit = unit
+        elif unit != self.unit:
+            counts = self._finer(counts, unit, self.unit)
+        self.kind = "date"
+        self._append(counts, row)
+
+    # -- checks --------------------------------------------------------------------------------------------
+
+    def _append(self, values: np.ndarray, row: int) -> None:
+        if not len(values):
+            return
+        late = first_true(values[1:] < values[:-1]) + 1
+        before = self.values[-1] if len(self.column) else None
+        if before is not None and values[0] < before:
+            late = 0
+        elif late:
+            before = values[late - 1]
+        else:
+            late = -1
+        if late >= 0:
+            if not self.sort:
+                show = TimeUnit(self.unit).show if self.kind == "date" else str
+                raise EventOrderError(
+                    f"{self.where(row + late)} has {self.name}={show(values[late])}, earlier than the event before it "
+                    f"({self.name}={show(before)}). Sort the events by time, or pass sort=True (--sort)."
+                )
+            self.ordered = False
+        self.column.claim(len(values)).view(values.dtype)[:] = values
+
+    def _expect(self, kinds: tuple[str, ...], row: int) -> None:
+        if self.kind is not None and self.kind not in kinds:
+            now, before = ("a date", "numbers") if kinds == ("date",) else ("a number", "dates")
+            raise BadInput(f"{self.where(row)} has {now} in {self.name!r}, where there were {before}. Use one kind.")
+
+    def _as_float(self, numbers: np.ndarray, row: int) -> np.ndarray:
+        bad = first_true((numbers > EXACT) | (numbers < -EXACT))
+        if bad >= 0:
+            raise BadInput(
+                f"{self.where(row + bad)} has {self.name}={numbers[bad]} in a column of decimal numbers, which float64 "
+                "cannot hold to the last digit. Write all times as whole numbers of a smaller unit."
+            )
+        return numbers.astype(np.float64)
+
+    def _check_digits(self, numbers: np.ndarray, text: pa.Array, row: int) -> None:
+        """Refuse text with more digits than float64 holds where that changes a whole number or merges two times."""
+        whole = np.flatnonzero(np.abs(numbers) > EXACT)
+        for k in whole.tolist():
+            if _number(text[k].as_py()) != Decimal(float(numbers[k])):
+                raise BadInput(
+                    f"{self.where(row + k)} has {self.name}={text[k]}, more digits than int64 or float64 can hold. "
+                    "Write times as whole numbers below 2**63, or as dates."
+                )
+        for k in np.flatnonzero(numbers[1:] == numbers[:-1]).tolist():
+            one, other = text[k].as_py(), text[k + 1].as_py()
+            if one != other and _number(one) != _number(other):
+                raise BadInput(
+                    f"{self.where(row + k + 1)} has {self.name}={other}, which float64 cannot tell from {one} before "
+                    "it. Write times as whole numbers of a smaller unit, or as dates."
+                )
+
+    def _finer(self, counts: np.ndarray, unit: str, to: str) -> np.ndarray:
+        factor = 1000 ** (UNITS.index(to) - UNITS.index(unit))
+        if len(counts) and max(int(counts.max()), -int(counts.min())) * factor >= 2**63:
+            raise BadInput(f"some times in {self.name!r} are written to the {to}, others are too far away to count so.")
+        return counts * factor
+
+    def _unreadable(self, values: pa.Array, row: int) -> BadInput:
+        """What is wrong with a batch that is neither all numbers nor all dates: the first row unlike the others."""
+        kinds = [_kind(value) for value in values.to_pylist()]
+        expected = self.kind or kinds[0]
+        if expected == "date" and kinds[0] in ("date", "zoned") and self.kind == "date":
+            expected = "date" if None in self.offsets else "zoned"
+        for k, kind in enumerate(kinds):
+            shown = f"{self.where(row + k)} has {self.name}={values[k].as_py()!r}"
+            if kind is None:
+                return BadInput(f"{shown}, neither a number nor an ISO-8601 date such as 2021-01-04T09:30:00Z.")
+            if {kind, expected} == {"date", "zoned"}:
+                other = "without a time zone" if kind == "date" else "with a time zone"
+                return BadInput(f"{shown}, {other}, unlike the rows before it. Write the zone in all rows or in none.")
+            if kind != expected and {kind, expected} != {"whole", "decimal"}:
+                return BadInput(f"{shown}, unlike the rows before it: numbers and dates are mixed. Use one of the two.")
+        return BadInput(
+            f"times in {self.name!r} from {self.where(row)} on need more digits than ns between 1677 and 2262 can hold."
+        )
+
+    def _as_in(self, like: TimeUnit, time: TimeUnit) -> TimeUnit:
+        """Count as an earlier log does; an error when that is not possible exactly."""
+        if (like.unit is None) != (time.unit is None):
+            given, expected = ("dates", "numbers") if like.unit is None else ("numbers", "dates")
+            raise BadInput(f"times in {self.name!r} are {given}; the earlier log has {expected}. Write them alike.")
+        if like.unit is None or time.unit is None:
+            return like
+        if (like.zone is None) != (time.zone is None):
+            raise BadInput(
+                f"only one of this file and the earlier log has time zones in {self.name!r}. Write them alike."
+            )
+        if UNITS.index(time.unit) <= UNITS.index(like.unit):
+            self.column.values[:] = self._finer(self.column.values, time.unit, like.unit)
+        else:
+            factor = 1000 ** (UNITS.index(time.unit) - UNITS.index(like.unit))
+            bad = first_true(self.column.values % factor != 0)
+            if bad >= 0:
+                raise BadInput(
+                    f"{self.where(bad)} has a time finer than the {like.unit} of the earlier log. Round it, or read "
+                    "both files as one."
+                )
+            self.column.values[:] //= factor
+        return like
+
+
+def _try(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    try:
+        return values.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _number(text: str) -> Any:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return None
+
+
+def _kind(text: str) -> str | None:
+    """What a time written as text is: "whole", "decimal", "date", "zoned" (a date with a zone), or none of these."""
+    value = pa.array([text])
+    for kind, target in (
+        ("whole", pa.int64()),
+        ("decimal", pa.float64()),
+        ("date", pa.timestamp("s")),
+        ("date", pa.timestamp("ns")),
+        ("zoned", pa.timestamp("s", "UTC")),
+        ("zoned", pa.timestamp("ns", "UTC")),
+    ):
+        if _try(value, target) is not None:
+            return kind
+    return None
+
+
+def is_time(text: str) -> bool:
+    """Whether a cell of a text file could be a time (a header cannot)."""
+    return _kind(text.strip()) is not None
+
+
+def _offsets(values: pa.Array, zone: str | None) -> set[str | None]:
+    """The distinct zone offsets that are written in a column of dates."""
+    if zone is None:
+        return {None}
+    tails = pc.unique(pc.utf8_slice_codeunits(values, -6, 2**31 - 1)).to_pylist()
+    found: set[str | None] = set()
+    for tail in tails:
+        sign, hours, minutes = OFFSET.search(tail).groups()  # type: ignore[union-attr]
+        offset = f"{sign}{hours}:{minutes or '00'}" if sign else "UTC"
+        found.add("UTC" if offset[1:] == "00:00" else offset)
+    return found
