@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pintgn.errors import BadInput, UnknownName
 from pintgn.events.ids import IdMap
+from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
 from pintgn.events.schema import ADD, DELETE, NODE
 from pintgn.events.snapshots import Snapshot, from_snapshots, to_snapshots
@@ -321,6 +322,15 @@ def test_a_saved_log_still_knows_its_graphs(tmp_path):
         again = EventLog.open(tmp_path / "log.parquet")
         assert again == log
         assert [len(g.edges) for g in to_snapshots(again)] == [1, 0, 1]
+
+
+def test_a_later_file_may_name_the_dummy_node_too():
+    graph = Snapshot([("a", "b")], nodes=["a"], node_features=[[1.0]])
+    log = from_snapshots([graph])
+    later = read_events(log.to_table(), like=log)
+    assert np.array_equal(later.dst, log.dst)
+    assert later.schema.dummy == log.schema.dummy
+    assert later.learnable.tolist() == [True, False]
 
 
 def test_dblp_makes_the_round_trip_both_ways(shared_data):

@@ -128,6 +128,8 @@ class Builder:
         like = plan.like
         self.numbering = Numbering(plan.bipartite, None if like is None else like.ids)
         self.known_nodes = len(self.numbering)
+        number = None if like is None else like.schema.dummy
+        self.dummy = None if like is None or number is None else str(like.id(number))
         self.src, self.dst = Growing(np.int64, room), Growing(np.int64, room)
         self.times = TimeColumn(plan.t, self.where, room, plan.sort)
         self.op = Growing(np.int8, room) if plan.op else None
@@ -178,7 +180,7 @@ class Builder:
                 other = dataclasses.replace(one, missing=other.missing)
             elif len(one.missing) and one.missing.all():
                 one = dataclasses.replace(other, missing=one.missing)
-            how = named_nodes(op, one, other, (plan.src, plan.dst), self.where, row)
+            how = named_nodes(op, one, other, (plan.src, plan.dst), self.where, row, self.dummy)
         for ids, name, excused in ((one, plan.src, FROM_DST), (other, plan.dst, FROM_SRC)):
             if len(ids.missing):
                 bad = first_true(ids.missing & (how != excused) if len(how) else ids.missing)

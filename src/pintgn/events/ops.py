@@ -44,11 +44,22 @@ def parse_ops(values: pa.Array, name: str, where: Callable[[int], str], row: int
 
 
 def named_nodes(
-    op: np.ndarray, src: Ids, dst: Ids, names: tuple[str, str], where: Callable[[int], str], row: int
+    op: np.ndarray,
+    src: Ids,
+    dst: Ids,
+    names: tuple[str, str],
+    where: Callable[[int], str],
+    row: int,
+    dummy: str | None = None,
 ) -> np.ndarray:
-    """How each row names its nodes (see kernels): a node event or removal may leave one of src and dst empty."""
+    """How each row names its nodes (see kernels): a node event or removal may leave one of src and dst empty.
+
+    A node event may also end at the dummy node of a discrete-time log, where there is one.
+    """
     how = np.full(len(op), BOTH, np.int8)
     alone = (op == NODE) | (op == REMOVE)
+    if dummy is not None and alone.any():
+        alone &= pc.not_equal(dst.as_text(), dummy).fill_null(True).to_numpy(zero_copy_only=False) | (op != NODE)
     if not alone.any():
         return how
     no_src = src.missing if len(src.missing) else np.zeros(len(op), bool)

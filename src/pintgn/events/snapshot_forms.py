@@ -59,11 +59,11 @@ def from_table(
     """One row per edge and a column that numbers the snapshots; `nodes` lists nodes the same way."""
     from pintgn.events.ingest import read_events
 
-    log = read_events(source, src=src, dst=dst, t=snapshot, features=features, sort=True)
+    log = read_events(source, src or "src", dst or "dst", snapshot, features=features, sort=True)
     ids, schema = log.ids, dataclasses.replace(log.schema, time_scale=None)
     found = dict(_by_number(log, snapshot))
     if nodes is not None:
-        listed = read_events(nodes, src="node", dst="node", t=snapshot, features=node_features, sort=True)
+        listed = read_events(nodes, "node", "node", snapshot, features=node_features, sort=True)
         ids = ids.extended(listed.ids.decode())
         schema = dataclasses.replace(schema, node_updates=tuple(listed.schema.feature_columns()))
         for number, part in _by_number(listed, snapshot):
