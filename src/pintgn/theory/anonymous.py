@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -14,8 +14,8 @@ import numpy as np
 
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
-from pintgn.theory.counts import walk_totals
-from pintgn.theory.past import Past, node_of
+from pintgn.theory.counts import EXACT, walk_totals
+from pintgn.theory.past import Past, classes, node_of
 from pintgn.theory.wl import check_count
 
 LARGEST = 200_000
@@ -50,21 +50,12 @@ class WalkSet:
 
 def walk_set(past: Past, root: int, steps: int) -> WalkSet:
     """Every walk from `root` backward in time, of at most `steps` steps, that cannot be made longer."""
-    entries, time, event = past.entries, past.entry_time, past.entry_event
+    entries, event, onward = past.entries, past.entry_event, past.entry_onward
     nodes, events = np.full((1, 1), root), np.zeros((1, 0), np.int64)
+    stop = entries.start[[root + 1]]
     done: list[tuple[np.ndarray, np.ndarray]] = []
     for _ in range(steps):
-        at = nodes[:, -1]
-        start = entries.start[at]
-        if events.shape[1]:
-            before = past.when[events[:, -1]]
-            limit = [
-                s + np.searchsorted(time[s:e], b, "left")
-                for s, e, b in zip(start.tolist(), entries.start[at + 1].tolist(), before, strict=True)
-            ]
-            stop = np.array(limit, np.int64).reshape(-1)
-        else:
-            stop = entries.start[at + 1]
+        start = entries.start[nodes[:, -1]]
         choices = stop - start
         ended = choices == 0
         done.append((nodes[ended], events[ended]))
@@ -72,6 +63,7 @@ def walk_set(past: Past, root: int, steps: int) -> WalkSet:
         row = np.arange(len(origin)) - np.repeat(np.cumsum(choices) - choices, choices) + start[origin]
         nodes = np.column_stack([nodes[origin], entries.neighbor[row]])
         events = np.column_stack([events[origin], event[row]])
+        stop = onward[row]
     done.append((nodes, events))
     return WalkSet(_padded([n for n, _ in done], steps + 1), _padded([e for _, e in done], steps))
 
@@ -165,14 +157,30 @@ def anonymize(past: Past, u: int, v: int, steps: int) -> AnonymousWalks:
         first, second = sorted(g.get(node, none) for g in seen)
         return (second, first), int(state[node])
 
-    who = {node: anonymous(node) for node in seen[0].keys() | seen[1].keys()}
+    who = [anonymous(node) for node in sorted(seen[0].keys() | seen[1].keys())]
+    known = sorted(set(who))
+    place = {w: i for i, w in enumerate(known)}
+    number = np.full(past.nodes, -1)
+    number[sorted(seen[0].keys() | seen[1].keys())] = [place[w] for w in who]
     counts: dict[tuple[Step, ...], int] = {}
     for walks in ends:
-        labels = _labels(past, walks.events)
-        for nodes, carried in zip(walks.nodes.tolist(), labels.tolist(), strict=True):
-            walk = tuple((label, *who[node]) for node, label in zip(nodes, [-1, *carried], strict=True) if node >= 0)
-            counts[walk] = counts.get(walk, 0) + 1
+        carried = np.where(walks.events >= 0, _labels(past, walks.events), -1)
+        table = np.concatenate([np.where(walks.nodes >= 0, number[walks.nodes], -1), carried], 1)
+        _, first, repeats = np.unique(classes(table), return_index=True, return_counts=True)
+        for row, count in zip(table[first].tolist(), repeats.tolist(), strict=True):
+            places, labels = row[: steps + 1], [-1, *row[steps + 1 :]]
+            walk = tuple((label, *known[w]) for w, label in zip(places, labels, strict=True) if w >= 0)
+            counts[walk] = counts.get(walk, 0) + count
     return AnonymousWalks(past, counts)
+
+
+def told_by_number(totals: np.ndarray, a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether the number of walks (n,) from the ends alone separates two events, so that none need be listed.
+
+    A walk starts at an end u, whose I_CAW says at place 0 how many walks start at u (and once more if both ends are u).
+    """
+    mine, theirs = (sorted(totals[list(dict.fromkeys(ends))].tolist()) for ends in (a, b))
+    return mine != theirs and max(mine + theirs) < EXACT
 
 
 def caw_readout(log: EventLog, t: Any = None, steps: int = 2) -> Counter[Hashable]:

@@ -17,7 +17,7 @@ import numpy as np
 from pintgn.errors import TooLarge, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import LARGEST as MOST_WALKS
-from pintgn.theory.anonymous import anonymize
+from pintgn.theory.anonymous import anonymize, told_by_number
 from pintgn.theory.counts import position_vectors, rows_to_classes, walk_totals
 from pintgn.theory.memory import memory_states
 from pintgn.theory.question import Question, ask
@@ -293,15 +293,14 @@ class Judge:
         if self.question.kind == "nodes":
             return Verdict("caw", None, "CAW embeds events, not nodes")
         totals = walk_totals(self.past, self.steps)
-        mine, theirs = (sorted(totals[list(dict.fromkeys(ends)), -1].tolist()) for ends in (self.a, self.b))
-        if max(sum(mine), sum(theirs)) > most:
-            if mine != theirs and len(mine) == len(theirs) and sum(mine) + sum(theirs) < 2**53:
-                # the first node of a walk from u says how many walks start at u, and shares of walks say the rest
-                why = f"{_walks(mine)} start at the ends of the one, {_walks(theirs)} at those of the other"
-                return Verdict("caw", True, why, 0)
+        many = max(totals[list(dict.fromkeys(ends)), -1].sum() for ends in (self.a, self.b))
+        if many > most:
+            if told_by_number(totals[:, -1], self.a, self.b):
+                counts = [" and ".join(f"{n:,.0f}" for n in totals[list(ends), -1]) for ends in (self.a, self.b)]
+                return Verdict("caw", True, f"{counts[0]} walks start at the ends of one, {counts[1]} of the other", 0)
             fits = [k for k in range(1, self.steps) if max(totals[list(e), k].sum() for e in (self.a, self.b)) <= most]
             advice = f"; {fits[-1]} steps fit" if fits else ""
-            return Verdict("caw", None, f"{max(sum(mine), sum(theirs)):,.0f} walks are too many to list{advice}")
+            return Verdict("caw", None, f"{many:,.0f} walks are too many to list{advice}")
         first, second = (anonymize(self.past, ends[0], ends[-1], self.steps) for ends in (self.a, self.b))
         walk = first.difference(second)
         if walk is None:
@@ -325,7 +324,3 @@ class Judge:
         except TooLarge as error:
             return Verdict("any", None, str(error).rstrip("."))
         return Verdict("any", True, "no symmetry of the graph maps one to the other")
-
-
-def _walks(totals: Sequence[float]) -> str:
-    return " and ".join(f"{total:,.0f}" for total in totals) + " walks"

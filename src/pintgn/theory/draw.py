@@ -198,7 +198,7 @@ def bars(
         canvas.text((x + 18, 36), name, 12, anchor="start")
         x += 18 + text_width(name, 12) + 22
     names = max((text_width(name, 13) for name, *_ in rows), default=0) + 14
-    y = 58.0
+    y = 58.0 if key else 32.0
     for name, pieces, note in rows:
         canvas.text((names - 12, y + 9), name, 13, anchor="end")
         at = names
@@ -220,7 +220,7 @@ def middle(a: Point, b: Point, bend: float = 0) -> Point:
 
 
 def text_width(text: str, size: float) -> float:
-    return 0.56 * size * len(text)
+    return 0.62 * size * len(text)  # wide enough for the fonts that stand in for Helvetica
 
 
 def _n(value: float) -> str:

@@ -135,6 +135,13 @@ class Past:
         return self.when[self.entry_event]
 
     @cached_property
+    def entry_onward(self) -> np.ndarray:
+        """For every entry, where the neighbor's entries before its time end: walks that go on may use those only."""
+        rank = np.repeat(np.arange(len(self.group_starts) - 1), np.diff(self.group_starts))[self.entry_event]
+        groups = len(self.group_starts)
+        return np.searchsorted(self.entries.owner * groups + rank, self.entries.neighbor * groups + rank, "left")
+
+    @cached_property
     def present(self) -> np.ndarray:
         """Which nodes (n,) take part in an event before t: V(G(t))."""
         present = np.zeros(self.nodes, bool)

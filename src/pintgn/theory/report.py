@@ -1,0 +1,293 @@
+"""What the theory says about your data, before any training: which links can be told apart, by whom, at what cost.
+
+For links that came true after a time T and a wrong destination for each, every class of models either can separate the
+two as of T or provably gives both the same score. The share that it cannot separate bounds how well it can rank them:
+at best a coin toss there. Classes that see exact times are flattered by data whose timestamps are almost all distinct,
+because a timestamp then works like a name; so every share is also given for models that see times to a power of two
+("octaves"), and not at all ("blind").
+
+Being able to separate two links is not yet knowing which one will come true. The `probe` beside it says how far coarse
+facts about nodes rank the links, and how much positions add: proof and evidence for whether positions are worth their
+cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadInput
+from pintgn.events.log import EventLog
+from pintgn.theory.bulk import CLASSES, Bulk, Pair
+from pintgn.theory.counts import position_vectors
+from pintgn.theory.past import TIMES, Past
+from pintgn.theory.probe import Probe, probe
+from pintgn.theory.properties import temporal_diameter
+from pintgn.theory.wl import check_count
+
+WORTH = 0.01
+"""From this share of links on, positions are called necessary."""
+PROBED = 1000
+"""Links the probe ranks; it learns from twice as many."""
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Share:
+    """Of a number of pairs: how many a class can separate, cannot, and how many were out of reach."""
+
+    can: int
+    cannot: int
+    unknown: int = 0
+
+    @classmethod
+    def of(cls, verdicts: list[bool | None]) -> Share:
+        return cls(verdicts.count(True), verdicts.count(False), verdicts.count(None))
+
+    @property
+    def pairs(self) -> int:
+        return self.can + self.cannot + self.unknown
+
+    @property
+    def ceiling(self) -> float:
+        """The best chance to rank the true one of a pair first: certain where the class can separate, else 1/2."""
+        return 1 - 0.5 * self.cannot / self.pairs if self.pairs else 1.0
+
+    def to_dict(self) -> dict[str, float]:
+        return {"can": self.can, "cannot": self.cannot, "unknown": self.unknown, "ceiling": self.ceiling}
+
+
+@dataclass(frozen=True)
+class View:
+    """What holds for models that see time in one way."""
+
+    times: str
+    links: dict[str, Share]
+    nodes: dict[str, Share]
+    colors: list[int]
+    """Number of WL colours after each round, until stable."""
+    levels: list[int]
+    """How many link pairs the temporal WL test first separates at each depth."""
+
+    @property
+    def gain(self) -> float:
+        """Share of link pairs that positions make separable at the depth asked for."""
+        with_, without = self.links["pint"], self.links["mp-tgn"]
+        return (without.cannot - with_.cannot) / with_.pairs if with_.pairs else 0.0
+
+    @property
+    def depth(self) -> int:
+        """The depth from which deeper trees separate no more of the links than the temporal WL test does."""
+        return max((level for level, count in enumerate(self.levels) if count), default=0)
+
+
+@dataclass(frozen=True)
+class Positions:
+    """How dense positions are, from sampled roots, and what the exact ones would take."""
+
+    d: int
+    roots: int
+    density: float
+    """Share of nodes with a non-zero position relative to a root."""
+    megabytes: float
+    """For all nodes: eight bytes for each of d counts and for the node's number, where not zero."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The answer of `report`; `str` gives it as text, `svg` as a drawing, `to_dict` as plain values."""
+
+    at: Any
+    at_words: str
+    events: int
+    active_nodes: int
+    temporal_diameter: int
+    settings: dict[str, Any]
+    views: dict[str, View]
+    positions: Positions
+    probe: Probe
+
+    @property
+    def advice(self) -> str:
+        """Whether positions are worth their cost, in a few sentences."""
+        needed = self.views["exact"].gain
+        cost = (
+            f"Exact positions take about {_size(self.positions.megabytes)} here ({self.positions.density:.1%} dense)."
+        )
+        if needed >= WORTH:
+            verdict = (
+                f"Positions are necessary: without them {needed:.0%} of the links cannot be told from a wrong one, "
+                "however long one trains."
+            )
+        elif self.probe.useful:
+            verdict = (
+                "Positions are worth their cost: in principle links can be told apart without them, but coarse "
+                f"facts rank {self.probe.both:.0%} of the pairs right with positions, {self.probe.nodes:.0%} without."
+            )
+        else:
+            verdict = (
+                "Positions are hardly worth their cost: they separate no link that trees do not, and coarse facts rank "
+                f"{self.probe.both:.0%} of the pairs right with them, {self.probe.nodes:.0%} without."
+            )
+        return f"{verdict} {cost}"
+
+    def __str__(self) -> str:
+        from pintgn.theory.report_page import text
+
+        return text(self)
+
+    def svg(self) -> str:
+        from pintgn.theory.report_page import svg
+
+        return svg(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        views = {
+            name: {
+                "links": {model: share.to_dict() for model, share in view.links.items()},
+                "nodes": {model: share.to_dict() for model, share in view.nodes.items()},
+                "colors": view.colors,
+                "first_level": view.levels,
+                "gain_of_positions": view.gain,
+            }
+            for name, view in self.views.items()
+        }
+        return {
+            "at": self.at,
+            "events": self.events,
+            "active_nodes": self.active_nodes,
+            "temporal_diameter": self.temporal_diameter,
+            **self.settings,
+            "views": views,
+            "position_density": self.positions.density,
+            "position_megabytes": self.positions.megabytes,
+            "probe": asdict(self.probe),
+            "advice": self.advice,
+        }
+
+
+def report(
+    log: EventLog,
+    at: Any = None,
+    *,
+    depth: int = 2,
+    d: int = 4,
+    steps: int = 2,
+    pairs: int = 300,
+    roots: int = 200,
+    seed: int = 0,
+    negatives: np.ndarray | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Say what each class of models can separate in a log as of a time.
+
+    Args:
+        log: the events, before and after `at`.
+        at: as of when; where the last 15 % of the events begin when not given.
+        depth, d, steps: layers, length of position vectors, longest walk of CAW.
+        pairs: how many links that came true after `at` (and as many pairs of nodes) are drawn.
+        roots: how many nodes are drawn to measure the density of positions.
+        seed: the same seed draws the same.
+        negatives: a wrong destination for every event of the log; any other destination seen before `at` when not
+            given.
+        progress: called with steps done, steps in all and what is being done.
+    """
+    for name, value, least in (("depth", depth, 0), ("d", d, 1), ("steps", steps, 1), ("pairs", pairs, 1)):
+        check_count(value, name, least)
+    if at is None and len(log):
+        at = log.t[int(np.searchsorted(log.t, log.t[int(0.85 * len(log))], "left"))]
+    past = Past(log, at)
+    rng = np.random.default_rng(seed)
+    links, nodes = _sample_links(past, pairs, negatives, rng), _sample_nodes(past, pairs, rng)
+    total = len(TIMES) + 2
+    tell = progress or (lambda done, total, what: None)
+    views: dict[str, View] = {}
+    known: dict[str, list[bool | None]] = {}
+    for done, times in enumerate(reversed(TIMES)):  # coarse times first: what they separate, finer ones do too
+        tell(done, total, f"{times} times")
+        views[times] = _view(Bulk(Past(log, past.t, times), depth, d, steps), links, nodes, known)
+    tell(len(TIMES), total, "probe")
+    asked = _sample_links(past, PROBED, negatives, rng)
+    probed = probe(*_lesson(past, 2 * PROBED, negatives, rng), past, asked, d)[0]
+    tell(len(TIMES) + 1, total, "density of positions")
+    drawn = rng.choice(past.nodes, min(roots, past.nodes), replace=False)
+    density = float((position_vectors(past, drawn, d) != 0).any(2).mean())
+    answer = Report(
+        past.t.item() if hasattr(past.t, "item") else past.t,
+        log.schema.time.show(past.t),
+        past.count,
+        int(past.present.sum()),
+        temporal_diameter(log, past.t),
+        {"depth": depth, "d": d, "steps": steps, "pairs": len(links), "seed": seed},
+        {times: views[times] for times in TIMES},
+        Positions(d, len(drawn), density, density * past.nodes**2 * 8 * (d + 1) / 1e6),
+        probed,
+    )
+    tell(total, total, "done")
+    return answer
+
+
+def _view(bulk: Bulk, links: np.ndarray, nodes: np.ndarray, known: dict[str, list[bool | None]]) -> View:
+    ends: list[Pair] = [((u, v), (u, w)) for u, v, w in links.tolist()]
+    single: list[Pair] = [((u,), (v,)) for u, v in nodes.tolist()]
+    of_links: dict[str, Share] = {}
+    of_nodes: dict[str, Share] = {}
+    for model in CLASSES:
+        known[model] = bulk.verdicts(model, ends, known.get(model, ()))
+        of_links[model] = Share.of(known[model])
+        if model != "caw":  # CAW embeds links, not nodes
+            of_nodes[model] = Share.of(bulk.verdicts(model, single))
+    present = bulk.past.present
+    counts = [len(np.unique(color[present])) for color in bulk.stable]
+    return View(bulk.past.times, of_links, of_nodes, counts, bulk.first_levels(ends))
+
+
+def _lesson(past: Past, pairs: int, negatives: np.ndarray | None, rng: np.random.Generator) -> tuple[Past, np.ndarray]:
+    """An earlier past, and links that came true between it and now: as many events as lie behind now, or half."""
+    log = past.log
+    row = max(2 * past.count - len(log), past.count // 2)
+    row = int(np.searchsorted(log.t, log.t[row], "right")) if log.t[row] == log.t[0] else row
+    if row >= past.count:
+        raise BadInput(f"all events before t={past.t} are simultaneous, so there is nothing to learn from. Ask later.")
+    earlier = Past(log[: past.count], log.t[row])
+    return earlier, _sample_links(earlier, pairs, None if negatives is None else negatives[: past.count], rng)
+
+
+def _sample_links(past: Past, pairs: int, negatives: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+    """Rows (source, destination that came true, wrong destination)."""
+    log = past.log
+    rows = np.flatnonzero(log.learnable[past.count :]) + past.count
+    if not len(rows):
+        raise BadInput(f"no event at or after t={past.t}, so there is no link to ask about. Pass an earlier time.")
+    rows = np.sort(rng.choice(rows, min(pairs, len(rows)), replace=False))
+    if negatives is not None:
+        wrong = np.asarray(negatives)
+        if wrong.shape != log.t.shape or wrong.dtype.kind not in "iu":
+            raise BadInput(
+                f"negatives has shape {wrong.shape}; one node number for each of {len(log)} events is needed."
+            )
+        wrong = wrong[rows]
+    else:
+        pool = np.unique(past.dst[log.learnable[: past.count]])
+        if len(pool) < 2:
+            raise BadInput("fewer than two destinations have been seen before that time. Pass a later one.")
+        wrong = rng.choice(pool, len(rows))
+        again = wrong == log.dst[rows]
+        wrong[again] = pool[(np.searchsorted(pool, wrong[again]) + 1) % len(pool)]
+    return np.stack([log.src[rows], log.dst[rows], wrong], 1)
+
+
+def _sample_nodes(past: Past, pairs: int, rng: np.random.Generator) -> np.ndarray:
+    """Pairs of different nodes that have an event before t."""
+    active = np.flatnonzero(past.present)
+    first = rng.integers(0, len(active), pairs)
+    second = (first + rng.integers(1, max(len(active), 2), pairs)) % len(active)
+    return np.stack([active[first], active[second]], 1)[first != second]
+
+
+def _size(megabytes: float) -> str:
+    return f"{megabytes / 1000:.1f} GB" if megabytes >= 1000 else f"{megabytes:.1f} MB"
