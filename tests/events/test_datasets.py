@@ -265,7 +265,9 @@ def test_no_network_says_how_to_do_without(small, cache, monkeypatch):
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
     change(monkeypatch, "uci", url=f"http://127.0.0.1:{port}/CollegeMsg.txt.gz")
-    with pytest.raises(BadFile, match=rf"cannot reach 127.0.0.1:{port} .* pass the folder it is in as mirror") as caught:
+    with pytest.raises(
+        BadFile, match=rf"cannot reach 127.0.0.1:{port} .* pass the folder it is in as mirror"
+    ) as caught:
         fetch("uci")
     assert "\n" not in str(caught.value)
     assert left_in(cache) == []
