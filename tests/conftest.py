@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
+# many small operations: threads of their own would only get in the way of the tests running beside them
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("NUMBA_NUM_THREADS", "2")
+
 from collections.abc import Callable
 from pathlib import Path
 
