@@ -72,20 +72,21 @@ class IdMap:
 
     def as_ids(self, ids: Any) -> pa.Array:
         """Anything id-like as an Arrow array of this map's id type."""
+        given: object = type(ids).__name__
         try:
-            values = ids if isinstance(ids, (pa.Array, pa.ChunkedArray)) else pa.array(ids)
+            values = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else _array(ids)
             if isinstance(values, pa.ChunkedArray):
                 values = values.combine_chunks()
             if pa.types.is_dictionary(values.type):
                 values = values.dictionary_decode()
+            given = values.type
+            if isinstance(values, pa.ExtensionArray):  # UUIDs, which logs keep as text
+                values = pa.array([None if one is None else str(one) for one in values.to_pylist()], pa.string())
             if not values.type.equals(self.type):
-                if pa.types.is_floating(values.type) or pa.types.is_string(values.type) != pa.types.is_string(
-                    self.type
-                ):
+                if not pa.types.is_null(values.type) and _kind(values.type) != _kind(self.type):
                     raise pa.ArrowInvalid("different kinds of id")
                 values = values.cast(self.type)
-        except (pa.ArrowException, TypeError) as error:
-            given = getattr(locals().get("values"), "type", type(ids).__name__)
+        except (pa.ArrowException, TypeError, OverflowError) as error:
             raise BadInput(f"node ids of this log are {self.type}, given {given}. Pass ids of that type.") from error
         return values
 
@@ -130,3 +131,17 @@ class IdMap:
 
     def _near(self, unknown: Any) -> str:
         return suggest(unknown, self.decode()[:50_000].to_pylist()) if isinstance(unknown, str) else ""
+
+
+def _array(ids: Any) -> pa.Array:
+    try:
+        return pa.array(ids)
+    except OverflowError:  # whole numbers beyond 63 bits
+        return pa.array(ids, pa.uint64())
+
+
+def _kind(kind: pa.DataType) -> str:
+    """What kind of id a type holds; widths do not matter."""
+    if pa.types.is_integer(kind):
+        return "whole number"
+    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)

@@ -1,9 +1,13 @@
 """Native loops of ingest: numbering ids, reordering rows, following edges through deletions.
 
-A set of known ids is an open-addressing table `slots` (a power of two long) of node numbers, -1 where free;
-the ids themselves lie in `known` (whole numbers) or in an arena of bytes (`text`, `ends`) by node number. Two
-name spaces are two tables over one store, so numbers are given in order of first appearance over both.
-Text columns come as Arrow lays them out: the bytes `data`, and row r between offsets r and r + 1.
+Known ids are an open-addressing table `slots` (a power of two long, two words per place): for whole numbers
+(node number, id), for text (32 bits of hash, then the node number in the low 32; begin and length of the text
+in the arena `text`, length in the low 24). A negative first word is a free place. Two name spaces are two
+tables over one store, so numbers are given in order of first appearance over both.
+
+Text columns come as Arrow lays them out: the bytes `data`, and row r between offsets r and r + 1. Lookups go in
+short runs that first touch the memory they will need: the processor then fetches many places at a time. The
+small steps are inlined, because a call between compiled functions counts references to every array it passes.
 """
 
 from __future__ import annotations
@@ -22,8 +26,15 @@ BOTH, FROM_SRC, FROM_DST = 0, 1, 2
 ADD, DELETE, NODE, REMOVE = 1, -1, 0, 2
 
 
-@njit(cache=True, nogil=True)
+RUN = 256
+"""Rows whose places are fetched ahead."""
+LOW_32, LOW_24 = 0xFFFFFFFF, 0xFFFFFF
+LONGEST_TEXT = LOW_24
+
+
+@njit(cache=True, nogil=True, inline="always")
 def mix(z):
+    """The finalizer of splitmix64: a bijection of 64 bits that passes for random."""
     z = (z ^ (z >> np.uint64(30))) * MIX_1
     z = (z ^ (z >> np.uint64(27))) * MIX_2
     return z ^ (z >> np.uint64(31))
@@ -32,50 +43,64 @@ def mix(z):
 # --- whole numbers ------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
-def find_int(key, slots, known):
-    """The place of a key in the table: where it is, or the free place where it belongs."""
-    mask = np.int64(len(slots) - 1)
-    place = np.int64(mix(np.uint64(key))) & mask
-    while slots[place] >= 0 and known[slots[place]] != key:
-        place = (place + 1) & mask
-    return place
+@njit(cache=True, nogil=True, inline="always")
+def enter_int(key, slots, count):
+    """The number of an id; a new one is entered under the number `count`, which is then returned."""
+    mask = np.uint64(slots.shape[0] - 1)
+    place = mix(np.uint64(key)) & mask
+    while slots[place, 0] >= 0 and slots[place, 1] != key:
+        place = (place + np.uint64(1)) & mask
+    if slots[place, 0] < 0:
+        slots[place, 0] = count
+        slots[place, 1] = key
+    return slots[place, 0]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def touch_ints(keys, first, stop, slots):
+    mask = np.uint64(slots.shape[0] - 1)
+    total = 0
+    for row in range(first, stop):
+        total += slots[mix(np.uint64(keys[row])) & mask, 0]
+    return total
 
 
 @njit(cache=True, nogil=True)
 def number_ints(src, dst, how, src_slots, dst_slots, known, side, count, out_src, out_dst):
-    """Number a run of events; new ids get the next numbers. Returns the new count of nodes."""
-    for row in range(len(src)):
-        way = how[row] if len(how) else BOTH
-        if way != FROM_DST:
-            place = find_int(src[row], src_slots, known)
-            if src_slots[place] < 0:
-                src_slots[place] = count
-                known[count] = src[row]
-                side[count] = 0
-                count += 1
-            out_src[row] = src_slots[place]
-            if way == FROM_SRC:
-                out_dst[row] = out_src[row]
-        if way != FROM_SRC:
-            place = find_int(dst[row], dst_slots, known)
-            if dst_slots[place] < 0:
-                dst_slots[place] = count
-                known[count] = dst[row]
-                side[count] = 1
-                count += 1
-            out_dst[row] = dst_slots[place]
-            if way == FROM_DST:
-                out_src[row] = out_dst[row]
-    return count
+    """Number a run of events; new ids get the next numbers. Returns the new count of nodes (and a checksum)."""
+    touched = 0
+    for first in range(0, len(out_src), RUN):
+        stop = min(first + RUN, len(out_src))
+        touched += touch_ints(src, first, stop, src_slots) + touch_ints(dst, first, stop, dst_slots)
+        for row in range(first, stop):
+            way = how[row] if len(how) else BOTH
+            if way != FROM_DST:
+                node = enter_int(src[row], src_slots, count)
+                if node == count:
+                    known[count] = src[row]
+                    side[count] = 0
+                    count += 1
+                out_src[row] = node
+                if way == FROM_SRC:
+                    out_dst[row] = node
+            if way != FROM_SRC:
+                node = enter_int(dst[row], dst_slots, count)
+                if node == count:
+                    known[count] = dst[row]
+                    side[count] = 1
+                    count += 1
+                out_dst[row] = node
+                if way == FROM_DST:
+                    out_src[row] = node
+    return count, touched
 
 
 @njit(cache=True, nogil=True)
-def rehash_ints(slots, known, side, which, first, stop):
-    """Enter the nodes first … stop-1 of one side (all sides when which < 0) into a table."""
-    for node in range(first, stop):
+def rehash_ints(slots, known, side, which, count):
+    """Enter the first `count` nodes of one side (of both when which < 0) into an empty table."""
+    for node in range(count):
         if which < 0 or side[node] == which:
-            slots[find_int(known[node], slots, known)] = node
+            enter_int(known[node], slots, node)
 
 
 @njit(cache=True, nogil=True)
@@ -111,7 +136,7 @@ def parse_ints(data, offsets, out):
 # --- text ---------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def hash_text(data, first, stop):
     value = START
     for k in range(first, stop):
@@ -120,64 +145,111 @@ def hash_text(data, first, stop):
 
 
 @njit(cache=True, nogil=True)
-def find_text(data, first, stop, slots, text, ends):
-    """As `find_int`, for the bytes first … stop-1 of data."""
-    mask = np.int64(len(slots) - 1)
-    place = np.int64(hash_text(data, first, stop)) & mask
-    while slots[place] >= 0:
-        node = slots[place]
-        begin = ends[node]
-        if ends[node + 1] - begin == stop - first:
+def hash_texts(data, offsets, out):
+    for row in range(len(out)):
+        out[row] = hash_text(data, offsets[row], offsets[row + 1])
+
+
+@njit(cache=True, nogil=True, inline="always")
+def enter_text(data, first, size, hashed, slots, text, end, count):
+    """As `enter_int`, for the bytes of data that begin at `first`; `end` is where the arena's next text begins."""
+    mask = np.uint64(slots.shape[0] - 1)
+    place = hashed & mask
+    tag = np.int64(hashed >> np.uint64(33))
+    node = np.int64(-1)
+    while node < 0:
+        here = slots[place, 0]
+        if here < 0:
+            slots[place, 0] = (tag << 32) | count
+            slots[place, 1] = (end << 24) | size
+            node = count
+        elif here >> 32 == tag and slots[place, 1] & LOW_24 == size:
+            begin = slots[place, 1] >> 24
             k = 0
-            while k < stop - first and text[begin + k] == data[first + k]:
+            while k < size and text[begin + k] == data[first + k]:
                 k += 1
-            if k == stop - first:
-                return place
-        place = (place + 1) & mask
-    return place
+            if k == size:
+                node = here & LOW_32
+        place = (place + np.uint64(1)) & mask
+    return node
 
 
-@njit(cache=True, nogil=True)
-def keep_text(data, first, stop, text, ends, node):
+@njit(cache=True, nogil=True, inline="always")
+def touch_texts(hashes, first, stop, slots, text):
+    mask = np.uint64(slots.shape[0] - 1)
+    total = 0
+    for row in range(first, stop):
+        total += slots[hashes[row] & mask, 1]
+    for row in range(first, stop):
+        place = hashes[row] & mask
+        if slots[place, 0] >= 0:
+            total += text[slots[place, 1] >> 24]
+    return total
+
+
+@njit(cache=True, nogil=True, inline="always")
+def keep_text(data, first, size, text, ends, node):
     begin = ends[node]
-    for k in range(stop - first):
+    for k in range(size):
         text[begin + k] = data[first + k]
-    ends[node + 1] = begin + stop - first
+    ends[node + 1] = begin + size
 
 
 @njit(cache=True, nogil=True)
-def number_texts(src_data, src, dst_data, dst, how, src_slots, dst_slots, text, ends, side, count, out_src, out_dst):
-    """As `number_ints`, for text columns."""
-    for row in range(len(out_src)):
-        way = how[row] if len(how) else BOTH
-        if way != FROM_DST:
-            place = find_text(src_data, src[row], src[row + 1], src_slots, text, ends)
-            if src_slots[place] < 0:
-                src_slots[place] = count
-                keep_text(src_data, src[row], src[row + 1], text, ends, count)
-                side[count] = 0
-                count += 1
-            out_src[row] = src_slots[place]
-            if way == FROM_SRC:
-                out_dst[row] = out_src[row]
-        if way != FROM_SRC:
-            place = find_text(dst_data, dst[row], dst[row + 1], dst_slots, text, ends)
-            if dst_slots[place] < 0:
-                dst_slots[place] = count
-                keep_text(dst_data, dst[row], dst[row + 1], text, ends, count)
-                side[count] = 1
-                count += 1
-            out_dst[row] = dst_slots[place]
-            if way == FROM_DST:
-                out_src[row] = out_dst[row]
-    return count
+def number_texts(
+    src_data,
+    src,
+    src_hash,
+    dst_data,
+    dst,
+    dst_hash,
+    how,
+    src_slots,
+    dst_slots,
+    text,
+    ends,
+    side,
+    count,
+    out_src,
+    out_dst,
+):
+    """As `number_ints`, for text columns; the text of node i is text[ends[i] : ends[i + 1]]."""
+    touched = 0
+    for first in range(0, len(out_src), RUN):
+        stop = min(first + RUN, len(out_src))
+        touched += touch_texts(src_hash, first, stop, src_slots, text)
+        touched += touch_texts(dst_hash, first, stop, dst_slots, text)
+        for row in range(first, stop):
+            way = how[row] if len(how) else BOTH
+            if way != FROM_DST:
+                size = src[row + 1] - src[row]
+                node = enter_text(src_data, src[row], size, src_hash[row], src_slots, text, ends[count], count)
+                if node == count:
+                    keep_text(src_data, src[row], size, text, ends, count)
+                    side[count] = 0
+                    count += 1
+                out_src[row] = node
+                if way == FROM_SRC:
+                    out_dst[row] = node
+            if way != FROM_SRC:
+                size = dst[row + 1] - dst[row]
+                node = enter_text(dst_data, dst[row], size, dst_hash[row], dst_slots, text, ends[count], count)
+                if node == count:
+                    keep_text(dst_data, dst[row], size, text, ends, count)
+                    side[count] = 1
+                    count += 1
+                out_dst[row] = node
+                if way == FROM_DST:
+                    out_src[row] = node
+    return count, touched
 
 
 @njit(cache=True, nogil=True)
-def rehash_texts(slots, text, ends, side, which, first, stop):
-    for node in range(first, stop):
+def rehash_texts(slots, text, ends, side, which, count):
+    for node in range(count):
         if which < 0 or side[node] == which:
-            slots[find_text(text, ends[node], ends[node + 1], slots, text, ends)] = node
+            begin, stop = ends[node], ends[node + 1]
+            enter_text(text, begin, stop - begin, hash_text(text, begin, stop), slots, text, begin, node)
 
 
 @njit(cache=True, nogil=True)

@@ -337,7 +337,8 @@ def _rows(column: np.ndarray | None, rows: Any) -> np.ndarray | None:
 def _same(a: np.ndarray | None, b: np.ndarray | None) -> bool:
     if a is None or b is None:
         return a is b
-    return a.dtype == b.dtype and np.array_equal(a, b)
+    # a missing label is NaN, which must not make a log unequal to itself
+    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
 def _count(number: int, noun: str) -> str:

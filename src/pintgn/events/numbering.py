@@ -13,7 +13,9 @@ from pintgn.errors import BadInput, TooLarge
 from pintgn.events.columns import NOTHING, Growing, is_text, null_rows, plain, readonly, text_parts
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels import (
+    LONGEST_TEXT,
     first_blank_edge,
+    hash_texts,
     number_ints,
     number_texts,
     parse_ints,
@@ -31,9 +33,7 @@ class Ids:
     numbers: np.ndarray | None  # (rows,) int64; ids of 64 unsigned bits by their bit pattern
     text: pa.Array | None
     unsigned: bool = False
-    missing: np.ndarray = field(
-        default_factory=lambda: NOTHING
-    )  # mask; empty when no id is missing
+    missing: np.ndarray = field(default_factory=lambda: NOTHING)  # mask; empty when no id is missing
 
     @property
     def kind(self) -> str:
@@ -196,10 +196,10 @@ class _Table:
         self.slots: list[np.ndarray] = []
 
     def room(self, count: int, more: int, side: np.ndarray, two_spaces: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Tables less than half full after `more` new ids, holding the first `count` already."""
-        size = 1 << max(10, (2 * (count + more)).bit_length())
+        """Tables at most two thirds full after `more` new ids, holding the first `count` already."""
+        size = 1 << max(10, (3 * (count + more) // 2).bit_length())
         if not self.slots or len(self.slots[0]) < size:
-            self.slots = [np.full(size, -1, np.int32) for _ in range(2 if two_spaces else 1)]
+            self.slots = [np.full((size, 2), -1, np.int64) for _ in range(2 if two_spaces else 1)]
             for which, slots in enumerate(self.slots):
                 self.rehash(slots, side, which if two_spaces else -1, count)
         self.reserve(count + more)
@@ -224,10 +224,10 @@ class _Ints(_Table):
         self.known.reserve(room)
 
     def rehash(self, slots: np.ndarray, side: np.ndarray, which: int, count: int) -> None:
-        rehash_ints(slots, self.known.buffer, side, which, 0, count)
+        rehash_ints(slots, self.known.buffer, side, which, count)
 
     def number(self, src, dst, how, tables, side, count, out_src, out_dst) -> int:  # type: ignore[no-untyped-def]
-        self.known.length = number_ints(
+        self.known.length, _ = number_ints(
             readonly(src), readonly(dst), how, *tables, self.known.buffer, side, count, out_src, out_dst
         )
         return self.known.length
@@ -252,17 +252,21 @@ class _Texts(_Table):
         self.ends.reserve(room + 1)
 
     def rehash(self, slots: np.ndarray, side: np.ndarray, which: int, count: int) -> None:
-        rehash_texts(slots, self.text.buffer, self.ends.buffer, side, which, 0, count)
+        rehash_texts(slots, self.text.buffer, self.ends.buffer, side, which, count)
 
     def number(self, src, dst, how, tables, side, count, out_src, out_dst) -> int:  # type: ignore[no-untyped-def]
-        src_data, src_offsets = text_parts(src)
-        dst_data, dst_offsets = text_parts(dst)
-        used = int(self.ends.buffer[count])
-        self.text.reserve(used + int(src_offsets[-1] - src_offsets[0] + dst_offsets[-1] - dst_offsets[0]))
-        grown = number_texts(
-            src_data, src_offsets, dst_data, dst_offsets, how, *tables,
-            self.text.buffer, self.ends.buffer, side, count, out_src, out_dst,
-        )  # fmt: skip
+        columns: list[np.ndarray] = []
+        for values in (src, dst):
+            data, offsets = text_parts(values)
+            if len(values) and int(np.diff(offsets).max()) > LONGEST_TEXT:
+                raise BadInput(f"an id is longer than {LONGEST_TEXT:,} bytes. Use a shorter name.")
+            hashes = np.empty(len(values), np.uint64)
+            hash_texts(data, offsets, hashes)
+            columns += [data, offsets, hashes]
+            self.text.reserve(int(self.ends.buffer[count]) + sum(int(o[-1] - o[0]) for o in columns[1::3]))
+        grown, _ = number_texts(
+            *columns, how, *tables, self.text.buffer, self.ends.buffer, side, count, out_src, out_dst
+        )
         self.ends.length = grown + 1
         self.text.length = int(self.ends.buffer[grown])
         return grown

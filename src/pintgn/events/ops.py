@@ -94,8 +94,8 @@ def settle(
     """Replace the removal of a node by deletions of its living edges, in place of that row.
 
     Every addition makes one living edge (repeated ones count each time), every deletion of the same src and dst
-    ends one. The deletions of a removal come in the order in which their pairs first appear in the log, the copies
-    of one edge together. `before` are earlier events whose edges may still be alive.
+    ends one. The deletions of a removal come in the order in which their edges were first added, the copies of one
+    edge together. `before` are earlier events whose edges may still be alive.
 
     Returns src and dst of the resulting events and the row each comes from; or, under `strict`, the number of
     the first row that deletes something that is not there.
@@ -110,13 +110,14 @@ def settle(
     keys = Ids(src * nodes + dst, None)
     pairs.add(keys, keys, np.full(len(src), FROM_SRC, np.int8), pair, unused)
     del unused, keys
-    first = np.full(len(pairs), len(src), np.int64)
+    first, added = np.full((2, len(pairs)), len(src), np.int64)
     np.minimum.at(first, pair, np.arange(len(src)))
+    np.minimum.at(added, pair[op == ADD], np.flatnonzero(op == ADD))
     ends = np.stack([src[first], dst[first]])
     loop = ends[0] == ends[1]
     touched = np.concatenate([ends[0], ends[1][~loop]])
     which = np.concatenate([np.arange(len(first)), np.flatnonzero(~loop)])
-    by_node = np.lexsort((which, touched))
+    by_node = np.lexsort((added[which], touched))
     heads = np.searchsorted(touched[by_node], np.arange(nodes + 1))
     incident = which[by_node]
 

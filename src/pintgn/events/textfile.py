@@ -245,7 +245,7 @@ def _is_header(
     """Whether the first line names columns: it has a wanted name, or no time where the times are."""
     if columns is not None:
         place = list(map(str, columns)).index(str(t)) if t is not None and str(t) in map(str, columns) else None
-    elif any(str(name) in first for name in wanted):
+    elif any(str(name) in first for name in wanted if not str(name).isdecimal()):
         return True
     else:
         place = int(t) if t is not None and str(t).isdecimal() else None

@@ -191,7 +191,7 @@ class TimeColumn:
 
     def _check_digits(self, numbers: np.ndarray, text: pa.Array, row: int) -> None:
         """Refuse text with more digits than float64 holds where that changes a whole number or merges two times."""
-        whole = np.flatnonzero(np.abs(numbers) > EXACT)
+        whole = np.flatnonzero(np.abs(numbers) >= EXACT)
         for k in whole.tolist():
             if _number(text[k].as_py()) != Decimal(float(numbers[k])):
                 raise BadInput(
