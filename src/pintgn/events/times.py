@@ -193,9 +193,11 @@ class TimeColumn:
         """Refuse text with more digits than float64 holds where that changes a whole number or merges two times."""
         whole = np.flatnonzero(np.abs(numbers) >= EXACT)
         for k in whole.tolist():
-            if _number(text[k].as_py()) != Decimal(float(numbers[k])):
+            written = text[k].as_py()
+            beyond = written.lstrip("+-").isdecimal() and abs(numbers[k]) >= 2**63
+            if beyond or _number(written) != Decimal(float(numbers[k])):
                 raise BadInput(
-                    f"{self.where(row + k)} has {self.name}={text[k]}, more digits than int64 or float64 can hold. "
+                    f"{self.where(row + k)} has {self.name}={written}, more digits than int64 or float64 can hold. "
                     "Write times as whole numbers below 2**63, or as dates."
                 )
         for k in np.flatnonzero(numbers[1:] == numbers[:-1]).tolist():
