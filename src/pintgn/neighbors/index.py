@@ -72,7 +72,6 @@ class NeighborIndex:
         self._uneven = False
         self._clock: Any = None
         self._heads = np.zeros((0, 2), np.int64)
-        self._sizes = np.zeros(0, np.int64)
         self._new_arena(0)
         self._grow_nodes(nodes)
 
@@ -111,7 +110,7 @@ class NeighborIndex:
     @property
     def nbytes(self) -> int:
         """Bytes allocated, room to grow included."""
-        arrays = (self._heads, self._sizes, self._ids, self._times, self._numbers, self._free, self._used)
+        arrays = (self._heads, self._ids, self._times, self._numbers, self._free, self._used)
         return sum(array.nbytes for array in arrays)
 
     def __repr__(self) -> str:
@@ -124,7 +123,8 @@ class NeighborIndex:
         """Add events (arrays or single values) whose times do not fall, and return the number of the first.
 
         Events are numbered on from `events`, unless `numbers` gives their own (increasing, for logs in which not every
-        row is an interaction). Nothing is added when anything is wrong.
+        row is an interaction). Nothing is added when anything is wrong; only an index that runs out of memory keeps
+        the events that still fitted, and counts them.
         """
         src = np.atleast_1d(inputs.as_ids(src, "src"))
         dst = np.atleast_1d(inputs.as_ids(dst, "dst"))
@@ -158,7 +158,7 @@ class NeighborIndex:
         try:
             while True:
                 done, need = storage.append_events(
-                    self._heads, self._sizes, self._ids, self._times, self._numbers, self._free, self._used,
+                    self._heads, self._ids, self._times, self._numbers, self._free, self._used,
                     src, dst, t, own, first, done,
                 )  # fmt: skip
                 if done == total:
@@ -197,13 +197,12 @@ class NeighborIndex:
                 f"node id {nodes - 1} is too large: ids are places in a table and end at {LARGEST_ID - 1}. "
                 "Map your own ids to 0, 1, 2, … first."
             )
-        if nodes > len(self._sizes):
-            capacity = nodes if not len(self._sizes) else max(nodes, len(self._sizes) * 3 // 2)
-            _afford(capacity, 24, "nodes")
-            heads, sizes = np.zeros((capacity, 2), np.int64), np.zeros(capacity, np.int64)
+        if nodes > len(self._heads):
+            capacity = nodes if not len(self._heads) else max(nodes, len(self._heads) * 3 // 2)
+            _afford(capacity, 16, "nodes")
+            heads = np.zeros((capacity, 2), np.int64)
             heads[: len(self._heads)] = self._heads
-            sizes[: len(self._sizes)] = self._sizes
-            self._heads, self._sizes = heads, sizes
+            self._heads = heads
         self._nodes = max(self._nodes, nodes)
 
     def _new_arena(self, capacity: int) -> None:
@@ -215,11 +214,13 @@ class NeighborIndex:
         self._used = np.zeros(1, np.int64)
 
     def _grow_arena(self, need: int) -> None:
-        ids, times, numbers, free, used = self._ids, self._times, self._numbers, self._free, self._used
-        self._new_arena(max(need, len(ids) * 3 // 2))
-        self._free, self._used = free, used
-        end = int(used[0])
-        self._ids[:end], self._times[:end], self._numbers[:end] = ids[:end], times[:end], numbers[:end]
+        capacity = max(need, len(self._ids) * 3 // 2)
+        _afford(capacity, 20, "entries")
+        end = int(self._used[0])
+        # One after the other: the old array is gone before the next one is copied.
+        self._ids = _grown(self._ids, end, capacity)
+        self._times = _grown(self._times, end, capacity)
+        self._numbers = _grown(self._numbers, end, capacity)
 
     # --- asking -------------------------------------------------------------------------------------------
 
@@ -365,8 +366,8 @@ class NeighborIndex:
         self, lengths: np.ndarray, starts: np.ndarray, ids: np.ndarray, times: np.ndarray, numbers: np.ndarray
     ) -> None:
         """Lay the entries out anew, the newest lengths[v] of each node, found at starts[v]."""
-        self._heads, self._sizes = np.zeros((len(lengths), 2), np.int64), np.zeros(len(lengths), np.int64)
-        used = storage.lay_out(lengths, self._heads, self._sizes)
+        self._heads = np.zeros((len(lengths), 2), np.int64)
+        used = storage.lay_out(lengths, self._heads)
         self._new_arena(used)
         self._used[0] = used
         self._entries = int(lengths.sum())
@@ -376,8 +377,7 @@ class NeighborIndex:
         """An independent copy: what either appends, the other never sees."""
         other = object.__new__(NeighborIndex)
         other.__dict__.update(self.__dict__)
-        other._heads, other._sizes = self._heads.copy(), self._sizes.copy()
-        other._free, other._used = self._free.copy(), self._used.copy()
+        other._heads, other._free, other._used = self._heads.copy(), self._free.copy(), self._used.copy()
         end = int(self._used[0])
         other._ids, other._times = self._ids[:end].copy(), self._times[:end].copy()
         other._numbers = self._numbers[:end].copy()
@@ -410,6 +410,12 @@ class NeighborIndex:
         index._nodes, index._clock, index._events = len(stored.lengths), stored.clock, stored.events
         index._forgotten, index._uneven = stored.forgotten, stored.uneven
         return index
+
+
+def _grown(array: np.ndarray, end: int, capacity: int) -> np.ndarray:
+    grown = np.empty(capacity, array.dtype)
+    grown[:end] = array[:end]
+    return grown
 
 
 def _afford(count: int, bytes_each: int, what: str) -> None:

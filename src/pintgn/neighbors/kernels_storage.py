@@ -40,22 +40,18 @@ def check_events(src, dst, t, numbers, floor, limit, next_number):
 
 
 @njit(cache=True, nogil=True)
-def size_class(size):
-    """log2 of a power of two."""
-    power = 0
-    while (1 << power) < size:
-        power += 1
-    return power
+def make_room(heads, ids, times, numbers, free, used, node):
+    """See that a node's segment can take one more entry. Returns 0, or the arena size that would be needed.
 
-
-@njit(cache=True, nogil=True)
-def make_room(heads, sizes, ids, times, numbers, free, used, node):
-    """See that a node's segment can take one more entry. Returns 0, or the arena size that would be needed."""
-    length, old = heads[node, 1], sizes[node]
-    if length < old:
+    A segment is always the smallest power of two, from SMALLEST on, that holds its entries: its size need not be kept.
+    """
+    length = heads[node, 1]
+    if length != 0 and (length < SMALLEST or length & (length - 1) != 0):
         return 0
-    new = max(2 * old, SMALLEST)
-    power = size_class(new)
+    new = max(2 * length, SMALLEST)
+    power = 0
+    while (1 << power) < new:
+        power += 1
     base = free[power]
     if base >= 0:
         free[power] = numbers[base]  # a free segment keeps the next one's place in its first number
@@ -69,17 +65,16 @@ def make_room(heads, sizes, ids, times, numbers, free, used, node):
         ids[first + j] = ids[start + j]
         times[first + j] = times[start + j]
         numbers[first + j] = numbers[start + j]
-    if old > 0:
+    if length > 0:
         numbers[start] = free[power - 1]
         free[power - 1] = start
     heads[node, 0] = first
-    sizes[node] = new
     return 0
 
 
 @njit(cache=True, nogil=True)
 def append_events(
-    heads, sizes, ids, times, numbers, free, used, src, dst, t, own_numbers, next_number, begin
+    heads, ids, times, numbers, free, used, src, dst, t, own_numbers, next_number, begin
 ):  # fmt: skip
     """Append events from `begin` on; returns (events done, arena size needed to go on).
 
@@ -87,9 +82,9 @@ def append_events(
     """
     for i in range(begin, src.shape[0]):
         u, v = src[i], dst[i]
-        need = make_room(heads, sizes, ids, times, numbers, free, used, u)
+        need = make_room(heads, ids, times, numbers, free, used, u)
         if need == 0 and v != u:
-            need = make_room(heads, sizes, ids, times, numbers, free, used, v)
+            need = make_room(heads, ids, times, numbers, free, used, v)
         if need > 0:
             return i, need
         number = own_numbers[i] if own_numbers.shape[0] > 0 else next_number + i
@@ -123,7 +118,7 @@ def kept_lengths(heads, times, keep_last, floored, floor, out):
 
 
 @njit(cache=True, nogil=True)
-def lay_out(lengths, heads, sizes):
+def lay_out(lengths, heads):
     """Give every node the smallest segment that holds its entries; returns the arena size."""
     used = 0
     for v in range(lengths.shape[0]):
@@ -135,7 +130,6 @@ def lay_out(lengths, heads, sizes):
         used += size
         heads[v, 0] = used - lengths[v]
         heads[v, 1] = lengths[v]
-        sizes[v] = size
     return used
 
 
