@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pintgn.neighbors import NeighborIndex, Neighbors, kernels, query_keys
 from tests.neighbors.oracle import Naive, logs, questions, rows
 
-many = settings(max_examples=300, deadline=None)
+many = settings(max_examples=200, deadline=None)
 
 
 def example() -> NeighborIndex:

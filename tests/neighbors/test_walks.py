@@ -83,7 +83,7 @@ def test_one_step_follows_the_bias_for_any_degree(count, bias):
         assert stats.chisquare(observed, wanted * (observed.sum() / wanted.sum())).pvalue > 1e-3
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_every_walk_is_a_walk_back_in_time_and_ends_only_where_it_must(data):
     log = data.draw(logs())
