@@ -12,6 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("pintgn", deadline=None)  # no test is about time
+settings.load_profile("pintgn")
 
 ROOT = Path(__file__).parents[1]
 

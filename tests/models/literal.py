@@ -53,8 +53,8 @@ class Literal:
             if log.marked_features is not None:
                 message.append(torch.from_numpy(log.marked_features[event].copy()))
             dt = float(t - log.t[event]) / model.dt_unit
-            total = total + model.aggregate[layer - 1](torch.cat(message)) * 2.0 ** (-beta * dt)  # Eq. 5
-        return model.update[layer - 1](torch.cat([self.below(j, roots, t, layer - 1), total]))  # Eq. 6
+            total = total + model.steps[layer - 1].aggregate(torch.cat(message)) * 2.0 ** (-beta * dt)  # Eq. 5
+        return model.steps[layer - 1].update(torch.cat([self.below(j, roots, t, layer - 1), total]))  # Eq. 6
 
     def below(self, j: int, roots: tuple[int, ...], t: float, layer: int) -> torch.Tensor:
         h = self.hidden(j, roots, t, layer)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
+from pintgn.models.fused import Distinct
 from pintgn.neighbors.index import NeighborIndex
 
 
@@ -64,6 +65,7 @@ class Past:
     event_table: np.ndarray | None  # (events, schema.width)
     node_table: np.ndarray | None  # (n, g)
     positional_length: int = 0
+    numbering: Distinct = field(default_factory=Distinct)
     reads: list[Reads] = field(default_factory=list)
 
     def recent(self, nodes: np.ndarray, k: int, valid: np.ndarray | None = None) -> Any:
@@ -96,20 +98,22 @@ class Past:
         """Features (…, f) of events by number; zeros where the mask is False. None when the log has none."""
         if self.event_table is None:
             return None
-        rows = self.event_table[np.where(mask, events, 0)] if len(self.event_table) else None
-        if rows is None:
-            return np.zeros((*events.shape, self.event_table.shape[1]), np.float32)
-        rows[~mask] = 0
-        return rows
+        found = np.zeros((*events.shape, self.event_table.shape[1]), np.float32)
+        found[mask] = self.event_table[events[mask]]
+        return found
 
     def node_features(self, nodes: np.ndarray) -> np.ndarray | None:
         """Initial features (…, g) of nodes; zeros for nodes that the node table does not know."""
         if self.node_table is None:
             return None
+        found = np.zeros((*nodes.shape, self.node_table.shape[1]), np.float32)
         known = nodes < len(self.node_table)
-        rows = self.node_table[np.where(known, nodes, 0)]
-        rows[~known] = 0
-        return rows
+        found[known] = self.node_table[nodes[known]]
+        return found
+
+    def distinct(self, values: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct values under a mask, and for each entry its row among them (0 where the mask is False)."""
+        return self.numbering(values, mask)
 
     @staticmethod
     def _like(per_query: np.ndarray, nodes: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from pintgn.errors import BadInput, suggest
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model
-from pintgn.models.layers import MLP, tensor
+from pintgn.models.layers import MLP, InjectiveLayer, Slots, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.past import Events, Past
 from pintgn.models.trees import Trees, grow
@@ -87,11 +87,9 @@ class PINT(Model):
         if self.memory:
             self.machine = Memory(max(self.memory, node_width), schema.width, self.memory_cell, self.memory_aggregate)
         state_width = (self.machine.width if self.memory else 0) + node_width or 1
-        at_input = 2 * self.positions
-        again = at_input if self.positions_at == "every" else 0
-        widths = [state_width + at_input] + [self.dim + again] * (self.layers - 1)
-        self.aggregate = nn.ModuleList([MLP(width + schema.width, self.dim, self.dim) for width in widths])
-        self.update = nn.ModuleList([MLP(width + self.dim, self.dim, self.dim) for width in widths])
+        again = 2 * self.positions if self.positions_at == "every" else 0
+        widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
+        self.steps = nn.ModuleList([InjectiveLayer(s, r, schema.width, self.dim) for s, r in widths])
         self.readout = MLP(2 * self.dim, self.dim, 1)
         if self.learn_beta:
             self.learned_beta = nn.Parameter(torch.tensor(float(self.beta)))
@@ -113,52 +111,43 @@ class PINT(Model):
 
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)
         to = partial(tensor, device=self.device)
-        positions = self._positions(inputs)
-        hidden = [torch.cat([s, r], -1) for s, r in zip(self._states(inputs, state), positions, strict=True)]
+        table, positions = self._states(inputs, state), self._positions(inputs)
+        levels = [Slots(table, rows, r) for rows, r in zip(inputs.node_of, positions, strict=True)]
+        features = None if inputs.features is None else to(inputs.features)
         beta = torch.relu(self.learned_beta) if self.learn_beta else self.beta
-        weights = [torch.exp2(-beta * to(dt)) * to(mask) for dt, mask in zip(inputs.dt, inputs.mask[1:], strict=True)]
-        for layer, (aggregate, update) in enumerate(zip(self.aggregate, self.update, strict=True)):
-            if layer and self.positions_at == "every":
-                hidden = [torch.cat([h, r], -1) for h, r in zip(hidden, positions, strict=False)]
-            below = []
-            for level in range(self.layers - layer):
-                h, child, e = hidden[level], hidden[level + 1], inputs.features[level]
-                message = aggregate(child if e is None else torch.cat([child, to(e)], -1))  # (q, w * k^(l+1), d)
-                weighted = message * weights[level][..., None]
-                summed = weighted.view(*h.shape[:2], self.neighbors, self.dim).sum(2)  # Eq. 5
-                below.append(update(torch.cat([h, summed], -1)))  # Eq. 6
-            hidden = below
-        return hidden[0].reshape(-1, self.dim)
+        weights = [
+            (torch.exp2(-beta * to(dt)) * to(mask)).flatten()
+            for dt, mask in zip(inputs.dt, inputs.mask[1:], strict=True)
+        ]
+        again = positions if self.positions_at == "every" else [r[:, :0] for r in positions]
+        for layer, step in enumerate(self.steps):
+            above = [
+                step(levels[level], levels[level + 1], features, inputs.event_of[level], weights[level])
+                for level in range(self.layers - layer)
+            ]
+            levels = [Slots(h, np.arange(len(h)), r) for h, r in zip(above, again, strict=False)]
+        return levels[0].table
 
-    def _states(self, inputs: Trees, state: MemoryState | None) -> list[Tensor]:
-        """s_j ‖ x_j of every slot of every level; the recurrent update runs once per distinct node."""
-        parts: list[list[Tensor]] = [[] for _ in inputs.nodes]
-        if self.memory:
-            assert state is not None
-            distinct, where = np.unique(np.concatenate([n.ravel() for n in inputs.nodes]), return_inverse=True)
-            rows = self.machine.current(state, distinct)[tensor(where, self.device)]
-            sizes = [level.size for level in inputs.nodes]
-            for found, level, part in zip(rows.split(sizes), inputs.nodes, parts, strict=True):
-                part.append(found.view(*level.shape, -1))
-        for part, x in zip(parts, inputs.node_features, strict=True):
-            if x is not None:
-                part.append(tensor(x, self.device))
-        nothing = [torch.zeros(*level.shape, 1, device=self.device) for level in inputs.nodes]
-        return [torch.cat(part, -1) if part else zero for part, zero in zip(parts, nothing, strict=True)]
+    def _states(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (n', s)
+        """s_j ‖ x_j of the distinct nodes."""
+        parts = [self.machine.current(state, inputs.nodes)] if self.memory and state is not None else []
+        if inputs.node_features is not None:
+            parts.append(tensor(inputs.node_features, self.device))
+        return torch.cat(parts, -1) if parts else torch.zeros(len(inputs.nodes), 1, device=self.device)
 
-    def _positions(self, inputs: Trees) -> list[Tensor]:
+    def _positions(self, inputs: Trees) -> list[np.ndarray]:  # level l: (slots, 2r)
         """r_{j→own root} ‖ r_{j→other root} of every slot of every level; width 0 without positions."""
         if inputs.positions is None:
-            return [torch.zeros(*level.shape, 0, device=self.device) for level in inputs.nodes]
-        read = tensor(inputs.positions, self.device)  # (q, all slots, w, r)
+            return [np.zeros((len(rows), 0), np.float32) for rows in inputs.node_of]
         levels = []
         for first, last in inputs.bounds():
-            level = read[:, first:last]
+            level = inputs.positions[:, first:last]  # (q, slots, w, r)
             if inputs.roots == 1:
-                levels.append(torch.cat([level[:, :, 0], torch.zeros_like(level[:, :, 0])], -1))
+                both = np.concatenate([level, np.zeros_like(level)], 2)
             else:  # slots of the first root, then those of the second, for which the second root is their own
                 half = (last - first) // 2
-                levels.append(torch.cat([level[:, :half], level[:, half:].flip(2)], 1).flatten(2))
+                both = np.concatenate([level[:, :half], level[:, half:, ::-1]], 1)
+            levels.append(both.reshape(-1, 2 * self.positions))
         return levels
 
     # -- remembering ---------------------------------------------------------------------------------------------

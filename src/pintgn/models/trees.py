@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,30 +14,28 @@ from pintgn.models.past import Past
 class Trees:
     """The trees of w roots per query (two for a link, one for a node), level by level.
 
-    Level l has w * k^l slots per query; the children of slot i are the slots i*k … i*k + k - 1 of the next level, so a
-    query's first k^l slots belong to its first root. All depths look at times strictly before the query's own t, and dt
-    is measured from it (paper, Section 2: the neighborhoods N(v, t) of every layer are taken at the same t).
+    Level l has w * k^l slots per query; the children of slot i are the slots i*k … i*k + k - 1 of the next level, so
+    a query's first k^l slots belong to its first root. All depths look at times strictly before the query's own t,
+    and dt is measured from it (paper, Section 2: the neighborhoods N(v, t) of every layer are taken at the same t).
+
+    What depends on a node or an event alone stands once, in a row of its own; `node_of` and `event_of` say which row
+    each slot of each level has (row 0 where there is nothing: the mask decides).
     """
 
-    nodes: list[np.ndarray]  # level l: (q, w * k^l)
-    mask: list[np.ndarray]  # the same shape; False where there is no node
-    dt: list[np.ndarray]  # from level 1 on: float32, in units of the log's time scale
-    features: list[np.ndarray | None]  # from level 1 on: (q, w * k^l, f)
-    node_features: list[np.ndarray | None]  # (q, w * k^l, g)
-    positions: np.ndarray | None  # (q, all slots, w, r), levels one after the other
-
-    @property
-    def roots(self) -> int:
-        return self.nodes[0].shape[1]
-
-    @property
-    def queries(self) -> int:
-        return len(self.nodes[0])
+    roots: int
+    queries: int
+    mask: list[np.ndarray]  # level l: (q, w * k^l), False where there is no node
+    dt: list[np.ndarray]  # from level 1 on: the same shape, float32, in units of the log's time scale
+    nodes: np.ndarray  # (n',) the distinct nodes
+    node_of: list[np.ndarray]  # level l: (slots,)
+    node_features: np.ndarray | None  # (n', g)
+    event_of: list[np.ndarray]  # from level 1 on: (slots,)
+    features: np.ndarray | None  # (e', f) of the distinct events
+    positions: np.ndarray | None  # (q, all slots of the query, w, r), levels one after the other
 
     def bounds(self) -> list[tuple[int, int]]:
-        """First and last slot of each level, when the levels stand one after the other."""
-        ends = np.cumsum([0, *(level.shape[1] for level in self.nodes)]).tolist()
-        return list(itertools.pairwise(ends))
+        """First and last slot of each level, when the levels of a query stand one after the other."""
+        return list(pairwise(np.cumsum([0, *(level.shape[1] for level in self.mask)]).tolist()))
 
 
 def grow(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float, positions: bool) -> Trees:
@@ -46,17 +44,42 @@ def grow(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float, po
     With `positions`, every node of every tree is asked for relative to all roots of its query.
     """
     nodes, mask = [roots], [np.ones(roots.shape, bool)]
-    dt: list[np.ndarray] = []
-    features: list[np.ndarray | None] = []
+    dt, events = [], []
+    flat = (len(roots), -1)
     for level in range(depth):
         found = past.recent(nodes[level], k, valid=mask[level])
-        flat = (len(roots), -1)
         nodes.append(found.ids.reshape(flat))
         mask.append(found.mask.reshape(flat))
         dt.append((found.dt.reshape(flat) / time_unit).astype(np.float32))
-        features.append(past.event_features(found.events.reshape(flat), mask[-1]))
+        events.append(found.events.reshape(flat))
+    sizes = [level.size for level in nodes]
+    distinct, node_of = past.distinct(_joined(nodes), _joined(mask))
+    features, event_of = None, [np.zeros(size, np.int32) for size in sizes[1:]]
+    if past.event_table is not None:
+        happened, where = past.distinct(_joined(events), _joined(mask[1:]))
+        features = past.event_features(happened, np.ones(len(happened), bool))
+        event_of = _parted(where, sizes[1:])
     read = None
     if positions:
-        everyone = np.concatenate([np.where(m, level, -1) for level, m in zip(nodes, mask, strict=True)], axis=1)
-        read = past.positions(everyone, roots)
-    return Trees(nodes, mask, dt, features, [past.node_features(level) for level in nodes], read)
+        everyone = [np.where(m, n, -1) for n, m in zip(nodes, mask, strict=True)]
+        read = past.positions(np.concatenate(everyone, 1), roots)
+    return Trees(
+        roots=roots.shape[1],
+        queries=len(roots),
+        mask=mask,
+        dt=dt,
+        nodes=distinct,
+        node_of=_parted(node_of, sizes),
+        node_features=past.node_features(distinct),
+        event_of=event_of,
+        features=features,
+        positions=read,
+    )
+
+
+def _joined(levels: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([level.ravel() for level in levels])
+
+
+def _parted(joined: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
+    return np.split(joined, np.cumsum(sizes)[:-1])

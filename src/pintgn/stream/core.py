@@ -15,6 +15,7 @@ from pintgn.errors import BadInput, EventOrderError, StaleQuery
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model
+from pintgn.models.fused import Distinct
 from pintgn.models.past import Events, Past
 from pintgn.models.state import Behind, State
 from pintgn.neighbors.index import NeighborIndex
@@ -95,6 +96,7 @@ class Stream:
         self.events = 0
         self._group_start = 0  # number of the first event at the clock's own time
         self._time_dtype: np.dtype | None = None
+        self._numbering = Distinct()
         self._block: list[Events] = []  # what has happened since the last refresh
         self._undo: Undo | None = None  # how to take back a refresh that ended at the clock, while its group is open
         self._late: list[Events] = []  # the block that positions refreshed by block do not know yet
@@ -159,6 +161,7 @@ class Stream:
         other.event_table = None if self.event_table is None else self.event_table.copy()
         other.state = None if self.state is None else self.state.fork()
         other._block, other._late = list(self._block), list(self._late)
+        other._numbering = Distinct()
         return other
 
     def save(self, folder: str | Path) -> None:
@@ -268,7 +271,7 @@ class Stream:
         self.clock = events.t[-1].item()
 
     def _past(self, t: np.ndarray, before: np.ndarray) -> Past:
-        return Past(self.index, t, before, self.event_table, self.node_features, self.model.positions)
+        return Past(self.index, t, before, self.event_table, self.node_features, self.model.positions, self._numbering)
 
     # -- checks --------------------------------------------------------------------------------------------------
 
