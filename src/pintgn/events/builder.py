@@ -108,8 +108,9 @@ def _kinds(batch: pa.RecordBatch, sample: pa.RecordBatch | None, plan: Plan) -> 
         elif name in plan.categorical:
             kinds[name] = True
         elif sample is not None:
-            texts = {text.strip() for text in sample.column(name).to_pylist()} - MISSING
-            kinds[name] = bool(texts) and not any(is_number(text) for text in texts)
+            texts = (text.strip() for text in sample.column(name).to_pylist())
+            first = next((text for text in texts if text not in MISSING), None)
+            kinds[name] = first is not None and not is_number(first)
         else:
             kind = batch.schema.field(name).type
             kind = kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -37,7 +37,9 @@ def parse_ops(values: pa.Array, name: str, where: Callable[[int], str], row: int
     known = [MEANING.get(word.strip().lower()) for word in coded.dictionary.to_pylist()]
     if None in known:
         bad = int(np.flatnonzero(coded.indices.to_numpy() == known.index(None))[0])
-        word = values[bad].as_py()
+        word = values[bad].as_py().strip()
+        if not word:
+            raise BadInput(f"{where(row + bad)} has no {name}. Write add, delete, node or remove.")
         near = suggest(word.lower(), ["add", "delete", "node", "remove"])
         raise BadInput(f"{where(row + bad)} has {name}={word!r}.{near} An op can also be 1, -1 or 0.")
     return np.asarray(known, np.int8)[coded.indices.to_numpy()] if len(known) else np.zeros(0, np.int8)

@@ -22,7 +22,7 @@ from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema
 from pintgn.events.sources import ParquetSource, open_parquet
-from pintgn.events.table import Layout, as_text, needs_quotes, to_table, whole_days
+from pintgn.events.table import Layout, as_text, check_dates, needs_quotes, to_table, whole_days
 
 __all__ = ["open_log", "save", "saved_by_pintgn", "to_table", "write_events"]
 
@@ -60,6 +60,7 @@ def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = Non
     if kind not in (".csv", ".tsv", ".txt"):
         raise BadInput(f"{path.name} ends in nothing that pintgn can write.{suggest(''.join(endings), ENDINGS)}")
     delimiter = delimiter or ("\t" if kind == ".tsv" else ",")
+    check_dates(log)
     layout, days = Layout(log), whole_days(log)
     options = pacsv.WriteOptions(
         include_header=False, delimiter=delimiter, quoting_style="needed" if needs_quotes(log, delimiter) else "none"

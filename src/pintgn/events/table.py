@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pintgn.errors import BadInput
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE, Feature, TimeUnit
@@ -212,6 +213,14 @@ def _iso(values: pa.Array, date_only: bool) -> pa.Array:
         return pc.utf8_slice_codeunits(texts, 0, 10)
     texts = pc.replace_substring(texts, " ", "T", max_replacements=1)
     return texts if kind.tz is None else pc.binary_join_element_wise(texts, kind.tz if zone else "Z", "")
+
+
+def check_dates(log: EventLog) -> None:
+    """Refuse dates that text cannot write."""
+    if log.schema.time.unit is not None and len(log):
+        shown = times(log.t[[0, -1]], TimeUnit(log.schema.time.unit)).cast(pa.string()).to_pylist()
+        if any(not re.match(r"\d{4}-", text) for text in shown):
+            raise BadInput("times reach beyond the years 0 to 9999, which text cannot write. Save as .parquet.")
 
 
 def whole_days(log: EventLog) -> bool:

@@ -153,11 +153,14 @@ class TextSource(Source):
             strings_can_be_null=False,
         )
         with self._open() as stream:
+            counted = _Counted(stream)
             try:
-                for batch in pacsv.open_csv(stream, read, parse, convert):
+                for batch in pacsv.open_csv(pa.PythonFile(counted, "r"), read, parse, convert):
                     yield batch.select(columns)
             except (pa.ArrowException, OSError, EOFError) as error:
                 raise self._explain(error) from error
+            if counted.quotes % 2:
+                self._check_quotes()
 
     def _open(self) -> Any:
         return pa.input_stream(str(self.path), compression=self.packed, buffer_size=None if self.packed else 1 << 20)
@@ -171,17 +174,29 @@ class TextSource(Source):
                 return f"line {line}"
         return f"event {row}"
 
-    def _records(self) -> Iterator[tuple[int, list[str]]]:
+    def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Every row after the header, with the number of its first line."""
         with io.TextIOWrapper(io.BufferedReader(self._open()), self.charset, errors="replace", newline="") as text:
             for _ in range(self.header_lines):
                 text.readline()
-            reader = csv.reader(text, delimiter=self.delimiter)
+            reader = csv.reader(text, delimiter=self.delimiter, strict=strict)
             line = self.header_lines + 1
-            for record in reader:
-                if record:
-                    yield line, record
-                line = self.header_lines + reader.line_num + 1
+            try:
+                for record in reader:
+                    if record:
+                        yield line, record
+                    line = self.header_lines + reader.line_num + 1
+            except csv.Error as error:
+                if strict and "unexpected end" in str(error):
+                    raise BadInput(
+                        f"line {line} of {self.title} opens a quotation mark that is never closed, which would swallow "
+                        "every event after it. Correct it."
+                    ) from error
+
+    def _check_quotes(self) -> None:
+        """An odd number of quotation marks can be fine (as in 3" pipe) or hide half of the file."""
+        for _ in self._records(strict=True):
+            pass
 
     def _explain(self, error: Exception) -> Exception:
         message = str(error)
@@ -219,6 +234,21 @@ class TextSource(Source):
     def _damaged(self, error: Exception) -> BadFile:
         kind = f"as {self.packed} " if self.packed else ""
         return BadFile(f"{self.title} cannot be read {kind}to its end: {str(error).splitlines()[0]}")
+
+
+class _Counted(io.RawIOBase):
+    """A stream that counts quotation marks on their way."""
+
+    def __init__(self, stream: Any):
+        self.stream, self.quotes = stream, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self.stream.read(None if size < 0 else size)
+        self.quotes += data.count(b'"')
+        return data
 
 
 def find_delimiter(lines: list[str], wanted: Sequence[str | int]) -> str:

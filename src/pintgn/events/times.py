@@ -191,11 +191,10 @@ class TimeColumn:
 
     def _check_digits(self, numbers: np.ndarray, text: pa.Array, row: int) -> None:
         """Refuse text with more digits than float64 holds where that changes a whole number or merges two times."""
-        whole = np.flatnonzero(np.abs(numbers) >= EXACT)
-        for k in whole.tolist():
+        for k in np.flatnonzero(np.abs(numbers) >= EXACT).tolist():
             written = text[k].as_py()
-            beyond = written.lstrip("+-").isdecimal() and abs(numbers[k]) >= 2**63
-            if beyond or _number(written) != Decimal(float(numbers[k])):
+            whole = written.lstrip("+-").isdecimal()
+            if whole and (abs(numbers[k]) >= 2**63 or int(written) != int(numbers[k])):
                 raise BadInput(
                     f"{self.where(row + k)} has {self.name}={written}, more digits than int64 or float64 can hold. "
                     "Write times as whole numbers below 2**63, or as dates."
