@@ -120,6 +120,19 @@ class Stream:
         answers = self._run(query, events, self.model.gather, self.model)
         return list(answers.split([len(q) for q in queries]))
 
+    def rank(self, batch: EventLog | Events | None, query: Query, candidates: np.ndarray) -> Tensor:  # (q, c)
+        """Score many destinations for each query's source, as of its own time, while the batch happens (or not).
+
+        The destinations (q, c) stand in for `query.dst`, which is not looked at.
+        """
+        wide = np.asarray(candidates)
+        if wide.ndim != 2 or len(wide) != len(query):
+            raise BadInput(
+                f"candidates have shape {wide.shape}; one row for each of the {len(query)} queries is needed."
+            )
+        many = np.repeat(np.arange(len(query)), wide.shape[1])
+        return self.replay(batch, [query[many].toward(wide.ravel())])[0].view(wide.shape)
+
     def embed(self, nodes: Any, at: Any) -> Tensor:  # (q, d)
         """An embedding of each node as of a time. Changes nothing."""
         nodes = np.atleast_1d(np.asarray(nodes))
