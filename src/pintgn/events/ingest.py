@@ -118,12 +118,13 @@ def _plan(
         default = like is not None and str(name) not in source.names and role in source.names
         return source.column(role if default else name)
 
-    names = {role: found(role, name) for role, name in given.items()}
     label, op = roles["label"], roles["op"]
     if like is not None and label is not None and str(label) not in source.names:
         label = None  # events to be judged later have no labels yet
     plan = Plan(
-        **names,
+        src=found("src", given["src"]),
+        dst=found("dst", given["dst"]),
+        t=found("t", given["t"]),
         label=None if label is None else source.column(label),
         op=None if op is None else source.column(op),
         node_updates=source.columns(_several(node_updates, "node_updates")),

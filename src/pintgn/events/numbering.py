@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,8 +31,8 @@ MOST_NODES = 2**31 - 1
 class Ids:
     """One column of ids of one batch: whole numbers, or text."""
 
-    numbers: np.ndarray | None  # (rows,) int64; ids of 64 unsigned bits by their bit pattern
-    text: pa.Array | None
+    numbers: Any  # (rows,) int64, or None; ids of 64 unsigned bits by their bit pattern
+    text: Any  # an Arrow array, or None
     unsigned: bool = False
     missing: np.ndarray = field(default_factory=lambda: NOTHING)  # mask; empty when no id is missing
 
@@ -72,8 +73,9 @@ def as_ids(values: pa.Array, loose: bool, text: bool = False) -> Ids:
         numbers = numbers.view(np.int64) if unsigned else numbers.astype(np.int64, copy=False)
         return Ids(numbers, None, unsigned, missing)
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:
-        text = [None if raw is None else str(uuid.UUID(bytes=raw)) for raw in values.to_pylist()]
-        values = pa.array(text, pa.string())
+        values = pa.array(
+            [None if raw is None else str(uuid.UUID(bytes=raw)) for raw in values.to_pylist()], pa.string()
+        )
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         try:
             values = values.cast(pa.large_string())
@@ -227,8 +229,9 @@ class _Ints(_Table):
         rehash_ints(slots, self.known.buffer, side, which, count)
 
     def number(self, src, dst, how, tables, side, count, out_src, out_dst) -> int:  # type: ignore[no-untyped-def]
-        self.known.length, _ = number_ints(
-            readonly(src), readonly(dst), how, *tables, self.known.buffer, side, count, out_src, out_dst
+        ends = readonly(src), readonly(dst), readonly(how)
+        self.known.length, _ = number_ints(  # type: ignore[call-arg]
+            *ends, *tables, self.known.buffer, side, count, out_src, out_dst
         )
         return self.known.length
 
@@ -264,8 +267,8 @@ class _Texts(_Table):
             hash_texts(data, offsets, hashes)
             columns += [data, offsets, hashes]
             self.text.reserve(int(self.ends.buffer[count]) + sum(int(o[-1] - o[0]) for o in columns[1::3]))
-        grown, _ = number_texts(
-            *columns, how, *tables, self.text.buffer, self.ends.buffer, side, count, out_src, out_dst
+        grown, _ = number_texts(  # type: ignore[call-arg]
+            *columns, readonly(how), *tables, self.text.buffer, self.ends.buffer, side, count, out_src, out_dst
         )
         self.ends.length = grown + 1
         self.text.length = int(self.ends.buffer[grown])

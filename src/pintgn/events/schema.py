@@ -54,20 +54,29 @@ class TimeUnit:
         '2023-11-14 22:13:20'
         >>> TimeUnit().show(1588)
         '1588'
+        >>> TimeUnit("ms", "+02:00").show(1_700_000_000_000)
+        '2023-11-15 00:13:20'
         """
         if self.unit is None:
-            return f"{t:g}" if isinstance(t, float | np.floating) and abs(t) < 1e6 else str(t)
-        stamp = np.datetime64(int(t), self.unit)
+            return f"{t:g}" if isinstance(t, float | np.floating) and abs(float(t)) < 1e6 else str(t)
+        stamp = np.datetime64(int(t), self.unit)  # type: ignore[call-overload]
         text = str(stamp).replace("T", " ")
         if self.zone:
             try:
-                from zoneinfo import ZoneInfo
-
                 moment = stamp.astype("datetime64[us]").astype(datetime.datetime).replace(tzinfo=datetime.UTC)
-                text = moment.astimezone(ZoneInfo(self.zone)).strftime("%Y-%m-%d %H:%M:%S")
+                text = moment.astimezone(_zone(self.zone)).strftime("%Y-%m-%d %H:%M:%S")
             except (KeyError, ValueError, OverflowError):
                 pass
         return text.removesuffix(".000").removesuffix(" 00:00:00")
+
+
+def _zone(name: str) -> datetime.tzinfo | None:
+    """A time zone by its name or as an offset such as +02:00."""
+    if name[:1] in "+-":
+        return datetime.datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo
+    from zoneinfo import ZoneInfo
+
+    return ZoneInfo(name)
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,7 @@ class ArraySource(Source):
         self.title = title
         self.arrays: dict[str, Any] = {}
         for name, values in columns.items():
-            array = values if hasattr(values, "iloc") else _array(values)
+            array: Any = values if hasattr(values, "iloc") else _array(values)
             if getattr(array, "ndim", 1) == 2:
                 self.arrays |= {f"{name}{k}": array[:, k] for k in range(array.shape[1])}
                 self.vectors = {**self.vectors, str(name): array.shape[1]}
