@@ -138,7 +138,8 @@ def anonymous_walks(
     totals = walk_totals(past, steps)[list(ends)].sum(0)
     if totals[-1] > most:
         fits = int((totals[1:] <= most).sum())
-        advice = f"{fits} steps fit ({int(totals[fits]):,} walks)." if fits else "Not even one step fits."
+        words = "1 step fits" if fits == 1 else f"{fits} steps fit"
+        advice = f"{words} ({int(totals[fits]):,} walks)." if fits else "Not even one step fits."
         raise TooLarge(
             f"the event ({u!r}, {v!r}) has {totals[-1]:,.0f} walks of {steps} steps; at most {most:,} are listed. "
             f"{advice}"

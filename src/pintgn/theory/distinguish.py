@@ -318,7 +318,7 @@ class Judge:
             for image in dict.fromkeys([self.b, self.b[::-1]]):
                 found = automorphism(self.past, self.a, image)
                 if found is not None:
-                    moved = [f"{self.past.name(x)}→{self.past.name(y)}" for x, y in found.items() if x != y]
+                    moved = [f"{self.past.name(x)}→{self.past.name(y)}" for x, y in sorted(found.items()) if x != y]
                     shown = ", ".join(moved[:12]) + (", …" if len(moved) > 12 else "")
                     return Verdict("any", False, f"a symmetry of the graph maps one to the other: {shown}")
         except TooLarge as error:

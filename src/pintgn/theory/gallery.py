@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -147,8 +148,11 @@ def page(images: str = "img") -> tuple[str, dict[str, str]]:
                 file = f"gallery-{one.name}{suffix}.svg"
                 drawings[file] = svg
                 lines += [f"![{one.title}{', trees' if suffix else ''}]({images}/{file})", ""]
-        lines += [one.text, ""]
-        lines += [f"Events{' ' + g.caption if g.caption else ''}: " + _events(g) + "." for g in one.graphs] + [""]
+        lines += [fill(one.text, 116), ""]
+        for number, shown in enumerate(one.graphs):
+            caption = f" {shown.caption}" if shown.caption else ""
+            lines += ([""] if number else []) + [fill(f"Events{caption}: {_events(shown)}.", 116)]
+        lines.append("")
         lines += _facts(one)
         for number in range(len(one.claims)):
             lines += _verdicts(one, number)

@@ -208,7 +208,7 @@ class Past:
         """What models see of an event besides its other end: time and, where they differ, features."""
         text = self.show_time(event)
         if self.feature.max(initial=0) > 0:
-            text += f", features {short(self.feature_rows[event])}"  # type: ignore[index]
+            text += f" with features {short(self.feature_rows[event])}"  # type: ignore[index]
         return text
 
 
@@ -254,20 +254,20 @@ def accumulate(past: Past, value: np.ndarray, grow: Callable[[Any], Any], backwa
     from before its group. In order of time this counts walks by where they start; `backward`, by where they end.
     """
     src, dst = past.src, past.dst
-    bounds = past.group_starts.tolist()
-    groups = list(pairwise(bounds))
-    for begin, end in reversed(groups) if backward else groups:
-        a, b = src[begin:end], dst[begin:end]
-        if end == begin + 1:  # the common case, without the bookkeeping
-            i, j = int(a[0]), int(b[0])
-            mine = grow(value[j])
-            if i != j:
-                value[j] += grow(value[i])
-            value[i] += mine
-        else:
-            apart = a != b
-            added = grow(value[np.concatenate([b, a[apart]])])
-            np.add.at(value, np.concatenate([a, b[apart]]), added)
+    groups = list(pairwise(past.group_starts.tolist()))
+    with np.errstate(over="ignore"):  # a count too large for a float is infinite, which callers expect
+        for begin, end in reversed(groups) if backward else groups:
+            a, b = src[begin:end], dst[begin:end]
+            if end == begin + 1:  # the common case, without the bookkeeping
+                i, j = int(a[0]), int(b[0])
+                mine = grow(value[j])
+                if i != j:
+                    value[j] += grow(value[i])
+                value[i] += mine
+            else:
+                apart = a != b
+                added = grow(value[np.concatenate([b, a[apart]])])
+                np.add.at(value, np.concatenate([a, b[apart]]), added)
     return value
 
 

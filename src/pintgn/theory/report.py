@@ -263,14 +263,16 @@ def _sample_links(past: Past, pairs: int, negatives: np.ndarray | None, rng: np.
     rows = np.flatnonzero(log.learnable[past.count :]) + past.count
     if not len(rows):
         raise BadInput(f"no event at or after t={past.t}, so there is no link to ask about. Pass an earlier time.")
+    if negatives is not None:
+        given = np.asarray(negatives)
+        if given.shape != log.t.shape or given.dtype.kind not in "iu":
+            raise BadInput(
+                f"negatives has shape {given.shape}; one node number for each of {len(log)} events is needed."
+            )
+        rows = rows[given[rows] != log.dst[rows]]  # the true destination, drawn by chance, is no wrong one
     rows = np.sort(rng.choice(rows, min(pairs, len(rows)), replace=False))
     if negatives is not None:
-        wrong = np.asarray(negatives)
-        if wrong.shape != log.t.shape or wrong.dtype.kind not in "iu":
-            raise BadInput(
-                f"negatives has shape {wrong.shape}; one node number for each of {len(log)} events is needed."
-            )
-        wrong = wrong[rows]
+        wrong = given[rows]
     else:
         pool = np.unique(past.dst[log.learnable[: past.count]])
         if len(pool) < 2:

@@ -245,8 +245,8 @@ def monotone_sizes(past: Past, root: int, depth: int | None, most: int = LARGEST
         wide = width if depth is None else depth + 1
         counts = np.zeros((past.nodes, wide))
         counts[root, 0] = 1
-        levels = accumulate(past, counts, one_deeper, backward=True).sum(0)
-        sizes = [int(size) for size in np.nan_to_num(levels, posinf=1e300)]
+        levels = np.minimum(accumulate(past, counts, one_deeper, backward=True), 1e290).sum(0)
+        sizes = [int(size) for size in levels]
         over = np.flatnonzero(np.cumsum(levels) > most)
         if 0 in sizes:
             return sizes[: sizes.index(0)]

@@ -1,0 +1,292 @@
+"""`pintgn theory`: what can be told apart, by which models, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.source import reads_events
+from pintgn.events.log import EventLog
+
+app = typer.Typer(help="What can be told apart, by which models, and why.", no_args_is_help=True)
+
+At = Annotated[str | None, typer.Option("--at", metavar="T", help="As of when: a number in the log's unit, or a date.")]
+Depth = Annotated[int, typer.Option(help="Layers of message passing.")]
+Positions = Annotated[int, typer.Option("-d", "--positions", help="Length of the position vectors.")]
+Times = Annotated[str, typer.Option(help="How finely models see time: exact, octaves or blind.")]
+Side = Annotated[str | None, typer.Option(help="src or dst, where sources and destinations are named apart.")]
+
+
+@app.command()
+def gallery(
+    name: Annotated[str | None, typer.Argument(help="An item of the gallery; all when not given.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A folder for drawings and events (all items: a page).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The paper's constructions: what each shows, drawn, and what every class of models says to it."""
+    from pintgn.theory import gallery as shown
+
+    items = [shown.item(name)] if name else list(shown.gallery().values())
+    if output is not None:
+        written = _write_item(items[0], output) if name else _write_page(shown, output)
+        console(stderr=True).print(f"{output}: {written} files")
+    if as_json:
+        emit_json(
+            {
+                item.name: {
+                    "title": item.title,
+                    "source": item.source,
+                    "text": item.text,
+                    "events": [list(graph.events) for graph in item.graphs],
+                    "answers": [item.answer(i).to_dict() for i in range(len(item.claims))],
+                }
+                for item in items
+            }
+        )
+    elif name:
+        item = items[0]
+        events = [" ".join(f"({u}, {v}, {t})" for u, v, t in graph.events) for graph in item.graphs]
+        answers = [str(item.answer(i)) for i in range(len(item.claims))]
+        print("\n\n".join([f"{item.title} ({item.source})", item.text, "\n".join(events), *answers]))
+    elif output is None:
+        for item in items:
+            print(f"{item.name:<16} {item.source:<22} {item.title}")
+
+
+def _write_item(item: Any, folder: Path) -> int:
+    """Drawings and, for use with the other commands, the events and node features of one item."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {f"{item.name}.svg": item.svg(), f"{item.name}-trees.svg": item.trees_svg()}
+    for file, text in files.items():
+        if text is not None:
+            (folder / file).write_text(text)
+    count = sum(text is not None for text in files.values())
+    for number, graph in enumerate(item.graphs):
+        stem = item.name + (f"-{number + 1}" if len(item.graphs) > 1 else "")
+        events = sorted(graph.events, key=lambda event: event[2])
+        columns = {"src": [u for u, _, _ in events], "dst": [v for _, v, _ in events], "t": [t for *_, t in events]}
+        csv.write_csv(pa.table(columns), folder / f"{stem}.csv")
+        count += 1
+        if graph.colors:
+            rows = graph.log.node_features
+            nodes = {"id": list(graph.layout)} | {f"x{i}": rows[:, i] for i in range(rows.shape[1])}
+            csv.write_csv(pa.table(nodes), folder / f"{stem}-nodes.csv")
+            count += 1
+    return count
+
+
+def _write_page(shown: Any, folder: Path) -> int:
+    page, drawings = shown.page()
+    (folder / "img").mkdir(parents=True, exist_ok=True)
+    (folder / "gallery.md").write_text(page)
+    for file, svg in drawings.items():
+        (folder / "img" / file).write_text(svg)
+    return len(drawings) + 1
+
+
+@app.command()
+@reads_events
+def wl(
+    load: Callable[[], EventLog],
+    rounds: Annotated[int | None, typer.Option(help="How many rounds; until stable when not given.")] = None,
+    at: At = None,
+    times: Times = "exact",
+    against: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Test this log (columns src, dst, t) for isomorphism.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Temporal WL: colours of the nodes per round; or, with --against, the test of two graphs."""
+    from pintgn.theory.wl import temporal_wl, temporal_wl_test
+
+    log = load()
+    if against is not None:
+        from pintgn.events.ingest import read_events
+
+        answer = temporal_wl_test(log, read_events(against), t=_time(log, at))
+        if as_json:
+            emit_json({"verdict": answer.verdict, "round": answer.round, "witness": answer.witness})
+        else:
+            print(answer)
+        return
+    coloring = temporal_wl(log, rounds, t=_time(log, at), times=times)
+    if as_json:
+        largest = [sorted(_sizes(coloring, r), reverse=True)[:20] for r in range(len(coloring.counts))]
+        emit_json({"colors": coloring.counts, "stable": coloring.stable, "largest_classes": largest})
+        return
+    print(f"{int(coloring.present.sum()):,} nodes")
+    for r, count in enumerate(coloring.counts):
+        sizes = _sizes(coloring, r)
+        alone = sizes.count(1)
+        colors = "1 colour" if count == 1 else f"{count:,} colours"
+        print(f"round {r}: {colors}, {alone:,} nodes have one of their own, largest class {max(sizes):,}")
+    print("not stable yet" if coloring.stable is None else f"stable after round {coloring.stable}")
+
+
+def _sizes(coloring: Any, round: int) -> list[int]:
+    import numpy as np
+
+    return np.unique(coloring.colors[round][coloring.present], return_counts=True)[1].tolist()
+
+
+@app.command()
+@reads_events
+def distinguish(
+    load: Callable[[], EventLog],
+    ids: Annotated[
+        list[str], typer.Argument(help="Two ids (two nodes) or four (two events: u v and u' v').", metavar="ID...")
+    ],
+    at: At = None,
+    depth: Depth = 2,
+    d: Positions = 4,
+    steps: Annotated[int | None, typer.Option(help="Longest walk of CAW, in steps; as deep as the trees.")] = None,
+    times: Times = "exact",
+    side: Side = None,
+    as_json: AsJson = False,
+) -> None:
+    """Who can tell them apart? Two nodes or two events at one time, for every class of models, with a witness."""
+    from pintgn.errors import BadInput
+    from pintgn.theory.distinguish import distinguish as judge
+
+    if len(ids) not in (2, 4):
+        raise BadInput(f"{len(ids)} ids; pass two to compare nodes, or four to compare two events.")
+    log = load()
+    given = [_id(log, text) for text in ids]
+    a, b = (given[0], given[1]) if len(given) == 2 else (tuple(given[:2]), tuple(given[2:]))
+    answer = judge(log, a, b, _time(log, at), depth=depth, d=d, steps=steps, times=times, side=side)
+    if as_json:
+        emit_json(answer.to_dict())
+        return
+    from rich import box
+    from rich.table import Table
+
+    settings = ", ".join(f"{name}={value}" for name, value in answer.settings.items())
+    made = Table(title=f"{answer.question} ({settings})", title_justify="left", box=box.SIMPLE_HEAD)
+    for heading in ("class", "verdict", "why"):
+        made.add_column(heading)
+    for verdict in answer.verdicts.values():
+        why = str(verdict).split(": ", 1)[1]
+        made.add_row(verdict.model, verdict.word, why.replace("[", r"\["))
+    console().print(made)
+
+
+@app.command()
+@reads_events
+def tree(
+    load: Callable[[], EventLog],
+    id: Annotated[str, typer.Argument(metavar="ID", help="The node at the root.")],
+    at: At = None,
+    depth: Annotated[int | None, typer.Option(help="Levels below the root; 2, or all of a monotone tree.")] = None,
+    monotone: Annotated[bool, typer.Option("--monotone", help="Only paths whose times decrease.")] = False,
+    svg: Annotated[Path | None, typer.Option(help="Write a drawing here.")] = None,
+    side: Side = None,
+    as_json: AsJson = False,
+) -> None:
+    """The temporal computation tree of a node, or its monotone tree, as text or as a drawing."""
+    from pintgn.theory.trees import computation_tree, monotone_tree
+
+    log = load()
+    node, t = _id(log, id), _time(log, at)
+    if monotone:
+        grown = monotone_tree(log, node, t, depth, side=side)
+    else:
+        grown = computation_tree(log, node, t, 2 if depth is None else depth, side=side)
+    if svg is not None:
+        svg.write_text(grown.svg())
+    if as_json:
+        levels = [len(grown.level(k)) for k in range(grown.depth + 1)]
+        nodes = [
+            {"id": grown.label(i), "level": n.level, "parent": n.parent, "t": grown.time(i) if i else None}
+            for i, n in enumerate(grown.nodes)
+        ]
+        emit_json({"kind": grown.kind, "size": grown.size, "levels": levels, "nodes": nodes})
+    else:
+        print(grown.text())
+
+
+@app.command()
+@reads_events
+def report(
+    load: Callable[[], EventLog],
+    at: At = None,
+    depth: Depth = 2,
+    d: Positions = 4,
+    steps: Annotated[int, typer.Option(help="Longest walk of CAW, in steps.")] = 2,
+    pairs: Annotated[int, typer.Option(help="How many links, and pairs of nodes, to draw.")] = 300,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Write a drawing (SVG) here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What each class of models can separate in your data, and whether positions are worth their cost."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from pintgn.theory.report import report as make
+
+    log = load()
+    terminal = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=terminal, disable=not terminal.is_terminal, transient=True) as bar:
+        task = bar.add_task("reading", total=None)
+        answer = make(
+            log,
+            _time(log, at),
+            depth=depth,
+            d=d,
+            steps=steps,
+            pairs=pairs,
+            seed=seed,
+            progress=lambda done, total, what: bar.update(task, completed=done, total=total, description=what),
+        )
+    if plot is not None:
+        plot.write_text(answer.svg())
+    if as_json:
+        emit_json(answer.to_dict())
+    else:
+        print(answer)
+
+
+def _id(log: EventLog, text: str) -> Any:
+    """A node's id as typed, in the type of the log's ids."""
+    import pyarrow as pa
+
+    if pa.types.is_integer(log.ids.type):
+        from pintgn.errors import BadInput
+
+        try:
+            return int(text)
+        except ValueError:
+            raise BadInput(f"node {text!r} is not in this log: its ids are whole numbers.") from None
+    return text
+
+
+def _time(log: EventLog, text: str | None) -> Any:
+    """A time as typed: a number in the log's own unit, or a date where the log has dates."""
+    import numpy as np
+
+    from pintgn.errors import BadInput
+
+    if text is None:
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    unit: Any = log.schema.time.unit
+    if unit is None:
+        raise BadInput(f"--at {text!r} is not a number, and this log's times are numbers.")
+    try:
+        return int(np.datetime64(text.replace(" ", "T"), unit).astype(np.int64))
+    except ValueError:
+        raise BadInput(
+            f"--at {text!r} is neither a number nor a date such as 2024-01-31 or 2024-01-31T12:00."
+        ) from None

@@ -1,0 +1,83 @@
+"""Random small logs with everything that can go wrong: ties, self-loops, repeats, features, isolated nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pintgn.events.ids import IdMap
+from pintgn.events.log import EventLog
+from pintgn.theory.past import Past
+
+
+def random_log(
+    seed: int,
+    nodes: int = 6,
+    events: int = 9,
+    times: int = 5,
+    features: int = 0,
+    kinds: int = 0,
+    loops: bool = True,
+) -> EventLog:
+    """`features` and `kinds` are how many different event and node features there are (0: none)."""
+    rng = np.random.default_rng(seed)
+    src, dst = rng.integers(0, nodes, (2, events))
+    if not loops:
+        dst = np.where(src == dst, (src + 1) % nodes, dst)
+    return EventLog(
+        src,
+        dst,
+        np.sort(rng.integers(1, times + 1, events)),
+        features=rng.integers(0, features, (events, 2)).astype(np.float32) if features else None,
+        node_features=rng.integers(0, kinds, (nodes, 1)).astype(np.float32) if kinds else None,
+        ids=IdMap(size=nodes),  # some may have no event
+    )
+
+
+def varied_logs(count: int, **settings):
+    """Logs with and without event features and node features in turn."""
+    for seed in range(count):
+        yield random_log(seed, **({"features": 2 * (seed % 2), "kinds": 2 * (seed // 2 % 2)} | settings))
+
+
+def entry_list(past: Past, v: int) -> list[tuple[int, int, float]]:
+    """(neighbor, feature class, time) of every entry of N(v, t), straight from the definition."""
+    found = []
+    for i in range(len(past.log)):
+        u, w, t = int(past.log.src[i]), int(past.log.dst[i]), past.log.t[i].item()
+        if t < past.t and v in (u, w):
+            found.append((w if v == u else u, int(past.feature[i]), t))
+    return found
+
+
+def partition(labels) -> set[frozenset[int]]:
+    """Which nodes are together, whatever the labels are called."""
+    groups: dict = {}
+    for node, label in enumerate(labels):
+        groups.setdefault(label, set()).add(node)
+    return {frozenset(group) for group in groups.values()}
+
+
+def refines(finer, coarser) -> bool:
+    """Whether nodes with equal labels in the one always have equal labels in the other."""
+    image: dict = {}
+    return all(image.setdefault(a, b) == b for a, b in zip(finer, coarser, strict=True))
+
+
+def mirrored_log(seed: int, nodes: int = 4, events: int = 4, times: int = 3, **settings) -> EventLog:
+    """Two copies of a random log side by side, so that every node has a twin with isomorphic trees."""
+    half = random_log(seed, nodes, events, times, **settings)
+
+    def twice(column, shift=0):
+        return None if column is None else np.concatenate([column, column + shift])
+
+    t = twice(half.t)
+    order = np.argsort(t, kind="stable")
+    features = twice(half.features)
+    return EventLog(
+        twice(half.src, nodes)[order],
+        twice(half.dst, nodes)[order],
+        t[order],
+        features=None if features is None else features[order],
+        node_features=twice(half.node_features),
+        ids=IdMap(size=2 * nodes),
+    )
