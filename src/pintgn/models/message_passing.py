@@ -1,0 +1,172 @@
+"""What every message-passing model shares: trees, memory, positions, features, and the readout of a link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pintgn.errors import BadInput, suggest
+from pintgn.events.log import Query
+from pintgn.events.schema import Schema
+from pintgn.models.base import Model
+from pintgn.models.layers import MLP, Slots, tensor
+from pintgn.models.memory import Memory, MemoryState
+from pintgn.models.past import Events, Past
+from pintgn.models.trees import Trees, grow
+
+POSITIONS_AT = ("input", "every")
+
+
+@dataclass
+class Edges:
+    """What every child slot of a tree's level knows about the event that joins it to its parent."""
+
+    features: Tensor | None  # (e', f) of the distinct events
+    event_of: np.ndarray  # (slots,) which of them
+    dt: Tensor  # (slots,) time from the event to the query, in units of the log's time scale
+    mask: Tensor  # (slots,) bool, False where there is no child
+
+
+class TreeModel(Model):
+    """Message passing on the temporal computation trees of a query's endpoints (paper, Eqs. 1-4).
+
+    h_j^(0) = s_j ‖ x_j ‖ r_{j→own root} ‖ r_{j→other root} for every node j of a tree: recurrent memory, node features
+    and relative positions, each where the settings ask for it (for a node query the other root is absent: zeros).
+    `layers` steps of message passing follow, and the logit of a link is an MLP of the two root embeddings. Positions
+    thus plug into any model of this family by its `positions` setting.
+
+    A subclass says what a step is: `make_step(state, positions, features)` makes the module of one layer,
+    `step_up(step, parents, children, edges)` runs it from one level of the trees to the level above.
+
+    Args:
+        dim: width of every hidden layer and of the embeddings.
+        layers: depth of the trees; at least 1.
+        neighbors: newest contacts per node and level.
+        positions: length r of the positional features (walks of 0 … r-1 steps); 0 for none.
+        positions_at: `input` (paper) or `every` layer (the released code).
+        positions_transform: `log1p`, `l1` (paper), `raw` or `time`.
+        memory: width of the recurrent memory; 0 for none (s_j = x_j).
+        memory_cell, memory_aggregate: see `Memory`.
+        time_unit: what times are divided by; the log's own time scale when not given.
+    """
+
+    def __init__(
+        self,
+        *,
+        dim: int,
+        layers: int,
+        neighbors: int,
+        positions: int,
+        positions_at: str,
+        positions_transform: str,
+        memory: int,
+        memory_cell: str,
+        memory_aggregate: str,
+        time_unit: float | None,
+    ):
+        super().__init__()
+        name = type(self).__name__
+        for setting, value, least in (("dim", dim, 1), ("layers", layers, 1), ("neighbors", neighbors, 1)):
+            if value < least:
+                raise BadInput(f"{setting}={value}; {name} needs at least {least}.")
+        for setting, value in (("positions", positions), ("memory", memory)):
+            if value < 0:
+                raise BadInput(f"{setting}={value}; it cannot be negative (0 switches it off).")
+        if positions_at not in POSITIONS_AT:
+            raise BadInput(f"positions_at={positions_at!r} does not exist.{suggest(positions_at, POSITIONS_AT)}")
+        self.dim, self.layers, self.neighbors = dim, layers, neighbors
+        self.positions, self.positions_at, self.positions_transform = positions, positions_at, positions_transform
+        self.memory, self.memory_cell, self.memory_aggregate = memory, memory_cell, memory_aggregate
+        self.time_unit = time_unit
+
+    @property
+    def remembers(self) -> bool:
+        return self.memory > 0
+
+    def make(self, schema: Schema) -> None:
+        node_width = len(schema.node_features)
+        if self.memory:
+            self.machine = Memory(max(self.memory, node_width), schema.width, self.memory_cell, self.memory_aggregate)
+        state_width = (self.machine.width if self.memory else 0) + node_width or 1
+        again = 2 * self.positions if self.positions_at == "every" else 0
+        widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
+        self.steps = nn.ModuleList([self.make_step(state, r, schema.width) for state, r in widths])
+        self.readout = MLP(2 * self.dim, self.dim, 1)
+
+    # -- for subclasses ------------------------------------------------------------------------------------------
+
+    def make_step(self, state: int, positions: int, features: int) -> nn.Module:
+        """One layer: from nodes with states and positions, joined by events with features of these widths, to `dim`."""
+        raise NotImplementedError
+
+    def step_up(self, step: nn.Module, parents: Slots, children: Slots, edges: Edges) -> Tensor:  # (parent slots, d)
+        """Run a layer from the children of a level to the level."""
+        return step(parents, children, edges)
+
+    # -- looking up ----------------------------------------------------------------------------------------------
+
+    def gather(self, query: Query, past: Past) -> Trees:
+        return self.gather_nodes(np.stack([query.src, query.dst], 1), past)
+
+    def gather_nodes(self, nodes: np.ndarray, past: Past) -> Trees:
+        roots = nodes.reshape(len(nodes), -1)
+        return grow(roots, past, self.layers, self.neighbors, self.dt_unit, self.positions > 0)
+
+    # -- computing -----------------------------------------------------------------------------------------------
+
+    def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
+        roots = self.embed(inputs, state).view(inputs.queries, 2 * self.dim)
+        return self.readout(roots).squeeze(-1)
+
+    def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)
+        table, positions = self._states(inputs, state), self._positions(inputs)
+        levels = [Slots(table, rows, r) for rows, r in zip(inputs.node_of, positions, strict=True)]
+        edges = self._edges(inputs)
+        again = positions if self.positions_at == "every" else [r[:, :0] for r in positions]
+        for layer, step in enumerate(self.steps):
+            above = [
+                self.step_up(step, levels[level], levels[level + 1], edges[level])
+                for level in range(self.layers - layer)
+            ]
+            levels = [Slots(h, np.arange(len(h)), r) for h, r in zip(above, again, strict=False)]
+        return levels[0].table
+
+    def _edges(self, inputs: Trees) -> list[Edges]:
+        to = partial(tensor, device=self.device)
+        features = None if inputs.features is None else to(inputs.features)
+        parts = zip(inputs.event_of, inputs.dt, inputs.mask[1:], strict=True)
+        return [Edges(features, rows, to(dt).flatten(), to(mask).flatten()) for rows, dt, mask in parts]
+
+    def _states(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (n', s)
+        """s_j ‖ x_j of the distinct nodes."""
+        parts = [self.machine.current(state, inputs.nodes)] if self.memory and state is not None else []
+        if inputs.node_features is not None:
+            parts.append(tensor(inputs.node_features, self.device))
+        return torch.cat(parts, -1) if parts else torch.zeros(len(inputs.nodes), 1, device=self.device)
+
+    def _positions(self, inputs: Trees) -> list[np.ndarray]:  # level l: (slots, 2r)
+        """r_{j→own root} ‖ r_{j→other root} of every slot of every level; width 0 without positions."""
+        if inputs.positions is None:
+            return [np.zeros((len(rows), 0), np.float32) for rows in inputs.node_of]
+        levels = []
+        for first, last in inputs.bounds():
+            level = inputs.positions[:, first:last]  # (q, slots, w, r)
+            if inputs.roots == 1:
+                both = np.concatenate([level, np.zeros_like(level)], 2)
+            else:  # slots of the first root, then those of the second, for which the second root is their own
+                half = (last - first) // 2
+                both = np.concatenate([level[:, :half], level[:, half:, ::-1]], 1)
+            levels.append(both.reshape(-1, 2 * self.positions))
+        return levels
+
+    # -- remembering ---------------------------------------------------------------------------------------------
+
+    def initial_state(self, node_features: np.ndarray | None, time_dtype: np.dtype) -> MemoryState | None:
+        return self.machine.initial_state(node_features, time_dtype) if self.memory else None
+
+    def observe(self, block: Events, state: MemoryState) -> None:
+        self.machine.commit(state, block, self.dt_unit)
