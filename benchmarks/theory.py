@@ -1,6 +1,6 @@
 """How long the theory tools take.
 
-    OMP_NUM_THREADS=1 python benchmarks/theory.py FOLDER    # FOLDER holds wikipedia.parquet and uci.parquet (src, dst, t)
+    OMP_NUM_THREADS=1 python benchmarks/theory.py FOLDER    # with wikipedia.parquet and uci.parquet (src, dst, t)
 
 Temporal WL is timed beside a plain dictionary of tuples on the same log in the same run, because machines are noisy
 and only the ratio travels. Three rounds are forced where refinement would stop earlier. The log has no event features;
@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from pintgn.events.log import EventLog
-from pintgn.theory.gallery import gallery
+from pintgn.theory.data_report import report
+from pintgn.theory.items import gallery
 from pintgn.theory.past import Past
-from pintgn.theory.report import report
 from pintgn.theory.wl import refine, temporal_wl
 
 ROUNDS = 3
@@ -76,9 +76,8 @@ def main(folder: Path) -> None:
     for times in ("exact", "octaves", "blind"):
         ours, plain = best(lambda t=times: forced(log, t)), best(lambda t=times: dictionary(log, t), 2)
         same = len(np.unique(forced(log, times))) == len(np.unique(dictionary(log, times)))
-        print(
-            f"  {ROUNDS} rounds, {times:<8} {ours:6.2f} s   dictionaries {plain:6.2f} s   {plain / ours:4.1f} x   same: {same}"
-        )
+        ratio = f"{plain / ours:4.1f} x   same: {same}"
+        print(f"  {ROUNDS} rounds, {times:<8} {ours:6.2f} s   dictionaries {plain:6.2f} s   {ratio}")
     wide = read(folder / "wikipedia.parquet", 172)
     print(f"  {ROUNDS} rounds, 172 features {best(lambda: forced(wide, 'exact')):6.2f} s")
     print(f"  temporal_wl(log, rounds={ROUNDS}) {best(lambda: temporal_wl(log, ROUNDS)):6.2f} s")

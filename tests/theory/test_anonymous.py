@@ -11,7 +11,7 @@ from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import anonymize, anonymous_walks, told_by_number, walk_set
 from pintgn.theory.counts import walk_totals
-from pintgn.theory.gallery import item
+from pintgn.theory.items import item
 from pintgn.theory.past import Past
 from tests.theory.helpers import entry_list, random_log, varied_logs
 

@@ -10,8 +10,8 @@ import pytest
 
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
-from pintgn.theory.gallery import item
-from pintgn.theory.properties import cycles, diameter, girth, properties, temporal_diameter
+from pintgn.theory.items import item
+from pintgn.theory.properties import cycles, diameter, girth, graph_properties, temporal_diameter
 from pintgn.theory.trees import monotone_tree
 from tests.theory.helpers import random_log
 
@@ -44,8 +44,13 @@ def test_temporal_diameter_is_the_depth_of_the_deepest_monotone_tree():
 
 def test_only_events_before_t_count():
     log = item("girth-messages").graphs[0].log
-    assert properties(log, t=3).to_dict() == {"temporal_diameter": 2, "girth": None, "diameter": None, "cycles": 0}
-    assert properties(log).cycles == 2
+    assert graph_properties(log, t=3).to_dict() == {
+        "temporal_diameter": 2,
+        "girth": None,
+        "diameter": None,
+        "cycles": 0,
+    }
+    assert graph_properties(log).cycles == 2
 
 
 def test_large_graphs_are_refused_with_a_reason():

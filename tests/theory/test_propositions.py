@@ -13,12 +13,12 @@ from pintgn.events.log import EventLog
 from pintgn.events.snapshots import Snapshot, from_snapshots, to_snapshots
 from pintgn.theory.anonymous import caw_readout
 from pintgn.theory.counts import position_vectors
-from pintgn.theory.distinguish import Judge, distinguish
-from pintgn.theory.gallery import item
 from pintgn.theory.injective import TemporalCode, exact_embeddings
+from pintgn.theory.items import item
+from pintgn.theory.judge import Judge, distinguish
 from pintgn.theory.memory import memory_states
 from pintgn.theory.past import Past
-from pintgn.theory.properties import properties, temporal_diameter
+from pintgn.theory.properties import graph_properties, temporal_diameter
 from pintgn.theory.question import ask
 from pintgn.theory.trees import computation_tree, monotone_tree
 from pintgn.theory.wl import refinement, temporal_wl_test
@@ -285,7 +285,7 @@ def test_lemma_b2_when_temporal_wl_is_inconclusive_no_mp_tgn_separates(memory):
 
 def test_prop_7_mp_tgns_cannot_tell_girth_diameter_and_cycles():
     triangles, hexagon = (graph.log for graph in item("girth-messages").graphs)
-    one, other = properties(triangles), properties(hexagon)
+    one, other = graph_properties(triangles), graph_properties(hexagon)
     assert (one.girth, one.diameter, one.cycles) == (3, math.inf, 2)
     assert (other.girth, other.diameter, other.cycles) == (6, 3, 1)
     assert temporal_wl_test(triangles, hexagon).verdict == "inconclusive"
@@ -298,7 +298,7 @@ def test_prop_7_mp_tgns_cannot_tell_girth_diameter_and_cycles():
 
 def test_prop_7_caw_cannot_tell_girth_diameter_and_cycles():
     square, none = (graph.log for graph in item("girth-walks").graphs)
-    one, other = properties(square), properties(none)
+    one, other = graph_properties(square), graph_properties(none)
     assert (one.girth, one.diameter, one.cycles) == (4, math.inf, 1)
     assert (other.girth, other.diameter, other.cycles) == (math.inf, 5, 0)
     for steps in (1, 2, 4):

@@ -11,7 +11,7 @@ import pytest
 
 from pintgn.errors import BadInput, TooLarge, UnknownName
 from pintgn.events.log import EventLog
-from pintgn.theory.gallery import item
+from pintgn.theory.items import item
 from pintgn.theory.past import Past
 from pintgn.theory.trees import computation_tree, monotone_sizes, monotone_tree, tree_sizes
 from tests.theory.helpers import entry_list, random_log, varied_logs

@@ -30,7 +30,7 @@ def gallery(
     as_json: AsJson = False,
 ) -> None:
     """The paper's constructions: what each shows, drawn, and what every class of models says to it."""
-    from pintgn.theory import gallery as shown
+    from pintgn.theory import items as shown
 
     items = [shown.item(name)] if name else list(shown.gallery().values())
     if output is not None:
@@ -155,7 +155,7 @@ def distinguish(
 ) -> None:
     """Who can tell them apart? Two nodes or two events at one time, for every class of models, with a witness."""
     from pintgn.errors import BadInput
-    from pintgn.theory.distinguish import distinguish as judge
+    from pintgn.theory.judge import distinguish as judge
 
     if len(ids) not in (2, 4):
         raise BadInput(f"{len(ids)} ids; pass two to compare nodes, or four to compare two events.")
@@ -229,7 +229,7 @@ def report(
     """What each class of models can separate in your data, and whether positions are worth their cost."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from pintgn.theory.report import report as make
+    from pintgn.theory.data_report import report as make
 
     log = load()
     terminal = console(stderr=True)

@@ -29,10 +29,10 @@ class Properties:
         return {name: None if value == inf else value for name, value in asdict(self).items()}
 
 
-def properties(log: EventLog, t: Any = None) -> Properties:
+def graph_properties(log: EventLog, t: Any = None) -> Properties:
     """All of them, for small graphs.
 
-    >>> properties(EventLog([0, 1, 2], [1, 2, 0], [1, 2, 3]))
+    >>> graph_properties(EventLog([0, 1, 2], [1, 2, 0], [1, 2, 3]))
     Properties(temporal_diameter=3, girth=3, diameter=1, cycles=1)
     """
     return Properties(temporal_diameter(log, t), girth(log, t), diameter(log, t), cycles(log, t))

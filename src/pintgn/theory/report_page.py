@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pintgn.theory import draw
 from pintgn.theory.bulk import CLASSES
+from pintgn.theory.data_report import Report, Share
 from pintgn.theory.past import TIMES
-from pintgn.theory.report import Report, Share
 
 CAN, CANNOT, UNKNOWN = "#3b7dbd", "#e8a33d", "#c9c9c9"
 

@@ -14,9 +14,9 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.events.simulate import make_world
 from pintgn.theory.bulk import CLASSES, Bulk
-from pintgn.theory.distinguish import distinguish
+from pintgn.theory.data_report import Report, report
+from pintgn.theory.judge import distinguish
 from pintgn.theory.past import TIMES, Past
-from pintgn.theory.report import Report, report
 from tests.theory.helpers import mirrored_log, random_log
 
 WITHOUT_POSITIONS = ("mp-tgn", "mp-tgn+memory", "tgat", "tgn-att", "temporal-wl")

@@ -11,8 +11,8 @@ from pintgn.errors import BadInput, TooLarge, UnknownName
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import anonymize
-from pintgn.theory.distinguish import MODELS, distinguish
-from pintgn.theory.gallery import gallery, item
+from pintgn.theory.items import gallery, item
+from pintgn.theory.judge import MODELS, distinguish
 from pintgn.theory.past import Past
 from tests.theory.helpers import mirrored_log, random_log
 
@@ -114,6 +114,18 @@ def test_can_of_tgn_att_rests_on_generic_features_only_where_it_must():
     assert distinguish(item("memory").log, "u", "v", 3, depth=1)["tgn-att"].caveat == ""
 
 
+def test_positions_too_large_for_any_float_are_compared_exactly():
+    # 0 and 1 meet 120 times, 2 and 3 as often but once at another time: counts reach C(120, 60), about 1e35
+    times = np.arange(120)
+    other = np.append(times[:-1], 200)
+    order = np.argsort(np.concatenate([times, other]), kind="stable")
+    src, dst = np.repeat([0, 2], 120)[order], np.repeat([1, 3], 120)[order]
+    log = EventLog(src, dst, np.concatenate([times, other])[order])
+    assert distinguish(log, (0, 1), (2, 3), depth=1, d=61, times="blind").can("pint") is False
+    assert distinguish(log, (0, 1), (2, 3), depth=1, d=61).can("pint") is True
+    assert distinguish(log, (0, 1), (0, 3), depth=0, d=61, times="blind").can("pint") is True
+
+
 # -- how questions are asked -------------------------------------------------------------------------------
 
 
@@ -179,7 +191,7 @@ def test_a_real_log_is_answered_and_explosions_are_said(shared_data):
 
 
 def test_too_many_walks_to_list_are_said_with_what_fits():
-    from pintgn.theory.distinguish import Judge
+    from pintgn.theory.judge import Judge
     from pintgn.theory.question import ask
 
     log = mirrored_log(0, nodes=3, events=30, times=30)  # twins: the numbers of walks are the same

@@ -1,10 +1,10 @@
-"""The items of the gallery: see `gallery`."""
+"""The constructions that the gallery shows: see `items`."""
 
 from __future__ import annotations
 
 from math import inf
 
-from pintgn.theory.gallery import Claim, Graph, Item
+from pintgn.theory.items import Claim, Graph, Item
 
 MEMORY = Item(
     "memory",

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from pintgn.errors import UnknownName
-from pintgn.theory.gallery import gallery, item, page
-from pintgn.theory.properties import properties
+from pintgn.theory.items import gallery, item, page
+from pintgn.theory.properties import graph_properties
 from tests.conftest import ROOT
 
 
@@ -45,7 +45,7 @@ def test_no_two_nodes_are_drawn_on_top_of_each_other(name):
 def test_stated_properties_hold():
     for shown in gallery().values():
         for graph, facts in zip(shown.graphs, shown.facts, strict=False):
-            found = properties(graph.log)
+            found = graph_properties(graph.log)
             assert facts == {name: getattr(found, name) for name in facts}
 
 

@@ -292,4 +292,7 @@ def _sample_nodes(past: Past, pairs: int, rng: np.random.Generator) -> np.ndarra
 
 
 def _size(megabytes: float) -> str:
-    return f"{megabytes / 1000:.1f} GB" if megabytes >= 1000 else f"{megabytes:.1f} MB"
+    for unit, size in (("GB", 1000.0), ("MB", 1.0)):
+        if megabytes >= size:
+            return f"{megabytes / size:.1f} {unit}"
+    return f"{megabytes * 1000:.0f} kB"
