@@ -1,0 +1,113 @@
+"""A training step, split into gather / forward / backward / update, mid-stream on real data.
+
+    python benchmarks/step.py [--data ../shared/data/uci.parquet] [--threads 2] [--layers 2] [--models pint ...]
+
+Every model runs as users run it; PINT also as its equations are written (`plain`: the same look-ups, no fused kernel,
+no rewrites). Both take turns on the same batches, so that the ratio is measured side by side. A step is 200 events and
+a random negative for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pintgn import EventLog, Stream, read_events, simulate
+from pintgn.learn.protocol import random_destination
+from pintgn.models.layers import InjectiveLayer
+from pintgn.models.registry import model_class
+
+PARTS = ("gather", "forward", "backward", "update")
+
+
+class Runner:
+    """One model mid-stream, and the seconds that each part of its steps has taken."""
+
+    def __init__(self, log: EventLog, name: str, plain: bool, **settings: object):
+        self.plain = plain
+        self.label = f"{name}, plain" if plain else name
+        self.model = model_class(name).from_settings(settings)
+        self.stream = Stream(self.model, log.schema, node_features=log.node_features)
+        self.stream.observe(log[: len(log) // 2])
+        self.optimizer = torch.optim.Adam(self.model.parameters(), 1e-4) if list(self.model.parameters()) else None
+        self.seconds: list[list[float]] = []
+        self.forward_seconds = 0.0
+        inner = self.model.forward
+
+        def timed(*arguments: object) -> torch.Tensor:
+            start = time.perf_counter()
+            out = inner(*arguments)
+            self.forward_seconds += time.perf_counter() - start
+            return out
+
+        self.model.forward = timed  # type: ignore[method-assign]
+
+    def step(self, events: EventLog, negative: object) -> None:
+        InjectiveLayer.fused = not self.plain
+        self.forward_seconds = 0.0
+        start = time.perf_counter()
+        yes, no = self.stream.replay(events, [events.query, negative])
+        replayed = time.perf_counter()
+        marks = [replayed - start - self.forward_seconds, self.forward_seconds]
+        if self.optimizer is not None:
+            loss = torch.nn.functional.softplus(-yes).mean() + torch.nn.functional.softplus(no).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            back = time.perf_counter()
+            self.optimizer.step()
+            marks += [back - replayed, time.perf_counter() - back]
+        self.seconds.append([*marks, 0, 0][:4])
+
+    @property
+    def parts(self) -> np.ndarray:
+        """Median milliseconds of each part; the first steps, which compile, are left out."""
+        return 1000 * np.median(np.array(self.seconds[3:]), axis=0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="../shared/data/uci.parquet")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=25)
+    parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--memory", type=int, default=0)
+    parser.add_argument("--no-positions", action="store_true")
+    parser.add_argument("--models", nargs="*", default=["pint"])
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    log = read_events(options.data) if Path(options.data).exists() else simulate("repeat", events=60_000)
+    print(f"{log!r}; {options.threads} threads, batch 200, mid-stream, median of {options.steps} steps, milliseconds")
+    draw, rng = random_destination(log), np.random.default_rng(0)
+    runners = []
+    for name in options.models:
+        settings = (
+            {"layers": options.layers, "memory": options.memory, **({"positions": 0} if options.no_positions else {})}
+            if name == "pint"
+            else {}
+        )
+        runners.append(Runner(log, name, plain=False, **settings))
+        if name == "pint":
+            runners.append(Runner(log, name, plain=True, **settings))
+    start = len(log) // 2
+    for number, events in enumerate(log[start:].batches(200)):
+        if number == options.steps + 3:
+            break
+        negative = draw(events, rng)
+        for runner in runners:
+            runner.step(events, negative)
+    print(f"{'':<16}" + "".join(f"{name:>10}" for name in (*PARTS, "step", "gather %", "ratio")))
+    slowest = {r.label.split(",")[0]: r.parts.sum() for r in runners if r.plain}
+    for runner in runners:
+        total = runner.parts.sum()
+        reference = slowest.get(runner.label)
+        ratio = f"{reference / total:9.1f}x" if reference else ""
+        cells = "".join(f"{part:10.2f}" for part in (*runner.parts, total, 100 * runner.parts[0] / total))
+        print(f"{runner.label:<16}{cells}{ratio}")
+
+
+if __name__ == "__main__":
+    main()
