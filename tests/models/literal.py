@@ -65,7 +65,7 @@ class Literal:
         parts = [] if self.memory is None else [self.memory[j]]
         if self.log.node_features is not None:
             parts.append(torch.from_numpy(self.log.node_features[j].copy()))
-        return torch.cat(parts) if parts else torch.zeros(1)
+        return torch.cat(parts) if parts else torch.zeros(0 if self.model.positions else 1)
 
     def positions(self, j: int, roots: tuple[int, ...], t: float) -> torch.Tensor:
         if not self.model.positions:

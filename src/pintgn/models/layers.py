@@ -79,12 +79,13 @@ class InjectiveLayer(nn.Module):
         first, last, into = self.aggregate.first, self.aggregate.last, self.update.first
         by_state, by_position, by_feature = first.weight.split(self.split, 1)
         k = len(children.row_of) // len(parents.row_of)
+        absent = first.weight.new_zeros(0, len(first.bias))
         summed = WeightedReluSum.apply(
             k,
             first.bias,
-            children.table @ by_state.T,
+            children.table @ by_state.T if self.split[0] else absent,
             children.row_of,
-            first.weight.new_zeros(0, len(first.bias)) if features is None else features @ by_feature.T,
+            features @ by_feature.T if features is not None else absent,
             event_of,
             children.positions,
             by_position.T,
@@ -93,8 +94,9 @@ class InjectiveLayer(nn.Module):
         own_state, own_position, from_sum = into.weight.split([*self.split[:2], len(last.bias)], 1)
         total = weight.view(-1, k).sum(1, keepdim=True)
         z = torch.addmm(into.bias, summed, (from_sum @ last.weight).T) + total * (from_sum @ last.bias)
-        z = z + (parents.table @ own_state.T)[tensor(parents.row_of)]
-        if parents.positions.shape[1]:
+        if self.split[0]:
+            z = z + (parents.table @ own_state.T)[tensor(parents.row_of)]
+        if self.split[1]:
             z = torch.addmm(z, tensor(parents.positions), own_position.T)
         return self.update.last(torch.relu(z))
 

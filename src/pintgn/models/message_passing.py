@@ -91,11 +91,17 @@ class TreeModel(Model):
         node_width = len(schema.node_features)
         if self.memory:
             self.machine = Memory(max(self.memory, node_width), schema.width, self.memory_cell, self.memory_aggregate)
-        state_width = (self.machine.width if self.memory else 0) + node_width or 1
+        state_width = self._state_width()
         again = 2 * self.positions if self.positions_at == "every" else 0
         widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
         self.steps = nn.ModuleList([self.make_step(state, r, schema.width) for state, r in widths])
         self.readout = MLP(2 * self.dim, self.dim, 1)
+
+    def _state_width(self) -> int:
+        """Width of s_j ‖ x_j; a layer needs some input, so it is a constant 0 where there is nothing else."""
+        assert self.schema is not None
+        width = (self.machine.width if self.memory else 0) + len(self.schema.node_features)
+        return width if width or self.positions else 1
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
@@ -146,7 +152,9 @@ class TreeModel(Model):
         parts = [self.machine.current(state, inputs.nodes)] if self.memory and state is not None else []
         if inputs.node_features is not None:
             parts.append(tensor(inputs.node_features, self.device))
-        return torch.cat(parts, -1) if parts else torch.zeros(len(inputs.nodes), 1, device=self.device)
+        if parts:
+            return torch.cat(parts, -1)
+        return torch.zeros(len(inputs.nodes), self._state_width(), device=self.device)
 
     def _positions(self, inputs: Trees) -> list[np.ndarray]:  # level l: (slots, 2r)
         """r_{j→own root} ‖ r_{j→other root} of every slot of every level; width 0 without positions."""
