@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from pintgn import __version__
-from pintgn.cli import data, demo, simulate, train
+from pintgn.cli import data, demo, simulate, theory, train
 from pintgn.errors import PintgnError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.command("simulate")(simulate.simulate)
 app.command("train")(train.train)
+app.add_typer(theory.app, name="theory")
 app.command("demo")(demo.demo)
 
 

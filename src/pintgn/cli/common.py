@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pintgn.errors import BadInput
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as one JSON object, for machines.")]
 
 
@@ -59,3 +61,20 @@ def share(part: int, whole: int) -> str:
     '16,410 (13.1 %)'
     """
     return f"{part:,} ({100 * part / whole:.1f} %)" if whole else f"{part:,}"
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """A setting as it would stand in a TOML file; a bare word is a string.
+
+    >>> parse_setting("layers=2"), parse_setting("positions_at=every")
+    (('layers', 2), ('positions_at', 'every'))
+    """
+    import tomllib
+
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise BadInput(f"--set {text!r} is not NAME=VALUE, as in --set layers=2.")
+    try:
+        return name.strip(), tomllib.loads(f"x = {value}")["x"]
+    except tomllib.TOMLDecodeError:
+        return name.strip(), value.strip()

@@ -100,6 +100,7 @@ def list_sets(as_json: AsJson = False) -> None:
 def fetch(
     name: Annotated[str, typer.Argument(help="A name from `pintgn data list`.")],
     mirror: Annotated[str | None, typer.Option(help="A URL or a folder to take the file from instead.")] = None,
+    again: Annotated[bool, typer.Option("--again", help="Fetch it anew even if it is here.")] = False,
 ) -> None:
     """Download a public data set, check its published counts, keep it in the cache folder."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -111,6 +112,6 @@ def fetch(
     with Progress(*columns, console=terminal, disable=not terminal.is_terminal, transient=True) as bar:
         task = bar.add_task(name, total=None)
         path = datasets.fetch(
-            name, mirror=mirror, progress=lambda done, total: bar.update(task, completed=done, total=total)
+            name, mirror=mirror, again=again, progress=lambda done, total: bar.update(task, completed=done, total=total)
         )
     print(path)
