@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
-import pytest
 
 from pintgn.events.log import EventLog
 from pintgn.theory.counts import position_vectors
 from pintgn.theory.past import Past
 from pintgn.theory.trees import monotone_tree
-from tests.theory.helpers import random_log, varied_logs
+from pintgn.theory.walks import monotone_tree as oracle_tree
+from pintgn.theory.walks import walk_counts
+from tests.theory.helpers import varied_logs
 
 
 def test_positions_are_occurrences_in_the_monotone_tree():
@@ -23,17 +26,35 @@ def test_positions_are_occurrences_in_the_monotone_tree():
 
 
 def test_positions_equal_the_walk_oracle():
-    walks = pytest.importorskip("pintgn.theory.walks", reason="the walk oracle is not here yet")
-    count = next(getattr(walks, name) for name in ("walk_counts", "count_walks") if hasattr(walks, name))
-    log = random_log(4, events=12)
-    assert callable(count)
-    assert position_vectors(Past(log), [0], 3).shape == (1, log.nodes, 3)
+    """Two independent ways: counting along the log, and listing every walk."""
+    for log in varied_logs(25):
+        events = list(zip(log.src.tolist(), log.dst.tolist(), log.t.tolist(), strict=True))
+        for t in (4, 99):
+            if t <= log.t[0]:
+                continue
+            vectors = position_vectors(Past(log, t), np.arange(log.nodes), 4)
+            for root in range(log.nodes):
+                listed = walk_counts(events, root, t, d=4)
+                assert vectors[root].tolist() == [listed.get(i, [0] * 4) for i in range(log.nodes)]
+
+
+def test_monotone_trees_equal_those_of_the_walk_oracle():
+    for log in varied_logs(15):
+        events = list(zip(log.src.tolist(), log.dst.tolist(), log.t.tolist(), strict=True))
+        for root in range(log.nodes):
+            assert sorted(_nested(monotone_tree(log, root))) == sorted(_listed(oracle_tree(events, root)))
+
+
+def _nested(tree, place=0):
+    return [(tree.nodes[c].node, tree.edge(c)[0], sorted(_nested(tree, c))) for c in tree.children[place]]
+
+
+def _listed(tree):
+    return [(child.node, child.time, sorted(_listed(child))) for child in tree.children]
 
 
 def test_counts_beyond_float64_are_exact():
     # two nodes that meet 120 times: walks of k steps alternate, and there are C(120, k) of them
-    from math import comb
-
     events = 120
     log = EventLog([0] * events, [1] * events, np.arange(events))
     vectors = position_vectors(Past(log), [0], 61)

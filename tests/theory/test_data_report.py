@@ -14,7 +14,7 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.events.simulate import make_world
 from pintgn.theory.bulk import CLASSES, Bulk
-from pintgn.theory.data_report import Report, report
+from pintgn.theory.data_report import Report, _sample_links, report
 from pintgn.theory.judge import distinguish
 from pintgn.theory.past import TIMES, Past
 from tests.theory.helpers import mirrored_log, random_log
@@ -120,11 +120,17 @@ def test_depth_and_colors_are_those_of_the_wl_test():
     assert sum(exact.levels) == 100
 
 
-def test_a_dummy_node_and_deletions_are_never_asked_about(shared_data):
+def test_deletions_are_events_but_never_asked_about(shared_data, monkeypatch):
+    monkeypatch.setattr("pintgn.theory.data_report.PROBED", 50)
     table = pq.read_table(shared_data("as733_adddel"))
     log = EventLog(table["src"].to_numpy(), table["dst"].to_numpy(), table["t"].to_numpy(), op=table["op"].to_numpy())
-    made = report(log, pairs=20)
+    made = report(log, pairs=20, roots=20)
     assert made.views["exact"].links["pint"].pairs == 20
+    past = Past(log, made.at)
+    later = log.op[past.count :]
+    assert (later == -1).any()
+    asked = _sample_links(past, 10**6, None, np.random.default_rng(0))
+    assert len(asked) == (later == 1).sum()
 
 
 def test_bad_input_is_named():

@@ -109,7 +109,7 @@ def temporal_wl(log: EventLog, rounds: int | None = None, t: Any = None, *, time
 
     >>> log = EventLog([0, 1], [1, 2], [1, 2])
     >>> temporal_wl(log).colors.tolist()  # the ends of a path differ by when they met the middle
-    [[0, 0, 0], [1, 0, 2]]
+    [[0, 0, 0], [0, 1, 2]]
     """
     check_count(rounds, "rounds", least=0, none=True)
     past = Past(log, t, times)
