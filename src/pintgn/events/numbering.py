@@ -36,6 +36,8 @@ class Ids:
     unsigned: bool = False
     missing: np.ndarray = field(default_factory=lambda: NOTHING)  # mask; empty when no id is missing
 
+    parts: tuple[np.ndarray, np.ndarray] | None = None  # bytes and offsets of the text, where already taken apart
+
     @property
     def kind(self) -> str:
         return "text" if self.numbers is None else "whole numbers"
@@ -45,6 +47,9 @@ class Ids:
             return self.text
         bits = self.numbers.view(np.uint64) if self.unsigned else self.numbers
         return pa.array(bits).cast(pa.string())
+
+    def text_parts(self) -> tuple[np.ndarray, np.ndarray]:
+        return text_parts(self.as_text()) if self.parts is None else self.parts
 
 
 class UnfitIds(Exception):
@@ -102,7 +107,7 @@ def _loose(values: pa.Array, missing: np.ndarray) -> Ids:
         if parse_ints(*text_parts(filled), numbers) < 0:
             return Ids(numbers, None, missing=ids.missing)
         return ids
-    return Ids(None, values, missing=missing)
+    return Ids(None, values, missing=missing, parts=(data, offsets))
 
 
 def _empty_is_missing(ids: Ids) -> Ids:
@@ -150,10 +155,7 @@ class Numbering:
             for ids in (src, dst):
                 self.unsigned |= ids.unsigned
                 self.negative |= not ids.unsigned and len(ids.numbers) > 0 and int(ids.numbers.min()) < 0
-            ends = src.numbers, dst.numbers
-        else:
-            ends = src.as_text(), dst.as_text()
-        self.side.length = self.store.number(*ends, how, tables, self.side.buffer, count, out_src, out_dst)
+        self.side.length = self.store.number(src, dst, how, tables, self.side.buffer, count, out_src, out_dst)
 
     def ids(self, order: np.ndarray | None = None) -> IdMap:
         """The id map; `order` (n,) says which old number each new number had."""
@@ -198,8 +200,8 @@ class _Table:
         self.slots: list[np.ndarray] = []
 
     def room(self, count: int, more: int, side: np.ndarray, two_spaces: bool) -> tuple[np.ndarray, np.ndarray]:
-        """Tables at most two thirds full after `more` new ids, holding the first `count` already."""
-        size = 1 << max(10, (3 * (count + more) // 2).bit_length())
+        """Tables at most half full after `more` new ids, holding the first `count` already."""
+        size = 1 << max(10, (2 * (count + more)).bit_length())
         if not self.slots or len(self.slots[0]) < size:
             self.slots = [np.full((size, 2), -1, np.int64) for _ in range(2 if two_spaces else 1)]
             for which, slots in enumerate(self.slots):
@@ -229,7 +231,7 @@ class _Ints(_Table):
         rehash_ints(slots, self.known.buffer, side, which, count)
 
     def number(self, src, dst, how, tables, side, count, out_src, out_dst) -> int:  # type: ignore[no-untyped-def]
-        ends = readonly(src), readonly(dst), readonly(how)
+        ends = readonly(src.numbers), readonly(dst.numbers), readonly(how)
         self.known.length, _ = number_ints(  # type: ignore[call-arg]
             *ends, *tables, self.known.buffer, side, count, out_src, out_dst
         )
@@ -259,12 +261,11 @@ class _Texts(_Table):
 
     def number(self, src, dst, how, tables, side, count, out_src, out_dst) -> int:  # type: ignore[no-untyped-def]
         columns: list[np.ndarray] = []
-        for values in (src, dst):
-            data, offsets = text_parts(values)
-            if len(values) and int(np.diff(offsets).max()) > LONGEST_TEXT:
+        for ids in (src, dst):
+            data, offsets = ids.text_parts()
+            hashes = np.empty(len(offsets) - 1, np.uint64)
+            if hash_texts(data, offsets, hashes) > LONGEST_TEXT:
                 raise BadInput(f"an id is longer than {LONGEST_TEXT:,} bytes. Use a shorter name.")
-            hashes = np.empty(len(values), np.uint64)
-            hash_texts(data, offsets, hashes)
             columns += [data, offsets, hashes]
             self.text.reserve(int(self.ends.buffer[count]) + sum(int(o[-1] - o[0]) for o in columns[1::3]))
         grown, _ = number_texts(  # type: ignore[call-arg]
