@@ -195,3 +195,30 @@ def test_saving_again_replaces_the_folder_and_leaves_nothing_behind(tmp_path):
     stream.save(tmp_path / "s")
     assert Stream.open(tmp_path / "s").clock == 8
     assert [p.name for p in tmp_path.iterdir()] == ["s"]
+
+
+@pytest.mark.parametrize("given", [{"positions": 3}, {"positions": 0, "memory": 4}])
+def test_following_gives_the_scores_of_replaying(given):
+    log = random_log(events=120)
+    log = EventLog(log.src, log.dst, log.t)
+    model = PINT(dim=4, neighbors=3, **given)
+    with torch.no_grad():
+        stream = Stream(model, log.schema, memory_block=11)
+        expected = [stream.replay(events, [events.query])[0] for events in log.batches(16)]
+        stream = Stream(model, log.schema, memory_block=11)
+        found = [scores[0] for _, scores in stream.follow(log.batches(16), lambda events: [events.query])]
+    torch.testing.assert_close(torch.cat(found), torch.cat(expected))
+
+
+def test_following_can_be_left_early_and_reports_errors():
+    log = EventLog([0, 1, 0, 2, 1, 0], [1, 2, 2, 1, 0, 2], [1, 2, 3, 4, 5, 6])
+    model = PINT(dim=4, memory=3)
+    stream, control = Stream(model, log.schema, memory_block=2), Stream(model, log.schema, memory_block=2)
+    for _ in stream.follow(log.batches(2), lambda events: [events.query]):
+        break
+    control.observe(log[: stream.events])
+    with torch.no_grad():
+        torch.testing.assert_close(stream.score(query(0, 1, 9)), control.score(query(0, 1, 9)))
+    unsorted = [log[2:4], log[0:2]]
+    with pytest.raises(EventOrderError):
+        list(Stream(model, log.schema).follow(unsorted, lambda events: [events.query]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,30 +18,21 @@ from pintgn.events.schema import Schema
 from pintgn.models.base import Model
 from pintgn.models.fused import Distinct
 from pintgn.models.past import Events, Past
-from pintgn.models.state import Behind, State
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
+from pintgn.stream.blocks import Blocks, Span
 
 REFRESH = ("event", "block")
 
 
 @dataclass
-class Span:
-    """The part of a batch between two refreshes of memory: queries that see the same state, then events."""
+class Gathered:
+    """All that is needed to score a batch's queries, looked up; what remains is to compute."""
 
-    rows: np.ndarray  # which queries
-    events: Events  # what then happens
-    closes: bool  # whether a block ends with these events
-    behind: bool = False  # whether the queries stand before a refresh that has been made already
-
-
-@dataclass
-class Undo:
-    """What a refresh changed, kept while events of the clock's own time may still arrive and prolong its block."""
-
-    block: list[Events]
-    nodes: np.ndarray
-    rows: State | None
+    spans: list[Span]
+    pasts: list[Past]
+    inputs: list[Any]
+    pure: bool
 
 
 class Stream:
@@ -85,8 +77,7 @@ class Stream:
         if len(schema.node_features) != given:
             raise BadInput(f"the schema has {len(schema.node_features)} node features, given {given}.")
         self.schema, self.node_features = schema, node_features
-        self.memory_block, self.positions_refresh = memory_block, positions_refresh
-        self.positions_backend = positions_backend
+        self.positions_refresh, self.positions_backend = positions_refresh, positions_backend
         self.model = model.build(schema, seed).to(torch.device(device))
         self.index = NeighborIndex()
         self.positions = RelativePositions(model.positions, positions_backend) if model.positions else None
@@ -97,8 +88,7 @@ class Stream:
         self._group_start = 0  # number of the first event at the clock's own time
         self._time_dtype: np.dtype | None = None
         self._numbering = Distinct()
-        self._block: list[Events] = []  # what has happened since the last refresh
-        self._undo: Undo | None = None  # how to take back a refresh that ended at the clock, while its group is open
+        self.blocks = Blocks(memory_block)
         self._late: list[Events] = []  # the block that positions refreshed by block do not know yet
 
     # -- the verbs -----------------------------------------------------------------------------------------------
@@ -116,9 +106,8 @@ class Stream:
 
         Queries may ask about any time from the clock on: before, within or after the batch.
         """
-        query, events = self._checked_queries(queries), self._checked_events(batch)
-        answers = self._run(query, events, self.model.gather, self.model)
-        return list(answers.split([len(q) for q in queries]))
+        gathered = self._gather(*self._checked(batch, queries), self.model.gather)
+        return list(self._compute(gathered, self.model).split([len(q) for q in queries]))
 
     def rank(self, batch: EventLog | Events | None, query: Query, candidates: np.ndarray) -> Tensor:  # (q, c)
         """Score many destinations for each query's source, as of its own time, while the batch happens (or not).
@@ -136,33 +125,70 @@ class Stream:
     def embed(self, nodes: Any, at: Any) -> Tensor:  # (q, d)
         """An embedding of each node as of a time. Changes nothing."""
         nodes = np.atleast_1d(np.asarray(nodes))
-        query = self._checked_queries([Query(nodes, nodes, np.broadcast_to(np.asarray(at), nodes.shape))])
-        return self._run(
-            query, self._checked_events(None), lambda q, past: self.model.gather_nodes(q.src, past), self.model.embed
-        )
+        asked = Query(nodes, nodes, np.broadcast_to(np.asarray(at), nodes.shape))
+        gathered = self._gather(*self._checked(None, [asked]), lambda q, past: self.model.gather_nodes(q.src, past))
+        return self._compute(gathered, self.model.embed)
 
-    def _run(self, query: Query, events: Events, gather: Callable[..., Any], compute: Callable[..., Tensor]) -> Tensor:
-        if self._undo is not None and len(events) and events.t[0] == self.clock:
-            self._take_back()
-        before, spans = self._before(query.t, events), self._spans(query, events)
+    def follow(
+        self, batches: Iterable[EventLog], ask: Callable[[EventLog], Sequence[Query]]
+    ) -> Iterator[tuple[EventLog, list[Tensor]]]:
+        """Replay batch after batch with the queries that `ask` makes for each, looking up the next batch's inputs while
+        the caller works with this one's scores.
+
+        The stream runs ahead of what has been yielded: use no other verb until the last batch, or after leaving the
+        loop early, when one batch more than was yielded has been observed.
+        """
+
+        def prepare(batch: EventLog) -> tuple[EventLog, Sequence[Query], Gathered]:
+            queries = ask(batch)
+            return batch, queries, self._gather(*self._checked(batch, queries), self.model.gather)
+
+        ahead: Future[Any] | None = None
+        with ThreadPoolExecutor(1, "pintgn-gather") as pool:
+            try:
+                for batch in batches:
+                    ready, ahead = ahead, pool.submit(prepare, batch)
+                    if ready is not None:
+                        yield self._followed(*ready.result())
+                if ahead is not None:
+                    ready, ahead = ahead, None
+                    yield self._followed(*ready.result())
+            finally:
+                if ahead is not None and ahead.exception() is None:
+                    self._compute(ahead.result()[2], None)
+
+    def _followed(self, batch: EventLog, queries: Sequence[Query], gathered: Gathered) -> tuple[EventLog, list[Tensor]]:
+        return batch, list(self._compute(gathered, self.model).split([len(q) for q in queries]))
+
+    def _gather(self, query: Query, events: Events, gather: Callable[..., Any]) -> Gathered:
+        """Look up; the past moves on, memory not yet."""
+        before = self._before(query.t, events)
+        spans = self.blocks.plan(query.t, events, self.clock, self._in_blocks)
         if len(events):
             self._append(events)
         pasts = [self._past(query.t[span.rows], before[span.rows]) for span in spans]
         inputs = [gather(query[s.rows], past) if len(s.rows) else None for s, past in zip(spans, pasts, strict=True)]
-        by_event = self.positions is not None and self.positions_refresh == "event"
-        if by_event:
+        if self.positions is not None and self.positions_refresh == "event":
             serve_positions(self.positions, self.model.positions_transform, pasts, events)
+        return Gathered(spans, pasts, inputs, pure=not len(events))
+
+    def _compute(self, gathered: Gathered, compute: Callable[..., Tensor] | None) -> Tensor:
+        """Score span by span while memory moves on; nothing is scored without `compute`."""
         answers = []
-        for span, past, given in zip(spans, pasts, inputs, strict=True):
-            if len(span.rows):
-                if self.positions is not None and not by_event:
-                    found = self._positions_of(span, pure=not len(events))
-                    serve_positions(found, self.model.positions_transform, [past], events[:0])
-                answers.append(compute(given, self._state_of(span)))
-            self._happen(span)
+        for span, past, inputs in zip(gathered.spans, gathered.pasts, gathered.inputs, strict=True):
+            if span.resumes:
+                self.blocks.resume(self.state)
+                self._late = []
+            if len(span.rows) and compute is not None:
+                self._serve_by_block(span, past, gathered.pure)
+                answers.append(compute(inputs, self.blocks.state_of(span, self.state)))
+            if self._in_blocks and len(span.events):
+                self._catch_up()
+                block = self.blocks.happen(span, self.model, self.state)
+                self._late = [] if block is None else [block]
         if not answers:
             return torch.zeros(0)
-        order = np.argsort(np.concatenate([span.rows for span in spans]))
+        order = np.argsort(np.concatenate([span.rows for span in gathered.spans]))
         return torch.cat(answers)[torch.from_numpy(order)]
 
     def fork(self) -> Stream:
@@ -173,7 +199,7 @@ class Stream:
         other.positions = None if self.positions is None else self.positions.fork()
         other.event_table = None if self.event_table is None else self.event_table.copy()
         other.state = None if self.state is None else self.state.fork()
-        other._block, other._late = list(self._block), list(self._late)
+        other.blocks, other._late = self.blocks.fork(), list(self._late)
         other._numbering = Distinct()
         return other
 
@@ -204,70 +230,24 @@ class Stream:
         known = self.events if self.clock is None else np.where(t > self.clock, self.events, self._group_start)
         return known + np.searchsorted(events.t, t, "left")
 
-    def _spans(self, query: Query, events: Events) -> list[Span]:
-        """Cut a batch where blocks end.
-
-        A block is full at `memory_block` events and ends where the time then changes. The end of the batch may be such
-        a place, until an event of the same time arrives.
-        """
-        left = np.ones(len(query), bool)
-        spans = []
-        if self._undo is not None:
-            left = query.t != self.clock
-            spans.append(Span(np.flatnonzero(~left), events[:0], closes=False, behind=True))
-        held, begin = sum(map(len, self._block)), 0
-        changes = np.flatnonzero(events.t[1:] != events.t[:-1]) + 1
-        for end in np.append(changes, len(events)) if self._in_blocks else ():
-            if end > begin and held + end - begin >= self.memory_block:
-                mine = left & (query.t <= events.t[end - 1])
-                spans.append(Span(np.flatnonzero(mine), events[begin:end], closes=True))
-                begin, held, left = end, 0, left & ~mine
-        return [*spans, Span(np.flatnonzero(left), events[begin:], closes=False)]
-
-    def _happen(self, span: Span) -> None:
-        """Let a span's events happen to memory, and refresh it where a block ends."""
-        if not self._in_blocks or not len(span.events):
-            return
-        self._undo = None  # time has moved on: the last refresh stands
-        self._catch_up()
-        self._block.append(span.events)
-        if span.closes:
-            block = Events.joined(self._block)
-            nodes = np.unique(np.concatenate([block.src, block.dst]))
-            self._undo = Undo(self._block, nodes, None if self.state is None else self.state.rows(nodes))
-            if self.model.remembers:
-                self.model.observe(block, self.state)
-            self._block, self._late = [], [block]
-
-    def _take_back(self) -> None:
-        """The block that ended at the clock goes on: more events of the same time have arrived."""
-        assert self._undo is not None
-        if self.model.remembers:
-            self.state.put(self._undo.nodes, self._undo.rows)
-        self._block, self._late, self._undo = self._undo.block, [], None
-
-    def _state_of(self, span: Span) -> Any:
-        if span.behind and self._undo is not None and self._undo.rows is not None:
-            return Behind(self.state, self._undo.nodes, self._undo.rows)
-        return self.state
-
     # -- positions refreshed by block ----------------------------------------------------------------------------
 
     def _catch_up(self) -> None:
         if self.positions is not None and self.positions_refresh == "block":
-            for block in self._late:
-                self.positions.observe(block.src, block.dst, block.t)
+            _add(self.positions, self._late)
         self._late = []
 
-    def _positions_of(self, span: Span, pure: bool) -> RelativePositions | None:
-        if span.behind or not self._late:
-            return self.positions
-        if not pure:
-            self._catch_up()
-            return self.positions
-        ahead = self.fork()
-        ahead._catch_up()
-        return ahead.positions
+    def _serve_by_block(self, span: Span, past: Past, pure: bool) -> None:
+        if self.positions is None or self.positions_refresh != "block":
+            return
+        known = self.positions
+        if self._late and not span.behind:
+            if pure:  # scoring changes nothing, so what has not been added yet is added to a copy
+                known = known.fork()
+                _add(known, self._late)
+            else:
+                self._catch_up()
+        serve_positions(known, self.model.positions_transform, [past], Events.none(0, self._time_dtype))
 
     # -- the past ------------------------------------------------------------------------------------------------
 
@@ -287,6 +267,10 @@ class Stream:
         return Past(self.index, t, before, self.event_table, self.node_features, self.model.positions, self._numbering)
 
     # -- checks --------------------------------------------------------------------------------------------------
+
+    def _checked(self, batch: EventLog | Events | None, queries: Sequence[Query]) -> tuple[Query, Events]:
+        query = self._checked_queries(queries)
+        return query, self._checked_events(batch)
 
     def _checked_events(self, batch: EventLog | Events | None) -> Events:
         if batch is None:
@@ -361,6 +345,11 @@ def serve_positions(positions: RelativePositions, transform: str, pasts: list[Pa
     for read, t in reads:
         read.answer[...] = found[row : row + len(t), : read.nodes.shape[1], : read.roots.shape[1]]
         row += len(t)
+
+
+def _add(positions: RelativePositions, blocks: list[Events]) -> None:
+    for block in blocks:
+        positions.observe(block.src, block.dst, block.t)
 
 
 def _padded(nodes: np.ndarray, width: int) -> np.ndarray:

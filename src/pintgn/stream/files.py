@@ -17,7 +17,8 @@ from pintgn.models.past import Events
 from pintgn.models.registry import MODELS, model_class, model_name
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
-from pintgn.stream.core import Stream, Undo
+from pintgn.stream.blocks import Undo
+from pintgn.stream.core import Stream
 
 FORMAT = 1
 
@@ -83,7 +84,7 @@ def _facts(stream: Stream) -> dict[str, object]:
         "settings": stream.model.settings(),
         "schema": stream.schema.to_json(),
         "stream": {
-            "memory_block": stream.memory_block,
+            "memory_block": stream.blocks.size,
             "positions_refresh": stream.positions_refresh,
             "positions_backend": stream.positions_backend,
         },
@@ -91,8 +92,8 @@ def _facts(stream: Stream) -> dict[str, object]:
         "events": stream.events,
         "group_start": stream._group_start,
         "time": None if stream._time_dtype is None else stream._time_dtype.name,
-        "undo": stream._undo is not None,
-        "late": len(stream._late),
+        "planned": stream.blocks.planned,
+        "ended_with": stream.blocks.ended_with,
     }
 
 
@@ -104,11 +105,12 @@ def _arrays(stream: Stream) -> dict[str, np.ndarray]:
         found["event_table"] = stream.event_table[: stream.events]
     if stream.state is not None:
         found |= {f"state.{name}": column for name, column in stream.state.arrays().items()}
-    if stream._undo is not None:
-        found["undo.nodes"] = stream._undo.nodes
-        if stream._undo.rows is not None:
-            found |= {f"undo.rows.{name}": column for name, column in stream._undo.rows.arrays().items()}
-    blocks = {"block": stream._block, "late": stream._late, "undo.block": stream._undo.block if stream._undo else []}
+    undo = stream.blocks.undo
+    if undo is not None:
+        found["undo.nodes"] = undo.nodes
+        if undo.rows is not None:
+            found |= {f"undo.rows.{name}": column for name, column in undo.rows.arrays().items()}
+    blocks = {"block": stream.blocks.unfinished, "late": stream._late, "undo.block": undo.block if undo else []}
     for name, parts in blocks.items():
         if parts:
             joined = Events.joined(parts)
@@ -133,13 +135,15 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
         stream.event_table = arrays["event_table"]
     if stream.state is not None:
         stream.state.load(part("state."))
-    stream._block, stream._late = events("block."), events("late.")
-    if facts["undo"]:
+    stream._late = events("late.")
+    blocks = stream.blocks
+    blocks.unfinished, blocks.planned, blocks.ended_with = events("block."), facts["planned"], facts["ended_with"]
+    if "undo.nodes" in arrays:
         rows = None
         if stream.state is not None:
             rows = stream.model.initial_state(None, stream._time_dtype)
             rows.load(part("undo.rows."))
-        stream._undo = Undo(events("undo.block."), arrays["undo.nodes"], rows)
+        blocks.undo = Undo(events("undo.block."), arrays["undo.nodes"], rows)
 
 
 def _class(name: str, given: type[Model] | None) -> type[Model]:

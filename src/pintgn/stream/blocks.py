@@ -1,0 +1,109 @@
+"""Memory moves in blocks of events. Where they end, and how one that ended too early is taken back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pintgn.models.base import Model
+from pintgn.models.past import Events
+from pintgn.models.state import Behind, State
+
+
+@dataclass
+class Span:
+    """The part of a batch between two refreshes of memory: queries that see the same state, then events."""
+
+    rows: np.ndarray  # which queries
+    events: Events  # what then happens
+    closes: bool = False  # whether a block ends with these events
+    behind: bool = False  # whether the queries stand before a refresh that has been made already
+    resumes: bool = False  # whether that refresh must be taken back first, because its block goes on
+
+
+@dataclass
+class Undo:
+    """What a refresh changed, kept while events of the clock's own time may still arrive and prolong its block."""
+
+    block: list[Events]
+    nodes: np.ndarray
+    rows: State | None
+
+
+class Blocks:
+    """Counts events into blocks of at least `size` that end only where the time changes, and refreshes memory there.
+
+    The last event seen may be such an end, until another event of the same time arrives; then the refresh is taken
+    back. `plan` only counts, so it may run ahead; `happen` does what was planned, in the same order.
+    """
+
+    def __init__(self, size: int):
+        self.size = size
+        self.planned = 0  # events of the unfinished block, as planned
+        self.ended_with: int | None = None  # events of the block that ended at the clock, as planned
+        self.unfinished: list[Events] = []  # as happened
+        self.undo: Undo | None = None  # of the block that ended at the clock, as happened
+
+    def plan(self, t: np.ndarray, events: Events, clock: Any, active: bool) -> list[Span]:
+        """Cut a batch, and the queries at times t, where blocks end; one piece when the model does not remember."""
+        everyone = np.ones(len(t), bool)
+        if not active:
+            return [Span(np.flatnonzero(everyone), events)]
+        resumes = self.ended_with is not None and len(events) > 0 and events.t[0] == clock
+        if resumes:
+            assert self.ended_with is not None
+            self.planned, self.ended_with = self.ended_with, None
+        spans, left = [], everyone
+        if self.ended_with is not None:
+            left = t != clock
+            spans.append(Span(np.flatnonzero(~left), events[:0], behind=True))
+        begin = 0
+        changes = (np.flatnonzero(events.t[1:] != events.t[:-1]) + 1).tolist()
+        for end in (*changes, len(events)):
+            if end > begin and self.planned + end - begin >= self.size:
+                mine = left & (t <= events.t[end - 1])
+                spans.append(Span(np.flatnonzero(mine), events[begin:end], closes=True))
+                self.ended_with, self.planned = self.planned + end - begin, 0
+                begin, left = end, left & ~mine
+        if begin < len(events):
+            self.planned, self.ended_with = self.planned + len(events) - begin, None
+        spans.append(Span(np.flatnonzero(left), events[begin:]))
+        spans[0].resumes = resumes
+        return spans
+
+    def happen(self, span: Span, model: Model, state: Any) -> Events | None:
+        """Let a span's events happen to memory; returns the block that they complete."""
+        if not len(span.events):
+            return None
+        self.undo = None  # time has moved on: the last refresh stands
+        self.unfinished.append(span.events)
+        if not span.closes:
+            return None
+        block = Events.joined(self.unfinished)
+        nodes = np.unique(np.concatenate([block.src, block.dst]))
+        self.undo = Undo(self.unfinished, nodes, None if state is None else state.rows(nodes))
+        if model.remembers:
+            model.observe(block, state)
+        self.unfinished = []
+        return block
+
+    def resume(self, state: Any) -> None:
+        """Take back the refresh at the clock: its block goes on."""
+        assert self.undo is not None
+        if self.undo.rows is not None:
+            state.put(self.undo.nodes, self.undo.rows)
+        self.unfinished, self.undo = self.undo.block, None
+
+    def state_of(self, span: Span, state: Any) -> Any:
+        """The state that a span's queries see."""
+        if span.behind and self.undo is not None and self.undo.rows is not None:
+            return Behind(state, self.undo.nodes, self.undo.rows)
+        return state
+
+    def fork(self) -> Blocks:
+        other = Blocks(self.size)
+        other.__dict__.update(self.__dict__)
+        other.unfinished = list(self.unfinished)
+        return other
