@@ -220,5 +220,5 @@ def test_following_can_be_left_early_and_reports_errors():
     with torch.no_grad():
         torch.testing.assert_close(stream.score(query(0, 1, 9)), control.score(query(0, 1, 9)))
     unsorted = [log[2:4], log[0:2]]
-    with pytest.raises(EventOrderError):
+    with pytest.raises(StaleQuery, match="already observed t=4"):
         list(Stream(model, log.schema).follow(unsorted, lambda events: [events.query]))

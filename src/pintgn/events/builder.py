@@ -226,6 +226,8 @@ class Builder:
     def finish(self, nodes: Source | None = None) -> EventLog:
         """Sort if need be, settle removals, encode features, add the node table."""
         plan, like = self.plan, self.plan.like
+        self.numbering.close()
+        pa.default_memory_pool().release_unused()
         t, time = self.times.finish(None if like is None else like.schema.time)
         src, dst = self.src.done(), self.dst.done()
         op = None if self.op is None else self.op.done()
@@ -236,7 +238,9 @@ class Builder:
         old_numbers: np.ndarray | None = None
         if not self.times.ordered:
             order = np.argsort(t, kind="stable")
-            t, src, dst = t[order], src[order], dst[order]
+            t = t[order]  # one by one, so that only one column is held twice
+            src = src[order]
+            dst = dst[order]
             if label is not None:
                 label = label[order]
             if updates is not None and op is not None:

@@ -157,6 +157,11 @@ class Numbering:
                 self.negative |= not ids.unsigned and len(ids.numbers) > 0 and int(ids.numbers.min()) < 0
         self.side.length = self.store.number(src, dst, how, tables, self.side.buffer, count, out_src, out_dst)
 
+    def close(self) -> None:
+        """Give back the memory of look-ups; they are built again when more ids come."""
+        if self.store is not None:
+            self.store.slots = []
+
     def ids(self, order: np.ndarray | None = None) -> IdMap:
         """The id map; `order` (n,) says which old number each new number had."""
         count = len(self)

@@ -32,13 +32,14 @@ def hidden_nodes(log: EventLog, train: EventLog, fraction: float = 0.1, seed: in
 
     A number of nodes equal to `fraction` of all nodes in the log's events, drawn with a seed from those that
     appear after the training period (TGN's rule); all of them when there are fewer. Training skips every event
-    that touches one.
+    that touches one. The dummy node of a discrete-time log stands for no one and is never hidden.
     """
     if not 0 <= fraction < 1:
         raise BadInput(f"the fraction of hidden nodes is between 0 and 1, not {fraction}.")
     later = log[train.first - log.first + len(train) :]
-    candidates = np.unique(np.concatenate([later.src, later.dst]))
-    everyone = np.unique(np.concatenate([log.src, log.dst]))
+    candidates, everyone = (np.unique(np.concatenate([part.src, part.dst])) for part in (later, log))
+    if log.schema.dummy is not None:
+        candidates, everyone = (nodes[nodes != log.schema.dummy] for nodes in (candidates, everyone))
     count = min(int(fraction * len(everyone)), len(candidates))
     hidden = np.zeros(log.nodes, bool)
     hidden[np.random.default_rng(seed).choice(candidates, count, replace=False)] = True

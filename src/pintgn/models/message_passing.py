@@ -125,8 +125,7 @@ class TreeModel(Model):
     # -- computing -----------------------------------------------------------------------------------------------
 
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
-        roots = self.embed(inputs, state).view(inputs.queries, 2 * self.dim)
-        return self.readout(roots).squeeze(-1)
+        return self.readout(self.embed(inputs, state).view(-1, 2 * self.dim)).squeeze(-1)
 
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)
         table, positions = self._states(inputs, state), self._positions(inputs)
@@ -139,7 +138,8 @@ class TreeModel(Model):
                 for level in range(self.layers - layer)
             ]
             levels = [Slots(h, np.arange(len(h)), r) for h, r in zip(above, again, strict=False)]
-        return levels[0].table
+        found = levels[0].table
+        return found if inputs.tree_of is None else found.index_select(0, tensor(inputs.tree_of, self.device))
 
     def _edges(self, inputs: Trees) -> list[Edges]:
         to = partial(tensor, device=self.device)

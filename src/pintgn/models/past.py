@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -114,6 +114,10 @@ class Past:
     def distinct(self, values: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The distinct values under a mask, and for each entry its row among them (0 where the mask is False)."""
         return self.numbering(values, mask)
+
+    def of(self, rows: np.ndarray) -> Past:
+        """The past of some of the queries, by row; positions can only be asked for all of them together."""
+        return replace(self, t=self.t[rows], before=self.before[rows], positional_length=0)
 
     @staticmethod
     def _like(per_query: np.ndarray, nodes: np.ndarray) -> np.ndarray:

@@ -19,11 +19,13 @@ class Trees:
     and dt is measured from it (paper, Section 2: the neighborhoods N(v, t) of every layer are taken at the same t).
 
     What depends on a node or an event alone stands once, in a row of its own; `node_of` and `event_of` say which row
-    each slot of each level has (row 0 where there is nothing: the mask decides).
+    each slot of each level has (row 0 where there is nothing: the mask decides). Without positions a tree depends on
+    its root and time alone, so equal ones are grown once, as if asked for one by one; `tree_of` says which is whose.
     """
 
     roots: int
     queries: int
+    tree_of: np.ndarray | None  # (queries asked for * w,) the tree of each of their roots; None: in the same order
     mask: list[np.ndarray]  # level l: (q, w * k^l), False where there is no node
     dt: list[np.ndarray]  # from level 1 on: the same shape, float32, in units of the log's time scale
     nodes: np.ndarray  # (n',) the distinct nodes
@@ -43,6 +45,9 @@ def grow(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float, po
 
     With `positions`, every node of every tree is asked for relative to all roots of its query.
     """
+    tree_of = None
+    if not positions:
+        roots, past, tree_of = _each_once(roots, past)
     nodes, mask = [roots], [np.ones(roots.shape, bool)]
     dt, events = [], []
     flat = (len(roots), -1)
@@ -66,6 +71,7 @@ def grow(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float, po
     return Trees(
         roots=roots.shape[1],
         queries=len(roots),
+        tree_of=tree_of,
         mask=mask,
         dt=dt,
         nodes=distinct,
@@ -75,6 +81,14 @@ def grow(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float, po
         features=features,
         positions=read,
     )
+
+
+def _each_once(roots: np.ndarray, past: Past) -> tuple[np.ndarray, Past, np.ndarray]:
+    """The distinct roots (q', 1) and their past, and for each root asked for its place among them."""
+    when = np.unique(past.t, return_inverse=True)[1].reshape(-1, 1)
+    key = roots * len(past.t) + when
+    _, first, tree_of = np.unique(key, return_index=True, return_inverse=True)
+    return roots.reshape(-1, 1)[first], past.of(first // roots.shape[1]), tree_of.reshape(-1)
 
 
 def _joined(levels: list[np.ndarray]) -> np.ndarray:
