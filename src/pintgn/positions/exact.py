@@ -1,0 +1,140 @@
+"""Exact counts: one table for each root and level, in one arena that grows as tables do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pintgn.positions.passes import TOO_NARROW, exact_pass
+from pintgn.positions.room import demand, show
+from pintgn.positions.tables import (
+    CAP,
+    FREE,
+    FREED,
+    NODES,
+    OFF,
+    RATIO,
+    SIZES,
+    TOP,
+    WIDEST,
+    compact,
+    unpack,
+    widen,
+)
+
+SLACK = 16  # the arena grows by one part in this many
+WASTE = 10  # free blocks are swept together when they take one part in this many
+START = 1 << 12
+LONGEST = 2**31  # an arena of four-byte counts; its lists of free blocks are four-byte numbers, too
+
+
+class ExactTables:
+    """Storage of the exact backend.
+
+    Counts take four bytes while all of them are below 2**31, eight (float64) from then on: exact up to 2**53, then to
+    16 digits, and never above 1e300.
+    """
+
+    name = "exact"
+
+    def __init__(self, levels: int, decay: float) -> None:
+        self.levels, self.decay = levels, decay
+        self.heads = np.zeros((0, 5), np.int32)
+        self.stamps = np.zeros(0)  # when each root was last written: used with decay
+        self.book = np.zeros(FREE + len(SIZES), np.int64)
+        self.arena: np.ndarray = np.zeros(START, np.float64 if decay else np.uint32)
+        self.book[RATIO] = self.arena.itemsize // 4
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in (self.heads, self.stamps, self.book, self.arena))
+
+    def reserve(self, nodes: int) -> None:
+        """Make room for the rows of `nodes` nodes."""
+        have = len(self.stamps)
+        if nodes > have:
+            new = max(nodes, have + have // 4, 64)
+            more = (new - have) * (self.levels * 20 + 8)
+            demand(more, self.nbytes + more, f"exact positions for {nodes:,} nodes", self._instead(nodes))
+            self.heads = _extended(self.heads, new * self.levels)
+            self.stamps = _extended(self.stamps, new)
+        if nodes > self.book[NODES]:
+            self.book[NODES] = nodes
+            self.book[WIDEST] = SIZES[np.searchsorted(SIZES, nodes)]
+
+    def advance(self, groups: tuple, queries: tuple, opened: tuple, progress: np.ndarray, out: np.ndarray) -> int:
+        """Run the pass until it is done (0) or needs more memory; see `extend`."""
+        scratch = int(self.book[NODES]) if len(groups[3]) > 1 else 0
+        return exact_pass(
+            self.heads, self.arena.view(np.uint32), self.arena, self.book, self.stamps, self.decay,
+            groups, queries, opened, progress,
+            np.empty(scratch, np.uint32), np.empty(scratch, self.arena.dtype), np.empty(out.shape[2], np.uint32), out,
+        )  # fmt: skip
+
+    def growth(self, status: int) -> int:
+        """How many bytes `extend` is going to add: none if free blocks can be swept together."""
+        if self._must_widen(status):
+            return 2 * self.arena.nbytes
+        if self.book[FREED] * WASTE > len(self.arena):
+            return 0
+        return self.arena.itemsize * max(len(self.arena) // SLACK, 8 * int(self.book[WIDEST]), START)
+
+    def _must_widen(self, status: int) -> bool:
+        return status == TOO_NARROW or (self.arena.itemsize == 4 and len(self.arena) > LONGEST)
+
+    def extend(self, status: int) -> None:
+        """Give the pass what it asked for: room in the arena, or eight bytes for each count."""
+        more, nodes = self.growth(status), int(self.book[NODES])
+        demand(more, self.nbytes + more, f"exact positions of {nodes:,} nodes", self._instead(nodes))
+        if self._must_widen(status):
+            tables = (self.heads, self.arena.view(np.uint32), self.arena, self.book, self._in_place())
+            needed = widen(*tables, np.zeros(0, np.uint32), np.zeros(0))
+            arena = np.zeros(needed + needed // SLACK + 8 * int(self.book[WIDEST]))
+            widen(*tables, arena.view(np.uint32), arena)
+            self.arena = arena
+        elif more:
+            self.arena.resize(len(self.arena) + more // self.arena.itemsize, refcheck=False)
+        else:
+            compact(self.heads, self.arena, self.book, self._in_place())
+
+    def _in_place(self) -> np.ndarray:
+        """The tables that hold something, in the order of the arena."""
+        used = np.flatnonzero(self.heads[:, CAP])
+        return used[np.argsort(self.heads[used, OFF])]
+
+    def _instead(self, nodes: int) -> str:
+        narrow = nodes * self.levels * 64 * 4
+        return f"backend='sketch' with width=64 would take {show(narrow)}; a smaller d takes less."
+
+    def entries(self, roots: range) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the rows of some roots hold: table (root * levels + level), node and count of each entry."""
+        tables = np.arange(roots.start * self.levels, roots.stop * self.levels)
+        arguments = (self.heads, self.arena.view(np.uint32), self.arena, self.book, tables)
+        n = unpack(*arguments, np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
+        nodes, counts, owners = np.zeros(n, np.int64), np.zeros(n), np.zeros(n, np.int64)
+        unpack(*arguments, nodes, counts, owners)
+        return owners, nodes, counts
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {
+            "heads": self.heads[: int(self.book[NODES]) * self.levels],
+            "stamps": self.stamps[: int(self.book[NODES])],
+            "book": self.book,
+            "arena": self.arena[: int(self.book[TOP])],
+        }
+
+    @classmethod
+    def restored(cls, levels: int, decay: float, arrays: dict[str, Any]) -> ExactTables:
+        """The storage whose `arrays` these are copies of."""
+        made = cls(levels, decay)
+        made.heads, made.stamps, made.book = (np.array(arrays[name]) for name in ("heads", "stamps", "book"))
+        made.arena = _extended(np.array(arrays["arena"]), len(arrays["arena"]) + 8 * int(made.book[WIDEST]) + START)
+        return made
+
+
+def _extended(array: np.ndarray, length: int) -> np.ndarray:
+    """The array with zeros after it."""
+    made = np.zeros((length, *array.shape[1:]), array.dtype)
+    made[: len(array)] = array
+    return made

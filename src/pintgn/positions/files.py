@@ -1,0 +1,56 @@
+"""Positions on disk: one uncompressed .npz of plain arrays and a line of settings, replaced as a whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadFile
+
+FORMAT = 1
+
+
+def write_file(path: str | PathLike[str], settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write beside the target, flush, then rename: a reader sees the old file or the new one."""
+    path, temporary = Path(path), None
+    line = np.frombuffer(json.dumps({"format": FORMAT, **settings}).encode(), np.uint8)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, settings=line, **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        raise BadFile(f"cannot write {path}: {error.strerror or error}. Choose a writable folder with room.") from error
+    finally:
+        if temporary is not None:
+            os.unlink(temporary)
+
+
+def read_file(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Settings and arrays of a file that `write_file` wrote."""
+    path = Path(path)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        settings = json.loads(arrays.pop("settings").tobytes())
+        if settings.pop("format") != FORMAT:
+            raise KeyError
+    except FileNotFoundError:
+        raise BadFile(f"{path} does not exist.") from None
+    except OSError as error:
+        raise BadFile(f"cannot read {path}: {error.strerror or error}.") from error
+    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+        raise BadFile(
+            f"{path} does not hold positions, or is damaged. RelativePositions.save writes such files."
+        ) from None
+    return settings, arrays

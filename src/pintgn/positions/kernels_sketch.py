@@ -1,0 +1,172 @@
+"""Kernels of the sketch: every level of a root's row, projected to `width` numbers by random signs.
+
+row_u[k] = sum over nodes i of r_{i->u}[k] * g_i, where g_i is a vector of +1 and -1. The signs of a node are the bits
+of a hash of seed, node and column: no table of them exists, and new nodes need no resize. Since signs are +-1,
+<row_u[k], g_i> / width is an unbiased estimate of r_{i->u}[k], with variance (|r_u[k]|^2 - r_{i->u}[k]^2) / width.
+
+The update is the exact one (Eqs. 10-11), for projections are linear. Level 0 is the node itself and is not stored.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+MOST = np.float32(1e37)  # sums stop here, well inside single precision
+TINY = np.float32(1e-30)  # decayed sums below this are zero: subnormal numbers are slow
+QUERY, GROUP, LEVEL, PAIR = range(4)  # in `progress`; level 0: the group has not begun
+WORD = 64
+
+inner = njit(nogil=True, _nrt=False)
+
+
+@inner
+def sign_word(seed, node, word):
+    """64 signs of a node as bits (splitmix64's mixing, twice)."""
+    bits = seed ^ (np.uint64(node) * np.uint64(0x9E3779B97F4A7C15))
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits = (bits ^ (bits >> np.uint64(31))) + np.uint64(word + 1) * np.uint64(0xD1B54A32D192ED03)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+@inner
+def write_signs(seed, node, signs):
+    for word in range((len(signs) + WORD - 1) // WORD):
+        bits = sign_word(seed, node, word)
+        for i in range(word * WORD, min((word + 1) * WORD, len(signs))):
+            bit = (bits >> np.uint64(i - word * WORD)) & np.uint64(1)
+            signs[i] = np.float32(1.0) - np.float32(2.0) * np.float32(np.int32(bit))
+
+
+@inner
+def add(into, source, times):
+    for i in range(len(into)):
+        into[i] = min(max(into[i] + times * source[i], -MOST), MOST)
+
+
+@inner
+def scale(row, factor):
+    for i in range(len(row)):
+        value = row[i] * factor
+        row[i] = value if abs(value) > TINY else np.float32(0.0)
+
+
+@inner
+def fade(decay, dt, steps):
+    """The weight that `steps` edges lose in time dt."""
+    return np.float32(math.exp(-decay * dt * steps))
+
+
+@njit(nogil=True, _nrt=False, fastmath={"reassoc", "nsz"})
+def dot(row, signs):
+    total = 0.0
+    for i in range(len(row)):
+        total += np.float64(row[i]) * np.float64(signs[i])
+    return total
+
+
+@inner
+def freshen(rows, stamps, decay, node, elapsed):
+    """Bring a root's sums from the time they were last written to the present."""
+    if decay > 0.0 and stamps[node] != elapsed:
+        for k in range(rows.shape[1]):
+            scale(rows[node, k], fade(decay, elapsed - stamps[node], k + 1))
+        stamps[node] = elapsed
+
+
+@inner
+def close_group(rows, stamps, decay, seed, one, two, times, first, last, elapsed, progress, signs):
+    """Apply one group: levels from the last to the first, so that right-hand sides are from before the group."""
+    levels = rows.shape[1]
+    if progress[LEVEL] == 0:
+        progress[LEVEL], progress[PAIR] = levels, first
+        for i in range(first, last):
+            freshen(rows, stamps, decay, one[i], elapsed)
+            freshen(rows, stamps, decay, two[i], elapsed)
+    for k in range(progress[LEVEL], 0, -1):
+        for i in range(progress[PAIR], last):
+            for way in range(1 if one[i] == two[i] else 2):
+                source, into = (one[i], two[i]) if way == 0 else (two[i], one[i])
+                if k > 1:
+                    add(rows[into, k - 1], rows[source, k - 2], np.float32(times[i]))
+                else:
+                    write_signs(seed, source, signs)
+                    add(rows[into, 0], signs, np.float32(times[i]))
+        progress[PAIR] = first
+    progress[LEVEL] = 0
+
+
+@inner
+def view_root(rows, stamps, decay, seed, known, root, elapsed, ahead, opened, signs, seen):
+    """Write to `seen` the root's row as a query sees it: with the open group's part, faded to the query's time."""
+    levels = rows.shape[1]
+    seen[:] = 0.0
+    if root < 0 or root >= known:
+        return
+    for k in range(levels):
+        for i in range(seen.shape[1]):
+            seen[k, i] = rows[root, k, i]
+    since = stamps[root]
+    if ahead:
+        into, source, times, when = opened
+        begin, end = np.searchsorted(into, root), np.searchsorted(into, root, side="right")
+        if begin < end and decay > 0.0:
+            for k in range(levels):
+                scale(seen[k], fade(decay, when - since, k + 1))
+            since = when
+        for p in range(begin, end if levels else begin):
+            other = source[p]
+            for k in range(1, levels):
+                factor = np.float32(times[p])
+                if decay > 0.0:
+                    factor *= fade(decay, when - stamps[other], k)
+                add(seen[k], rows[other, k - 1], factor)
+            write_signs(seed, other, signs)
+            add(seen[0], signs, np.float32(times[p]))
+    if decay > 0.0:
+        for k in range(levels):
+            scale(seen[k], fade(decay, elapsed - since, k + 1))
+
+
+@njit(nogil=True, _nrt=False, cache=True)
+def sketch_pass(rows, stamps, decay, seed, known, groups, queries, opened, progress, signs, seen, out):
+    """The interleaved pass. out: estimates (q, w, m, d); seen (w, levels, width) and signs (width,) are scratch."""
+    one, two, times, starts, when = groups
+    nodes, roots, order, before, ahead, elapsed = queries
+    closing, levels, width = len(starts) - 1, rows.shape[1], len(signs)
+    while True:
+        q = progress[QUERY]
+        wanted = before[q] if q < len(order) else closing
+        while progress[GROUP] < wanted:
+            g = progress[GROUP]
+            close_group(rows, stamps, decay, seed, one, two, times, starts[g], starts[g + 1], when[g], progress, signs)
+            progress[GROUP] += 1
+        if q == len(order):
+            return
+        row = order[q]
+        for j in range(out.shape[1]):
+            view_root(rows, stamps, decay, seed, known, roots[row, j], elapsed[q], ahead[q], opened, signs, seen[j])
+        for i in range(out.shape[2]):
+            node = nodes[row, i]
+            if node >= 0:
+                write_signs(seed, node, signs)
+            for j in range(out.shape[1]):
+                out[row, j, i, 0] = 1.0 if node == roots[row, j] and node >= 0 else 0.0
+                for k in range(levels):
+                    known_pair = 0 <= node < known and 0 <= roots[row, j] < known
+                    out[row, j, i, k + 1] = dot(seen[j, k], signs) / width if known_pair else 0.0
+        progress[QUERY] += 1
+
+
+@njit(nogil=True, _nrt=False, cache=True)
+def project(rows, seed, owners, nodes, counts, signs):
+    """Add exact counts to the sketch: row owners[i] (root * levels + level) gets counts[i] of node nodes[i]."""
+    levels = rows.shape[1]
+    for i in range(len(owners)):
+        write_signs(seed, nodes[i], signs)
+        add(rows[owners[i] // levels, owners[i] % levels], signs, np.float32(min(counts[i], MOST)))

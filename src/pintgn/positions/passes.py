@@ -1,0 +1,197 @@
+"""The exact backend's pass: serve every query as of its own time while groups of simultaneous events close.
+
+Observing is a pass without queries, reading is a pass without events. Whoever calls hands over groups that are
+complete, as distinct pairs, and queries in order of time. The last group is still open and not applied: a query that
+may see it adds its part on the fly. A pass that cannot go on says why, and continues when called again with the same
+`progress`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import zlib
+
+import numpy as np
+
+from pintgn.positions import tables
+from pintgn.positions.tables import (
+    CAP,
+    MOST,
+    NODES,
+    SIZES,
+    SPREAD,
+    TOP,
+    WIDEST,
+    add_node,
+    add_table,
+    entry,
+    fits,
+    inner,
+    look_up,
+    place_of,
+    scramble,
+    small,
+)
+
+TINY = 1e-250  # decayed counts below this are zero: subnormal numbers are slow
+DONE, NO_ROOM, TOO_NARROW = range(3)
+QUERY, GROUP, LEVEL, PAIR = range(4)  # in `progress`; level 0: the group has not begun
+
+
+@small
+def fade(decay, dt, steps):
+    """The weight that `steps` edges lose in time dt."""
+    return math.exp(-decay * dt * steps)
+
+
+@small
+def faded(value, factor):
+    value *= factor
+    return value if value > TINY else 0.0
+
+
+@inner
+def scale_row(heads, counts, levels, stamps, decay, node, elapsed):
+    """Bring a root's counts from the time they were last written to the present."""
+    if stamps[node] != elapsed:
+        for k in range(levels):
+            factor, start = fade(decay, elapsed - stamps[node], k + 1), place_of(heads, node * levels + k)
+            for i in range(np.uint64(abs(heads[node * levels + k, CAP]))):
+                counts[start + i] = faded(np.float64(counts[start + i]), factor)
+        stamps[node] = elapsed
+
+
+@inner
+def close_group(
+    heads, slots, counts, book, levels, stamps, decay, one, two, times, first, last, elapsed, progress, keys, vals
+):
+    """Apply one group, Eqs. 10-11 and the appendix: r(v) += P * sum of r(u), right-hand sides from before.
+
+    Levels go from the last to the first, each over the whole group: level k needs level k - 1 as it was before
+    the group, and that is written only afterwards. So nothing has to be copied.
+    """
+    # No pair takes more: both ways, reshaping the source, reshaping the target, and making that one dense.
+    last_top = len(counts) - 6 * book[WIDEST] - SIZES[8]
+    if progress[LEVEL] == 0:
+        progress[LEVEL], progress[PAIR] = levels, first
+        for i in range(first, last if decay > 0.0 else first):
+            scale_row(heads, counts, levels, stamps, decay, one[i], elapsed)
+            scale_row(heads, counts, levels, stamps, decay, two[i], elapsed)
+    for k in range(progress[LEVEL], 0, -1):
+        for i in range(progress[PAIR], last):
+            u, v = one[i], two[i]
+            a, b, ways = u * levels + k - 1, v * levels + k - 1, 1 if u == v else 2
+            room, held = book[TOP] <= last_top, True
+            for way in range(ways):
+                into, source = (b, a - 1) if way == 0 else (a, b - 1)
+                held = held and fits(heads, counts, book, into, source if k > 1 else -1, times[i])
+            if not room or not held:
+                progress[LEVEL], progress[PAIR] = k, i
+                return TOO_NARROW if room else NO_ROOM
+            for way in range(ways):
+                into, source, other = (b, a - 1, u) if way == 0 else (a, b - 1, v)
+                if k > 1:
+                    add_table(heads, slots, counts, book, into, source, counts.dtype.type(times[i]), keys, vals)
+                else:
+                    add_node(heads, slots, counts, book, into, other, counts.dtype.type(times[i]), keys, vals)
+        progress[PAIR] = first
+    progress[LEVEL] = 0
+    return DONE
+
+
+@inner
+def scale_counts(raw, decay, dt):
+    for k in range(1, raw.shape[1]):
+        factor = fade(decay, dt, k)
+        for i in range(raw.shape[0]):
+            raw[i, k] = faded(raw[i, k], factor)
+
+
+@small
+def count_level(heads, slots, counts, book, table, nodes, names, times, factor, raw, k):
+    """raw[:, k] += times * factor * what the table counts."""
+    cap, offset, spread = np.int64(heads[table, CAP]), place_of(heads, table), np.uint64(heads[table, SPREAD])
+    if cap == 0:
+        return
+    for i in range(len(nodes)):
+        if 0 <= nodes[i] < book[NODES]:
+            value = look_up(slots, counts, book, offset, cap, spread, nodes[i], names[i])
+            if factor != 1.0:
+                value = faded(value, factor)
+            raw[i, k] = min(raw[i, k] + times * value, MOST)
+
+
+@inner
+def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, elapsed, ahead, opened, raw):
+    """Counts (m, d) of each node relative to one root; `ahead`: the open group is seen, too."""
+    levels = raw.shape[1] - 1
+    for i in range(len(nodes)):
+        for k in range(levels + 1):
+            raw[i, k] = 0.0
+        if nodes[i] == root and root >= 0:
+            raw[i, 0] = 1.0
+    if root < 0 or root >= book[NODES] or levels == 0:
+        return
+    for k in range(levels):
+        count_level(heads, slots, counts, book, root * levels + k, nodes, names, 1.0, 1.0, raw, k + 1)
+    since = stamps[root]
+    if ahead:
+        into, source, times, when = opened
+        begin, end = np.searchsorted(into, root), np.searchsorted(into, root, side="right")
+        if begin < end and decay > 0.0:
+            scale_counts(raw, decay, when - since)
+            since = when
+        for p in range(begin, end):
+            other = source[p]
+            for i in range(len(nodes)):
+                if nodes[i] == other:
+                    raw[i, 1] = min(raw[i, 1] + times[p], MOST)
+            for k in range(levels - 1):
+                factor = fade(decay, when - stamps[other], k + 1) if decay > 0.0 else 1.0
+                count_level(heads, slots, counts, book, other * levels + k, nodes, names, times[p], factor, raw, k + 2)
+    if decay > 0.0:
+        scale_counts(raw, decay, elapsed - since)
+
+
+def cached_by(stamp):
+    """The pass, cached under a stamp of `tables`: of other files Numba's cache knows nothing."""
+
+    @entry
+    def exact_pass(
+        heads, slots, counts, book, stamps, decay, groups, queries, opened, progress, keys, vals, names, out
+    ):
+        """The interleaved pass. out: counts (q, w, m, d). See `kernels` for groups, queries and opened."""
+        if stamp < 0:
+            return NO_ROOM
+        one, two, times, starts, when = groups
+        nodes, roots, rows, before, ahead, elapsed = queries
+        closing, levels = len(starts) - 1, out.shape[3] - 1
+        while True:
+            q = progress[QUERY]
+            wanted = before[q] if q < len(rows) else closing
+            while progress[GROUP] < wanted:
+                g = progress[GROUP]
+                status = close_group(
+                    heads, slots, counts, book, levels, stamps, decay,
+                    one, two, times, starts[g], starts[g + 1], when[g], progress, keys, vals,
+                )  # fmt: skip
+                if status != DONE:
+                    return status
+                progress[GROUP] += 1
+            if q == len(rows):
+                return DONE
+            row = rows[q]
+            for i in range(len(names)):
+                names[i] = scramble(nodes[row, i])
+            for j in range(out.shape[1]):
+                count_walks(
+                    heads, slots, counts, book, stamps, decay, nodes[row], names, roots[row, j],
+                    elapsed[q], ahead[q], opened, out[row, j],
+                )  # fmt: skip
+            progress[QUERY] += 1
+
+    return exact_pass
+
+
+exact_pass = cached_by(zlib.crc32(inspect.getsource(tables).encode()))

@@ -1,0 +1,47 @@
+"""How much memory there is, and the error that says what would fit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pintgn.errors import TooLarge
+
+
+def available() -> int:
+    """Bytes that can still be taken: what the kernel says, and no more than a container's limit leaves."""
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found.append(next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")))
+    except (OSError, StopIteration, ValueError):
+        try:
+            found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        except (AttributeError, OSError, ValueError):
+            return 2**62  # unknown: let the allocation itself fail
+    try:
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text())
+        found.append(limit - int(Path("/sys/fs/cgroup/memory.current").read_text()))
+    except (OSError, ValueError):
+        pass
+    return max(min(found), 0)
+
+
+def show(size: float) -> str:
+    """Bytes as people read them.
+
+    >>> show(63_400_000), show(1_234), show(1.3e9)
+    ('63.4 MB', '1.2 kB', '1.3 GB')
+    """
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if size < 1000 or unit == "TB":
+            break
+        size /= 1000
+    return f"{size:.0f} bytes" if unit == "bytes" else f"{size:,.1f} {unit}"
+
+
+def demand(more: int, total: int, what: str, instead: str) -> None:
+    """Refuse to take `more` bytes (for `total` in all) if they are not there."""
+    free = available()
+    if more > free:
+        raise TooLarge(f"{what} needs {show(total)}, {show(more)} more than now; {show(free)} are free. {instead}")

@@ -1,0 +1,83 @@
+"""Estimated counts: rows projected to a fixed width, for graphs whose exact rows would not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pintgn.positions.exact import ExactTables
+from pintgn.positions.kernels_sketch import project, sketch_pass
+from pintgn.positions.room import available, demand
+
+CHUNK = 4096  # roots that are converted at a time
+
+
+class SketchRows:
+    """Storage of the sketch: (nodes, levels, width) single-precision sums, nothing else."""
+
+    name = "sketch"
+
+    def __init__(self, levels: int, decay: float, width: int, seed: int) -> None:
+        self.levels, self.decay, self.width, self.seed = levels, decay, width, seed
+        self.nodes = 0
+        self.rows = np.zeros((0, levels, width), np.float32)
+        self.stamps = np.zeros(0)
+
+    @property
+    def nbytes(self) -> int:
+        return self.rows.nbytes + self.stamps.nbytes
+
+    def bytes_for(self, nodes: int) -> int:
+        return nodes * (self.levels * self.width * 4 + 8)
+
+    def reserve(self, nodes: int) -> None:
+        have = len(self.rows)
+        if nodes > have:
+            new = max(nodes, have + have // 8, 64)
+            more = self.bytes_for(new - have)
+            what = f"a sketch of {nodes:,} nodes with width={self.width}"
+            demand(more, self.nbytes + more, what, self._instead(nodes))
+            if have:
+                self.rows.resize((new, self.levels, self.width), refcheck=False)
+                self.stamps.resize(new, refcheck=False)
+            else:  # zeros that are not touched take no memory yet
+                self.rows = np.zeros((new, self.levels, self.width), np.float32)
+                self.stamps = np.zeros(new)
+        self.nodes = max(self.nodes, nodes)
+
+    def _instead(self, nodes: int) -> str:
+        fits = (available() + self.nbytes) * 4 // 5 // max(nodes * self.levels * 4, 1)
+        if fits < 1:
+            most = (available() + self.nbytes) * 4 // 5 // max(self.levels * 4 * 16, 1)
+            return f"Even width=1 does not fit; width=16 would fit {most:,} nodes. Number your nodes 0, 1, 2, …"
+        return f"width={fits} would fit (a narrower sketch is noisier), or a smaller d."
+
+    def advance(self, groups: tuple, queries: tuple, opened: tuple, progress: np.ndarray, out: np.ndarray) -> int:
+        signs = np.empty(self.width, np.float32)
+        seen = np.empty((out.shape[1], self.levels, self.width), np.float32)
+        sketch_pass(
+            self.rows, self.stamps, self.decay, np.uint64(self.seed), self.nodes,
+            groups, queries, opened, progress, signs, seen, out,
+        )  # fmt: skip
+        return 0
+
+    def absorb(self, exact: ExactTables, nodes: int) -> None:
+        """Project exact rows; the result is what the sketch would hold had it seen the events itself."""
+        self.reserve(nodes)
+        self.stamps[:nodes] = exact.stamps[:nodes]
+        signs = np.empty(self.width, np.float32)
+        for start in range(0, nodes if self.levels else 0, CHUNK):
+            owners, members, counts = exact.entries(range(start, min(start + CHUNK, nodes)))
+            project(self.rows, np.uint64(self.seed), owners, members, counts, signs)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"rows": self.rows[: self.nodes], "stamps": self.stamps[: self.nodes]}
+
+    @classmethod
+    def restored(cls, levels: int, decay: float, width: int, seed: int, arrays: dict[str, Any]) -> SketchRows:
+        """The storage whose `arrays` these are copies of."""
+        made = cls(levels, decay, width, seed)
+        made.rows, made.stamps = np.array(arrays["rows"]), np.array(arrays["stamps"])
+        made.nodes = len(made.rows)
+        return made
