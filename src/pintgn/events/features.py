@@ -153,8 +153,8 @@ class Categories:
                 fresh = [name for name in fresh if name]
                 shown = ", ".join(map(repr, fresh[:5])) + (", …" if len(fresh) > 5 else "")
                 warnings.warn(
-                    f"{int(unseen.sum()):,} events have a {self.name} that the earlier log did not have ({shown}); "
-                    "it counts as none.",
+                    f"{self.name} {shown} is new since the earlier log ({int(unseen.sum()):,} of {len(codes):,} "
+                    "events) and counts as none.",
                     PintgnWarning,
                     stacklevel=2,
                 )

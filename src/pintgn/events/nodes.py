@@ -69,7 +69,7 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
         missing = np.flatnonzero(~known)
         shown = grown.decode(missing[:1])[0].as_py()
         warnings.warn(
-            f"{len(missing):,} nodes with events, such as {shown!r}, are not in the node table; their features are 0.",
+            f"the node table lacks {len(missing):,} of {len(grown):,} nodes, such as {shown!r}; their features are 0.",
             PintgnWarning,
             stacklevel=3,
         )
