@@ -136,6 +136,25 @@ def test_positions_also_work_with_a_header_and_names_can_replace_it(csv):
     assert read_events(plain, 0, 1, 2) == read_events(plain)
 
 
+def test_names_and_positions_can_be_mixed_without_losing_the_first_event(csv):
+    path = csv("7,3,4\n8,4,3\n")
+    assert len(read_events(path, "a", "b", 0, columns=["when", "a", "b"])) == 2
+    assert len(read_events(csv(b"\xef\xbb\xbf7,3,4\n8,4,3\n", "bom.csv"), 1, 2, 0)) == 2
+
+
+def test_a_copy_of_a_file_without_header_has_names(csv, tmp_path):
+    log = read_events(csv("7,3,4,0.5\n8,4,3,1.5\n"), 1, 2, 0, features=[3])
+    write_events(log, tmp_path / "copy.csv")
+    assert (tmp_path / "copy.csv").read_text().splitlines()[0] == "src,dst,t,column3"
+    assert len(read_events(tmp_path / "copy.csv")) == 2
+    later = read_events(csv("9,4,8,0.5\n", "later.csv"), like=log)
+    assert later.dst.tolist() == [2]
+
+
+def test_a_lone_quotation_mark_within_a_value_is_part_of_it(csv):
+    assert ids(read_events(csv('src,dst,t\n3" pipe,b,1\nc,d,2\n'))) == ['3" pipe', "b", "c", "d"]
+
+
 def test_lines_before_the_header_can_be_skipped_and_odd_delimiters_given(csv):
     path = csv("# made by hand\n#\nsrc:dst:t\n1:2:3\n")
     assert len(read_events(path, skip_lines=2, delimiter=":")) == 1
@@ -387,6 +406,14 @@ def test_other_types_of_time_are_refused(bad):
         read_events({"src": [1, 1], "dst": [2, 2], "t": bad})
 
 
+def test_dates_too_far_away_for_their_digits_are_named(csv):
+    with pytest.raises(
+        BadInput, match="line 3 has t='1600-01-01': times written to the ns must lie between 1677 and 2262"
+    ):
+        times(csv, "1990-01-01T10:00:00.123456789", "1600-01-01", sort=True)
+    assert times(csv, "1600-01-01", "9999-12-31").t.tolist() == [-11676096000, 253402214400]
+
+
 # --- order ----------------------------------------------------------------------------------------------------
 
 
@@ -500,6 +527,13 @@ def test_a_later_file_keeps_numbers_and_encodings(csv):
     assert log.schema == first.schema
 
 
+def test_a_later_text_file_uses_the_encodings_of_an_earlier_frame(csv):
+    data = {"src": [1, 2], "dst": [2, 3], "t": [1, 2], "code": [10, 9], "flag": [True, False]}
+    first = read_events(data, features=["code", "flag"], categorical=["code"])
+    later = read_events(csv("src,dst,t,code,flag\n1,2,3,9,False\n2,1,4,10,TRUE\n"), like=first)
+    assert later.features.tolist() == [[1, 0, 1, 0], [0, 1, 0, 1]]
+
+
 def test_reading_the_same_file_again_like_itself_gives_the_same_log(shared_data):
     log = read_events(shared_data("wikipedia"), label="label")
     assert read_events(shared_data("wikipedia"), like=log) == log
@@ -546,6 +580,8 @@ def test_a_node_table_gives_features_and_nodes_without_events(csv):
     assert short.node_features.tolist() == [[0], [3], [6]]
     later = read_events(csv("src,dst,t\nz,q,3\n"), like=log)
     assert later.node_features.tolist() == [*log.node_features.tolist(), [0, 0]]
+    with pytest.raises(BadInput, match="the earlier log has no node features"):
+        read_events(events, like=read_events(events), nodes=table)
     told = read_events(csv("src,dst,t\nz,q,3\n"), like=log, nodes={"id": ["q"], "age": [9], "score": [8]})
     assert told.node_features[-1].tolist() == [9, 8]
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput
-from pintgn.events.columns import NOTHING, Growing, first_true, is_text, plain
+from pintgn.events.columns import NOTHING, Growing, first_true, is_text, plain, try_cast
 from pintgn.events.features import MISSING, Categories, Labels, Numbers, is_number, spread
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels import DELETE, FROM_DST, FROM_SRC, NODE, REMOVE, renumber, reorder_rows
@@ -62,11 +62,16 @@ def build(source: Source, plan: Plan) -> Builder:
     if sample is None or not sample.num_rows:
         raise BadInput(f"{source.title} has a header but no events.")
     hints = {}
+    like = () if plan.like is None else plan.like.schema.features
+    words = {feature.name for feature in like if feature.kind != "number"} | set(plan.categorical)
     for name in plan.columns:
         kind = _suggested(sample.column(name))
-        if (name == plan.t and kind == pa.int64()) or (name == plan.label and kind is not None):
+        if name == plan.t:
+            if kind == pa.int64():
+                hints[name] = kind
+        elif name == plan.label and kind is not None:
             hints[name] = kind
-        elif name in (*plan.features, *plan.node_updates) and kind is not None and name not in plan.categorical:
+        elif name in (*plan.features, *plan.node_updates) and kind is not None and name not in words:
             hints[name] = pa.float64()
     for role in (plan.src, plan.dst, plan.op):
         hints.pop(role or "", None)
@@ -89,13 +94,7 @@ def _run(source: Source, plan: Plan, hints: Mapping[str, pa.DataType], sample: p
 
 def _suggested(values: pa.Array) -> pa.DataType | None:
     """int64 or float64 where every value in a sample of text is such a number."""
-    for kind in (pa.int64(), pa.float64()):
-        try:
-            values.cast(kind)
-            return kind
-        except pa.ArrowInvalid:
-            continue
-    return None
+    return next((kind for kind in (pa.int64(), pa.float64()) if try_cast(values, kind) is not None), None)
 
 
 def _kinds(batch: pa.RecordBatch, sample: pa.RecordBatch | None, plan: Plan) -> dict[str, bool]:

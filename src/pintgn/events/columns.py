@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
 
@@ -89,7 +90,7 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_run_end_encoded(values.type):
-        values = pa.compute.run_end_decode(values)
+        values = pc.run_end_decode(values)
     if str(values.type) == "string_view":
         values = values.cast(pa.large_string())
     elif str(values.type) == "binary_view":
@@ -112,3 +113,22 @@ def null_rows(values: pa.Array) -> np.ndarray:
     if not values.null_count:
         return np.zeros(0, bool)
     return values.is_null().to_numpy(zero_copy_only=False)
+
+
+def try_cast(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    try:
+        return values.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+
+
+def first_uncastable(values: pa.Array, *kinds: pa.DataType) -> int:
+    """The first value at which a column stops being of one of these types, or -1; found by halving."""
+    low, high = 0, len(values)  # the first `low` values can be cast, the first `high` may not be
+    if any(try_cast(values, kind) is not None for kind in kinds):
+        return -1
+    while low + 1 < high:
+        middle = (low + high) // 2
+        fits = any(try_cast(values.slice(0, middle), kind) is not None for kind in kinds)
+        low, high = (middle, high) if fits else (low, middle)
+    return low

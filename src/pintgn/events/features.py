@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.events.columns import NOTHING, Growing, first_true, is_text, null_rows, plain
+from pintgn.events.columns import NOTHING, Growing, first_true, first_uncastable, is_text, null_rows, plain, try_cast
 from pintgn.events.kernels import FROM_SRC
 from pintgn.events.numbering import Ids, Numbering
 from pintgn.events.schema import Feature
@@ -30,14 +30,14 @@ def to_numbers(values: pa.Array, name: str, where: Callable[[int], str], row: in
     if is_text(kind):
         values = pc.ascii_trim_whitespace(values)
         known = pc.if_else(pc.is_in(values, pa.array(sorted(MISSING))), None, values)
-        try:
-            values = known.cast(pa.float64())
-        except pa.ArrowInvalid as error:
-            bad = _first_word(known)
+        numbers = try_cast(known, pa.float64())
+        if numbers is None:
+            bad = first_uncastable(known, pa.float64())
             raise BadInput(
                 f"{where(row + bad)} has {name}={values[bad].as_py()!r} in a column of numbers. Correct it, or name "
                 f"the column in categorical= (--categorical) if its values are names."
-            ) from error
+            )
+        values = numbers
     elif pa.types.is_boolean(kind):
         values = values.cast(pa.int8())
     elif pa.types.is_null(kind):
@@ -47,16 +47,6 @@ def to_numbers(values: pa.Array, name: str, where: Callable[[int], str], row: in
     if not pa.types.is_float64(values.type):
         values = values.cast(pa.float64(), safe=False)
     return values.to_numpy(zero_copy_only=False)
-
-
-def _first_word(values: pa.Array) -> int:
-    """The first value that is not a number."""
-    for place, text in enumerate(values.to_pylist()):
-        try:
-            pa.array([text], pa.string()).cast(pa.float64())
-        except pa.ArrowInvalid:
-            return place
-    return 0
 
 
 class Numbers:
@@ -178,7 +168,10 @@ class Categories:
     def _texts(self, values: pa.Array, row: int) -> pa.Array:
         kind = values.type
         if is_text(kind):
-            return pc.ascii_trim_whitespace(values) if self.loose else values
+            values = pc.ascii_trim_whitespace(values) if self.loose else values
+            # text files write bools in any case
+            truths = self.known is not None and all(isinstance(c, bool) for c in self.known.categories)
+            return pc.utf8_lower(values) if truths else values
         if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
             return values.cast(pa.string())
         raise BadInput(
@@ -241,11 +234,10 @@ class Labels:
         values = pc.ascii_trim_whitespace(values)
         known = pc.if_else(pc.is_in(values, pa.array(sorted(MISSING))), None, values)
         for kind in (pa.int64(), pa.float64()):
-            try:
-                return known.cast(kind)
-            except pa.ArrowInvalid:
-                continue
-        bad = _first_word(known)
+            numbers = try_cast(known, kind)
+            if numbers is not None:
+                return numbers
+        bad = first_uncastable(known, pa.float64())
         raise BadInput(
             f"{self.where(row + bad)} has {self.name}={values[bad].as_py()!r}. A label is a number; write kinds of "
             "label as 0, 1, 2, …."
@@ -257,12 +249,7 @@ class Labels:
 
 
 def is_number(value: Any) -> bool:
-    if not isinstance(value, str):
-        return True
-    try:
-        return pa.array([value]).cast(pa.float64()) is not None
-    except pa.ArrowInvalid:
-        return False
+    return not isinstance(value, str) or try_cast(pa.array([value]), pa.float64()) is not None
 
 
 def _is_whole(text: str) -> bool:

@@ -42,6 +42,8 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
     side = source.column("side") if plan.bipartite else None
     if plan.like is None:
         names = [name for name in source.names if name not in (key, "side")]
+    elif not names:
+        raise BadInput("the earlier log has no node features, so this one cannot have a node table.")
     names = source.columns(names)
     numbering = Numbering(plan.bipartite, ids)
     values = Numbers(names, lambda row: f"{source.where(row)} of the node table", source.rows or 0, plan.fill)

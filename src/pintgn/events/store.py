@@ -65,7 +65,7 @@ def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = Non
     options = pacsv.WriteOptions(
         include_header=False, delimiter=delimiter, quoting_style="needed" if needs_quotes(log, delimiter) else "none"
     )
-    header = delimiter.join(_quoted(name, delimiter) for name in layout.names) + "\n"
+    header = delimiter.join(_quoted(name, delimiter) for name in _headings(layout)) + "\n"
     with replacing(path) as part, pa.output_stream(str(part), compression=packed) as stream:
         stream.write(header.encode())
         with pacsv.CSVWriter(stream, as_text(layout.batch(0, 0), 2, days).schema, write_options=options) as writer:
@@ -235,6 +235,14 @@ def replacing(path: str | Path) -> Iterator[Path]:
         raise BadFile(f"{path} cannot be written: permission denied.") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _headings(layout: Layout) -> list[str]:
+    """Names for a header: columns of a file without one are called by number, which would look like data."""
+    log = layout.log
+    roles = ["src", "dst", "t", *(["op"] if log.op is not None else []), *(["label"] if log.label is not None else [])]
+    roles += [f"column{name}" for name in layout.names[len(roles) :]]
+    return [role if name.isdecimal() else name for role, name in zip(roles, layout.names, strict=True)]
 
 
 def _quoted(name: str, delimiter: str) -> str:

@@ -274,9 +274,14 @@ def _is_header(
 ) -> bool:
     """Whether the first line names columns: it has a wanted name, or no time where the times are."""
     if columns is not None:
-        place = list(map(str, columns)).index(str(t)) if t is not None and str(t) in map(str, columns) else None
+        names = [str(name) for name in columns]
+        place = names.index(str(t)) if str(t) in names else _position(t)
     elif any(str(name) in first for name in wanted if not str(name).isdecimal()):
         return True
     else:
-        place = int(t) if t is not None and str(t).isdecimal() else None
+        place = _position(t)
     return place is None or place >= len(first) or not is_time(first[place])
+
+
+def _position(column: str | int | None) -> int | None:
+    return int(column) if column is not None and str(column).isdecimal() else None

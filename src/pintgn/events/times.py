@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning
-from pintgn.events.columns import Growing, first_true, is_text, null_rows, plain
+from pintgn.events.columns import Growing, first_true, first_uncastable, is_text, null_rows, plain, try_cast
 from pintgn.events.schema import TimeUnit
 
 UNITS = ("s", "ms", "us", "ns")
@@ -84,16 +84,16 @@ class TimeColumn:
         if gap >= 0:
             raise BadInput(f"{self.where(row + gap)} has no time: {self.name!r} is empty. Every event needs one.")
         if self.kind != "date":
-            whole = _try(values, pa.int64())
+            whole = try_cast(values, pa.int64())
             if whole is not None:
                 return self._whole(whole, row)
-            decimal = _try(values, pa.float64())
+            decimal = try_cast(values, pa.float64())
             if decimal is not None:
                 return self._decimal(decimal, row, values)
         units = UNITS[UNITS.index(self.unit) :] if self.kind == "date" else UNITS
         for unit in units:
             for zone in (None, "UTC"):
-                dates = _try(values, pa.timestamp(unit, zone))
+                dates = try_cast(values, pa.timestamp(unit, zone))
                 if dates is not None:
                     return self._date(dates.cast(pa.int64()).to_numpy(), unit, _offsets(values, zone), row)
         raise self._unreadable(values, row)
@@ -215,21 +215,23 @@ class TimeColumn:
 
     def _unreadable(self, values: pa.Array, row: int) -> BadInput:
         """What is wrong with a batch that is neither all numbers nor all dates: the first row unlike the others."""
-        kinds = [_kind(value) for value in values.to_pylist()]
-        expected = self.kind or kinds[0]
-        if expected == "date" and kinds[0] in ("date", "zoned") and self.kind == "date":
-            expected = "date" if None in self.offsets else "zoned"
-        for k, kind in enumerate(kinds):
-            shown = f"{self.where(row + k)} has {self.name}={values[k].as_py()!r}"
-            if kind is None:
-                return BadInput(f"{shown}, neither a number nor an ISO-8601 date such as 2021-01-04T09:30:00Z.")
-            if {kind, expected} == {"date", "zoned"}:
-                other = "without a time zone" if kind == "date" else "with a time zone"
-                return BadInput(f"{shown}, {other}, unlike the rows before it. Write the zone in all rows or in none.")
-            if kind != expected and {kind, expected} != {"whole", "decimal"}:
-                return BadInput(f"{shown}, unlike the rows before it: numbers and dates are mixed. Use one of the two.")
+        expected = self.kind or _kind(values[0].as_py())
+        if self.kind == "date" and None not in self.offsets:
+            expected = "zoned"
+        zone = "UTC" if expected == "zoned" else None
+        alike = [pa.timestamp("s", zone), pa.timestamp("ns", zone)]
+        k = first_uncastable(values, *([pa.float64()] if expected in ("whole", "decimal") else alike))
+        kind = _kind(values[k].as_py())
+        shown = f"{self.where(row + k)} has {self.name}={values[k].as_py()!r}"
+        if kind is None or expected is None:
+            return BadInput(f"{shown}, neither a number nor an ISO-8601 date such as 2021-01-04T09:30:00Z.")
+        if {kind, expected} == {"date", "zoned"}:
+            other = "without a time zone" if kind == "date" else "with a time zone"
+            return BadInput(f"{shown}, {other}, unlike the rows before it. Write the zone in all rows or in none.")
+        if kind != expected:
+            return BadInput(f"{shown}, unlike the rows before it: numbers and dates are mixed. Use one of the two.")
         return BadInput(
-            f"times in {self.name!r} from {self.where(row)} on need more digits than ns between 1677 and 2262 can hold."
+            f"{shown}: times written to the ns must lie between 1677 and 2262. Write fewer digits, or leave it out."
         )
 
     def _as_in(self, like: TimeUnit, time: TimeUnit) -> TimeUnit:
@@ -257,13 +259,6 @@ class TimeColumn:
         return like
 
 
-def _try(values: pa.Array, kind: pa.DataType) -> pa.Array | None:
-    try:
-        return values.cast(kind)
-    except pa.ArrowInvalid:
-        return None
-
-
 def _number(text: str) -> Any:
     try:
         return Decimal(text)
@@ -282,7 +277,7 @@ def _kind(text: str) -> str | None:
         ("zoned", pa.timestamp("s", "UTC")),
         ("zoned", pa.timestamp("ns", "UTC")),
     ):
-        if _try(value, target) is not None:
+        if try_cast(value, target) is not None:
             return kind
     return None
 
