@@ -87,7 +87,8 @@ def as_ids(values: pa.Array, loose: bool, text: bool = False) -> Ids:
         except pa.ArrowInvalid as error:
             raise UnfitIds("bytes that are not text") from error
     elif not is_text(kind):
-        raise UnfitIds(f"{kind}")
+        # pandas makes floats of whole numbers when one is missing
+        raise UnfitIds(f"{kind} with missing values" if len(missing) else f"{kind}")
     if len(missing):
         values = values.fill_null("")
     if loose and text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -274,7 +275,8 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
             raise BadInput(f"the frame has two columns called {twice!r}. Rename one.")
         return ArraySource({name: source.iloc[:, k] for k, name in enumerate(names)}, "the frame")
     if hasattr(source, "__arrow_c_stream__"):
-        return TableSource(pa.RecordBatchReader.from_stream(source))
+        with contextlib.suppress(pa.ArrowException):  # a single column is no table
+            return TableSource(pa.RecordBatchReader.from_stream(source))
     raise BadInput(
         f"events cannot be read from {type(source).__name__}. Pass a CSV or Parquet path, a folder of Parquet files, a "
         "pandas frame, an Arrow table, or a dict of arrays."
@@ -282,5 +284,8 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
 
 
 def _begins(path: Path) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(4)
+    try:
+        with open(path, "rb") as file:
+            return file.read(4)
+    except OSError as error:
+        raise BadFile(f"{path} cannot be read: {error.strerror or error}.") from error
