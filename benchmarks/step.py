@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from pintgn import EventLog, Stream, read_events, simulate
-from pintgn.learn.protocol import random_destination
 from pintgn.models.layers import InjectiveLayer
 from pintgn.models.registry import model_class
 
@@ -81,7 +80,7 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     log = read_events(options.data) if Path(options.data).exists() else simulate("repeat", events=60_000)
     print(f"{log!r}; {options.threads} threads, batch 200, mid-stream, median of {options.steps} steps, milliseconds")
-    draw, rng = random_destination(log), np.random.default_rng(0)
+    pool, rng = np.unique(log.dst), np.random.default_rng(0)
     runners = []
     for name in options.models:
         settings = (
@@ -96,7 +95,7 @@ def main() -> None:
     for number, events in enumerate(log[start:].batches(200)):
         if number == options.steps + 3:
             break
-        negative = draw(events, rng)
+        negative = events.query.toward(rng.choice(pool, len(events)))
         for runner in runners:
             runner.step(events, negative)
     print(f"{'':<16}" + "".join(f"{name:>10}" for name in (*PARTS, "step", "gather %", "ratio")))
