@@ -124,6 +124,11 @@ class Model(nn.Module):
         """What the model remembers before the first event; the stream owns it. None for models without memory."""
         return None
 
+    def gather_events(self, events: Events, past: Past) -> dict[str, np.ndarray]:
+        """Look up what `observe` needs besides the events themselves: arrays with a row (e, …) for each event, as of
+        its own time. They come back in `block.looked_up`."""
+        return {}
+
     def observe(self, block: Events, state: Any) -> None:
         """Update the state, in place, by a block of events."""
         raise NotImplementedError

@@ -22,7 +22,7 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(thread_name_prefix="pintgn-fused")
 
 
-def _shares(parents: int, k: int) -> list[tuple[int, int]]:
+def shares(parents: int, k: int) -> list[tuple[int, int]]:
     """Cut the parents into one share per thread; as many threads as torch may use."""
     threads = min(torch.get_num_threads(), max(1, parents * k // WORTH_A_THREAD))
     return list(pairwise(np.linspace(0, parents, threads + 1).astype(int).tolist()))
@@ -50,31 +50,31 @@ class WeightedReluSum(torch.autograd.Function):
     ) -> Tensor:  # (parents, d)
         ctx.k, ctx.where = k, (node_of, event_of, position)
         ctx.save_for_backward(bias, node, event, mix, weight)
-        bias_, node_, event_, mix_, weight_ = _arrays(bias, node, event, mix, weight)
+        bias_, node_, event_, mix_, weight_ = arrays(bias, node, event, mix, weight)
         out = np.empty((len(weight_) // k, len(bias_)), bias_.dtype)
 
         def run(share: tuple[int, int]) -> None:
             parts = (bias_, node_, node_of, event_, event_of, position, mix_, weight_)
             kernels.weighted_relu_sum(*share, k, *parts, out)
 
-        _each(run, _shares(len(out), k))
+        each(run, shares(len(out), k))
         return torch.from_numpy(out)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
         k, (node_of, event_of, position) = ctx.k, ctx.where
-        bias, node, event, mix, weight = _arrays(*ctx.saved_tensors)
-        (grad_,) = _arrays(grad)
+        bias, node, event, mix, weight = arrays(*ctx.saved_tensors)
+        (grad_,) = arrays(grad)
         grad_weight = np.zeros_like(weight)
-        shares = _shares(len(grad_), k)
-        sums = [[np.zeros_like(x) for x in (bias, node, event, mix)] for _ in shares]  # one set for each thread
+        cuts = shares(len(grad_), k)
+        sums = [[np.zeros_like(x) for x in (bias, node, event, mix)] for _ in cuts]  # one set for each thread
 
         def run(job: tuple[tuple[int, int], list[np.ndarray]]) -> None:
             share, mine = job
             parts = (bias, node, node_of, event, event_of, position, mix, weight)
             kernels.weighted_relu_sum_backward(*share, k, *parts, grad_, *mine, grad_weight)
 
-        _each(run, list(zip(shares, sums, strict=True)))
+        each(run, list(zip(cuts, sums, strict=True)))
         for more in sums[1:]:
             for mine, other in zip(sums[0], more, strict=True):
                 mine += other
@@ -82,11 +82,11 @@ class WeightedReluSum(torch.autograd.Function):
         return None, to_bias, to_node, None, to_event, None, None, to_mix, torch.from_numpy(grad_weight)
 
 
-def _arrays(*tensors: Tensor) -> list[np.ndarray]:
+def arrays(*tensors: Tensor) -> list[np.ndarray]:
     return [x.detach().contiguous().numpy() for x in tensors]
 
 
-def _each(run: Any, jobs: list[Any]) -> None:
+def each(run: Any, jobs: list[Any]) -> None:
     if len(jobs) == 1:
         run(jobs[0])
     else:

@@ -5,8 +5,8 @@ A slot is one neighbor of one parent; the k slots of parent p are p*k … p*k + 
     c = node[node_of[slot]] ‖ event[event_of[slot]] ‖ position[slot] ‖ cos(frequency · dt[slot] + phase)
 
 where any part may have width 0. Linear maps of keys and values commute with what is done here, so queries come mapped
-into the space of c, and the answer is Σ weight · c, to be mapped once per parent: no slot is ever multiplied by a matrix,
-and the time encodings of all slots are never stored.
+into the space of c, and the answer is Σ weight · c, to be mapped once per parent: no slot is ever multiplied by a
+matrix, and the time encodings of all slots are never stored.
 
 The inner loops run along a row and mix no types, so that the compiler makes vector instructions of them.
 """

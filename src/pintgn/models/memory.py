@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from pintgn.errors import BadInput, suggest
 from pintgn.models.layers import TimeEncoding, tensor
@@ -30,7 +31,7 @@ class MemoryState(State):
     updated: np.ndarray  # (n,) t_v: time of the last committed message, in the log's own type
     ever: np.ndarray  # (n,) whether there has been one
     pending: np.ndarray  # (n,) whether a message waits
-    message: Tensor  # (n, 2d + f) own state, other's state, event features: means over the events it stands for
+    message: Tensor  # (n, 2d + c + f) own state, other's state and context, event features: means over its events
     message_t: np.ndarray  # (n,) time of the newest of them
     message_dt: Tensor  # (n,) time from t_v to them, in units of the log's time scale
 
@@ -44,19 +45,30 @@ class Memory(nn.Module):
         cell: `gru`, `rnn`, or `identity` (s_v stays x_v).
         aggregate: `last` - the node's newest events of the block (their mean when simultaneous); `mean` - all of them.
         time_width: length of the encoding of t - t_v.
+        context: width of what a message says about the other end besides its state; see `commit`.
     """
 
-    def __init__(self, width: int, features: int, cell: str = "gru", aggregate: str = "last", time_width: int = 16):
+    def __init__(
+        self,
+        width: int,
+        features: int,
+        cell: str = "gru",
+        aggregate: str = "last",
+        time_width: int = 16,
+        context: int = 0,
+    ):
         super().__init__()
         if cell not in CELLS:
             raise BadInput(f"memory cell {cell!r} does not exist.{suggest(cell, CELLS)}")
         if aggregate not in AGGREGATES:
             raise BadInput(f"memory aggregate {aggregate!r} does not exist.{suggest(aggregate, AGGREGATES)}")
         self.width, self.features, self.aggregate, self.kind = width, features, aggregate, cell
+        self.context = context
+        self.message_width = 2 * width + context + features
         if cell != "identity":
             self.time = TimeEncoding(time_width)
             make = nn.GRUCell if cell == "gru" else nn.RNNCell
-            self.cell = make(2 * width + features + time_width, width)
+            self.cell = make(self.message_width + time_width, width)
 
     def initial_state(self, node_features: np.ndarray | None, time_dtype: np.dtype) -> MemoryState:
         """s_v(0) = x_v, padded with zeros to the width of the memory."""
@@ -66,7 +78,7 @@ class Memory(nn.Module):
             updated=np.zeros(0, time_dtype),
             ever=np.zeros(0, bool),
             pending=np.zeros(0, bool),
-            message=torch.zeros(0, 2 * self.width + self.features, device=device),
+            message=torch.zeros(0, self.message_width, device=device),
             message_t=np.zeros(0, time_dtype),
             message_dt=torch.zeros(0, device=device),
         )
@@ -83,16 +95,30 @@ class Memory(nn.Module):
         waiting = np.flatnonzero(rows.pending)
         if self.kind == "identity" or not len(waiting):
             return rows.memory
+        if len(waiting) == len(rows):
+            return self._step(rows.message, rows.message_dt, rows.memory)
         late = tensor(waiting, rows.memory.device)
-        inputs = torch.cat([rows.message[late], self.time(rows.message_dt[late])], -1)
-        return rows.memory.index_copy(0, late, self.cell(inputs, rows.memory[late]))
+        return rows.memory.index_copy(0, late, self._step(rows.message[late], rows.message_dt[late], rows.memory[late]))
+
+    def _step(self, message: Tensor, dt: Tensor, state: Tensor) -> Tensor:
+        """What `self.cell` gives for message ‖ φ(dt), without the gradient of the message, which nobody asks for."""
+        cell = self.cell
+        from_message, from_time = cell.weight_ih.split([self.message_width, cell.input_size - self.message_width], 1)
+        given = torch.addmm(linear(message, from_message, cell.bias_ih), self.time(dt), from_time.T)
+        kept = linear(state, cell.weight_hh, cell.bias_hh)
+        if self.kind == "rnn":
+            return torch.tanh(given + kept)
+        (reset, update, new), (keep_reset, keep_update, keep_new) = given.chunk(3, 1), kept.chunk(3, 1)
+        new = torch.tanh(torch.addcmul(new, torch.sigmoid(reset + keep_reset), keep_new))
+        return torch.lerp(new, state, torch.sigmoid(update + keep_update))
 
     @torch.no_grad()
-    def commit(self, state: MemoryState, block: Events, time_unit: float) -> None:
+    def commit(self, state: MemoryState, block: Events, time_unit: float, context: Tensor | None = None) -> None:
         """A block of events: apply what was pending for its nodes, then leave the block's own messages.
 
         Eq. 3: m_v = MemAgg {[s_v, s_u, t - t_v, e]}, both states as they are right after this commit; t_v is the time
-        of the last message applied, and t - t_v is 0 for a node that has had none.
+        of the last message applied, and t - t_v is 0 for a node that has had none. With `context` (e, 2, c), about the
+        source and the destination of each event, a message also says what is known about the other end.
         """
         if self.kind == "identity" or not len(block):
             return
@@ -106,21 +132,25 @@ class Memory(nn.Module):
         one, two = ends.reshape(2, -1)
         mine, other = np.concatenate([one, two[once]]), np.concatenate([two, one[once]])
         event = np.concatenate([np.arange(len(block)), np.flatnonzero(once)])
+        side = np.repeat([1, 0], [len(block), once.sum()])  # which end the other is
         t = block.t[event]
         newest = np.full(len(nodes), block.t[0])
         np.maximum.at(newest, mine, t)
         if self.aggregate == "last":
             keep = t == newest[mine]
-            mine, other, event, t = mine[keep], other[keep], event[keep], t[keep]
+            mine, other, event, side, t = mine[keep], other[keep], event[keep], side[keep], t[keep]
 
         device = rows.memory.device
         since = np.where(rows.ever[mine], t - rows.updated[mine], 0) / time_unit
         parts = [rows.memory[tensor(mine, device)], rows.memory[tensor(other, device)]]
+        if self.context:
+            assert context is not None
+            parts.append(context[tensor(event, device), tensor(side, device)])
         if self.features:
             assert block.features is not None
             parts.append(tensor(block.features[event], device))
         parts.append(tensor(since.astype(np.float32), device)[:, None])
-        sums = torch.zeros(len(nodes), 2 * self.width + self.features + 1, device=device)
+        sums = torch.zeros(len(nodes), self.message_width + 1, device=device)
         sums.index_add_(0, tensor(mine, device), torch.cat(parts, -1))
         means = sums / tensor(np.bincount(mine, minlength=len(nodes)).astype(np.float32), device)[:, None]
         rows.message, rows.message_dt = means[:, :-1], means[:, -1]

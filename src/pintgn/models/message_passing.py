@@ -90,7 +90,7 @@ class TreeModel(Model):
     def make(self, schema: Schema) -> None:
         node_width = len(schema.node_features)
         if self.memory:
-            self.machine = Memory(max(self.memory, node_width), schema.width, self.memory_cell, self.memory_aggregate)
+            self.machine = self.make_memory(max(self.memory, node_width), schema.width)
         state_width = self._state_width()
         again = 2 * self.positions if self.positions_at == "every" else 0
         widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
@@ -104,6 +104,15 @@ class TreeModel(Model):
         return width if width or self.positions else 1
 
     # -- for subclasses ------------------------------------------------------------------------------------------
+
+    @property
+    def breadth(self) -> int:
+        """Children of every node of the trees."""
+        return self.neighbors
+
+    def make_memory(self, width: int, features: int) -> Memory:
+        """The recurrent memory, for states and event features of these widths."""
+        return Memory(width, features, self.memory_cell, self.memory_aggregate)
 
     def make_step(self, state: int, positions: int, features: int) -> nn.Module:
         """One layer: from nodes with states and positions, joined by events with features of these widths, to `dim`."""
@@ -120,7 +129,7 @@ class TreeModel(Model):
 
     def gather_nodes(self, nodes: np.ndarray, past: Past) -> Trees:
         roots = nodes.reshape(len(nodes), -1)
-        return grow(roots, past, self.layers, self.neighbors, self.dt_unit, self.positions > 0)
+        return grow(roots, past, self.layers, self.breadth, self.dt_unit, self.positions > 0)
 
     # -- computing -----------------------------------------------------------------------------------------------
 

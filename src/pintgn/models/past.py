@@ -20,13 +20,15 @@ class Events:
     dst: np.ndarray  # (e,)
     t: np.ndarray  # (e,)
     features: np.ndarray | None  # (e, f)
+    looked_up: dict[str, np.ndarray] = field(default_factory=dict)  # (e, …) each; what `Model.gather_events` found
 
     def __len__(self) -> int:
         return len(self.t)
 
     def __getitem__(self, rows: slice) -> Events:
         features = None if self.features is None else self.features[rows]
-        return Events(self.src[rows], self.dst[rows], self.t[rows], features)
+        looked_up = {name: found[rows] for name, found in self.looked_up.items()}
+        return Events(self.src[rows], self.dst[rows], self.t[rows], features, looked_up)
 
     @classmethod
     def none(cls, width: int, time_dtype: np.dtype | None) -> Events:
@@ -38,7 +40,9 @@ class Events:
     @classmethod
     def joined(cls, parts: list[Events]) -> Events:
         columns = [[getattr(part, name) for part in parts] for name in ("src", "dst", "t", "features")]
-        return cls(*(None if column[0] is None else np.concatenate(column) for column in columns))  # type: ignore[arg-type]
+        whole = (None if column[0] is None else np.concatenate(column) for column in columns)
+        looked_up = {name: np.concatenate([part.looked_up[name] for part in parts]) for name in parts[0].looked_up}
+        return cls(*whole, looked_up)  # type: ignore[arg-type]
 
 
 @dataclass
@@ -115,7 +119,7 @@ class Past:
         """The distinct values under a mask, and for each entry its row among them (0 where the mask is False)."""
         return self.numbering(values, mask)
 
-    def of(self, rows: np.ndarray) -> Past:
+    def of(self, rows: np.ndarray | slice) -> Past:
         """The past of some of the queries, by row; positions can only be asked for all of them together."""
         return replace(self, t=self.t[rows], before=self.before[rows], positional_length=0)
 

@@ -162,10 +162,13 @@ class Stream:
 
     def _gather(self, query: Query, events: Events, gather: Callable[..., Any]) -> Gathered:
         """Look up; the past moves on, memory not yet."""
-        before = self._before(query.t, events)
-        spans = self.blocks.plan(query.t, events, self.clock, self._in_blocks)
+        before, clock = self._before(query.t, events), self.clock
         if len(events):
+            happened = self._before(events.t, events)
             self._append(events)
+            if self.model.remembers:
+                events.looked_up = self.model.gather_events(events, self._past(events.t, happened).of(slice(None)))
+        spans = self.blocks.plan(query.t, events, clock, self._in_blocks)
         pasts = [self._past(query.t[span.rows], before[span.rows]) for span in spans]
         inputs = [gather(query[s.rows], past) if len(s.rows) else None for s, past in zip(spans, pasts, strict=True)]
         if self.positions is not None and self.positions_refresh == "event":

@@ -115,6 +115,7 @@ def _arrays(stream: Stream) -> dict[str, np.ndarray]:
         if parts:
             joined = Events.joined(parts)
             columns = {"src": joined.src, "dst": joined.dst, "t": joined.t, "features": joined.features}
+            columns |= {f"looked_up.{key}": column for key, column in joined.looked_up.items()}
             found |= {f"{name}.{key}": column for key, column in columns.items() if column is not None}
     return found
 
@@ -124,8 +125,8 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
         return {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
 
     def events(prefix: str) -> list[Events]:
-        found = part(prefix)
-        return [Events(found["src"], found["dst"], found["t"], found.get("features"))] if found else []
+        found, looked_up = part(prefix), part(f"{prefix}looked_up.")
+        return [Events(found["src"], found["dst"], found["t"], found.get("features"), looked_up)] if found else []
 
     stream.clock, stream.events, stream._group_start = facts["clock"], facts["events"], facts["group_start"]
     if facts["time"] is not None:

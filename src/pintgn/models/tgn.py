@@ -1,0 +1,230 @@
+"""TGN: one memory machine; TGN-Att, JODIE and DyRep are settings of it (TGN's paper, Table 1)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pintgn.errors import BadInput, suggest
+from pintgn.events.schema import Schema
+from pintgn.models.attention import AttentionLayer, masked_softmax
+from pintgn.models.layers import Slots, TimeEncoding, tensor
+from pintgn.models.memory import Memory, MemoryState
+from pintgn.models.message_passing import Edges, TreeModel
+from pintgn.models.past import Events, Past
+
+EMBEDDINGS = ("attention", "time", "identity")
+MESSAGES = ("state", "neighborhood")
+
+
+class TGN(TreeModel):
+    """Temporal graph network: recurrent memory, then an embedding of it. With the defaults this is TGN-Att.
+
+    Memory (paper, Eqs. 3-4 and appendix A), for an event between v and u at t with features e:
+
+        m_v = [s_v ‖ s_u ‖ φ(t - t_v) ‖ e]        s_v ← GRU(m̄_v, s_v), m̄_v the node's newest message
+
+    The embedding of a node at t is, by `embedding`,
+
+        attention   TGN-Att: temporal attention over its newest neighbors, layer by layer (see `AttentionLayer`)
+        time        JODIE:   (1 + Δ w) ⊙ W [s_v ‖ x_v], Δ the time since the node's last event
+        identity    DyRep:   W [s_v ‖ x_v] + b
+
+    With `message="neighborhood"` (DyRep) a message also carries h_u, what surrounds the other end just before t:
+
+        m_v = [s_v ‖ s_u ‖ h_u ‖ φ(t - t_v) ‖ e]     h_u = Σ_i softmax_i(s_u · s_i / √d) s_i over the neighbors i of u
+
+    Differs from TGN's code: Δ is measured from the node's last event before the query, not from the last batch; the
+    neighbors are those of each query's own time; "last" is the mean over events of the newest timestamp; positions can
+    be added (`positions=4` is the paper's "TGN-Att + RPF", its Table 2). DyRep's attention has no parameters of its
+    own: a message is stored detached, so in TGN's code no gradient ever reaches them. What a message says about the
+    neighborhood is weighted inside the recurrent cell, where the gradient does arrive.
+
+    Args:
+        heads: attention heads; they divide `dim`.
+        embedding, message: as above.
+        time_dim: length of the time encoding φ, shared by memory and attention.
+        Others: see `TreeModel`. Layers and heads belong to the attention.
+    """
+
+    def __init__(
+        self,
+        dim: int = 100,
+        layers: int = 1,
+        neighbors: int = 10,
+        heads: int = 2,
+        memory: int = 100,
+        memory_cell: str = "gru",
+        memory_aggregate: str = "last",
+        embedding: str = "attention",
+        message: str = "state",
+        positions: int = 0,
+        positions_at: str = "input",
+        positions_transform: str = "log1p",
+        time_dim: int = 100,
+        time_unit: float | None = None,
+    ):
+        super().__init__(
+            dim=dim,
+            layers=layers,
+            neighbors=neighbors,
+            positions=positions,
+            positions_at=positions_at,
+            positions_transform=positions_transform,
+            memory=memory,
+            memory_cell=memory_cell,
+            memory_aggregate=memory_aggregate,
+            time_unit=time_unit,
+        )
+        for name, value, known in (("embedding", embedding, EMBEDDINGS), ("message", message, MESSAGES)):
+            if value not in known:
+                raise BadInput(f"{name}={value!r} does not exist.{suggest(value, known)}")
+        if embedding != "attention" and layers != 1:
+            raise BadInput(f"layers={layers}; only attention has layers, embedding={embedding!r} has none.")
+        if time_dim < 1:
+            raise BadInput(f"time_dim={time_dim}; it is at least 1.")
+        if heads < 1 or dim % heads:
+            raise BadInput(f"heads={heads}; the number of heads must divide dim={dim}.")
+        self.heads, self.embedding, self.message, self.time_dim = heads, embedding, message, time_dim
+
+    # -- parameters ----------------------------------------------------------------------------------------------
+
+    def make(self, schema: Schema) -> None:
+        super().make(schema)
+        if self.embedding == "attention" and not self._shares_time:
+            self.own_time = TimeEncoding(self.time_dim)
+
+    def make_memory(self, width: int, features: int) -> Memory:
+        context = width if self.message == "neighborhood" else 0
+        return Memory(width, features, self.memory_cell, self.memory_aggregate, self.time_dim, context)
+
+    def make_step(self, state: int, positions: int, features: int) -> nn.Module:
+        if self.embedding == "attention":
+            return AttentionLayer(state, positions, features, self.time_dim, self.dim, self.heads)
+        return Projection(state + positions, self.dim, drifts=self.embedding == "time")
+
+    @property
+    def _shares_time(self) -> bool:
+        return self.memory > 0 and self.memory_cell != "identity"
+
+    @property
+    def breadth(self) -> int:
+        return self.neighbors if self.embedding == "attention" else 1  # whose dt is the time since the last event
+
+    def step_up(self, step: nn.Module, parents: Slots, children: Slots, edges: Edges) -> Tensor:
+        if self.embedding != "attention":
+            return step(parents, edges.dt)
+        return step(parents, children, edges, self.machine.time if self._shares_time else self.own_time)
+
+    # -- remembering ---------------------------------------------------------------------------------------------
+
+    def gather_events(self, events: Events, past: Past) -> dict[str, np.ndarray]:
+        if self.message == "state":
+            return {}
+        found = past.recent(np.stack([events.src, events.dst], 1), self.neighbors)  # (e, 2, k)
+        return {"neighbors": found.ids, "mask": found.mask}
+
+    def observe(self, block: Events, state: MemoryState) -> None:
+        context = self._around(block, state) if self.message == "neighborhood" else None
+        self.machine.commit(state, block, self.dt_unit, context)
+
+    @torch.no_grad()
+    def _around(self, block: Events, state: MemoryState) -> Tensor:  # (e, 2, d)
+        """h_u of both ends of every event."""
+        ends = np.stack([block.src, block.dst], 1)[..., None]
+        everyone = np.concatenate([ends, block.looked_up["neighbors"]], 2)  # (e, 2, 1 + k)
+        nodes, rows = np.unique(everyone, return_inverse=True)
+        states = self.machine.current(state, nodes)[tensor(rows.reshape(everyone.shape), self.device)]
+        own, others = states[:, :, :1], states[:, :, 1:]
+        scores = (own * others).sum(-1) / math.sqrt(self.machine.width)
+        weight = masked_softmax(scores, tensor(block.looked_up["mask"], self.device))
+        return (weight[..., None] * others).sum(2)
+
+
+class Projection(nn.Module):
+    """W [s ‖ x ‖ r] + b, drifting with the time since the node's last event if asked to: JODIE's (1 + Δ w) ⊙ ·."""
+
+    def __init__(self, width: int, dim: int, drifts: bool):
+        super().__init__()
+        self.linear = nn.Linear(width, dim)
+        self.drift = nn.Parameter(torch.zeros(dim)) if drifts else None
+
+    def forward(self, parents: Slots, dt: Tensor) -> Tensor:  # (parent slots, d)
+        h = self.linear(parents.dense())
+        return h if self.drift is None else h * (1 + dt[:, None] * self.drift)
+
+
+class JODIE(TGN):
+    """JODIE as TGN's paper has it: recurrent memory (RNN), projected to the time of the query, no message passing.
+
+        s_v ← RNN([s_v ‖ s_u ‖ φ(t - t_v) ‖ e], s_v)        h_v(t) = (1 + Δ w) ⊙ W [s_v ‖ x_v]
+
+    Args: see `TGN`.
+    """
+
+    def __init__(
+        self,
+        dim: int = 100,
+        memory: int = 100,
+        memory_cell: str = "rnn",
+        memory_aggregate: str = "last",
+        positions: int = 0,
+        positions_transform: str = "log1p",
+        time_dim: int = 100,
+        time_unit: float | None = None,
+    ):
+        super().__init__(
+            dim=dim,
+            heads=1,
+            memory=memory,
+            memory_cell=memory_cell,
+            memory_aggregate=memory_aggregate,
+            embedding="time",
+            positions=positions,
+            positions_transform=positions_transform,
+            time_dim=time_dim,
+            time_unit=time_unit,
+        )
+
+
+class DyRep(TGN):
+    """DyRep as a setting of TGN: recurrent memory (RNN) whose messages carry the other end's neighborhood.
+
+        s_v ← RNN([s_v ‖ s_u ‖ h_u ‖ φ(t - t_v) ‖ e], s_v)        h_u = Σ_i softmax_i(s_u · s_i / √d) s_i
+
+    and the memory itself, linearly mapped, is the embedding. `TGN` says where this differs from TGN's code.
+
+    Args:
+        neighbors: how many of the other end's newest neighbors h_u looks at.
+        Others: see `TGN`.
+    """
+
+    def __init__(
+        self,
+        dim: int = 100,
+        neighbors: int = 10,
+        memory: int = 100,
+        memory_cell: str = "rnn",
+        memory_aggregate: str = "last",
+        positions: int = 0,
+        positions_transform: str = "log1p",
+        time_dim: int = 100,
+        time_unit: float | None = None,
+    ):
+        super().__init__(
+            dim=dim,
+            neighbors=neighbors,
+            heads=1,
+            memory=memory,
+            memory_cell=memory_cell,
+            memory_aggregate=memory_aggregate,
+            embedding="identity",
+            message="neighborhood",
+            positions=positions,
+            positions_transform=positions_transform,
+            time_dim=time_dim,
+            time_unit=time_unit,
+        )
