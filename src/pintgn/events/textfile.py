@@ -249,7 +249,8 @@ class _Counted(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         data = self.stream.read(None if size < 0 else size)
-        self.quotes += data.count(b'"')
+        if b'"' in data:  # much faster than counting, and nearly always enough
+            self.quotes += data.count(b'"')
         return data
 
 
