@@ -23,6 +23,10 @@ OPTIONS: dict[str, Any] = {
     "features": Annotated[
         str | None, typer.Option(help="Feature columns, separated by commas, or 'all' for every other column.")
     ],
+    "categorical": Annotated[
+        str | None, typer.Option(help="Feature columns that are categories although they look like numbers.")
+    ],
+    "fill": Annotated[float | None, typer.Option(help="What a missing feature counts as; otherwise it is an error.")],
     "label": Annotated[str | None, typer.Option(help="Column of labels, such as a node's changing state.")],
     "op": Annotated[str | None, typer.Option(help="Column that says add, delete, node or remove.")],
     "node_updates": Annotated[str | None, typer.Option(help="Columns that node events carry, separated by commas.")],
@@ -39,7 +43,7 @@ DEFAULTS: dict[str, Any] = {"src": "src", "dst": "dst", "t": "t"}
 
 
 def reads_events(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command a DATA argument and every ingest option; it receives them as one `log` that loads on call."""
+    """Give a command a DATA argument and every ingest option; it gets a `load` that reads DATA, or another file alike."""
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "load"]
     added = [
         inspect.Parameter(
@@ -54,7 +58,7 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def wrapped(data: str, **given: Any) -> None:
         options = {name: given.pop(name) for name in OPTIONS}
-        command(load=lambda: load(data, **options), **given)
+        command(load=lambda other=None: load(other or data, **options), **given)
 
     signature = [inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Data)]
     signature += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + added
@@ -70,7 +74,8 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
 
     if not Path(data).exists() and data in datasets.DATASETS:
         return datasets.load(data)
-    for name in ("features", "node_updates"):
+    options["categorical"] = options["categorical"] or ""
+    for name in ("features", "node_updates", "categorical"):
         if options[name] not in (None, "all"):
             options[name] = [part.strip() for part in options[name].split(",") if part.strip()]
-    return read_events(data, header=not no_header, **options)
+    return read_events(data, header=False if no_header else None, **options)
