@@ -43,7 +43,7 @@ DEFAULTS: dict[str, Any] = {"src": "src", "dst": "dst", "t": "t"}
 
 
 def reads_events(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command a DATA argument and every ingest option; it gets a `load` that reads DATA, or another file alike."""
+    """Give a command a DATA argument and every ingest option; it gets a `load` that reads DATA or a file like it."""
     own = [p for p in inspect.signature(command, eval_str=True).parameters.values() if p.name != "load"]
     added = [
         inspect.Parameter(
