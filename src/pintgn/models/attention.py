@@ -16,9 +16,10 @@ from pintgn.models.message_passing import Edges
 
 
 class Attend(torch.autograd.Function):
-    """out[p, h] = Σ over the k slots of p of softmax(leaky(query[p, h] · c + offset[p, h])) · c; see the kernels.
+    """out[p, h] = Σ over the k slots of p of softmax(leaky(query[r, h] · c + offset[r, h])) · c, r = query_of[p].
 
-    Differentiable in query (p, h, c), offset (p, h), node (n', s), frequency (w,) and phase (w,). CPU only.
+    Differentiable in query (rows, h, c), offset (rows, h), node (n', s), frequency (w,) and phase (w,); see the kernels
+    for what c is. CPU only.
     """
 
     @staticmethod
@@ -27,6 +28,7 @@ class Attend(torch.autograd.Function):
         k: int,
         slope: float,
         query: Tensor,
+        query_of: np.ndarray,
         offset: Tensor,
         node: Tensor,
         node_of: np.ndarray,
@@ -43,31 +45,32 @@ class Attend(torch.autograd.Function):
         )
         kind = query_.dtype.type
         parts = (
-            query_, offset_, kind(slope), node_, node_of, event_, event_of, np.ascontiguousarray(position, kind), dt_,
-            mask_, frequency_, phase_, kernels.SINE.astype(kind),
+            query_, query_of, offset_, kind(slope), node_, node_of, event_, event_of,
+            np.ascontiguousarray(position, kind), dt_, mask_, frequency_, phase_, kernels.SINE.astype(kind),
         )  # fmt: skip
-        out, weight = np.empty_like(query_), np.empty((*query_.shape[:2], k), kind)
+        heads = query_.shape[1]
+        out = np.empty((len(query_of), *query_.shape[1:]), kind)
+        weight = np.empty((len(query_of), heads, k), kind)
         each(lambda share: kernels.attend(*share, k, *parts, out, weight), shares(len(out), k))
         ctx.k, ctx.parts, ctx.weight = k, parts, weight
+        ctx.summed = query_, offset_, node_, frequency_, phase_
         return torch.from_numpy(out)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        k, parts, weight = ctx.k, ctx.parts, ctx.weight
-        query, offset, node, frequency = parts[0], parts[1], parts[3], parts[10]
         (grad_,) = arrays(grad)
-        to_query, to_offset = np.empty_like(query), np.empty_like(offset)
-        jobs = [(share, [np.zeros_like(x) for x in (node, frequency, frequency)]) for share in shares(len(query), k)]
+        jobs = [(share, [np.zeros_like(x) for x in ctx.summed]) for share in shares(len(grad_), ctx.k)]
 
         def run(job: tuple[tuple[int, int], list[np.ndarray]]) -> None:
             share, mine = job  # every thread adds up its own
-            kernels.attend_backward(*share, k, *parts, weight, grad_, to_query, to_offset, *mine)
+            kernels.attend_backward(*share, ctx.k, *ctx.parts, ctx.weight, grad_, *mine)
 
         each(run, jobs)
-        sums = [sum(found) for found in zip(*(mine for _, mine in jobs), strict=True)]
-        to_query_, to_offset_, to_node, to_frequency, to_phase = map(torch.from_numpy, (to_query, to_offset, *sums))
-        nothing = (None,) * 6
-        return None, None, to_query_, to_offset_, to_node, *nothing, to_frequency, to_phase
+        for _, more in jobs[1:]:
+            for mine, other in zip(jobs[0][1], more, strict=True):
+                mine += other
+        query, offset, node, frequency, phase = map(torch.from_numpy, jobs[0][1])
+        return None, None, query, None, offset, node, *(None,) * 6, frequency, phase
 
 
 class AttentionLayer(nn.Module):
@@ -76,47 +79,61 @@ class AttentionLayer(nn.Module):
         c_u = h_u ‖ e ‖ φ(t - t')        q = [h_v ‖ φ(0)] W_q     K = C W_K     V = C W_V
         h̃_v = softmax(q Kᵀ / √width) V per head, heads side by side        h_v = MLP(h_v ‖ h̃_v)
 
-    h̃_v = 0 for a node without neighbors. On the CPU, keys and values are never formed: q Kᵀ = (q W_Kᵀ) Cᵀ and
-    softmax(·) V = (softmax(·) C) W_V, so that per slot only one fused loop remains. Elsewhere, or with `fused = False`,
-    it is computed as written.
+    h̃_v = 0 for a node without neighbors. On the CPU it is computed without waste, by rewrites that change nothing but
+    rounding: q Kᵀ = (q W_Kᵀ) Cᵀ and softmax(·) V = (softmax(·) C) W_V, so that keys and values are never formed; W_q
+    merges with W_K, and W_V with the first map of the MLP; parents that share a state share a query; what remains per
+    slot is one fused loop. Elsewhere, or with `fused = False`, it is computed as written.
     """
 
     fused = True
 
     def __init__(self, state: int, positions: int, features: int, waves: int, dim: int, heads: int):
         super().__init__()
-        self.heads, self.own = heads, [state, positions, waves]
+        self.heads, self.own = heads, state + positions
         width = state + features + positions + waves
-        self.query = nn.Linear(state + positions + waves, dim, bias=False)
+        self.query = nn.Linear(self.own + waves, dim, bias=False)
         self.key = nn.Linear(width, dim, bias=False)
         self.value = nn.Linear(width, dim, bias=False)
-        self.update = MLP(state + positions + dim, dim, dim)
+        self.update = MLP(self.own + dim, dim, dim)
 
     def forward(self, parents: Slots, children: Slots, edges: Edges, time: TimeEncoding) -> Tensor:  # (parent slots, d)
-        k = len(children.row_of) // len(parents.row_of)
-        own = parents.dense()
-        query = nn.functional.linear(own, self.query.weight[:, : own.shape[1]])
-        query = query + self.query.weight[:, own.shape[1] :] @ torch.cos(time.phase)  # φ(0)
-        query = self._by_head(query) / math.sqrt(query.shape[1] // self.heads)  # (h, p, d/h)
-        key, value = (x.weight.view(self.heads, -1, x.weight.shape[1]) for x in (self.key, self.value))  # (h, d/h, c)
-        if self.fused and own.device.type == "cpu":
-            asked = (query @ key).transpose(0, 1)  # (p, h, c)
-            summed = attend(k, asked, None, 1.0, children, edges, time)
-            seen = (summed.transpose(0, 1) @ value.transpose(1, 2)).transpose(0, 1)  # (p, h, d/h)
-        else:
-            c = written_out(children, edges, time).view(len(own), k, -1)
-            scores = torch.einsum("hpd,hdc,pkc->phk", query, key, c)
-            weight = masked_softmax(scores, edges.mask.view(-1, 1, k))
-            seen = torch.einsum("phk,pkc,hdc->phd", weight, c, value)
-        return self.update(torch.cat([own, seen.reshape(len(own), -1)], -1))
+        if self.fused and edges.dt.device.type == "cpu":
+            return self._fused(parents, children, edges, time)
+        own, k = parents.dense(), len(children.row_of) // len(parents.row_of)
+        c = written_out(children, edges, time)
+        now = torch.cos(time.phase).expand(len(own), -1)  # φ(0)
+        query = self.query(torch.cat([own, now], -1)).view(len(own), 1, self.heads, -1)
+        key, value = (x(c).view(len(own), k, self.heads, -1) for x in (self.key, self.value))
+        scores = (query * key).sum(-1) / math.sqrt(query.shape[-1])  # (p, k, h)
+        weight = masked_softmax(scores, edges.mask.view(-1, k, 1), 1)
+        return self.update(torch.cat([own, (weight[..., None] * value).sum(1).flatten(1)], -1))
 
-    def _by_head(self, x: Tensor) -> Tensor:  # (p, d) -> (h, p, d/h)
-        return x.view(len(x), self.heads, -1).transpose(0, 1)
+    def _fused(self, parents: Slots, children: Slots, edges: Edges, time: TimeEncoding) -> Tensor:
+        k = len(children.row_of) // len(parents.row_of)
+        rows, row_of = each_once(parents)
+        asks, key, value = (x.weight.view(self.heads, -1, x.in_features) for x in (self.query, self.key, self.value))
+        asks = asks.transpose(1, 2) @ key / math.sqrt(key.shape[1])  # (h, own + waves, c)
+        asks = asks.transpose(0, 1).flatten(1)  # (own + waves, h c)
+        query = torch.addmm(torch.cos(time.phase) @ asks[self.own :], rows, asks[: self.own])
+        seen = attend(k, query.view(len(rows), self.heads, -1), row_of, None, 1.0, children, edges, time)
+        from_own, from_seen = self.update.first.weight.split([self.own, self.query.out_features], 1)
+        from_seen = from_seen.view(-1, self.heads, value.shape[1]).transpose(0, 1) @ value  # (h, d, c)
+        z = torch.addmm(self.update.first.bias, rows, from_own.T).index_select(0, tensor(row_of))
+        z = torch.addmm(z, seen.flatten(1), from_seen.transpose(0, 1).flatten(1).T)
+        return self.update.last(torch.relu(z))
+
+
+def each_once(slots: Slots) -> tuple[Tensor, np.ndarray]:
+    """What slots know, once for those that know the same, and which is whose: (rows, s + p), (slots,)."""
+    if slots.positions.shape[1] or len(slots.table) >= len(slots.row_of):
+        return slots.dense(), np.arange(len(slots.row_of), dtype=np.int32)
+    return slots.table, slots.row_of
 
 
 def attend(
     k: int,
     query: Tensor,
+    query_of: np.ndarray,
     offset: Tensor | None,
     slope: float,
     children: Slots,
@@ -129,6 +146,7 @@ def attend(
         k,
         slope,
         query,
+        query_of,
         query.new_zeros(query.shape[:2]) if offset is None else offset,
         children.table,
         children.row_of,
@@ -154,8 +172,8 @@ def written_out(children: Slots, edges: Edges, time: TimeEncoding | None) -> Ten
     return torch.cat(parts, -1)
 
 
-def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax along the last axis over what the mask shows; zeros where it shows nothing."""
+def masked_softmax(scores: Tensor, mask: Tensor, axis: int = -1) -> Tensor:
+    """Softmax along an axis over what the mask shows; zeros where it shows nothing."""
     # the least number instead of -inf: where nothing shows, the gradient is 0 and not 0/0
-    weight = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(-1)
+    weight = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(axis)
     return weight * mask

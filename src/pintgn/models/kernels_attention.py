@@ -23,11 +23,12 @@ TURN = 1 / (2 * np.pi)
 
 @njit(cache=True, nogil=True, fastmath=True)
 def attend(
-    first, last, k, query, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine,
+    first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine,
     out, weight,
 ):  # fmt: skip
-    """For the parents first … last - 1: weight[p, h] = softmax over the slots of leaky(query[p, h] · c + offset[p, h]),
-    out[p, h] = Σ weight · c; zeros for a parent without neighbors. leaky(x) = max(x, slope x); slope 1 is no bend.
+    """For the parents p = first … last - 1: weight[p, h] = softmax over the slots of leaky(query[r, h] · c + offset[r, h])
+    with r = query_of[p], and out[p, h] = Σ weight · c; zeros for a parent without neighbors. leaky(x) = max(x, slope x);
+    slope 1 is no bend.
 
     `frequency` and `phase` are given in turns (divided by 2π); `sine` is SINE in the type of the arrays.
     """
@@ -41,7 +42,7 @@ def attend(
     q, total = np.empty(width, query.dtype), np.empty(width, query.dtype)
     score = np.empty(k, query.dtype)
     for parent in range(first, last):
-        there = 0
+        asks, there = query_of[parent], 0
         for child in range(k):
             slot = parent * k + child
             if not mask[slot]:
@@ -64,8 +65,8 @@ def attend(
                 total[d] = zero
             if there:
                 for d in range(width):
-                    q[d] = query[parent, head, d]
-                shift = offset[parent, head]
+                    q[d] = query[asks, head, d]
+                shift = offset[asks, head]
                 most = -query.dtype.type(np.inf)
                 for child in range(k):
                     if mask[parent * k + child]:
@@ -98,10 +99,10 @@ def attend(
 
 @njit(cache=True, nogil=True, fastmath=True)
 def attend_backward(
-    first, last, k, query, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine,
+    first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine,
     weight, grad, grad_query, grad_offset, grad_node, grad_frequency, grad_phase,
 ):  # fmt: skip
-    """Write the gradients of queries and offsets of the parents first … last - 1; add to those of nodes and waves.
+    """Add to the gradients of queries, offsets, nodes and waves what the parents first … last - 1 give to them.
 
     c is computed again. Gradients of frequency and phase are in radians, as if they had not been given in turns.
     """
@@ -115,6 +116,7 @@ def attend_backward(
     q, g_out, to_q = np.empty(width, query.dtype), np.empty(width, query.dtype), np.empty(width, query.dtype)
     along = np.empty(k, query.dtype)
     for parent in range(first, last):
+        asks = query_of[parent]
         for child in range(k):
             slot = parent * k + child
             if not mask[slot]:
@@ -135,7 +137,7 @@ def attend_backward(
                 to_c[child, d] = zero
         for head in range(heads):
             for d in range(width):
-                q[d] = query[parent, head, d]
+                q[d] = query[asks, head, d]
                 g_out[d] = grad[parent, head, d]
                 to_q[d] = zero
             mean = zero
@@ -146,7 +148,7 @@ def attend_backward(
                         s += g_out[d] * c[child, d]
                     along[child] = s
                     mean += weight[parent, head, child] * s
-            shift, to_shift = offset[parent, head], zero
+            shift, to_shift = offset[asks, head], zero
             for child in range(k):
                 if mask[parent * k + child]:
                     a = weight[parent, head, child]
@@ -161,9 +163,9 @@ def attend_backward(
                     for d in range(width):
                         to_q[d] += to_score * c[child, d]
                         to_c[child, d] += a * g_out[d] + to_score * q[d]
-            grad_offset[parent, head] = to_shift
+            grad_offset[asks, head] += to_shift
             for d in range(width):
-                grad_query[parent, head, d] = to_q[d]
+                grad_query[asks, head, d] += to_q[d]
         for child in range(k):
             slot = parent * k + child
             if not mask[slot]:

@@ -48,7 +48,7 @@ class TreeModel(Model):
         neighbors: newest contacts per node and level.
         positions: length r of the positional features (walks of 0 … r-1 steps); 0 for none.
         positions_at: `input` (paper) or `every` layer (the released code).
-        positions_transform: `log1p`, `l1` (paper), `raw` or `time`.
+        positions_transform: `log1p`, `l1` (paper), `raw` or `rate`.
         memory: width of the recurrent memory; 0 for none (s_j = x_j).
         memory_cell, memory_aggregate: see `Memory`.
         time_unit: what times are divided by; the log's own time scale when not given.
@@ -169,16 +169,11 @@ class TreeModel(Model):
         """r_{j→own root} ‖ r_{j→other root} of every slot of every level; width 0 without positions."""
         if inputs.positions is None:
             return [np.zeros((len(rows), 0), np.float32) for rows in inputs.node_of]
-        levels = []
-        for first, last in inputs.bounds():
-            level = inputs.positions[:, first:last]  # (q, slots, w, r)
-            if inputs.roots == 1:
-                both = np.concatenate([level, np.zeros_like(level)], 2)
-            else:  # slots of the first root, then those of the second, for which the second root is their own
-                half = (last - first) // 2
-                both = np.concatenate([level[:, :half], level[:, half:, ::-1]], 1)
-            levels.append(both.reshape(-1, 2 * self.positions))
-        return levels
+        read = inputs.positions.answer
+        assert read is not None
+        if inputs.roots == 1:
+            read = np.concatenate([read, np.zeros_like(read)], 2)
+        return [read[:, first:last].reshape(-1, 2 * self.positions) for first, last in inputs.bounds()]
 
     # -- remembering ---------------------------------------------------------------------------------------------
 

@@ -47,11 +47,12 @@ class Events:
 
 @dataclass
 class Reads:
-    """Positions that a model has asked for and the stream still has to serve, in one pass."""
+    """Positions that a model has asked for; the stream serves all of a batch in one pass, after `gather` returned."""
 
-    nodes: np.ndarray  # (q, m), -1 where there is no node
-    roots: np.ndarray  # (q, w)
-    answer: np.ndarray  # (q, m, w, r), filled in by the stream
+    nodes: np.ndarray  # (rows, m), -1 where there is no node
+    roots: np.ndarray  # (rows, w)
+    t: np.ndarray  # (rows,)
+    answer: np.ndarray | None = None  # (rows, m, w, r)
 
 
 @dataclass
@@ -86,17 +87,16 @@ class Past:
         """When each pair met last."""
         return self.index.last(u, v, self._like(self.t, u), before=self._like(self.before, u))
 
-    def positions(self, nodes: np.ndarray, roots: np.ndarray) -> np.ndarray:
-        """Positions (q, m, w, r) of nodes (q, m) relative to roots (q, w), as of each query's time.
+    def positions(self, nodes: np.ndarray, roots: np.ndarray) -> Reads:
+        """Ask for the positions (…, m, w, r) of nodes (…, m) relative to roots (…, w), as of each query's time.
 
-        The array is filled after `gather` has returned, when the stream serves all reads of a batch in one native pass
-        while the batch's events become visible group by group. `gather` passes it on; it must not look inside.
+        There may be several rows per query, one query's after the other's. The answer is there when `forward` begins:
+        all reads of a batch are served in one native pass while the batch's events become visible group by group.
         """
         if not self.positional_length:
             raise BadInput("this model asks for positions; give it a `positions` length of at least 1.")
-        answer = np.full((*nodes.shape, roots.shape[1], self.positional_length), np.nan, np.float32)
-        self.reads.append(Reads(nodes, roots, answer))
-        return answer
+        self.reads.append(Reads(nodes, roots, np.repeat(self.t, len(nodes) // max(len(self.t), 1))))
+        return self.reads[-1]
 
     def event_features(self, events: np.ndarray, mask: np.ndarray) -> np.ndarray | None:
         """Features (…, f) of events by number; zeros where the mask is False. None when the log has none."""

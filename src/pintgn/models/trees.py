@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pintgn.models.past import Past
+from pintgn.models.past import Past, Reads
 
 
 @dataclass
@@ -33,11 +33,11 @@ class Trees:
     node_features: np.ndarray | None  # (n', g)
     event_of: list[np.ndarray]  # from level 1 on: (slots,)
     features: np.ndarray | None  # (e', f) of the distinct events
-    positions: np.ndarray | None  # (q, all slots of the query, w, r), levels one after the other
+    positions: Reads | None  # (trees, m, w, r): each tree's levels one after the other; its own root comes first
 
     def bounds(self) -> list[tuple[int, int]]:
-        """First and last slot of each level, when the levels of a query stand one after the other."""
-        return list(pairwise(np.cumsum([0, *(level.shape[1] for level in self.mask)]).tolist()))
+        """First and last slot of each level, when the levels of a tree stand one after the other."""
+        return list(pairwise(np.cumsum([0, *(level.shape[1] // self.roots for level in self.mask)]).tolist()))
 
 
 def grow(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float, positions: bool) -> Trees:
@@ -66,8 +66,9 @@ def grow(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float, po
         event_of = _parted(where, sizes[1:])
     read = None
     if positions:
-        everyone = [np.where(m, n, -1) for n, m in zip(nodes, mask, strict=True)]
-        read = past.positions(np.concatenate(everyone, 1), roots)
+        everyone = [np.where(m, n, -1).reshape(roots.size, -1) for n, m in zip(nodes, mask, strict=True)]
+        turned = np.stack([np.roll(roots, -own, axis=1) for own in range(roots.shape[1])], 1)  # own root first
+        read = past.positions(np.concatenate(everyone, 1), turned.reshape(roots.size, -1))
     return Trees(
         roots=roots.shape[1],
         queries=len(roots),

@@ -80,7 +80,9 @@ class Stream:
         self.positions_refresh, self.positions_backend = positions_refresh, positions_backend
         self.model = model.build(schema, seed).to(torch.device(device))
         self.index = NeighborIndex()
-        self.positions = RelativePositions(model.positions, positions_backend) if model.positions else None
+        self.positions = (
+            RelativePositions(model.positions, positions_backend, time_unit=model.dt_unit) if model.positions else None
+        )
         self.event_table = np.zeros((0, schema.width), np.float32) if schema.width else None
         self.state: Any = None  # made with the first events or queries, which tell the type of the times
         self.clock: int | float | None = None
@@ -329,25 +331,25 @@ class Stream:
 
 def serve_positions(positions: RelativePositions, transform: str, pasts: list[Past], events: Events) -> None:
     """Answer every read of a batch, each as of its own query's time, while the batch's events become visible."""
-    reads = [(read, past.t) for past in pasts for read in past.reads]
-    slots = max((read.nodes.shape[1] for read, _ in reads), default=0)
-    roots = max((read.roots.shape[1] for read, _ in reads), default=0)
+    reads = [read for past in pasts for read in past.reads]
     if not reads:
         positions.observe(events.src, events.dst, events.t)
         return
+    slots, roots = (max(getattr(read, name).shape[1] for read in reads) for name in ("nodes", "roots"))
     found = positions.replay(
         events.src,
         events.dst,
         events.t,
-        np.concatenate([_padded(read.nodes, slots) for read, _ in reads]),
-        np.concatenate([_padded(read.roots, roots) for read, _ in reads]),
-        np.concatenate([t for _, t in reads]),
+        np.concatenate([_padded(read.nodes, slots) for read in reads]),
+        np.concatenate([_padded(read.roots, roots) for read in reads]),
+        np.concatenate([read.t for read in reads]),
         transform=transform,
     )
     row = 0
-    for read, t in reads:
-        read.answer[...] = found[row : row + len(t), : read.nodes.shape[1], : read.roots.shape[1]]
-        row += len(t)
+    for read in reads:
+        rows, slots = read.nodes.shape
+        read.answer = found[row : row + rows, :slots, : read.roots.shape[1]]
+        row += rows
 
 
 def _add(positions: RelativePositions, blocks: list[Events]) -> None:
