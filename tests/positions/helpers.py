@@ -13,8 +13,26 @@ from pintgn.theory.walks import walk_counts
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-# With few nodes tables are dense. A hint of many nodes keeps them sparse: the same logs test both shapes.
-SHAPES = {"dense": 0, "sparse": 5000}
+
+class Scattered(RelativePositions):
+    """The same positions under large ids. Tables of few nodes are dense; with these they are sparse."""
+
+    def observe(self, src, dst, t):
+        super().observe(scatter(src), scatter(dst), t)
+
+    def read(self, nodes, roots, *arguments, **more):
+        return super().read(scatter(nodes), scatter(roots), *arguments, **more)
+
+    def replay(self, src, dst, t, nodes, roots, *arguments, **more):
+        return super().replay(*map(scatter, (src, dst)), t, *map(scatter, (nodes, roots)), *arguments, **more)
+
+
+def scatter(ids):
+    ids = np.asarray(ids, np.int64)
+    return np.where(ids < 0, ids, 3000 + 997 * ids)
+
+
+SHAPES = {"dense": RelativePositions, "sparse": Scattered}
 
 
 def columns(events: list[tuple[int, int, int]]) -> Columns:

@@ -23,11 +23,11 @@ from tests.positions.helpers import (
 )
 
 
-@pytest.mark.parametrize("hint", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("kind", SHAPES.values(), ids=SHAPES)
 @given(data=st.data(), log=logs(), d=st.integers(1, 5))
 @settings(max_examples=150, deadline=None)
-def test_counts_equal_the_oracle_however_the_log_is_cut(hint, data, log, d):
-    positions = RelativePositions(d, "exact", nodes=hint)
+def test_counts_equal_the_oracle_however_the_log_is_cut(kind, data, log, d):
+    positions = kind(d, "exact")
     for piece in data.draw(cuts(len(log[0]))):
         positions.observe(*(column[piece] for column in log))
     after = 1 + (int(log[2][-1]) if len(log[2]) else 0)
@@ -36,22 +36,22 @@ def test_counts_equal_the_oracle_however_the_log_is_cut(hint, data, log, d):
     assert np.array_equal(everything(positions, 6, after), expected)
 
 
-@pytest.mark.parametrize("hint", SHAPES.values(), ids=SHAPES)
-def test_counts_equal_the_oracle_on_thousands_of_logs(hint):
+@pytest.mark.parametrize("kind", SHAPES.values(), ids=SHAPES)
+def test_counts_equal_the_oracle_on_thousands_of_logs(kind):
     for seed in range(3000):
         log = random_log(seed)
-        positions = RelativePositions(4, "exact", nodes=hint)
+        positions = kind(4, "exact")
         cut = seed % (len(log[0]) + 1)
         positions.observe(*(column[:cut] for column in log))
         positions.observe(*(column[cut:] for column in log))
         assert np.array_equal(everything(positions, 5, None), oracle(log, 5, 99, 4)), seed
 
 
-@pytest.mark.parametrize("hint", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("kind", SHAPES.values(), ids=SHAPES)
 @given(log=logs())
 @settings(max_examples=60, deadline=None)
-def test_a_read_sees_only_what_is_strictly_earlier(hint, log):
-    positions = RelativePositions(4, "exact", nodes=hint)
+def test_a_read_sees_only_what_is_strictly_earlier(kind, log):
+    positions = kind(4, "exact")
     for group in groups(log):
         positions.observe(*group)
         at = int(group[2][0])
@@ -71,11 +71,11 @@ def test_reading_changes_nothing(data, log):
     assert np.array_equal(everything(quiet, 6, None), everything(read, 6, None))
 
 
-@pytest.mark.parametrize("hint", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize("kind", SHAPES.values(), ids=SHAPES)
 @given(data=st.data(), log=logs(), decay=st.sampled_from([0.01, 0.3, 2.0]))
 @settings(max_examples=80, deadline=None)
-def test_decay_weighs_walks_as_defined(hint, data, log, decay):
-    positions = RelativePositions(4, "exact", nodes=hint, decay=decay)
+def test_decay_weighs_walks_as_defined(kind, data, log, decay):
+    positions = kind(4, "exact", decay=decay)
     for piece in data.draw(cuts(len(log[0]))):
         positions.observe(*(column[piece] for column in log))
         if positions.clock is not None:
@@ -153,9 +153,9 @@ def test_counts_stay_exact_when_four_bytes_no_longer_hold_them():
         assert found[k % 2, 0, k] == found[(k + 1) % 2, 1, k] == math.comb(60, k)
 
 
-@pytest.mark.parametrize("hint", SHAPES.values(), ids=SHAPES)
-def test_counts_stop_at_1e300_and_are_never_inf_or_nan(hint):
-    positions = RelativePositions(120, "exact", nodes=hint)
+@pytest.mark.parametrize("kind", SHAPES.values(), ids=SHAPES)
+def test_counts_stop_at_1e300_and_are_never_inf_or_nan(kind):
+    positions = kind(120, "exact")
     rng = np.random.default_rng(3)
     positions.observe(*(np.repeat(rng.integers(0, 4, 300), 500) for _ in range(2)), np.repeat(np.arange(300), 500))
     assert everything(positions, 4, None).max() == 1e300

@@ -39,21 +39,21 @@ def queries(draw: st.DrawFn, first: int, last: int):
 
 
 @pytest.mark.parametrize(
-    ("backend", "settings_"),
+    ("kind", "backend", "settings_"),
     [
-        ("exact", {}),
-        ("exact", {"nodes": SHAPES["sparse"]}),
-        ("exact", {"decay": 0.2}),
-        ("sketch", {"width": 16}),
-        ("sketch", {"width": 16, "decay": 0.2}),
+        (SHAPES["dense"], "exact", {}),
+        (SHAPES["sparse"], "exact", {}),
+        (SHAPES["sparse"], "exact", {"decay": 0.2}),
+        (SHAPES["dense"], "sketch", {"width": 16}),
+        (SHAPES["sparse"], "sketch", {"width": 16, "decay": 0.2}),
     ],
     ids=["dense", "sparse", "decay", "sketch", "sketch-decay"],
 )
 @given(data=st.data(), log=logs())
 @settings(max_examples=60, deadline=None)
-def test_replay_equals_one_group_at_a_time(backend, settings_, data, log):
-    batched = RelativePositions(4, backend, **settings_)
-    looped = RelativePositions(4, backend, **settings_)
+def test_replay_equals_one_group_at_a_time(kind, backend, settings_, data, log):
+    batched = kind(4, backend, **settings_)
+    looped = kind(4, backend, **settings_)
     for piece in data.draw(cuts(len(log[0]))):
         batch = tuple(column[piece] for column in log)
         asked = data.draw(queries(0 if batched.clock is None else batched.clock, 8))

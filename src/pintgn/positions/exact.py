@@ -59,15 +59,20 @@ class ExactTables:
             demand(more, self.nbytes + more, f"exact positions for {nodes:,} nodes", self._instead(nodes))
             self.heads = _extended(self.heads, new * self.levels)
             self.stamps = _extended(self.stamps, new)
-        if nodes > self.book[NODES]:
-            self.book[NODES] = nodes
-            self.book[WIDEST] = SIZES[np.searchsorted(SIZES, nodes)]
 
-    def advance(self, groups: tuple, queries: tuple, opened: tuple, progress: np.ndarray, out: np.ndarray) -> int:
-        """Run the pass until it is done (0) or needs more memory; see `extend`."""
-        scratch = int(self.book[NODES]) if len(groups[3]) > 1 else 0
+    def advance(
+        self,
+        groups: tuple,
+        queries: tuple,
+        opened: tuple,
+        progress: np.ndarray,
+        out: np.ndarray,
+        limit: tuple[int, int],
+    ) -> int:
+        """Run the pass until it is done (0), needs more memory (see `extend`) or is past the limit (TOO_BIG)."""
+        scratch = len(self.stamps) if len(groups[3]) > 1 else 0
         return exact_pass(
-            self.heads, self.arena.view(np.uint32), self.arena, self.book, self.stamps, self.decay,
+            self.heads, self.arena.view(np.uint32), self.arena, self.book, self.stamps, self.decay, *limit,
             groups, queries, opened, progress,
             np.empty(scratch, np.uint32), np.empty(scratch, self.arena.dtype), np.empty(out.shape[2], np.uint32), out,
         )  # fmt: skip
@@ -106,6 +111,10 @@ class ExactTables:
     def _instead(self, nodes: int) -> str:
         narrow = nodes * self.levels * 64 * 4
         return f"backend='sketch' with width=64 would take {show(narrow)}; a smaller d takes less."
+
+    def seen(self, nodes: int) -> np.ndarray:
+        """Which of the first nodes have events."""
+        return self.heads[: nodes * self.levels : max(self.levels, 1), CAP] != 0
 
     def entries(self, roots: range) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the rows of some roots hold: table (root * levels + level), node and count of each entry."""

@@ -40,7 +40,7 @@ def read_file(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, np.n
     """Settings and arrays of a file that `write_file` wrote."""
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         settings = json.loads(arrays.pop("settings").tobytes())
         if settings.pop("format") != FORMAT:

@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput, EventOrderError, UnknownName, suggest
-from pintgn.positions.kernels import L1, LOG1P, RATE
 
-RAW = 0
-TRANSFORMS = {"raw": RAW, "l1": L1, "log1p": LOG1P, "rate": RATE}
+TRANSFORMS = ("raw", "l1", "log1p", "rate")
 MOST_NODES = 2**31 - 1
 EXACT_FLOAT = 2**53
 
@@ -35,10 +33,12 @@ def positive(name: str, value: Any) -> float:
     return float(value)
 
 
-def transform(name: Any) -> int:
+def transform(name: Any, time_unit: float | None) -> str:
     if not isinstance(name, str) or name not in TRANSFORMS:
         raise UnknownName(f"there is no transform {name!r}.{suggest(name, TRANSFORMS)}")
-    return TRANSFORMS[name]
+    if name == "rate" and time_unit is None:
+        raise BadInput("transform 'rate' counts per unit of time; give RelativePositions a time_unit.")
+    return name
 
 
 def nodes(name: str, values: Any, least: int = 0) -> np.ndarray:

@@ -19,7 +19,10 @@ TINY = np.float32(1e-30)  # decayed sums below this are zero: subnormal numbers 
 QUERY, GROUP, LEVEL, PAIR = range(4)  # in `progress`; level 0: the group has not begun
 WORD = 64
 
-inner = njit(nogil=True, _nrt=False)
+# `_nrt=False`: nothing here allocates, so that Numba need not count references.
+inner = njit(nogil=True, _nrt=False)  # type: ignore[call-overload]
+summing = njit(nogil=True, _nrt=False, fastmath={"reassoc", "nsz"})  # type: ignore[call-overload]
+entry = njit(nogil=True, _nrt=False, cache=True)  # type: ignore[call-overload]
 
 
 @inner
@@ -62,7 +65,7 @@ def fade(decay, dt, steps):
     return np.float32(math.exp(-decay * dt * steps))
 
 
-@njit(nogil=True, _nrt=False, fastmath={"reassoc", "nsz"})
+@summing
 def dot(row, signs):
     total = 0.0
     for i in range(len(row)):
@@ -80,9 +83,11 @@ def freshen(rows, stamps, decay, node, elapsed):
 
 
 @inner
-def close_group(rows, stamps, decay, seed, one, two, times, first, last, elapsed, progress, signs):
+def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, elapsed, progress, signs):
     """Apply one group: levels from the last to the first, so that right-hand sides are from before the group."""
     levels = rows.shape[1]
+    for i in range(first, last):
+        seen[one[i]] = seen[two[i]] = True
     if progress[LEVEL] == 0:
         progress[LEVEL], progress[PAIR] = levels, first
         for i in range(first, last):
@@ -102,22 +107,22 @@ def close_group(rows, stamps, decay, seed, one, two, times, first, last, elapsed
 
 
 @inner
-def view_root(rows, stamps, decay, seed, known, root, elapsed, ahead, opened, signs, seen):
-    """Write to `seen` the root's row as a query sees it: with the open group's part, faded to the query's time."""
+def view_root(rows, stamps, decay, seed, root, elapsed, ahead, opened, signs, view):
+    """Write to `view` the root's row as a query sees it: with the open group's part, faded to the query's time."""
     levels = rows.shape[1]
-    seen[:] = 0.0
-    if root < 0 or root >= known:
+    view[:] = 0.0
+    if root < 0 or root >= len(rows):
         return
     for k in range(levels):
-        for i in range(seen.shape[1]):
-            seen[k, i] = rows[root, k, i]
+        for i in range(view.shape[1]):
+            view[k, i] = rows[root, k, i]
     since = stamps[root]
     if ahead:
         into, source, times, when = opened
         begin, end = np.searchsorted(into, root), np.searchsorted(into, root, side="right")
         if begin < end and decay > 0.0:
             for k in range(levels):
-                scale(seen[k], fade(decay, when - since, k + 1))
+                scale(view[k], fade(decay, when - since, k + 1))
             since = when
         for p in range(begin, end if levels else begin):
             other = source[p]
@@ -125,17 +130,17 @@ def view_root(rows, stamps, decay, seed, known, root, elapsed, ahead, opened, si
                 factor = np.float32(times[p])
                 if decay > 0.0:
                     factor *= fade(decay, when - stamps[other], k)
-                add(seen[k], rows[other, k - 1], factor)
+                add(view[k], rows[other, k - 1], factor)
             write_signs(seed, other, signs)
-            add(seen[0], signs, np.float32(times[p]))
+            add(view[0], signs, np.float32(times[p]))
     if decay > 0.0:
         for k in range(levels):
-            scale(seen[k], fade(decay, elapsed - since, k + 1))
+            scale(view[k], fade(decay, elapsed - since, k + 1))
 
 
-@njit(nogil=True, _nrt=False, cache=True)
-def sketch_pass(rows, stamps, decay, seed, known, groups, queries, opened, progress, signs, seen, out):
-    """The interleaved pass. out: estimates (q, w, m, d); seen (w, levels, width) and signs (width,) are scratch."""
+@entry
+def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, opened, progress, signs, views, out):
+    """The interleaved pass. out: estimates (q, w, m, d); views (w, levels, width) and signs (width,) are scratch."""
     one, two, times, starts, when = groups
     nodes, roots, order, before, ahead, elapsed = queries
     closing, levels, width = len(starts) - 1, rows.shape[1], len(signs)
@@ -144,26 +149,31 @@ def sketch_pass(rows, stamps, decay, seed, known, groups, queries, opened, progr
         wanted = before[q] if q < len(order) else closing
         while progress[GROUP] < wanted:
             g = progress[GROUP]
-            close_group(rows, stamps, decay, seed, one, two, times, starts[g], starts[g + 1], when[g], progress, signs)
+            close_group(
+                rows, stamps, seen, decay, seed, one, two, times, starts[g], starts[g + 1], when[g], progress, signs
+            )
             progress[GROUP] += 1
         if q == len(order):
             return
         row = order[q]
         for j in range(out.shape[1]):
-            view_root(rows, stamps, decay, seed, known, roots[row, j], elapsed[q], ahead[q], opened, signs, seen[j])
+            view_root(rows, stamps, decay, seed, roots[row, j], elapsed[q], ahead[q], opened, signs, views[j])
         for i in range(out.shape[2]):
             node = nodes[row, i]
-            if node >= 0:
+            reached = 0 <= node < len(seen) and seen[node]
+            if not reached and ahead[q]:
+                place = np.searchsorted(opened[0], node)
+                reached = place < len(opened[0]) and opened[0][place] == node
+            if reached:
                 write_signs(seed, node, signs)
             for j in range(out.shape[1]):
                 out[row, j, i, 0] = 1.0 if node == roots[row, j] and node >= 0 else 0.0
                 for k in range(levels):
-                    known_pair = 0 <= node < known and 0 <= roots[row, j] < known
-                    out[row, j, i, k + 1] = dot(seen[j, k], signs) / width if known_pair else 0.0
+                    out[row, j, i, k + 1] = dot(views[j, k], signs) / width if reached else 0.0
         progress[QUERY] += 1
 
 
-@njit(nogil=True, _nrt=False, cache=True)
+@entry
 def project(rows, seed, owners, nodes, counts, signs):
     """Add exact counts to the sketch: row owners[i] (root * levels + level) gets counts[i] of node nodes[i]."""
     levels = rows.shape[1]

@@ -17,8 +17,10 @@ import numpy as np
 from pintgn.positions import tables
 from pintgn.positions.tables import (
     CAP,
+    FREED,
     MOST,
     NODES,
+    RATIO,
     SIZES,
     SPREAD,
     TOP,
@@ -31,11 +33,12 @@ from pintgn.positions.tables import (
     look_up,
     place_of,
     scramble,
+    size_class,
     small,
 )
 
 TINY = 1e-250  # decayed counts below this are zero: subnormal numbers are slow
-DONE, NO_ROOM, TOO_NARROW = range(3)
+DONE, NO_ROOM, TOO_NARROW, TOO_BIG = range(4)
 QUERY, GROUP, LEVEL, PAIR = range(4)  # in `progress`; level 0: the group has not begun
 
 
@@ -63,32 +66,44 @@ def scale_row(heads, counts, levels, stamps, decay, node, elapsed):
 
 
 @inner
-def close_group(
-    heads, slots, counts, book, levels, stamps, decay, one, two, times, first, last, elapsed, progress, keys, vals
-):
+def begin_group(heads, counts, book, levels, stamps, decay, one, two, first, last, elapsed, budget, per_node):
+    """Make the group's nodes known and bring their rows to its time; False if the tables are too big for that."""
+    nodes = book[NODES]
+    for i in range(first, last):
+        nodes = max(nodes, two[i] + 1)
+    size = (book[TOP] - book[FREED]) * 4 * book[RATIO] + nodes * levels * 20
+    if size > budget and size > nodes * per_node:
+        return False
+    if nodes > book[NODES]:
+        book[NODES], book[WIDEST] = nodes, SIZES[size_class(nodes)]
+    for i in range(first, last if decay > 0.0 else first):
+        scale_row(heads, counts, levels, stamps, decay, one[i], elapsed)
+        scale_row(heads, counts, levels, stamps, decay, two[i], elapsed)
+    return True
+
+
+@inner
+def close_group(heads, slots, counts, book, levels, one, two, times, first, last, progress, keys, vals):
     """Apply one group, Eqs. 10-11 and the appendix: r(v) += P * sum of r(u), right-hand sides from before.
 
     Levels go from the last to the first, each over the whole group: level k needs level k - 1 as it was before
     the group, and that is written only afterwards. So nothing has to be copied.
     """
     # No pair takes more: both ways, reshaping the source, reshaping the target, and making that one dense.
-    last_top = len(counts) - 6 * book[WIDEST] - SIZES[8]
-    if progress[LEVEL] == 0:
-        progress[LEVEL], progress[PAIR] = levels, first
-        for i in range(first, last if decay > 0.0 else first):
-            scale_row(heads, counts, levels, stamps, decay, one[i], elapsed)
-            scale_row(heads, counts, levels, stamps, decay, two[i], elapsed)
+    last_top, narrow = len(counts) - 6 * book[WIDEST] - SIZES[8], book[RATIO] == 1
     for k in range(progress[LEVEL], 0, -1):
         for i in range(progress[PAIR], last):
             u, v = one[i], two[i]
             a, b, ways = u * levels + k - 1, v * levels + k - 1, 1 if u == v else 2
-            room, held = book[TOP] <= last_top, True
-            for way in range(ways):
-                into, source = (b, a - 1) if way == 0 else (a, b - 1)
-                held = held and fits(heads, counts, book, into, source if k > 1 else -1, times[i])
-            if not room or not held:
+            status = DONE if book[TOP] <= last_top else NO_ROOM
+            if narrow:
+                for way in range(ways):
+                    into, source = (b, a - 1) if way == 0 else (a, b - 1)
+                    if not fits(heads, counts, into, source if k > 1 else -1, times[i]):
+                        status = TOO_NARROW
+            if status != DONE:
                 progress[LEVEL], progress[PAIR] = k, i
-                return TOO_NARROW if room else NO_ROOM
+                return status
             for way in range(ways):
                 into, source, other = (b, a - 1, u) if way == 0 else (a, b - 1, v)
                 if k > 1:
@@ -131,7 +146,7 @@ def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, e
             raw[i, k] = 0.0
         if nodes[i] == root and root >= 0:
             raw[i, 0] = 1.0
-    if root < 0 or root >= book[NODES] or levels == 0:
+    if root < 0 or root >= len(stamps) or levels == 0:
         return
     for k in range(levels):
         count_level(heads, slots, counts, book, root * levels + k, nodes, names, 1.0, 1.0, raw, k + 1)
@@ -159,9 +174,14 @@ def cached_by(stamp):
 
     @entry
     def exact_pass(
-        heads, slots, counts, book, stamps, decay, groups, queries, opened, progress, keys, vals, names, out
-    ):
-        """The interleaved pass. out: counts (q, w, m, d). See `kernels` for groups, queries and opened."""
+        heads, slots, counts, book, stamps, decay, budget, per_node,
+        groups, queries, opened, progress, keys, vals, names, out,
+    ):  # fmt: skip
+        """The interleaved pass. out: counts (q, w, m, d). See `kernels` for groups, queries and opened.
+
+        It stops with TOO_BIG before a group if the tables take more than `budget` bytes and more than `per_node`
+        bytes a node. What they take depends on the events so far alone, not on calls or room.
+        """
         if stamp < 0:
             return NO_ROOM
         one, two, times, starts, when = groups
@@ -172,10 +192,16 @@ def cached_by(stamp):
             wanted = before[q] if q < len(rows) else closing
             while progress[GROUP] < wanted:
                 g = progress[GROUP]
+                first, last = starts[g], starts[g + 1]
+                if progress[LEVEL] == 0:
+                    if not begin_group(
+                        heads, counts, book, levels, stamps, decay, one, two, first, last, when[g], budget, per_node
+                    ):
+                        return TOO_BIG
+                    progress[LEVEL], progress[PAIR] = levels, first
                 status = close_group(
-                    heads, slots, counts, book, levels, stamps, decay,
-                    one, two, times, starts[g], starts[g + 1], when[g], progress, keys, vals,
-                )  # fmt: skip
+                    heads, slots, counts, book, levels, one, two, times, first, last, progress, keys, vals
+                )
                 if status != DONE:
                     return status
                 progress[GROUP] += 1

@@ -20,7 +20,8 @@ from pintgn.errors import BadInput, StaleQuery
 from pintgn.positions import inputs
 from pintgn.positions.exact import ExactTables
 from pintgn.positions.files import read_file, write_file
-from pintgn.positions.kernels import pair_up, transform_counts
+from pintgn.positions.kernels import divide_counts, log_counts, pair_up
+from pintgn.positions.passes import TOO_BIG
 from pintgn.positions.room import show
 from pintgn.positions.sketch import SketchRows
 
@@ -200,9 +201,7 @@ class RelativePositions:
     def _pass(
         self, events: tuple, nodes: np.ndarray, roots: np.ndarray, at: np.ndarray | None, transform: str
     ) -> np.ndarray:
-        form = inputs.transform(transform)
-        if form == inputs.TRANSFORMS["rate"] and self._time_unit is None:
-            raise BadInput("transform 'rate' counts per unit of time; give RelativePositions a time_unit.")
+        inputs.transform(transform, self._time_unit)
         if at is not None and at.size and self._clock is not None and at.min() < self._clock:
             raise StaleQuery(
                 f"asked for positions at t={at.min()}; events up to t={self._clock} have been observed. "
@@ -223,12 +222,16 @@ class RelativePositions:
         ahead = ahead & (self._opened > 0)
         raw = self._empty((count, roots.shape[1], nodes.shape[1]))
         self._run(groups, (nodes, roots, row, before, ahead, elapsed), raw)
-        if form == inputs.RAW:
+        if transform == "raw":
             return np.ascontiguousarray(raw.transpose(0, 2, 1, 3))
-        factors = np.ones(count)
-        factors[row] += np.maximum(elapsed, 0.0) / (self._time_unit or 1.0)
         out = np.empty((count, nodes.shape[1], roots.shape[1], self._d), np.float32)
-        transform_counts(raw, form, factors, out)
+        if transform == "log1p":
+            log_counts(raw, raw.view(np.int64), out)
+        else:
+            factors = np.ones(count if transform == "rate" else 0)
+            if transform == "rate":
+                factors[row] += np.maximum(elapsed, 0.0) / self._time_unit
+            divide_counts(raw, factors, out)
         return out
 
     def _take(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray) -> tuple[tuple, np.ndarray]:
@@ -303,15 +306,13 @@ class RelativePositions:
         self._backlog = None
 
     def _go_on(self, groups: tuple, queries: tuple, opened: tuple, progress: np.ndarray, out: np.ndarray) -> None:
-        while status := self._store.advance(groups, queries, opened, progress, out):
+        sketch = self._sketch()
+        limit = (self._budget, sketch.per_node) if self._auto else (2**62, 0)
+        while status := self._store.advance(groups, queries, opened, progress, out, limit):
             assert isinstance(self._store, ExactTables)
-            sketch = self._sketch()
-            limit = max(self._budget, sketch.bytes_for(self._size))
-            if self._auto and self._store.nbytes + self._store.growth(status) > limit:
+            if status == TOO_BIG:
                 log.warning(
-                    "positions: exact tables of %s nodes pass %s; from here on they are estimated (backend 'sketch')",
-                    f"{self._size:,}",
-                    show(limit),
+                    "positions of %s nodes take %s: estimated from here on", f"{self._size:,}", show(self.nbytes)
                 )
                 sketch.absorb(self._store, self._size)
                 self._store = sketch
@@ -376,5 +377,6 @@ class RelativePositions:
             made._store = SketchRows.restored(made._d - 1, made._decay, made._width, made._seed, arrays)
         else:
             made._store = ExactTables.restored(made._d - 1, made._decay, arrays)
+        made._store.reserve(made._size)
         made._append(arrays["open_src"], arrays["open_dst"])
         return made

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pintgn.errors import TooLarge
 
+SMALL = 2**24  # not worth asking the system about
+
 
 def available() -> int:
     """Bytes that can still be taken: what the kernel says, and no more than a container's limit leaves."""
@@ -42,6 +44,5 @@ def show(size: float) -> str:
 
 def demand(more: int, total: int, what: str, instead: str) -> None:
     """Refuse to take `more` bytes (for `total` in all) if they are not there."""
-    free = available()
-    if more > free:
+    if more > SMALL and more > (free := available()):
         raise TooLarge(f"{what} needs {show(total)}, {show(more)} more than now; {show(free)} are free. {instead}")

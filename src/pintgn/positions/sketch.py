@@ -14,7 +14,7 @@ CHUNK = 4096  # roots that are converted at a time
 
 
 class SketchRows:
-    """Storage of the sketch: (nodes, levels, width) single-precision sums, nothing else."""
+    """Storage of the sketch: (nodes, levels, width) single-precision sums."""
 
     name = "sketch"
 
@@ -22,28 +22,32 @@ class SketchRows:
         self.levels, self.decay, self.width, self.seed = levels, decay, width, seed
         self.nodes = 0
         self.rows = np.zeros((0, levels, width), np.float32)
-        self.stamps = np.zeros(0)
+        self.stamps = np.zeros(0)  # when each root was last written: used with decay
+        self.seen = np.zeros(0, np.bool_)  # nodes with events: all others have no walks, and that is certain
 
     @property
     def nbytes(self) -> int:
-        return self.rows.nbytes + self.stamps.nbytes
+        return self.rows.nbytes + self.stamps.nbytes + self.seen.nbytes
 
-    def bytes_for(self, nodes: int) -> int:
-        return nodes * (self.levels * self.width * 4 + 8)
+    @property
+    def per_node(self) -> int:
+        """Bytes that a node takes."""
+        return self.levels * self.width * 4 + 9
 
     def reserve(self, nodes: int) -> None:
         have = len(self.rows)
         if nodes > have:
             new = max(nodes, have + have // 8, 64)
-            more = self.bytes_for(new - have)
+            more = (new - have) * self.per_node
             what = f"a sketch of {nodes:,} nodes with width={self.width}"
             demand(more, self.nbytes + more, what, self._instead(nodes))
             if have:
                 self.rows.resize((new, self.levels, self.width), refcheck=False)
                 self.stamps.resize(new, refcheck=False)
+                self.seen.resize(new, refcheck=False)
             else:  # zeros that are not touched take no memory yet
                 self.rows = np.zeros((new, self.levels, self.width), np.float32)
-                self.stamps = np.zeros(new)
+                self.stamps, self.seen = np.zeros(new), np.zeros(new, np.bool_)
         self.nodes = max(self.nodes, nodes)
 
     def _instead(self, nodes: int) -> str:
@@ -53,12 +57,21 @@ class SketchRows:
             return f"Even width=1 does not fit; width=16 would fit {most:,} nodes. Number your nodes 0, 1, 2, …"
         return f"width={fits} would fit (a narrower sketch is noisier), or a smaller d."
 
-    def advance(self, groups: tuple, queries: tuple, opened: tuple, progress: np.ndarray, out: np.ndarray) -> int:
+    def advance(
+        self,
+        groups: tuple,
+        queries: tuple,
+        opened: tuple,
+        progress: np.ndarray,
+        out: np.ndarray,
+        limit: tuple[int, int],
+    ) -> int:
+        """Run the pass; it always gets to its end (0)."""
         signs = np.empty(self.width, np.float32)
-        seen = np.empty((out.shape[1], self.levels, self.width), np.float32)
+        views = np.empty((out.shape[1], self.levels, self.width), np.float32)
         sketch_pass(
-            self.rows, self.stamps, self.decay, np.uint64(self.seed), self.nodes,
-            groups, queries, opened, progress, signs, seen, out,
+            self.rows, self.stamps, self.seen, self.decay, np.uint64(self.seed),
+            groups, queries, opened, progress, signs, views, out,
         )  # fmt: skip
         return 0
 
@@ -66,18 +79,19 @@ class SketchRows:
         """Project exact rows; the result is what the sketch would hold had it seen the events itself."""
         self.reserve(nodes)
         self.stamps[:nodes] = exact.stamps[:nodes]
+        self.seen[:nodes] = exact.seen(nodes)
         signs = np.empty(self.width, np.float32)
         for start in range(0, nodes if self.levels else 0, CHUNK):
             owners, members, counts = exact.entries(range(start, min(start + CHUNK, nodes)))
             project(self.rows, np.uint64(self.seed), owners, members, counts, signs)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"rows": self.rows[: self.nodes], "stamps": self.stamps[: self.nodes]}
+        return {name: getattr(self, name)[: self.nodes] for name in ("rows", "stamps", "seen")}
 
     @classmethod
     def restored(cls, levels: int, decay: float, width: int, seed: int, arrays: dict[str, Any]) -> SketchRows:
         """The storage whose `arrays` these are copies of."""
         made = cls(levels, decay, width, seed)
-        made.rows, made.stamps = np.array(arrays["rows"]), np.array(arrays["stamps"])
+        made.rows, made.stamps, made.seen = (np.array(arrays[name]) for name in ("rows", "stamps", "seen"))
         made.nodes = len(made.rows)
         return made

@@ -22,6 +22,8 @@ changes of a function's own file and of no other.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
@@ -35,16 +37,18 @@ HALF = np.uint32(16)
 ZERO, ONE, SHIFT = np.uint64(0), np.uint64(1), np.uint64(32)
 WINDOW = np.uint64(8)
 UNIT = 16  # blocks are multiples of this many counts, and `heads` gives places in these units
-DENSE_SHARE = 8  # a table becomes dense when it holds one node in this many
+DENSE_SHARE = 8  # a table becomes dense when it holds one node in this many, and so many nodes do not count:
+FEW = 256
 # Block sizes: multiples of UNIT, then eight per doubling, so that freed blocks fit their next owner.
 SIZES = np.array([UNIT * i for i in range(1, 9)] + [2**e // 8 * (9 + i) for e in range(7, 36) for i in range(8)])
 OFF, CAP, SPREAD, HELD, BOUND = range(5)  # columns of `heads`
 # In `book`: the first unused count, counts in free blocks, nodes, counts of a dense table, keys per count, free blocks.
 TOP, FREED, NODES, WIDEST, RATIO, FREE = range(6)
 
-inner = njit(nogil=True, _nrt=False)
-small = njit(nogil=True, _nrt=False, forceinline=True)
-entry = njit(nogil=True, _nrt=False, cache=True)
+PLAIN: dict[str, Any] = {"nogil": True, "_nrt": False}
+inner = njit(**PLAIN)
+small = njit(**PLAIN, forceinline=True)
+entry = njit(**PLAIN, cache=True)
 
 
 @small
@@ -285,7 +289,7 @@ def reshape(heads, slots, counts, book, table, keys, vals):
         if counts[old + i] > 0:
             keys[held], vals[held] = scramble(i), counts[old + i]
             held += 1
-    if held * DENSE_SHARE >= book[NODES]:
+    if held * DENSE_SHARE + FEW >= book[NODES]:
         make_dense(heads, slots, counts, book, table, held)
         return
     sort_pairs(keys, vals, held)
@@ -299,7 +303,7 @@ def insert(heads, slots, counts, book, table, keys, vals, end):
     """Insert nodes :end, whose keys ascend and which the sparse table does not hold."""
     cap, held = np.int64(heads[table, CAP]), heads[table, HELD] + np.int64(end)
     done, offset = ZERO, place_of(heads, table)
-    if held * DENSE_SHARE >= book[NODES]:
+    if held * DENSE_SHARE + FEW >= book[NODES]:
         make_dense(heads, slots, counts, book, table, held)
         offset = place_of(heads, table)
         for i in range(end):
@@ -334,11 +338,12 @@ def add_node(heads, slots, counts, book, into, node, times, keys, vals):
     """Level 1: the other endpoint itself, `times` times."""
     if outdated(heads, book, into):
         reshape(heads, slots, counts, book, into, keys, vals)
-    cap, offset, key = heads[into, CAP], place_of(heads, into), scramble(node)
+    cap, offset = heads[into, CAP], place_of(heads, into)
     if cap < 0:
         at = offset + np.uint64(node)
         counts[at] = plus(counts[at], times, counts.dtype.type(1))
         return
+    key = scramble(node)
     if cap > 0:
         first = keys_of(book, offset, cap)
         slot = find(slots, first + ((np.uint64(key) * np.uint64(heads[into, SPREAD])) >> SHIFT), key)
@@ -397,16 +402,14 @@ def tighten(heads, counts, into, source):
         if table >= 0:
             offset, most = place_of(heads, table), 0
             for i in range(np.uint64(abs(heads[table, CAP]))):
-                most = max(most, np.int64(counts[offset + i]))
+                most = max(most, int(counts[offset + i]))
             heads[table, BOUND] = most
     return most if source >= 0 else 1
 
 
 @small
-def fits(heads, counts, book, into, source, times):
-    """Whether four bytes still hold into += times * source (or one node: source -1); eight bytes always do."""
-    if book[RATIO] == 2:
-        return True
+def fits(heads, counts, into, source, times):
+    """Whether four bytes still hold into += times * source (or one node: source -1)."""
     more = np.int64(heads[source, BOUND]) if source >= 0 else 1
     if heads[into, BOUND] + times * more > NARROW:
         more = tighten(heads, counts, into, source)
