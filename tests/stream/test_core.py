@@ -222,3 +222,22 @@ def test_following_can_be_left_early_and_reports_errors():
     unsorted = [log[2:4], log[0:2]]
     with pytest.raises(StaleQuery, match="already observed t=4"):
         list(Stream(model, log.schema).follow(unsorted, lambda events: [events.query]))
+
+
+@pytest.mark.parametrize("given", [{}, {"memory": 4, "layers": 2, "neighbors": 3}, {"positions": 0}])
+@pytest.mark.parametrize("candidates", [3, 40])
+def test_ranking_equals_scoring_pair_by_pair(given, candidates):
+    log = random_log(events=150)
+    model = PINT(dim=6, **{"neighbors": 4} | given)
+    make = lambda: Stream(model, log.schema, node_features=log.node_features, memory_block=9)  # noqa: E731
+    rng = np.random.default_rng(0)
+    one, two = make(), make()
+    with torch.no_grad():
+        for events in log.batches(30):
+            wide = rng.integers(0, log.nodes + 2, (len(events), candidates))
+            ranked = one.rank(events, events.query, wide)
+            pairs = two.replay(events, [events.query.toward(wide[:, j]) for j in range(candidates)])
+            torch.testing.assert_close(ranked, torch.stack(pairs, 1), rtol=1e-5, atol=1e-5)
+    assert (one.clock, one.events) == (two.clock, two.events)
+    with pytest.raises(BadInput, match="one row for each of the 2 queries"):
+        one.rank(None, log.query[:2], np.zeros(3, int))

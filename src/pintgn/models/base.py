@@ -112,6 +112,14 @@ class Model(nn.Module):
         """One logit per query."""
         raise NotImplementedError
 
+    def gather_ranking(self, src: np.ndarray, candidates: np.ndarray, past: Past) -> Any:
+        """Look up everything that `rank` will need. A model without positions has no use for it: pairs do as well."""
+        raise NotImplementedError
+
+    def rank(self, inputs: Any, state: Any) -> Tensor:  # (q, c)
+        """Logits of c candidates for each source: those of `forward` for the pairs, with what they share done once."""
+        raise NotImplementedError
+
     def gather_nodes(self, nodes: np.ndarray, past: Past) -> Any:
         """Look up everything that `embed` will need."""
         raise NotImplementedError

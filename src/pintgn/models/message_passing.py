@@ -16,7 +16,7 @@ from pintgn.models.base import Model
 from pintgn.models.layers import MLP, Slots, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.past import Events, Past
-from pintgn.models.trees import Trees, grow
+from pintgn.models.trees import Ranking, Trees, grow, grow_ranking
 
 POSITIONS_AT = ("input", "every")
 
@@ -131,10 +131,24 @@ class TreeModel(Model):
         roots = nodes.reshape(len(nodes), -1)
         return grow(roots, past, self.layers, self.breadth, self.dt_unit, self.positions > 0)
 
+    def gather_ranking(self, src: np.ndarray, candidates: np.ndarray, past: Past) -> Ranking:
+        return grow_ranking(src, candidates, past, self.layers, self.breadth, self.dt_unit)
+
     # -- computing -----------------------------------------------------------------------------------------------
 
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
         return self.readout(self.embed(inputs, state).view(-1, 2 * self.dim)).squeeze(-1)
+
+    def rank(self, inputs: Ranking, state: MemoryState | None) -> Tensor:  # (q, c)
+        """Logits of every candidate; equal to scoring pair by pair, with each distinct tree computed once."""
+        trees, version = inputs.versions()
+        first, last = self.readout.first, self.readout.last
+        as_source, as_candidate = first.weight.split(self.dim, 1)
+        h = self.embed(trees, state)
+        sources, candidates = h[: len(h) - version.size], h[len(h) - version.size :]
+        ours = (sources @ as_source.T)[tensor(version.ravel(), self.device)]
+        z = torch.relu(torch.addmm(first.bias, candidates, as_candidate.T) + ours)
+        return last(z).view(version.shape)
 
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)
         table, positions = self._states(inputs, state), self._positions(inputs)
@@ -171,7 +185,7 @@ class TreeModel(Model):
             return [np.zeros((len(rows), 0), np.float32) for rows in inputs.node_of]
         read = inputs.positions.answer
         assert read is not None
-        if inputs.roots == 1:
+        if read.shape[2] == 1:  # a node query: there is no other root
             read = np.concatenate([read, np.zeros_like(read)], 2)
         return [read[:, first:last].reshape(-1, 2 * self.positions) for first, last in inputs.bounds()]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -39,15 +39,39 @@ class Trees:
         """First and last slot of each level, when the levels of a tree stand one after the other."""
         return list(pairwise(np.cumsum([0, *(level.shape[1] // self.roots for level in self.mask)]).tolist()))
 
+    def some(self, rows: np.ndarray, positions: np.ndarray) -> Trees:
+        """Some of the trees, by number, each as if asked for alone, with positions (rows, m, w, r) of their own."""
+
+        def chosen(level: np.ndarray) -> np.ndarray:
+            return level.reshape(self.queries * self.roots, -1)[rows]
+
+        return replace(
+            self,
+            roots=1,
+            queries=len(rows),
+            mask=[chosen(level) for level in self.mask],
+            dt=[chosen(level) for level in self.dt],
+            node_of=[chosen(level).ravel() for level in self.node_of],
+            event_of=[chosen(level).ravel() for level in self.event_of],
+            positions=Reads(rows[:, None], rows[:, None], rows, positions),
+        )
+
 
 def grow(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float, positions: bool) -> Trees:
     """Trees of `depth` levels below the roots (q, w), each node with its k newest contacts.
 
     With `positions`, every node of every tree is asked for relative to all roots of its query.
     """
-    tree_of = None
     if not positions:
         roots, past, tree_of = _each_once(roots, past)
+        return replace(_grown(roots, past, depth, k, time_unit)[0], tree_of=tree_of)
+    trees, everyone = _grown(roots, past, depth, k, time_unit)
+    turned = np.stack([np.roll(roots, -own, axis=1) for own in range(roots.shape[1])], 1)  # own root first
+    return replace(trees, positions=past.positions(everyone, turned.reshape(roots.size, -1)))
+
+
+def _grown(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float) -> tuple[Trees, np.ndarray]:
+    """The trees without positions, and the nodes (trees, m) of each, -1 where there is none."""
     nodes, mask = [roots], [np.ones(roots.shape, bool)]
     dt, events = [], []
     flat = (len(roots), -1)
@@ -64,15 +88,11 @@ def grow(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float, po
         happened, where = past.distinct(_joined(events), _joined(mask[1:]))
         features = past.event_features(happened, np.ones(len(happened), bool))
         event_of = _parted(where, sizes[1:])
-    read = None
-    if positions:
-        everyone = [np.where(m, n, -1).reshape(roots.size, -1) for n, m in zip(nodes, mask, strict=True)]
-        turned = np.stack([np.roll(roots, -own, axis=1) for own in range(roots.shape[1])], 1)  # own root first
-        read = past.positions(np.concatenate(everyone, 1), turned.reshape(roots.size, -1))
-    return Trees(
+    everyone = [np.where(m, n, -1).reshape(roots.size, -1) for n, m in zip(nodes, mask, strict=True)]
+    trees = Trees(
         roots=roots.shape[1],
         queries=len(roots),
-        tree_of=tree_of,
+        tree_of=None,
         mask=mask,
         dt=dt,
         nodes=distinct,
@@ -80,8 +100,9 @@ def grow(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float, po
         node_features=past.node_features(distinct),
         event_of=event_of,
         features=features,
-        positions=read,
+        positions=None,
     )
+    return trees, np.concatenate(everyone, 1)
 
 
 def _each_once(roots: np.ndarray, past: Past) -> tuple[np.ndarray, Past, np.ndarray]:
@@ -98,3 +119,49 @@ def _joined(levels: list[np.ndarray]) -> np.ndarray:
 
 def _parted(joined: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
     return np.split(joined, np.cumsum(sizes)[:-1])
+
+
+@dataclass
+class Ranking:
+    """Trees of q sources and of c candidates for each, and the positions between them."""
+
+    trees: Trees  # of 1 + c roots per query: the source, then its candidates
+    sources: Reads  # (q, m, 1 + c, r) nodes of the source's tree, relative to the source and to each candidate
+    candidates: Reads  # (q * c, m, 2, r) nodes of a candidate's tree, relative to the candidate and to the source
+
+    def versions(self) -> tuple[Trees, np.ndarray]:
+        """The distinct trees that a ranking needs, and which of them is each source as a candidate sees it (q, c).
+
+        Seen from a candidate that no walk joins to it, a source's tree is always the same: it is taken once. The trees
+        of the candidates come last, in order.
+        """
+        read = self.sources.answer
+        pairs = self.candidates.answer
+        assert read is not None
+        assert pairs is not None
+        queries, width = len(read), read.shape[2]
+        joined = read[:, :, 1:].any(axis=(1, 3))  # (q, c)
+        of, candidate = np.nonzero(joined)
+        version = np.repeat(np.arange(queries)[:, None], width - 1, 1)
+        version[joined] = queries + np.arange(len(of))
+        positions = np.zeros((queries + len(of) + len(pairs), *pairs.shape[1:]), pairs.dtype)
+        positions[:queries, :, 0] = read[:, :, 0]
+        positions[queries : queries + len(of), :, 0] = read[of, :, 0]
+        positions[queries : queries + len(of), :, 1] = read[of, :, 1 + candidate]
+        positions[queries + len(of) :] = pairs
+        roots = np.arange(queries * width).reshape(queries, width)
+        rows = np.concatenate([roots[:, 0], roots[of, 0], roots[:, 1:].ravel()])
+        return self.trees.some(rows, positions), version
+
+
+def grow_ranking(src: np.ndarray, dst: np.ndarray, past: Past, depth: int, k: int, time_unit: float) -> Ranking:
+    """Trees and positions for sources (q,) against candidates (q, c); what is a source's alone is looked up once."""
+    roots = np.concatenate([src[:, None], dst], 1)
+    trees, everyone = _grown(roots, past, depth, k, time_unit)
+    nodes = everyone.reshape(*roots.shape, -1)
+    pairs = np.stack([dst, np.broadcast_to(src[:, None], dst.shape)], 2)
+    return Ranking(
+        trees,
+        past.positions(nodes[:, 0], roots),
+        past.positions(nodes[:, 1:].reshape(dst.size, -1), pairs.reshape(dst.size, 2)),
+    )

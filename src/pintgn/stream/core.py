@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import Blocks, Span
 
 REFRESH = ("event", "block")
+WORTH_RANKING = 32
+"""Candidates from which on a ranking by groups is faster than scoring all pairs of a batch at once."""
 
 
 @dataclass
@@ -121,8 +124,24 @@ class Stream:
             raise BadInput(
                 f"candidates have shape {wide.shape}; one row for each of the {len(query)} queries is needed."
             )
-        many = np.repeat(np.arange(len(query)), wide.shape[1])
-        return self.replay(batch, [query[many].toward(wide.ravel())])[0].view(wide.shape)
+        shares = self.model.positions > 0 and type(self.model).rank is not Model.rank
+        if not shares or wide.shape[1] < WORTH_RANKING:
+            many = np.repeat(np.arange(len(query)), wide.shape[1])
+            return self.replay(batch, [query[many].toward(wide.ravel())])[0].view(wide.shape)
+        asked, events = self._checked(batch, [query])
+        answers, done = torch.zeros(wide.shape, device=self.model.device), 0
+        for t in np.unique(asked.t):  # one group of simultaneous queries at a time
+            begin, done = done, int(np.searchsorted(events.t, t, "left"))
+            self.observe(events[begin:done])
+            rows = np.flatnonzero(asked.t == t)
+            look_up = partial(self._gather_ranking, candidates=wide[rows])
+            gathered = self._gather(asked[rows], events[:0], look_up)
+            answers[torch.from_numpy(rows)] = self._compute(gathered, self.model.rank)
+        self.observe(events[done:])
+        return answers
+
+    def _gather_ranking(self, query: Query, past: Past, candidates: np.ndarray) -> Any:
+        return self.model.gather_ranking(query.src, candidates, past)
 
     def embed(self, nodes: Any, at: Any) -> Tensor:  # (q, d)
         """An embedding of each node as of a time. Changes nothing."""
@@ -332,6 +351,11 @@ class Stream:
 def serve_positions(positions: RelativePositions, transform: str, pasts: list[Past], events: Events) -> None:
     """Answer every read of a batch, each as of its own query's time, while the batch's events become visible."""
     reads = [read for past in pasts for read in past.reads]
+    if not len(events):
+        for read in reads:
+            nothing = (events.src, events.dst, events.t)
+            read.answer = positions.replay(*nothing, read.nodes, read.roots, read.t, transform=transform)
+        return
     if not reads:
         positions.observe(events.src, events.dst, events.t)
         return
