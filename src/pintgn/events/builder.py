@@ -13,7 +13,8 @@ from pintgn.errors import BadInput
 from pintgn.events.columns import NOTHING, Growing, first_true, is_text, plain, try_cast
 from pintgn.events.features import MISSING, Categories, Labels, Numbers, is_number, spread
 from pintgn.events.ids import IdMap
-from pintgn.events.kernels import DELETE, FROM_DST, FROM_SRC, NODE, REMOVE, renumber, reorder_rows
+from pintgn.events.kernels import FROM_DST, FROM_SRC
+from pintgn.events.kernels_order import DELETE, NODE, REMOVE, renumber, reorder_rows
 from pintgn.events.log import EventLog
 from pintgn.events.numbering import Ids, Numbering, UnfitIds, as_ids
 from pintgn.events.ops import named_nodes, parse_ops, settle

@@ -1,4 +1,4 @@
-"""Native loops of ingest: numbering ids, reordering rows, following edges through deletions.
+"""Native loops that number ids.
 
 Known ids are an open-addressing table `slots` (a power of two long, two words per place): for whole numbers
 (node number, id), for text (32 bits of hash, then the node number in the low 32; begin and length of the text
@@ -24,7 +24,6 @@ LEAST = -(2**63 // 10)
 
 BOTH, FROM_SRC, FROM_DST = 0, 1, 2
 """How a row names its nodes: src and dst; only src (and dst is the same node); only dst."""
-ADD, DELETE, NODE, REMOVE = 1, -1, 0, 2
 
 
 RUN = 256
@@ -307,99 +306,3 @@ def first_blank_edge(data, offsets):
         if first == stop or data[first] <= 32 or data[stop - 1] <= 32:
             return row
     return -1
-
-
-# --- order --------------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def renumber(src, dst, number, first):
-    """Rename nodes in place by first appearance: `number` (n,) is filled; nodes below `first` keep their numbers.
-
-    Nodes that never appear come last, in their old order.
-    """
-    number[:] = -1
-    for node in range(first):
-        number[node] = node
-    following = first
-    for row in range(len(src)):
-        if number[src[row]] < 0:
-            number[src[row]] = following
-            following += 1
-        if number[dst[row]] < 0:
-            number[dst[row]] = following
-            following += 1
-        src[row] = number[src[row]]
-        dst[row] = number[dst[row]]
-    for node in range(len(number)):
-        if number[node] < 0:
-            number[node] = following
-            following += 1
-
-
-@njit(cache=True, nogil=True)
-def reorder_rows(matrix, order):
-    """matrix[:] = matrix[order], in place: each cycle of the permutation is walked once."""
-    width = matrix.shape[1]
-    done = np.zeros(len(order), np.bool_)
-    held = np.empty(width, matrix.dtype)
-    for start in range(len(order)):
-        if done[start]:
-            continue
-        held[:] = matrix[start]
-        place = start
-        while True:
-            done[place] = True
-            source = order[place]
-            if source == start:
-                matrix[place] = held
-                break
-            matrix[place] = matrix[source]
-            place = source
-
-
-# --- edges alive --------------------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def follow_edges(src, dst, op, pair, alive, seen, heads, incident, strict, from_row, origin, edge):
-    """Walk through the events and keep count of living edges.
-
-    `pair` (e,) numbers the distinct (src, dst); node v's pairs are incident[heads[v]:heads[v + 1]]. Rows from
-    `from_row` on are kept: each gives one output row, except that a removal gives one for every living edge
-    of its node. `origin` and `edge` receive (row, pair) of each output row when they are long enough. Returns
-    how many there are, and the first row that deletes something that is not there (strict), or -1.
-    """
-    count = 0
-    for row in range(len(src)):
-        kind, node = op[row], src[row]
-        kept = row >= from_row
-        if kind == REMOVE:
-            if strict and kept and not seen[node]:
-                return count, row
-            for k in range(heads[node], heads[node + 1]):
-                this = incident[k]
-                while alive[this] > 0:
-                    alive[this] -= 1
-                    if kept:
-                        if count < len(origin):
-                            origin[count] = row
-                            edge[count] = this
-                        count += 1
-            seen[node] = False
-            continue
-        if kind == ADD:
-            alive[pair[row]] += 1
-        elif kind == DELETE:
-            if alive[pair[row]] > 0:
-                alive[pair[row]] -= 1
-            elif strict and kept:
-                return count, row
-        seen[node] = True
-        seen[dst[row]] = True
-        if kept:
-            if count < len(origin):
-                origin[count] = row
-                edge[count] = pair[row]
-            count += 1
-    return count, -1

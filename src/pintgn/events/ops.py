@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, suggest
 from pintgn.events.columns import first_true, is_text, null_rows, plain
-from pintgn.events.kernels import ADD, BOTH, DELETE, FROM_DST, FROM_SRC, NODE, REMOVE, follow_edges
+from pintgn.events.kernels import BOTH, FROM_DST, FROM_SRC
+from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, follow_edges
 from pintgn.events.numbering import Ids, Numbering
 
 SPELLINGS = {

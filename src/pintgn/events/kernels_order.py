@@ -1,0 +1,102 @@
+"""Native loops over whole logs: reordering rows, renaming nodes, following edges through deletions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+ADD, DELETE, NODE, REMOVE = 1, -1, 0, 2
+"""Ops of a file; `REMOVE`, the removal of a node, never reaches a log."""
+
+
+@njit(cache=True, nogil=True)
+def renumber(src, dst, number, first):
+    """Rename nodes in place by first appearance: `number` (n,) is filled; nodes below `first` keep their numbers.
+
+    Nodes that never appear come last, in their old order.
+    """
+    number[:] = -1
+    for node in range(first):
+        number[node] = node
+    following = first
+    for row in range(len(src)):
+        if number[src[row]] < 0:
+            number[src[row]] = following
+            following += 1
+        if number[dst[row]] < 0:
+            number[dst[row]] = following
+            following += 1
+        src[row] = number[src[row]]
+        dst[row] = number[dst[row]]
+    for node in range(len(number)):
+        if number[node] < 0:
+            number[node] = following
+            following += 1
+
+
+@njit(cache=True, nogil=True)
+def reorder_rows(matrix, order):
+    """matrix[:] = matrix[order], in place: each cycle of the permutation is walked once."""
+    width = matrix.shape[1]
+    done = np.zeros(len(order), np.bool_)
+    held = np.empty(width, matrix.dtype)
+    for start in range(len(order)):
+        if done[start]:
+            continue
+        held[:] = matrix[start]
+        place = start
+        while True:
+            done[place] = True
+            source = order[place]
+            if source == start:
+                matrix[place] = held
+                break
+            matrix[place] = matrix[source]
+            place = source
+
+
+# --- edges alive --------------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def follow_edges(src, dst, op, pair, alive, seen, heads, incident, strict, from_row, origin, edge):
+    """Walk through the events and keep count of living edges.
+
+    `pair` (e,) numbers the distinct (src, dst); node v's pairs are incident[heads[v]:heads[v + 1]]. Rows from
+    `from_row` on are kept: each gives one output row, except that a removal gives one for every living edge
+    of its node. `origin` and `edge` receive (row, pair) of each output row when they are long enough. Returns
+    how many there are, and the first row that deletes something that is not there (strict), or -1.
+    """
+    count = 0
+    for row in range(len(src)):
+        kind, node = op[row], src[row]
+        kept = row >= from_row
+        if kind == REMOVE:
+            if strict and kept and not seen[node]:
+                return count, row
+            for k in range(heads[node], heads[node + 1]):
+                this = incident[k]
+                while alive[this] > 0:
+                    alive[this] -= 1
+                    if kept:
+                        if count < len(origin):
+                            origin[count] = row
+                            edge[count] = this
+                        count += 1
+            seen[node] = False
+            continue
+        if kind == ADD:
+            alive[pair[row]] += 1
+        elif kind == DELETE:
+            if alive[pair[row]] > 0:
+                alive[pair[row]] -= 1
+            elif strict and kept:
+                return count, row
+        seen[node] = True
+        seen[dst[row]] = True
+        if kept:
+            if count < len(origin):
+                origin[count] = row
+                edge[count] = pair[row]
+            count += 1
+    return count, -1
