@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import typer
 
 from pintgn import __version__
 from pintgn.cli import data, demo, simulate, theory, train
-from pintgn.errors import PintgnError
+from pintgn.errors import PintgnError, PintgnWarning
 
 app = typer.Typer(
     name="pintgn",
@@ -41,6 +42,9 @@ def _options(
 
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 a fault of ours, 2 bad input or usage, 130 interrupted."""
+    # threads that wait must not spin: on a busy machine that costs a factor of ten
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.showwarning = _one_line
     try:
         app()
     except PintgnError as error:
@@ -54,6 +58,12 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone, as in `pintgn … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _one_line(message: Warning | str, category: type[Warning], *place: object, **more: object) -> None:
+    """Our own warnings are notes to the user; others are ours to mend and shown only when debugging."""
+    if issubclass(category, PintgnWarning) or os.environ.get("PINTGN_DEBUG"):
+        print(f"note: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

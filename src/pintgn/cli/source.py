@@ -35,11 +35,12 @@ OPTIONS: dict[str, Any] = {
     "sort": Annotated[bool, typer.Option("--sort", help="Sort the events by time (stable).")],
     "strict": Annotated[bool, typer.Option("--strict", help="Refuse a deletion of something never added.")],
     "delimiter": Annotated[str | None, typer.Option(help="What separates CSV columns; found out when not given.")],
+    "charset": Annotated[str, typer.Option(help="How the text of a CSV is encoded, such as latin-1.")],
     "no_header": Annotated[
         bool, typer.Option("--no-header", help="The CSV has no header; name columns by position, from 0.")
     ],
 }
-DEFAULTS: dict[str, Any] = {"src": "src", "dst": "dst", "t": "t"}
+DEFAULTS: dict[str, Any] = {"src": "src", "dst": "dst", "t": "t", "charset": "utf-8"}
 
 
 def reads_events(command: Callable[..., None]) -> Callable[..., None]:
