@@ -31,8 +31,13 @@ app.command("demo")(demo.demo)
 @app.callback(invoke_without_command=True)
 def _options(
     version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="How many threads to compute with; as many as there are cores by default.")
+    ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the full trace of an error.")] = False,
 ) -> None:
+    if threads is not None:  # before torch is loaded, which reads it; our own kernels follow torch
+        os.environ["OMP_NUM_THREADS"] = str(threads)
     if debug:
         os.environ["PINTGN_DEBUG"] = "1"
     if version:
