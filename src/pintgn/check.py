@@ -59,9 +59,13 @@ def random_log(seed: int = 0, events: int = 260, nodes: int = 14) -> EventLog:
     features = rng.normal(size=(events, 3)).astype(np.float32)
     for row in repeats[repeats > 0]:
         src[row], dst[row], features[row] = src[row - 1], dst[row - 1], features[row - 1]
-    apart = np.array([0]), np.array([1]), np.array([0]), np.ones((1, 3), np.float32)
-    columns = [np.concatenate(pair) for pair in zip(apart, (src, dst, t, features), strict=True)]
-    return EventLog(*columns[:3], features=columns[3], node_features=rng.normal(size=(nodes + 2, 2)))
+    return EventLog(
+        np.append(0, src),
+        np.append(1, dst),
+        np.append(0, t),
+        features=np.concatenate([np.ones((1, 3), np.float32), features]),
+        node_features=rng.normal(size=(nodes + 2, 2)),
+    )
 
 
 @dataclass

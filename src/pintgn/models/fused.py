@@ -72,7 +72,7 @@ class WeightedReluSum(torch.autograd.Function):
         def run(job: tuple[tuple[int, int], list[np.ndarray]]) -> None:
             share, mine = job
             parts = (bias, node, node_of, event, event_of, position, mix, weight)
-            kernels.weighted_relu_sum_backward(*share, k, *parts, grad_, *mine, grad_weight)
+            kernels.weighted_relu_sum_backward(*share, k, *parts, grad_, *mine, grad_weight)  # type: ignore[call-arg]
 
         each(run, list(zip(cuts, sums, strict=True)))
         for more in sums[1:]:

@@ -42,7 +42,7 @@ class Events:
         columns = [[getattr(part, name) for part in parts] for name in ("src", "dst", "t", "features")]
         whole = (None if column[0] is None else np.concatenate(column) for column in columns)
         looked_up = {name: np.concatenate([part.looked_up[name] for part in parts]) for name in parts[0].looked_up}
-        return cls(*whole, looked_up)  # type: ignore[arg-type]
+        return cls(*whole, looked_up)  # type: ignore[arg-type,call-arg]
 
 
 @dataclass

@@ -141,7 +141,7 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
     blocks.unfinished, blocks.planned, blocks.ended_with = events("block."), facts["planned"], facts["ended_with"]
     if "undo.nodes" in arrays:
         rows = None
-        if stream.state is not None:
+        if stream.state is not None and stream._time_dtype is not None:
             rows = stream.model.initial_state(None, stream._time_dtype)
             rows.load(part("undo.rows."))
         blocks.undo = Undo(events("undo.block."), arrays["undo.nodes"], rows)
