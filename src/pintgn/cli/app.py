@@ -57,8 +57,8 @@ def main() -> None:
             raise
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("Interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "Interrupted.", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output has gone, as in `pintgn … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

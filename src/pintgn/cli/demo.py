@@ -51,7 +51,7 @@ def demo(
                 negatives=same_role_elsewhere,
                 progress=lines,
             )
-        results[name] = fitted.test["all"]["ap"]
+        results[name] = fitted.test["all"]["ap"] or 0.0
     results["best possible"] = world.best_ap(log, first=len(log) - len(fitted.parts.test))
     if as_json:
         emit_json({"world": "twins", "events": events, "seed": seed, "test_ap": results})

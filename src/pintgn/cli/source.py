@@ -59,7 +59,12 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def wrapped(data: str, **given: Any) -> None:
         options = {name: given.pop(name) for name in OPTIONS}
-        command(load=lambda other=None: load(other or data, **options), **given)
+
+        def read(other: str | None = None) -> EventLog:
+            return load(other or data, **options)
+
+        read.data = data  # type: ignore[attr-defined]
+        command(load=read, **given)
 
     signature = [inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Data)]
     signature += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + added

@@ -1,4 +1,4 @@
-"""`pintgn train`: learn from a log, choose on validation, measure on test."""
+"""`pintgn train`: learn from a log, choose on validation, measure on test, keep the run."""
 
 from __future__ import annotations
 
@@ -13,77 +13,112 @@ from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 
+ModelName = Annotated[str | None, typer.Option("--model", help="Which model: pint, tgn, tgat, …; pint by default.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A setting, as in --set model.layers=2 or --set train.epochs=5; may be repeated."),
+]
+Config = Annotated[Path | None, typer.Option(help="A TOML file of settings: tables model, train and stream.")]
+Row = Annotated[str | None, typer.Option(help="Which row of a settings file that has many.")]
+
 
 @reads_events
 def train(
-    load: Callable[[], EventLog],
+    load: Callable[..., EventLog],
     folder: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the run: metrics and stream.")
+        Path | None, typer.Option("--output", "-o", help="Folder for the run; runs/DATA-MODEL by default.")
     ] = None,
-    model: Annotated[str, typer.Option(help="Which model to train.")] = "pint",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the model, as in --set layers=2; may be repeated.")
-    ] = None,
-    epochs: Annotated[int, typer.Option(help="At most so many passes over the training part.")] = 50,
-    patience: Annotated[int, typer.Option(help="Stop after so many epochs without a better validation AP.")] = 5,
-    learning_rate: Annotated[float, typer.Option(help="Step size of Adam.")] = 5e-4,
+    model: ModelName = None,
+    settings: Sets = None,
+    config: Config = None,
+    row: Row = None,
+    epochs: Annotated[int | None, typer.Option(help="At most so many passes; short for --set train.epochs.")] = None,
     seed: Annotated[int, typer.Option(help="Of hidden nodes, parameters and negatives.")] = 0,
+    runs: Annotated[int, typer.Option(help="So many runs with seeds from --seed on; mean ± std.")] = 1,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run; DATA may be its folder.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the settings as resolved, and stop.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on the first 70 % of the events, choose its epoch on the next 15 %, measure it on the last 15 %."""
-    from pintgn.learn.train import fit
-    from pintgn.models.registry import model_class
+    given = read_given(config, row, model, settings)  # mistyped settings are found before torch is loaded
+    if epochs is not None:
+        given.setdefault("train", {})["epochs"] = epochs
+    from pintgn.learn import train as learn
+    from pintgn.learn.settings import Settings
+    from pintgn.learn.tables import several_table
 
-    chosen = model_class(model).from_settings(dict(parse_setting(text) for text in settings or []))
+    data = str(load.data)  # type: ignore[attr-defined]
+    if resume and (Path(data) / "run.json").exists():
+        with EpochLines() as lines:
+            report([learn.resume(data, progress=lines)], Path(data), as_json)
+        return
+    if runs < 1:
+        raise BadInput(f"--runs {runs}; at least one is needed.")
+    chosen = Settings.of(given)
     log = load()
-    with EpochLines(epochs) as lines:
-        fitted = fit(
-            chosen, log, seed=seed, epochs=epochs, patience=patience, learning_rate=learning_rate, progress=lines
-        )
-    if folder is not None:
-        fitted.save(folder)
-    answer = {"model": model, "settings": chosen.settings(), "seed": seed, "best_epoch": fitted.best_epoch}
-    if as_json:
-        emit_json(answer | {"test": fitted.test, "history": fitted.history})
+    if dry_run:
+        found = learn.resolved(chosen, log)
+        emit_json(found.to_dict()) if as_json else print(found.to_toml(), end="")
+        return
+    folder = folder or free_folder(data, chosen.name)
+    options: dict[str, Any] = {"resume": resume}
+    if runs > 1:
+        with EpochLines() as lines:
+            made = learn.fit_several(chosen, log, range(seed, seed + runs), folder, progress=lines, **options)
     else:
-        console().print(metrics_table(f"{model}, test part, epoch {fitted.best_epoch}", fitted.test))
+        with EpochLines() as lines:
+            made = [learn.start(chosen, log, folder=folder, seed=seed, progress=lines, **options)]
+    report(made, folder, as_json, several_table)
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
-    """A setting as it would stand in a TOML file; a bare word is a string.
+def read_given(config: Path | None, row: str | None, model: str | None, sets: list[str] | None) -> dict[str, Any]:
+    """The tables of --config, --model and --set, later ones laid over earlier ones, names and types checked."""
+    from pintgn.learn.settings import Settings, merged, parse_setting, read_settings
 
-    >>> parse_setting("layers=2"), parse_setting("positions_at=every")
-    (('layers', 2), ('positions_at', 'every'))
-    """
-    import tomllib
-
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise BadInput(f"--set {text!r} is not NAME=VALUE, as in --set layers=2.")
-    try:
-        return name.strip(), tomllib.loads(f"x = {value}")["x"]
-    except tomllib.TOMLDecodeError:
-        return name.strip(), value.strip()
+    given: dict[str, Any] = {} if config is None else read_settings(config, row)
+    if config is None and row is not None:
+        raise BadInput("--row names a row of a settings file; name the file with --config.")
+    if model is not None:
+        given = merged(given, {"model": {"name": model}})
+    name = given.get("model", {}).get("name", "pint")
+    for text in sets or []:
+        given = merged(given, parse_setting(text, name))
+    Settings.of(given)
+    return given
 
 
-def metrics_table(title: str, metrics: dict[str, dict[str, float]]) -> Any:
-    """AP, chunked AP and AUC, in percent, by novelty of the nodes."""
-    from rich import box
-    from rich.table import Table
+def free_folder(data: str, model: str) -> Path:
+    """runs/DATA-MODEL, with a number behind it when that is taken."""
+    stem = Path(data.rstrip("/")).name.split(".")[0] or "run"
+    first = Path("runs") / f"{stem}-{model}"
+    folder, number = first, 2
+    while folder.exists():
+        folder, number = first.with_name(f"{first.name}-{number}"), number + 1
+    return folder
 
-    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    made.add_column("events")
-    for name in ("AP", "AP (200-row chunks)", "AUC"):
-        made.add_column(name, justify="right")
-    for group, values in metrics.items():
-        made.add_row(group, *(f"{100 * values[name]:.2f}" for name in ("ap", "chunked_ap", "auc")))
-    return made
+
+def report(made: list[Any], folder: Path, as_json: bool, several: Callable[..., str] | None = None) -> None:
+    """The answer on stdout; what to do next on stderr."""
+    if as_json:
+        answer = [
+            run.result() | {"folder": str(run.folder.path), "settings": run.settings.to_dict(), "history": run.history}
+            for run in made
+        ]
+        emit_json(answer[0] if len(made) == 1 else {"folder": str(folder), "runs": answer})
+        return
+    print(several(made) if several is not None and len(made) > 1 else made[0])
+    one = made[0].folder.path
+    console(stderr=True).print(
+        f"\n{folder} keeps it all. Next: pintgn evaluate {folder} --negatives historical · "
+        f"pintgn recommend {one} --src ID · pintgn predict {one} PAIRS",
+        markup=False,
+    )
 
 
 class EpochLines:
-    """Progress on stderr: a bar within an epoch on a terminal, and one line per epoch."""
+    """Progress on stderr: a bar over all epochs on a terminal, and one line per epoch."""
 
-    def __init__(self, epochs: int):
+    def __init__(self, epochs: int | None = None):
         self.epochs = epochs
         self.terminal = console(stderr=True)
 
@@ -93,11 +128,12 @@ class EpochLines:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed:,.0f} events"),
+            TextColumn("{task.fields[rate]}"),
+            TextColumn("at most"),
             TimeRemainingColumn(),
         )
         self.bar = Progress(*columns, console=self.terminal, disable=not self.terminal.is_terminal, transient=True)
-        self.task = self.bar.add_task("compiling", total=None)
+        self.task = self.bar.add_task("compiling", total=None, rate="")
         self.bar.start()
         return self
 
@@ -105,12 +141,15 @@ class EpochLines:
         self.bar.stop()
 
     def __call__(self, entry: dict[str, Any]) -> None:
-        if "done" in entry:
+        from pintgn.learn.tables import epoch_line
+
+        self.epochs = entry.get("epochs", self.epochs)
+        if "phase" in entry:
+            self.bar.update(self.task, description=entry["phase"])
+        elif "done" in entry:
             text = f"epoch {entry['epoch']}/{self.epochs}  loss {entry['loss']:.3f}"
-            self.bar.update(self.task, description=text, completed=entry["done"], total=entry["total"])
-            return
-        val = entry["val"]
-        self.terminal.print(
-            f"epoch {entry['epoch']}/{self.epochs}  loss {entry['loss']:.3f}  val AP {val['all']['ap']:.3f}  "
-            f"new-node AP {val['new']['ap']:.3f}  {entry['seconds']:.1f} s"
-        )
+            rate = f"{entry['events_per_second']:,.0f} events/s"
+            done, total = entry["done"] + (entry["epoch"] - 1) * entry["total"], (self.epochs or 1) * entry["total"]
+            self.bar.update(self.task, description=text, completed=done, total=total, rate=rate)
+        else:
+            self.terminal.print(epoch_line(entry, self.epochs or entry["epoch"]), markup=False)

@@ -1,75 +1,166 @@
-"""How well positives are told from negatives."""
+"""How good a run is: AP and AUC against several kinds of negatives, ranks among many, heuristics beside it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
+from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.learn import paper
+from pintgn.learn.measure import Figures, compare, heuristic_streams, rank_part
+from pintgn.learn.metrics import Metrics, mean_and_std
+from pintgn.learn.negatives import KINDS, Negatives, draw
+from pintgn.learn.protocol import PROTOCOLS, measured
+from pintgn.learn.ranking import Candidates
+from pintgn.learn.run import Run
+from pintgn.learn.tables import figures_table
 
-from pintgn.errors import BadInput
-from pintgn.events.log import EventLog, Query
-from pintgn.stream import Stream
-
-CHUNK = 200
-"""Rows per chunk of the field's batch-mean AP: consecutive rows of the split, whatever the batch of the computation."""
+Rows = dict[str, dict[str, Metrics]]
+"""By model, then by all / seen / new."""
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Logits of a part's events and of one negative for each."""
+class Evaluation:
+    """Figures of a run and of the training-free rows beside it, on one part of its log."""
 
-    positive: np.ndarray  # (e,)
-    negative: np.ndarray  # (e,)
+    part: str
+    protocol: str
+    negatives: dict[str, Rows]  # by kind of negatives
+    fallback: dict[str, float]  # share of negatives that are random for want of others, by kind
+    ranking: Rows | None = None
+    candidates: int | None = None  # destinations that each event was ranked against
+    runs: int = 1
+    settings: dict[str, Any] = field(default_factory=dict)
 
-    def __getitem__(self, rows: Any) -> Scores:
-        return Scores(self.positive[rows], self.negative[rows])
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
-    def metrics(self) -> dict[str, float]:
-        """AP over all scores, AP averaged over chunks of 200 rows (the papers' figure), AUC; all NaN without events."""
-        if not len(self.positive):
-            return {"ap": float("nan"), "chunked_ap": float("nan"), "auc": float("nan")}
-        from sklearn.metrics import roc_auc_score
-
-        starts = range(0, len(self.positive), CHUNK)
-        chunks = [average_precision(self[start : start + CHUNK]) for start in starts]
-        truth, scores = _pooled(self)
-        return {
-            "ap": average_precision(self),
-            "chunked_ap": float(np.mean(chunks)),
-            "auc": float(roc_auc_score(truth, scores)),
-        }
-
-
-def average_precision(scores: Scores) -> float:
-    from sklearn.metrics import average_precision_score
-
-    return float(average_precision_score(*_pooled(scores)))
+    def __str__(self) -> str:
+        of = "" if self.runs == 1 else f", mean ± standard deviation of {self.runs} runs"
+        protocol = ", measured as in the paper" if self.protocol == "paper" else ""
+        blocks = []
+        for kind, rows in self.negatives.items():
+            share = self.fallback.get(kind, 0.0)
+            fell = f" ({100 * share:.1f} % fell back on random ones)" if share else ""
+            blocks.append(f"{self.part} part, {kind} negatives{fell}{protocol}{of}\n\n{figures_table(rows)}")
+        if self.ranking is not None:
+            title = f"{self.part} part, ranked against {self.candidates:,} destinations{of}"
+            blocks.append(f"{title}\n\n{figures_table(self.ranking)}")
+        return "\n\n".join(blocks)
 
 
-def _pooled(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    both = np.concatenate([scores.positive, scores.negative])
-    if not np.isfinite(both).all():
-        raise BadInput("a score is not finite; it cannot be ranked.")
-    return np.repeat([1, 0], [len(scores.positive), len(scores.negative)]), both
+def evaluate(
+    run: Run | str | Path | Sequence[Run | str | Path],
+    negatives: str | Negatives | Sequence[str | Negatives] | None = None,
+    rank: int | str | None = None,
+    *,
+    part: str = "test",
+    protocol: str | None = None,
+    heuristics: bool = True,
+    seed: int = 0,
+) -> Evaluation:
+    """Measure a run (or several, then mean ± std) on a part of its log.
+
+    Args:
+        run: what `fit` returned, or its folder; a folder of several runs, or a list.
+        negatives: `random`, `historical`, `inductive`, `per-event`, several of them, or a function of your own;
+            `random` by default, nothing when only `rank` is given.
+        rank: rank each event's destination against `"all"` destinations, or against so many.
+        part: `test` or `val`.
+        protocol: `stream` or `paper`; as the run was trained when not given.
+        heuristics: whether the training-free rows are measured, too.
+        seed: of the negatives; the same for every model. Not the run's, so that runs are compared on the same ones.
+    """
+    found = [one for given in _several(run) for one in _opened(given)]
+    parts = [
+        _evaluate(one, negatives, rank, part, protocol, heuristics and k == 0, seed) for k, one in enumerate(found)
+    ]
+    return parts[0] if len(parts) == 1 else _mean(parts)
 
 
-@torch.no_grad()
-def score_part(stream: Stream, part: EventLog, negatives: Query, batch: int = 200) -> Scores:
-    """Test, then observe: score a part's events and negatives while the stream moves through it."""
-    was_training = stream.model.training
-    stream.model.eval()
-    positive, negative = [], []
-    for events in part.batches(batch):
-        rows = slice(events.first - part.first, events.first - part.first + len(events))
-        yes, no = stream.replay(events, [events.query, negatives[rows]])
-        positive.append(yes.numpy(force=True))
-        negative.append(no.numpy(force=True))
-    stream.model.train(was_training)
-    return Scores(np.concatenate(positive), np.concatenate(negative))
+def _evaluate(
+    run: Run, negatives: Any, rank: int | str | None, part: str, protocol: str | None, heuristics: bool, seed: int
+) -> Evaluation:
+    if part not in ("val", "test"):
+        raise BadInput(f"part={part!r}; it is 'val' or 'test': a model is not measured on what it was trained on.")
+    protocol = run.settings.train.protocol if protocol is None else protocol
+    if protocol not in PROTOCOLS:
+        raise UnknownName(f"there is no protocol {protocol!r}.{suggest(protocol, PROTOCOLS)}")
+    kinds = _kinds(negatives, rank)
+    events, parts, name = run.parts.named(part), run.parts, run.settings.name
+    before, new = parts.before(events), parts.is_new(measured(events))
+    drawn = {_name(kind): draw(kind, parts.log, events, seed, before) for kind in kinds}
+    fallback = {kind: d.fallback_fraction for kind, d in drawn.items()}
+    rows: dict[str, Figures] = {}
+    ready = run.new_stream()
+    if protocol == "paper":
+        ready.observe(parts.trained)
+        rows[name] = paper.measure(ready, parts, events, kinds, seed)[0] if kinds else {}
+        ready = run.new_stream()
+    ready.observe(before)
+    if protocol == "stream":
+        rows[name] = compare(ready.fork(), events, drawn, new)[0] if kinds else {}
+    beside = dict(heuristic_streams(parts, before, without=name)) if heuristics else {}
+    rows |= {other: compare(stream.fork(), events, drawn, new)[0] for other, stream in beside.items() if kinds}
+    ranking, candidates = None, None
+    if rank is not None:
+        among = Candidates(parts.log, events, rank, seed)
+        candidates = among.count
+        ranking = {other: rank_part(s, events, among, new) for other, s in ({name: ready} | beside).items()}
+    by_kind = {kind: {model: figures[kind] for model, figures in rows.items()} for kind in drawn}
+    return Evaluation(part, protocol, by_kind, fallback, ranking, candidates, settings=run.settings.to_dict())
 
 
-def by_novelty(scores: Scores, new: np.ndarray) -> dict[str, dict[str, float]]:
-    """Metrics over all events, over those between nodes trained on, and over those that touch a new node."""
-    return {"all": scores.metrics(), "seen": scores[~new].metrics(), "new": scores[new].metrics()}
+def _mean(several: list[Evaluation]) -> Evaluation:
+    """The first run's evaluation with every figure of its model as (mean, std) over all."""
+
+    def over(rows: list[Rows]) -> dict[str, Any]:
+        model = next(iter(rows[0]))
+        groups = {group: mean_and_std([one[model][group] for one in rows]) for group in rows[0][model]}
+        return {model: groups} | {other: figures for other, figures in rows[0].items() if other != model}
+
+    first = several[0]
+    names = {evaluation.settings["model"]["name"] for evaluation in several}
+    if len(names) > 1:
+        raise BadInput(f"runs of {', '.join(sorted(names))} have no common mean; evaluate them one by one.")
+    return Evaluation(
+        first.part,
+        first.protocol,
+        {kind: over([one.negatives[kind] for one in several]) for kind in first.negatives},
+        first.fallback,
+        None if first.ranking is None else over([one.ranking for one in several if one.ranking is not None]),
+        first.candidates,
+        len(several),
+        first.settings,
+    )
+
+
+def _several(run: Any) -> list[Any]:
+    return list(run) if isinstance(run, list | tuple) else [run]
+
+
+def _opened(run: Run | str | Path) -> list[Run]:
+    """A run, or all runs of a folder of several."""
+    if isinstance(run, Run):
+        return [run]
+    folder = Path(run)
+    inside = [path.parent for path in sorted(folder.glob("seed-*/run.json"))]
+    if inside and not (folder / "run.json").exists():
+        return [Run.open(one) for one in inside]
+    return [Run.open(folder)]
+
+
+def _kinds(negatives: Any, rank: Any) -> list[str | Negatives]:
+    if negatives is None:
+        return [] if rank is not None else ["random"]
+    kinds = list(negatives) if isinstance(negatives, list | tuple) else [negatives]
+    for kind in kinds:
+        if not callable(kind) and kind not in KINDS:
+            raise UnknownName(f"there are no negatives called {kind!r}.{suggest(kind, KINDS)}")
+    return kinds
+
+
+def _name(kind: str | Negatives) -> str:
+    return kind if isinstance(kind, str) else "own"

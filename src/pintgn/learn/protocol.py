@@ -11,7 +11,7 @@ from pintgn.events.log import EventLog
 from pintgn.events.splits import hidden_nodes, seen_nodes, touches
 
 PROTOCOLS = ("stream", "paper")
-"""`stream`: what a deployed system would know. `paper`: as TGN and PINT measure; see `pintgn.learn.paper`."""
+"""`stream`: what a deployed system would know. `paper`: as TGN and PINT measure; see `paper.py`."""
 
 
 @dataclass(frozen=True)

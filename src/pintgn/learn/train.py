@@ -1,124 +1,323 @@
-"""Training: one screen."""
+"""Training: the loop is one screen (`Trainer.learn`); the rest is what it needs to be stopped and continued."""
 
 from __future__ import annotations
 
-import copy
-import json
+import dataclasses
 import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch.nn.functional import binary_cross_entropy_with_logits as cross_entropy
+from torch import Tensor
+from torch.nn.functional import softplus
 
-from pintgn.events.log import EventLog
-from pintgn.events.splits import time_scale
-from pintgn.learn.evaluate import by_novelty, score_part
-from pintgn.learn.protocol import Negatives, Parts, random_destination
+from pintgn.errors import BadInput
+from pintgn.events.log import EventLog, Query
+from pintgn.learn import paper
+from pintgn.learn.checkpoint import Average, Cursor, load_last, load_memory, save_best, save_last
+from pintgn.learn.finish import Progress, finish, no_progress, replay
+from pintgn.learn.folder import Folder
+from pintgn.learn.metrics import Metrics
+from pintgn.learn.negatives import Negatives, random_destination
+from pintgn.learn.protocol import measured
+from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible, seed_step, step_rng
+from pintgn.learn.run import Run
+from pintgn.learn.settings import Settings, Streaming, Training, check_names, dataclass_parameters
+from pintgn.learn.tables import epoch_line, mean_of
 from pintgn.models.base import Model
 from pintgn.stream import Stream
 
 
-@dataclass
-class Fitted:
-    """A trained model, what it was trained on, and how it went."""
-
-    model: Model
-    parts: Parts
-    history: list[dict[str, Any]] = field(default_factory=list)  # one entry per epoch
-    best_epoch: int = 0
-    test: dict[str, dict[str, float]] = field(default_factory=dict)
-    stream: Stream | None = None  # has observed the whole log
-
-    def save(self, folder: str | Path) -> None:
-        """Write the metrics of every epoch, the result and the stream, which is ready to go on."""
-        assert self.stream is not None
-        folder = Path(folder)
-        self.stream.save(folder / "stream")
-        entries = [*self.history, {"best_epoch": self.best_epoch, "test": self.test}]
-        write_whole(folder / "metrics.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries))
-
-
 def fit(
-    model: Model,
+    model: Model | str,
     log: EventLog,
     *,
+    folder: str | Path | None = None,
     seed: int = 0,
-    epochs: int = 50,
-    patience: int = 5,
-    batch: int = 200,
-    learning_rate: float = 5e-4,
-    hidden: float = 0.1,
+    resume: bool = True,
     negatives: Negatives | None = None,
-    progress: Callable[[dict[str, Any]], None] = lambda entry: None,
-    **stream_settings: Any,
-) -> Fitted:
+    progress: Progress = no_progress,
+    **settings: Any,
+) -> Run:
     """Train on the first 70 % of a log, choose the epoch on the next 15 %, measure on the last.
 
     Args:
-        model: a new model; it is trained in place and ends with its best weights.
+        model: a new model (it is trained in place and ends with its best weights), or a name such as "pint", whose
+            sizes are then chosen by the log.
         log: everything there is; cut by time here.
+        folder: where the run is kept. A run of the same settings and data that is already there is continued to a
+            bit-identical end, or returned if it has ended.
         seed: of hidden nodes, parameters and negatives.
-        patience: stop after so many epochs without a better validation AP.
-        batch: events per step.
-        hidden: share of nodes kept out of training, to measure new ones.
+        resume: whether a run in `folder` may be continued; otherwise it is an error that there is one.
         negatives: what to tell events from; random destinations by default.
         progress: called after every batch with how far the epoch is, and after every epoch with its results.
-        stream_settings: passed on to `Stream`.
+        settings: fields of `Training` (epochs, learning_rate, …) and of `Streaming` (memory_block, …).
     """
-    parts = Parts.of(log, hidden=hidden, seed=seed)
-    schema = replace(log.schema, time_scale=time_scale(parts.train.src, parts.train.dst, parts.train.t))
-    make = lambda: Stream(model, schema, node_features=log.node_features, seed=seed, **stream_settings)  # noqa: E731
-    make()  # builds the parameters
-    in_training = negatives or random_destination(parts.train)
-    in_measuring = negatives or random_destination(log)
-    optimizer = torch.optim.Adam(model.parameters(), learning_rate)
-    fitted = Fitted(model, parts)
-    best, best_weights = -np.inf, model.state_dict()
-    for epoch in range(1, epochs + 1):
-        started, losses, stream = time.perf_counter(), [], make()
-        rng = np.random.default_rng([seed, epoch])
-        model.train()
-        for events in parts.trained.batches(batch):
-            yes, no = stream.replay(events, [events.query, in_training(events, rng)])
-            loss = cross_entropy(yes, torch.ones_like(yes)) + cross_entropy(no, torch.zeros_like(no))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.item() / 2)
-            progress(
-                {"epoch": epoch, "done": events.first + len(events), "total": len(parts.trained), "loss": losses[-1]}
+    known = dataclass_parameters(Training) | dataclass_parameters(Streaming)
+    check_names(settings, known, "fit")
+    train = {key: value for key, value in settings.items() if key in dataclass_parameters(Training)}
+    stream = {key: value for key, value in settings.items() if key not in train}
+    if isinstance(model, str):
+        chosen = Settings.of({"model": {"name": model}, "train": train, "stream": stream})
+    else:
+        chosen = Settings.of_model(model, train, stream)
+    given = model if isinstance(model, Model) else None
+    return start(chosen, log, given, folder=folder, seed=seed, resume=resume, negatives=negatives, progress=progress)
+
+
+def start(
+    settings: Settings,
+    log: EventLog,
+    model: Model | None = None,
+    *,
+    folder: str | Path | None = None,
+    seed: int = 0,
+    resume: bool = True,
+    negatives: Negatives | None = None,
+    progress: Progress = no_progress,
+) -> Run:
+    """`fit` by `Settings`: what the command line calls."""
+    if seed < 0:
+        raise BadInput(f"seed={seed}; it is a whole number from 0 on.")
+    settings = resolved(settings, log)
+    made = settings.make_model() if model is None else model
+    if folder is None:
+        run = Run(settings, seed, log, made)
+        return train(run, negatives, progress)
+    place = Folder(folder)
+    with place.locked():
+        if place.holds_run:
+            run = taken_up(place, settings, seed, log, made, resume)
+        else:
+            run = Run(settings, seed, log, made, place)
+            run.parts  # noqa: B018 - data that cannot be cut is refused before anything is written
+            run.create()
+            run.note(f"started: {settings.name}, seed {seed}, {log!r}")
+        return run if run.finished else train(run, negatives, progress)
+
+
+def resume(folder: str | Path, model: Model | None = None, progress: Progress = no_progress) -> Run:
+    """Continue the run in a folder to its end; at once when it has ended."""
+    place = Folder(folder)
+    place.read_json("run.json")
+    with place.locked():
+        run = Run.open(folder, model)
+        return run if run.finished else train(run, None, progress)
+
+
+def fit_several(
+    settings: Settings, log: EventLog, seeds: Sequence[int], folder: str | Path | None = None, **options: Any
+) -> list[Run]:
+    """One run for each seed, in `folder/seed-N`; `tables.several_table` shows mean ± std. Options as of `start`."""
+    runs = []
+    for seed in seeds:
+        place = None if folder is None else Path(folder) / f"seed-{seed}"
+        runs.append(start(settings, log, folder=place, seed=seed, **options))
+    if folder is not None:
+        summarize(runs, folder)
+    return runs
+
+
+def summarize(runs: Sequence[Run], folder: str | Path) -> None:
+    """Mean ± std of several runs, beside them."""
+    summary = {"runs": [run.result() for run in runs], "test": mean_of([run.test for run in runs])}
+    Folder(folder).write_json("result.json", summary)
+
+
+def resolved(settings: Settings, log: EventLog) -> Settings:
+    """Everything left open, decided by the training part of the log and, for threads, by torch."""
+    found = settings.resolved(log.split(settings.train.val, settings.train.test)[0])
+    # the second core looks up the next batch; on few cores more threads of such small matrices only wait for each other
+    most = min(max(1, (os.cpu_count() or 1) - 1), torch.get_num_threads(), 4)
+    threads = most if found.train.threads is None else found.train.threads
+    return dataclasses.replace(found, train=dataclasses.replace(found.train, threads=threads))
+
+
+def taken_up(place: Folder, settings: Settings, seed: int, log: EventLog, model: Model, resume: bool) -> Run:
+    """The run that a folder holds, if it is the one that was asked for."""
+    if not resume:
+        raise BadInput(f"{place.path} holds a run already. Continue it with --resume, or choose another folder.")
+    run = Run.open(place.path, model)
+    if run.seed != seed:
+        raise BadInput(f"{place.path} holds a run of seed {run.seed}, not {seed}. Choose another folder.")
+    mine, theirs = settings.to_dict(), run.settings.to_dict()
+    for table in mine:
+        for key, value in mine[table].items():
+            if theirs[table].get(key) != value and key not in ("threads", "checkpoint_seconds"):
+                raise BadInput(
+                    f"{place.path} holds a run with {table}.{key} = {theirs[table].get(key)!r}, not {value!r}. "
+                    "Choose another folder."
+                )
+    if Run(run.settings, seed, log, model).fingerprint != run.fingerprint:
+        raise BadInput(f"{place.path} holds a run on other data ({run.log!r}). Choose another folder.")
+    return run
+
+
+def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_progress) -> Run:
+    """Train a run from where it stands to its end."""
+    with reproducible(run.settings.train.threads), interruptible() as stopper:
+        trainer = Trainer(run, negatives, progress, stopper)
+        trainer.learn()
+        trainer.take_best()
+        run.note(f"testing the weights of epoch {run.best_epoch}")
+        finish(run, trainer.ready, negatives, progress)
+    return run
+
+
+class Trainer:
+    """A run in training."""
+
+    def __init__(self, run: Run, negatives: Negatives | None, progress: Progress, stopper: Stopper):
+        self.run, self.negatives, self.progress, self.stopper = run, negatives, progress, stopper
+        self.settings, self.model, self.parts = run.settings.train, run.model, run.parts
+        self.stream = run.new_stream()  # builds the parameters
+        self.optimizer = self._optimizer()
+        self.average = Average(self.model, self.settings.average)
+        self.cursor = Cursor()
+        self.negatives_in_training = negatives or random_destination(self.parts.train)
+        self.best_weights: dict[str, Tensor] | None = None
+        self.ready: Stream | None = None  # has observed the training part; for models without memory
+        self.saved_at = time.monotonic()
+        if run.folder is not None and (run.folder / "last.safetensors").exists():
+            self._take_up()
+        self.run.history = self.cursor.history
+
+    def learn(self) -> None:
+        """The loop."""
+        at, settings = self.cursor, self.settings
+        assert settings.epochs is not None
+        while self.optimizer and at.epoch <= settings.epochs and at.stale < settings.patience:
+            started, begun_with = time.perf_counter(), at.events
+            self.model.train()
+            seed_step(self.run.seed, at.epoch, at.step)
+            for events, scores in self.stream.follow(self._batches(), self._ask):
+                if scores:
+                    yes, no = scores
+                    loss = softplus(-yes).mean() + softplus(no).mean()  # binary cross-entropy
+                    self._step(loss)
+                    at.events, at.loss = at.events + len(yes), at.loss + loss.item() / 2 * len(yes)
+                at.step += 1
+                self._after_step(events, started, begun_with)
+            seconds, trained = time.perf_counter() - started, at.events - begun_with
+            with self.average.applied():
+                val = self._validate()
+                self._remember_best(val["all"][settings.choose_by] or 0.0)
+            entry = {"epoch": at.epoch, "loss": at.loss / max(at.events, 1), "val": val, "best_epoch": at.best_epoch}
+            entry |= {"events_per_second": trained / seconds, "seconds": time.perf_counter() - started}
+            at.history.append(entry)
+            at.epoch, at.step, at.events, at.loss = at.epoch + 1, 0, 0, 0.0
+            self.stream = self.run.new_stream()
+            self._save()
+            self.run.write_metrics()
+            self.run.note(epoch_line(entry, settings.epochs))
+            self.progress(entry)
+
+    # -- one step ----------------------------------------------------------------------------------------------
+
+    def _batches(self) -> Iterator[EventLog]:
+        """What is left of the epoch."""
+        yield from self.parts.trained[self.cursor.step * self.settings.batch :].batches(self.settings.batch)
+
+    def _ask(self, batch: EventLog) -> list[Query]:
+        """A batch's events and one negative for each; nothing where it has none to learn from."""
+        events = measured(batch)
+        rng = step_rng(self.run.seed, self.cursor.epoch, batch.first // self.settings.batch)
+        return [events.query, self.negatives_in_training(events, rng)] if len(events) else []
+
+    def _step(self, loss: Tensor) -> None:
+        assert self.optimizer is not None
+        if not torch.isfinite(loss):
+            raise BadInput(
+                f"the loss became {loss.item()} in epoch {self.cursor.epoch}, step {self.cursor.step}. "
+                f"Use a smaller learning rate than {self.settings.learning_rate}."
             )
-        stream = make()
-        stream.observe(parts.train)
-        val = measure(stream, parts, parts.val, in_measuring, seed)
-        entry = {"epoch": epoch, "loss": float(np.mean(losses)), "val": val, "seconds": time.perf_counter() - started}
-        fitted.history.append(entry)
-        progress(entry)
-        if val["all"]["ap"] > best:
-            best, best_weights, fitted.best_epoch = val["all"]["ap"], copy.deepcopy(model.state_dict()), epoch
-        if epoch - fitted.best_epoch >= patience:
-            break
-    model.load_state_dict(best_weights)
-    stream = make()
-    stream.observe(parts.train)
-    stream.observe(parts.val)
-    fitted.test, fitted.stream = measure(stream, parts, parts.test, in_measuring, seed), stream
-    return fitted
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if self.settings.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        self.optimizer.step()
+        self.average.update()
 
+    def _after_step(self, events: EventLog, started: float, begun_with: int) -> None:
+        at, total = self.cursor, len(self.parts.trained)
+        done = min(at.step * self.settings.batch, total)
+        rate = (at.events - begun_with) / max(time.perf_counter() - started, 1e-9)
+        loss = at.loss / max(at.events, 1)
+        place = {"epoch": at.epoch, "epochs": self.settings.epochs, "done": done, "total": total}
+        self.progress(place | {"loss": loss, "events_per_second": rate})
+        if self.stopper.asked:
+            self._save()
+            self.run.note("stopped by the user")
+            raise Interrupted(self._farewell())
+        if time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds:
+            self._save()
+        seed_step(self.run.seed, at.epoch, at.step)
 
-def measure(stream: Stream, parts: Parts, part: EventLog, negatives: Negatives, seed: int) -> dict[str, Any]:
-    """Metrics of a part against negatives that are the same for every model and epoch."""
-    drawn = negatives(part, np.random.default_rng([seed, part.first]))
-    return by_novelty(score_part(stream, part, drawn), parts.is_new(part))
+    # -- one epoch ---------------------------------------------------------------------------------------------
 
+    def _validate(self) -> dict[str, Metrics]:
+        """The validation part, by a stream that knows what a deployed system would: the whole training part."""
+        if self.settings.protocol == "paper":
+            stream = self.run.new_stream()
+            stream.observe(self.parts.trained)
+            kinds: list[str | Negatives] = [self.negatives or "random"]
+            return next(iter(paper.measure(stream, self.parts, self.parts.val, kinds, self.run.seed)[0].values()))
+        if self.ready is None:
+            stream = self.run.new_stream()
+            stream.observe(self.parts.train)
+            if not self.model.remembers:  # what it has seen does not depend on the weights: seen once is enough
+                self.ready = stream
+        return replay(stream if self.ready is None else self.ready.fork(), self.run, self.parts.val, self.negatives)[0]
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file under a temporary name, then rename it."""
-    part = path.with_name(f".{path.name}.part")
-    part.write_text(text)
-    os.replace(part, path)
+    def _remember_best(self, value: float) -> None:
+        at = self.cursor
+        at.stale += 1
+        if value > at.reference + self.settings.tolerance:
+            at.reference, at.stale = value, 0
+        if value > at.best_value:
+            at.best_value, at.best_epoch = value, at.epoch
+            self.best_weights = {name: w.detach().clone() for name, w in self.model.state_dict().items()}
+            save_best(self.run)
+        self.run.best_epoch = at.best_epoch
+
+    def take_best(self) -> None:
+        """End with the weights that validation chose."""
+        if self.best_weights is not None:
+            self.model.load_state_dict(self.best_weights)
+        elif self.cursor.best_epoch:
+            self.run.load_weights("best.safetensors")
+        self.run.best_epoch = self.cursor.best_epoch
+
+    # -- stopping and continuing -------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        save_last(self.run, self.cursor, self.optimizer, self.average, self.stream)
+        self.saved_at = time.monotonic()
+
+    def _take_up(self) -> None:
+        self.cursor, memory, undo = load_last(self.run, self.optimizer, self.average)
+        self.run.note(f"continued at epoch {self.cursor.epoch}, step {self.cursor.step}")
+        if self.cursor.step:
+            self.stream.observe(self.parts.trained[: self.cursor.step * self.settings.batch])
+            load_memory(self.stream, memory, undo)
+
+    def _optimizer(self) -> torch.optim.Optimizer | None:
+        """Adam; nothing for a model without parameters, which is measured as it is."""
+        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        if not parameters:
+            return None
+        rate = self.settings.learning_rate
+        assert rate is not None
+        fused = all(p.device.type == "cpu" for p in parameters)
+        return torch.optim.Adam(parameters, rate, weight_decay=self.settings.weight_decay, fused=fused)
+
+    def _farewell(self) -> str:
+        if self.run.folder is None:
+            return f"Stopped in epoch {self.cursor.epoch}."
+        path = self.run.folder.path
+        return (
+            f"Stopped in epoch {self.cursor.epoch}, step {self.cursor.step}. {path} can be used as it is; "
+            f"`pintgn train {path} --resume` continues it."
+        )

@@ -1,0 +1,86 @@
+"""The end of a run: calibrate on validation, measure on test, observe everything, keep the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pintgn.events.log import EventLog
+from pintgn.learn import paper
+from pintgn.learn.calibration import Calibration, expected_error
+from pintgn.learn.measure import compare, heuristic_streams
+from pintgn.learn.metrics import Metrics, Scores
+from pintgn.learn.negatives import Negatives, draw
+from pintgn.learn.protocol import measured
+from pintgn.learn.run import Run
+from pintgn.stream import Stream
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress: Progress) -> None:
+    """Measure the model with the weights that it has, which validation chose; the stream ends after the last event.
+
+    `ready` has observed the training part, and is used up.
+    """
+    progress({"phase": "test"})
+    parts = run.parts
+    test_scores = catch_up(run, ready, negatives, measure_test=True)
+    assert test_scores is not None
+    if run.settings.train.protocol == "paper":
+        trained = run.new_stream()
+        trained.observe(parts.trained)
+        figures = paper.measure(trained, parts, parts.test, [negatives or "random"], run.seed)[0]
+        run.test = next(iter(figures.values()))
+    progress({"phase": "heuristics"})
+    drawn = {"random": draw(negatives or "random", parts.log, parts.test, run.seed, parts.before(parts.test))}
+    new = parts.is_new(measured(parts.test))
+    before = parts.before(parts.test)
+    for name, stream in heuristic_streams(parts, before, without=run.settings.name):
+        run.heuristics[name] = compare(stream, parts.test, drawn, new)[0]["random"]
+    assert run.calibration is not None
+    run.calibration_error = expected_error(run.calibration, test_scores)
+    run.finished = True
+    if run.folder is not None:
+        progress({"phase": "saving"})
+        with run.folder.errors(run.folder / "stream"):
+            run.stream.save(run.folder / "stream")
+        run.folder.write_json("result.json", run.result())
+    run.write_metrics()
+
+
+def catch_up(
+    run: Run, ready: Stream | None = None, negatives: Negatives | None = None, measure_test: bool = False
+) -> Scores | None:
+    """Give a run its stream, after the whole log, and its calibration; with `measure_test`, its test figures too.
+
+    Also how a run that was interrupted becomes usable: by whatever weights were the best so far.
+    """
+    parts = run.parts
+    stream = ready
+    if stream is None:
+        stream = run.new_stream()
+        stream.observe(parts.train)
+    _, val = replay(stream, run, parts.val, negatives)
+    run.calibration = Calibration.of(val)
+    scores = None
+    if measure_test:
+        run.test, scores = replay(stream, run, parts.test, negatives)
+    else:
+        stream.observe(parts.test)
+    run._stream = stream
+    return scores
+
+
+def replay(
+    stream: Stream, run: Run, part: EventLog, negatives: Negatives | None = None
+) -> tuple[dict[str, Metrics], Scores]:
+    """Metrics of a part against negatives that are the same for every model and epoch; the stream moves through it."""
+    parts = run.parts
+    drawn = {"random": draw(negatives or "random", parts.log, part, run.seed, parts.before(part))}
+    figures, scores = compare(stream, part, drawn, parts.is_new(measured(part)))
+    return figures["random"], scores[0]
+
+
+def no_progress(entry: dict[str, Any]) -> None:
+    """Keep quiet."""

@@ -1,0 +1,150 @@
+"""A run's folder: files that are whole or not there, one process at a time, no pickle."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from pintgn.errors import BadFile, BadInput
+
+FORMAT = 1
+KEY = "pintgn"
+
+
+class Folder:
+    """Where a run lives on disk.
+
+    settings.toml · run.json (seed, fingerprint of the data) · events.parquet (the log) · metrics.jsonl · run.log ·
+    last.safetensors and best.safetensors (checkpoints) · result.json and stream/ (when the run has ended)
+    """
+
+    def __init__(self, path: str | Path):
+        self.path = Path(path)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    @property
+    def holds_run(self) -> bool:
+        return (self / "run.json").exists()
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def write(self, name: str, data: str | bytes) -> None:
+        """Write a file under another name, then rename it: nobody ever sees half of it."""
+        target, part = self / name, self / f".{name}.{os.getpid()}.part"
+        with self.errors(target):
+            try:
+                with open(part, "wb") as file:
+                    file.write(data.encode() if isinstance(data, str) else data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(part, target)
+            finally:
+                part.unlink(missing_ok=True)
+
+    def write_json(self, name: str, value: Any) -> None:
+        self.write(name, json.dumps(value, indent=2) + "\n")
+
+    def write_tensors(self, name: str, tensors: Mapping[str, Tensor | np.ndarray], facts: Mapping[str, Any]) -> None:
+        """Arrays and what is to be known about them, in one safetensors file."""
+        from safetensors.numpy import save
+
+        arrays = {key: np.ascontiguousarray(_array(value)) for key, value in tensors.items()}
+        self.write(name, save(arrays, {KEY: json.dumps({"format": FORMAT} | dict(facts))}))
+
+    def note(self, line: str) -> None:
+        """A line in the run's log, with the time of day."""
+        with self.errors(self / "run.log"), open(self / "run.log", "a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
+
+    @contextlib.contextmanager
+    def errors(self, target: Path) -> Iterator[None]:
+        """Failures of the disk in one line. What was written before stays whole."""
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, BadFile):
+                raise
+            advice = "Make room, then continue with --resume." if error.errno in (27, 28, 122) else ""
+            raise BadFile(f"cannot write {target}: {error.strerror or error}. {advice}".strip()) from error
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def read_json(self, name: str) -> Any:
+        try:
+            return json.loads((self / name).read_text())
+        except FileNotFoundError as error:
+            raise BadFile(f"{self.path} holds no run: there is no {name} in it.") from error
+        except (OSError, ValueError) as error:
+            raise BadFile(f"{self / name} is damaged: {error}.") from error
+
+    def read_tensors(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """What `write_tensors` wrote."""
+        from safetensors import SafetensorError, safe_open
+
+        path = self / name
+        if not path.exists():
+            raise BadFile(f"there is no checkpoint {path}.")
+        try:
+            with safe_open(path, "numpy") as file:
+                facts = (file.metadata() or {}).get(KEY)
+                arrays = {key: file.get_tensor(key) for key in file.keys()} if facts else {}  # noqa: SIM118
+            if facts is None:
+                raise BadFile(f"{path} was not written by pintgn: it is no checkpoint of a run.")
+            told = json.loads(facts)
+        except (SafetensorError, ValueError, OSError) as error:
+            if isinstance(error, BadFile):
+                raise
+            raise BadFile(f"the checkpoint {path} is damaged: {error}.") from error
+        if told.get("format", FORMAT + 1) > FORMAT:
+            raise BadFile(f"{path} was written by a newer pintgn. Update pintgn to read it.")
+        return arrays, told
+
+    # -- one process at a time -----------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other processes from writing here; the lock goes with the process, however it ends."""
+        with self.errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = open(self / "lock", "a+")  # noqa: SIM115 - held open while the lock is
+        try:
+            try:
+                _lock(file)
+            except OSError:
+                file.seek(0)
+                owner = file.read().strip() or "another process"
+                raise BadInput(
+                    f"{self.path} is in use by {owner}. Wait for it to end, or choose another folder."
+                ) from None
+            file.truncate(0)
+            file.write(f"process {os.getpid()}")
+            file.flush()
+            yield
+        finally:
+            file.close()
+
+
+def _lock(file: Any) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _array(value: Tensor | np.ndarray) -> np.ndarray:
+    return value.numpy(force=True) if isinstance(value, Tensor) else value

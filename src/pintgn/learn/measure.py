@@ -1,0 +1,92 @@
+"""Test, then observe: score a part while a stream moves through it. All measuring goes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from pintgn.events.log import EventLog, Query
+from pintgn.learn.metrics import Metrics, Scores, by_novelty, rank_metrics, ranks
+from pintgn.learn.negatives import Drawn
+from pintgn.learn.protocol import Parts, measured
+from pintgn.learn.ranking import Candidates
+from pintgn.models.base import Model
+from pintgn.models.registry import MODELS, model_class
+from pintgn.stream import Stream
+
+HEURISTICS = ("edgebank", "heuristic")
+"""Training-free rows that stand beside every result."""
+BATCH = 500
+"""Events looked up at once; no figure depends on it."""
+PAIRS = 200_000
+"""Pairs ranked at once, for the same reason."""
+
+Figures = dict[str, dict[str, Metrics]]
+"""By negatives, then by all / seen / new."""
+
+
+@contextmanager
+def judging(model: Model) -> Iterator[None]:
+    """Without dropout and gradients; the model's mode is put back."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
+
+
+def score_part(stream: Stream, part: EventLog, queries: Sequence[Query]) -> list[np.ndarray]:
+    """Logits of queries about a part's measured events, row by row, while the stream moves through it."""
+    rows = np.flatnonzero(part.learnable)
+    found: list[list[np.ndarray]] = [[] for _ in queries]
+
+    def ask(batch: EventLog) -> list[Query]:
+        begin = batch.first - part.first
+        asked = slice(*np.searchsorted(rows, [begin, begin + len(batch)]).tolist())
+        return [query[asked] for query in queries]
+
+    with judging(stream.model):
+        for _, scores in stream.follow(part.batches(BATCH), ask):
+            for mine, more in zip(found, scores, strict=True):
+                mine.append(more.numpy(force=True))
+    return [np.concatenate(mine) if mine else np.zeros(0, np.float32) for mine in found]
+
+
+def compare(stream: Stream, part: EventLog, drawn: dict[str, Drawn], new: np.ndarray) -> tuple[Figures, list[Scores]]:
+    """AP and AUC of a part's events against each kind of negatives; the scores behind them, too."""
+    events = measured(part)
+    positive, *negatives = score_part(stream, part, [events.query, *(d.query for d in drawn.values())])
+    scores = [Scores(positive, negative) for negative in negatives]
+    figures = {kind: by_novelty(s, new, Scores.metrics) for kind, s in zip(drawn, scores, strict=True)}
+    return figures, scores
+
+
+def rank_part(stream: Stream, part: EventLog, candidates: Candidates, new: np.ndarray) -> dict[str, Metrics]:
+    """MRR and Hits@k of a part's events among candidates."""
+    found, done = [], 0
+    with judging(stream.model):
+        for batch in part.batches(min(BATCH, max(1, PAIRS // candidates.count))):
+            events = measured(batch)
+            if not len(events):
+                stream.observe(batch)
+                continue
+            others, valid = candidates(done, done + len(events))
+            scores = stream.rank(batch, events.query, np.concatenate([events.dst[:, None], others], 1))
+            logits = scores.numpy(force=True)
+            found.append(ranks(logits[:, 0], logits[:, 1:], valid))
+            done += len(events)
+    return by_novelty(np.concatenate(found) if found else np.zeros(0), new, rank_metrics)
+
+
+def heuristic_streams(parts: Parts, before: EventLog, without: str = "") -> Iterator[tuple[str, Stream]]:
+    """Each training-free model that there is, in a stream that has observed everything before a part."""
+    for name in HEURISTICS:
+        if name in MODELS and name != without:
+            stream = Stream(model_class(name)(), parts.log.schema, node_features=parts.log.node_features)
+            stream.observe(before)
+            yield name, stream

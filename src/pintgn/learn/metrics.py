@@ -1,0 +1,139 @@
+"""How well positives are told from negatives: AP, AUC, ranks. Plain functions of scores.
+
+Written out in NumPy (importing scikit-learn costs more than a second at every start) and held against scikit-learn and
+the Temporal Graph Benchmark's evaluator by tests. A score that is not finite is refused everywhere: in a popular
+evaluator NaN wins every comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadInput
+
+CHUNK = 200
+"""Rows per chunk of the field's batch-mean AP: consecutive rows of the split, whatever the batch of the computation."""
+HITS = (1, 3, 10)
+
+Metrics = dict[str, float | None]
+"""Figures by name; None where there is nothing to measure."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Logits of a part's events and of one negative for each."""
+
+    positive: np.ndarray  # (e,)
+    negative: np.ndarray  # (e,)
+
+    def __len__(self) -> int:
+        return len(self.positive)
+
+    def __getitem__(self, rows: Any) -> Scores:
+        return Scores(self.positive[rows], self.negative[rows])
+
+    def metrics(self) -> Metrics:
+        """AP over all scores, AP averaged over chunks of 200 rows (the papers' figure), AUC; None without events."""
+        if not len(self):
+            return {"events": 0, "ap": None, "chunked_ap": None, "auc": None}
+        chunks = [average_precision(*_pooled(self[k : k + CHUNK])) for k in range(0, len(self), CHUNK)]
+        pooled = _pooled(self)
+        return {
+            "events": len(self),
+            "ap": average_precision(*pooled),
+            "chunked_ap": float(np.mean(chunks)),
+            "auc": area_under_curve(*pooled),
+        }
+
+
+def _pooled(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
+    truth = np.repeat([True, False], [len(scores.positive), len(scores.negative)])
+    return truth, np.concatenate([scores.positive, scores.negative])
+
+
+def average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
+    """Precision averaged over the positives, each threshold taken once: Σ (R_n - R_{n-1}) P_n.
+
+    >>> average_precision(np.array([True, False, True]), np.array([0.9, 0.8, 0.7]))  # (1 + 2/3) / 2
+    0.8333333333333333
+    """
+    positives, everyone = _thresholds(truth, scores)
+    gained = np.diff(positives, prepend=0)
+    return float((gained * (positives / everyone)).sum() / positives[-1])
+
+
+def area_under_curve(truth: np.ndarray, scores: np.ndarray) -> float:
+    """The chance that a positive scores above a negative; ties count half.
+
+    >>> area_under_curve(np.array([True, False, False]), np.array([0.5, 0.5, 0.1]))
+    0.75
+    """
+    positives, everyone = _thresholds(truth, scores)
+    negatives = everyone - positives
+    below = negatives[-1] - negatives + np.diff(negatives, prepend=0) / 2
+    return float((np.diff(positives, prepend=0) * below).sum() / (positives[-1] * negatives[-1]))
+
+
+def _thresholds(truth: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many positives, and how many of all, score at least each distinct score; highest score first."""
+    check_finite(scores)
+    if truth.all() or not truth.any():
+        only = "positive" if len(truth) and truth.all() else "negative"
+        raise BadInput(f"all {len(truth)} examples are {only}; AP and AUC need both kinds.")
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
+    return np.cumsum(truth[order])[ends], ends + 1
+
+
+def ranks(positive: np.ndarray, negative: np.ndarray, valid: np.ndarray | None = None) -> np.ndarray:
+    """The rank of each positive (q,) among its negatives (q, c), from 1; a tie counts half.
+
+    Args:
+        positive, negative: logits. Rank logits, never probabilities: a sigmoid in float32 makes ties of great scores.
+        valid: which negatives (q, c) count; all of them when not given.
+    """
+    check_finite(positive)
+    check_finite(negative if valid is None else negative[valid])
+    mine = np.asarray(positive)[:, None]
+    above, equal = negative > mine, negative == mine
+    if valid is not None:
+        above, equal = above & valid, equal & valid
+    return 1 + above.sum(1) + equal.sum(1) / 2
+
+
+def rank_metrics(found: np.ndarray, hits: Sequence[int] = HITS) -> Metrics:
+    """MRR and Hits@k of ranks (q,), as the Temporal Graph Benchmark defines them; None without any."""
+    names = ["mrr", *(f"hits@{k}" for k in hits)]
+    if not len(found):
+        return {"events": 0} | dict.fromkeys(names)
+    values = [float(np.mean(1 / found)), *(float(np.mean(found <= k)) for k in hits)]
+    return {"events": len(found)} | dict(zip(names, values, strict=True))
+
+
+def by_novelty(values: Any, new: np.ndarray, measure: Any) -> dict[str, Metrics]:
+    """A measure over all events, over those between nodes trained on, and over those that touch a new node."""
+    return {"all": measure(values), "seen": measure(values[~new]), "new": measure(values[new])}
+
+
+def check_finite(scores: np.ndarray) -> None:
+    finite = np.isfinite(scores)
+    if not finite.all():
+        bad = np.asarray(scores)[~finite]
+        raise BadInput(
+            f"{len(bad)} of {finite.size} scores are not finite (the first is {bad[0]}); they cannot be ranked. "
+            "A smaller learning rate, or gradient clipping, usually cures it."
+        )
+
+
+def mean_and_std(several: Sequence[Metrics]) -> dict[str, tuple[float, float] | None]:
+    """Mean and standard deviation (of the population, as the papers report) of each figure over runs."""
+    found: dict[str, tuple[float, float] | None] = {}
+    for name in several[0]:
+        values = [one[name] for one in several]
+        known = [value for value in values if value is not None]
+        found[name] = (float(np.mean(known)), float(np.std(known))) if known else None
+    return found

@@ -1,0 +1,195 @@
+"""Questions whose answer should be no: random, historical, inductive, and per-event negatives.
+
+All are fixed by split and seed. Where a rule finds too few negatives it falls back on random ones; the fraction that
+fell back is always reported, because published code does so silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pintgn.errors import UnknownName, suggest
+from pintgn.events.log import EventLog, Query
+from pintgn.learn.metrics import CHUNK
+from pintgn.learn.protocol import destinations, measured
+
+KINDS = ("random", "historical", "inductive", "per-event")
+
+Negatives = Callable[[EventLog, np.random.Generator], Query]
+"""For each event of a part a question whose answer should be no: how to plug in your own."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One negative for each measured event of a part, and which of them are random for want of better."""
+
+    query: Query
+    fallback: np.ndarray  # (e,) bool
+
+    @property
+    def fallback_fraction(self) -> float:
+        return float(self.fallback.mean()) if len(self.fallback) else 0.0
+
+
+def random_destination(log: EventLog) -> Negatives:
+    """Each event's source and time with a destination drawn from all destinations of the log.
+
+    As in TGN and PINT the true destination may be drawn, too.
+    """
+    pool = destinations(log)
+    return lambda part, rng: part.query.toward(pool[rng.integers(0, len(pool), len(part))])
+
+
+def draw(kind: str | Negatives, population: EventLog, part: EventLog, seed: int, observed: EventLog) -> Drawn:
+    """Negatives of a part's measured events.
+
+    Args:
+        kind: one of `KINDS`, or a function of your own.
+        population: the events that destinations and earlier pairs are taken from; usually the whole log.
+        part: what is measured.
+        seed: of the draw; the same for every model and epoch.
+        observed: what came before the part; pairs in it are not `inductive`.
+    """
+    events = measured(part)
+    if callable(kind):
+        query = kind(events, np.random.default_rng([seed, part.first]))
+        return Drawn(query, np.zeros(len(events), bool))
+    if kind not in KINDS:
+        raise UnknownName(f"there are no negatives called {kind!r}.{suggest(kind, KINDS)}")
+    rng = np.random.default_rng([seed, part.first, KINDS.index(kind)])
+    if kind == "random":
+        return Drawn(random_destination(population)(events, rng), np.zeros(len(events), bool))
+    past = Pairs(measured(population))
+    if kind == "per-event":
+        return past.met_before(events, rng)
+    since = observed.t[-1] if kind == "inductive" and len(observed) else None
+    return past.by_chunks(events, rng, since)
+
+
+class Pairs:
+    """The distinct (src, dst) pairs of a log, in the order of their first event."""
+
+    def __init__(self, log: EventLog):
+        self.log = log
+        self.width = log.nodes
+        keys, first, pair_of = np.unique(self.key(log.src, log.dst), return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        self.keys = keys[order]  # (p,)
+        self.first_t = log.t[first[order]]  # (p,) sorted
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        self.pair_of = back[pair_of]  # (e,) which pair each event is
+
+    def key(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
+        return src * np.int64(self.width) + dst
+
+    @cached_property
+    def pools(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.unique(self.log.src), np.unique(self.log.dst)
+
+    # -- as DGB and DyGLib define them -----------------------------------------------------------------------------
+
+    def by_chunks(self, events: EventLog, rng: np.random.Generator, since: float | None) -> Drawn:
+        """Historical negatives as in DGB and DyGLib, or inductive ones when `since` is given.
+
+        For each chunk of 200 rows: pairs first seen before the chunk's first time (for inductive ones: and after
+        `since`, the last time before the part) that have no event from the chunk's first to its last time, drawn
+        without repetition. They replace source and destination; times are those of the positives, row by row. When
+        there are too few, all are taken, and random pairs that are not in the chunk come first.
+        """
+        src, dst = events.src.copy(), events.dst.copy()
+        fallback = np.zeros(len(events), bool)
+        begin = 0 if since is None else int(np.searchsorted(self.first_t, since, "right"))
+        for start in range(0, len(events), CHUNK):
+            rows = slice(start, min(start + CHUNK, len(events)))
+            t0, t1 = events.t[rows.start], events.t[rows.stop - 1]
+            end = int(np.searchsorted(self.first_t, t0, "left"))
+            now = self.pair_of[np.searchsorted(self.log.t, t0, "left") : np.searchsorted(self.log.t, t1, "right")]
+            chosen = self._choose(begin, end, np.unique(now), rows.stop - rows.start, rng)
+            missing = rows.stop - rows.start - len(chosen)
+            other_src, other_dst = self._random_pairs(events[rows], missing, rng)
+            src[rows] = np.concatenate([other_src, self.keys[chosen] // self.width])
+            dst[rows] = np.concatenate([other_dst, self.keys[chosen] % self.width])
+            fallback[rows.start : rows.start + missing] = True
+        return Drawn(Query(src, dst, events.t), fallback)
+
+    @staticmethod
+    def _choose(begin: int, end: int, without: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Up to `count` distinct pairs of begin … end-1 that are not in `without` (sorted)."""
+        barred = int(np.searchsorted(without, end) - np.searchsorted(without, begin))
+        room = max(end - begin, 0)
+        # enough remain after those barred are dropped, and what remains is a fair draw
+        drawn = begin + rng.choice(room, min(room, count + barred), replace=False) if room else np.zeros(0, np.int64)
+        return drawn[~np.isin(drawn, without, kind="sort")][:count]
+
+    def _random_pairs(self, chunk: EventLog, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Random pairs of any source and any destination that are not in the chunk; distinct while there are enough."""
+        sources, pool = self.pools
+        if not count:
+            return sources[:0], pool[:0]
+        taken, total = np.unique(self.key(chunk.src, chunk.dst)), len(sources) * len(pool)
+        repeat = total - len(taken) < count
+        found = np.zeros(0, np.int64)
+        for _ in range(100):
+            more = rng.integers(0, total, 2 * count)
+            keys = self.key(sources[more // len(pool)], pool[more % len(pool)])
+            found = np.concatenate([found, keys[~np.isin(keys, taken)]])
+            if not repeat:
+                found = found[np.sort(np.unique(found, return_index=True)[1])]
+            if len(found) >= count:
+                break
+        else:  # hardly a pair is left: take the positives' own sources, as random negatives do
+            short = count - len(found)
+            keys = self.key(rng.choice(chunk.src, short), rng.choice(pool, short))
+            found = np.concatenate([found, keys])
+        return found[:count] // self.width, found[:count] % self.width
+
+    # -- for each event ----------------------------------------------------------------------------------------------
+
+    def met_before(self, events: EventLog, rng: np.random.Generator) -> Drawn:
+        """For each event a destination that the same source met before t but not at t; no chunk has a say in it.
+
+        Drawn evenly from the distinct ones; a random destination where there is none.
+        """
+        src = self.keys // self.width
+        order = np.lexsort((np.arange(len(src)), src))  # pairs by source, each source's in order of first time
+        starts = np.searchsorted(src[order], events.src, "left")
+        counts = _counts_before(src[order], self.first_t[order], events.src, events.t)
+        groups = np.searchsorted(np.unique(self.log.t), self.log.t)
+        span = np.int64(len(self.keys))
+        meetings = np.unique(groups * span + self.pair_of)  # which pair met in which group of simultaneous events
+        group = np.searchsorted(np.unique(self.log.t), events.t)
+
+        def meets(rows: np.ndarray, pair: np.ndarray) -> np.ndarray:
+            wanted = group[rows] * span + pair
+            at = np.minimum(np.searchsorted(meetings, wanted), len(meetings) - 1)
+            return meetings[at] == wanted
+
+        dst = np.full(len(events), -1, np.int64)
+        open_rows = np.flatnonzero(counts > 0)
+        for _ in range(20):  # most draws are fine at once
+            pair = order[starts[open_rows] + rng.integers(0, counts[open_rows])]
+            fine = ~meets(open_rows, pair)
+            dst[open_rows[fine]] = self.keys[pair[fine]] % self.width
+            open_rows = open_rows[~fine]
+        for row in open_rows.tolist():  # the few whose past is nearly all present: look at every pair
+            pairs = order[starts[row] : starts[row] + counts[row]]
+            pairs = pairs[~meets(np.full(len(pairs), row), pairs)]
+            if len(pairs):
+                dst[row] = self.keys[rng.choice(pairs)] % self.width
+        fallback = dst < 0
+        pool = self.pools[1]
+        dst[fallback] = pool[rng.integers(0, len(pool), int(fallback.sum()))]
+        return Drawn(events.query.toward(dst), fallback)
+
+
+def _counts_before(src: np.ndarray, t: np.ndarray, of: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """How many entries of a table sorted by (src, t) have each asked source and a time before the asked one."""
+    times = np.unique(np.concatenate([t, before]))
+    span = np.int64(len(times) + 1)
+    table = src * span + np.searchsorted(times, t)
+    return np.searchsorted(table, of * span + np.searchsorted(times, before)) - np.searchsorted(src, of, "left")

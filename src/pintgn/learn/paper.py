@@ -1,0 +1,77 @@
+"""`protocol="paper"`: measuring as TGN and PINT do it, for figures that compare with published ones.
+
+Neighbors are those of the whole log before t. Memory and positions have seen what training has: the training events
+that touch no hidden node, then (for the test part) all of validation. The part's events are replayed once in full, for
+`all` and `seen`; and once more from the same point with the events of new nodes only, for `new`, whose random negatives
+come from those events' own destinations. The figure to compare is `chunked_ap`.
+
+Differs from their code: memory is that of the measured weights from the first event on, not a mixture of the weights
+that training went through, and simultaneous events do not see each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pintgn.events.log import EventLog
+from pintgn.learn.measure import Figures, compare
+from pintgn.learn.metrics import Scores
+from pintgn.learn.negatives import Negatives, draw
+from pintgn.learn.protocol import Parts, measured
+from pintgn.models.past import Events
+from pintgn.neighbors.index import NeighborIndex
+from pintgn.stream import Stream
+
+
+class WholeLog(Stream):
+    """A stream whose neighbors come from a whole log, whatever it has observed itself; still strictly before t."""
+
+    log: EventLog
+
+    @classmethod
+    def around(cls, stream: Stream, log: EventLog) -> WholeLog:
+        other = object.__new__(cls)
+        other.__dict__.update(Stream.fork(stream).__dict__)
+        other.log, other.index, other.event_table = log, NeighborIndex(), log.marked_features
+        other.index.append(log.src, log.dst, log.t)
+        return other
+
+    def fork(self) -> WholeLog:
+        other = object.__new__(WholeLog)
+        other.__dict__.update(Stream.fork(self).__dict__)
+        return other
+
+    def _before(self, t: np.ndarray, events: Events) -> np.ndarray:
+        return np.searchsorted(self.log.t, t, "left")
+
+    def _append(self, events: Events) -> None:
+        self.events += len(events)
+        self.clock = events.t[-1].item()
+
+
+def measure(
+    trained: Stream, parts: Parts, part: EventLog, kinds: list[str | Negatives], seed: int
+) -> tuple[Figures, dict[str, float], list[Scores]]:
+    """Figures, fallback fractions and the scores of all events, of a stream that has observed `parts.trained` only."""
+    stream = WholeLog.around(trained, parts.log)
+    if part.first > parts.val.first:
+        stream.observe(parts.val)
+    again = stream.fork()
+    names = [kind if isinstance(kind, str) else "own" for kind in kinds]
+    new = parts.is_new(measured(part))
+
+    def drawn(population: EventLog, events: EventLog, seed: int) -> dict:
+        return {
+            name: draw(kind, population, events, seed, parts.before(part))
+            for name, kind in zip(names, kinds, strict=True)
+        }
+
+    everything = drawn(parts.log, part, seed)
+    figures, scores = compare(stream, part, everything, new)
+    only = part.where(parts.is_new(part))
+    if len(measured(only)):
+        touching = drawn(only, only, seed + 1)
+        inductive, _ = compare(again, only, touching, np.ones(len(measured(only)), bool))
+        for name in names:
+            figures[name]["new"] = inductive[name]["new"]
+    return figures, {name: everything[name].fallback_fraction for name in names}, scores

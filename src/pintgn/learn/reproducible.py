@@ -1,0 +1,74 @@
+"""The same run twice is the same to the last bit: threads, algorithms, randomness, and stopping between steps."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+
+@contextmanager
+def reproducible(threads: int | None) -> Iterator[None]:
+    """Deterministic algorithms and a fixed number of threads while it lasts; torch is left as it was found.
+
+    Sums over threads depend on their number, so a run keeps the one that it began with. Global randomness (dropout) is
+    reseeded before every step by `seed_step` and restored at the end.
+    """
+    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    warn_only, fill = torch.is_deterministic_algorithms_warn_only_enabled(), torch.utils.deterministic
+    filled = fill.fill_uninitialized_memory  # type: ignore[attr-defined]
+    try:
+        if threads is not None and threads != before[0]:
+            torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(True)
+        fill.fill_uninitialized_memory = False  # type: ignore[attr-defined]
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before[1], warn_only=warn_only)
+        fill.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
+        if torch.get_num_threads() != before[0]:
+            torch.set_num_threads(before[0])
+
+
+def step_rng(seed: int, epoch: int, step: int) -> np.random.Generator:
+    """The randomness of one step is a function of its number, so that a checkpoint need not hold any."""
+    return np.random.default_rng([seed, epoch, step])
+
+
+def seed_step(seed: int, epoch: int, step: int) -> None:
+    """Seed torch for one step; inside `reproducible` only."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, epoch, step, 1]).generate_state(1, np.uint64)[0] >> 1))
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, taken between two steps."""
+
+
+class Stopper:
+    """Whether Ctrl-C has been pressed."""
+
+    asked = False
+
+
+@contextmanager
+def interruptible() -> Iterator[Stopper]:
+    """Take Ctrl-C between steps instead of in the middle of one; the second Ctrl-C takes effect at once."""
+    stopper = Stopper()
+    if threading.current_thread() is not threading.main_thread():
+        yield stopper
+        return
+
+    def remember(number: int, frame: object) -> None:
+        stopper.asked = True
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield stopper
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,223 @@
+"""A run: a model, the data it learned from, how that went, and a stream that is ready to go on."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pintgn import __version__
+from pintgn.errors import BadFile, BadInput
+from pintgn.events.log import EventLog
+from pintgn.events.schema import Schema
+from pintgn.events.splits import time_scale
+from pintgn.learn.calibration import Calibration
+from pintgn.learn.folder import Folder
+from pintgn.learn.metrics import Metrics
+from pintgn.learn.protocol import Parts
+from pintgn.learn.scaling import Scaling
+from pintgn.learn.settings import Settings
+from pintgn.models.base import Model
+from pintgn.stream import Stream
+
+
+@dataclass
+class Run:
+    """A trained model (or one in training), what it was trained on, and how it went.
+
+    `pintgn.fit` makes one, `Run.open` reads one from its folder.
+    """
+
+    settings: Settings
+    seed: int
+    log: EventLog  # as the user gave it
+    model: Model
+    folder: Folder | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)  # one entry per epoch
+    best_epoch: int = 0
+    test: dict[str, Metrics] = field(default_factory=dict)  # all / seen / new, against random negatives
+    heuristics: dict[str, dict[str, Metrics]] = field(default_factory=dict)  # the same, by training-free model
+    calibration: Calibration | None = None
+    calibration_error: float | None = None
+    finished: bool = False
+    _stream: Stream | None = None
+
+    # -- what it is made of ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def scaling(self) -> Scaling:
+        """How features were brought to scale, by the training part."""
+        if not self.settings.train.scale_features:
+            return Scaling()
+        return Scaling.of(self.log.split(self.settings.train.val, self.settings.train.test)[0])
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The log, features to scale, cut for learning."""
+        train = self.settings.train
+        return Parts.of(self.scaling(self.log), train.val, train.test, train.hidden, self.seed)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The log's schema with the time scale of the training part alone."""
+        train = self.parts.train
+        return replace(self.log.schema, time_scale=time_scale(train.src, train.dst, train.t))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of data, settings and seed: what a checkpoint must agree with."""
+        told = [self.settings.to_toml(), str(self.seed), fingerprint(self.log)]
+        return hashlib.blake2b("\n".join(told).encode(), digest_size=16).hexdigest()
+
+    def new_stream(self) -> Stream:
+        """An empty stream of this run's model."""
+        return Stream(
+            self.model,
+            self.schema,
+            node_features=self.parts.log.node_features,
+            seed=self.seed,
+            **dataclasses.asdict(self.settings.stream),
+        )
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that has observed the whole log; read or made on first use."""
+        if self._stream is None:
+            saved = self.folder is not None and self.finished and (self.folder / "stream" / "stream.json").exists()
+            if saved:
+                assert self.folder is not None
+                self._stream = Stream.open(self.folder / "stream", type(self.model))
+                self.model = self._stream.model
+            else:
+                from pintgn.learn.finish import catch_up
+
+                if self.folder is not None and not (self.folder / "last.safetensors").exists():
+                    raise BadFile(
+                        f"the run in {self.folder.path} was stopped before its first checkpoint. "
+                        f"Start it again: pintgn train {self.folder.path} --resume."
+                    )
+                catch_up(self)
+        assert self._stream is not None
+        return self._stream
+
+    # -- on disk -----------------------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Write what does not change: settings, seed, data."""
+        assert self.folder is not None
+        self.folder.write("settings.toml", self.settings.to_toml())
+        with self.folder.errors(self.folder / "events.parquet"):
+            self.log.save(self.folder / "events.parquet")
+        facts = {"pintgn": __version__, "seed": self.seed, "events": len(self.log), "nodes": self.log.nodes}
+        self.folder.write_json("run.json", facts | {"fingerprint": self.fingerprint})
+
+    @classmethod
+    def open(cls, folder: str | Path, model: type[Model] | Model | None = None) -> Run:
+        """Read a run, finished or not. `model` is needed for a class of your own."""
+        place = Folder(folder)
+        if (found := sorted(place.path.glob("seed-*/run.json"))) and not place.holds_run:
+            raise BadInput(f"{folder} holds {len(found)} runs; name one of them, such as {found[0].parent}.")
+        facts = place.read_json("run.json")
+        try:
+            settings = Settings.from_toml((place / "settings.toml").read_text())
+            log = EventLog.open(place / "events.parquet")
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadFile(f"the run in {folder} is damaged: {error}") from error
+        run = cls(settings, facts["seed"], log, _unbuilt(settings, model), place)
+        if run.fingerprint != facts["fingerprint"]:
+            raise BadFile(
+                f"the run in {folder} is damaged: settings.toml, run.json and events.parquet do not belong together. "
+                "Train again."
+            )
+        if (place / "last.safetensors").exists():
+            told = run.read_checkpoint("last.safetensors")[1]
+            run.history, run.best_epoch = told["history"], told["best_epoch"]
+            run.load_weights("best.safetensors" if run.best_epoch else "last.safetensors")
+        if (place / "result.json").exists():
+            run.take_result(place.read_json("result.json"))
+        return run
+
+    def read_checkpoint(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """A checkpoint of this run; one of another run is refused."""
+        assert self.folder is not None
+        arrays, told = self.folder.read_tensors(name)
+        if told.get("run") != self.fingerprint:
+            raise BadFile(
+                f"{self.folder / name} belongs to another run: its settings, seed or data differ. "
+                "Put back the file of this run, or train again."
+            )
+        return arrays, told
+
+    def load_weights(self, name: str) -> None:
+        """Take over the weights of a checkpoint."""
+        arrays, _ = self.read_checkpoint(name)
+        self.model.build(self.schema, self.seed)
+        weights = {key.removeprefix("model."): torch.from_numpy(a) for key, a in arrays.items() if key[:6] == "model."}
+        try:
+            self.model.load_state_dict(weights)
+        except RuntimeError as error:
+            raise BadFile(f"the weights in {name} do not fit {type(self.model).__name__}: {error}") from error
+
+    def result(self) -> dict[str, Any]:
+        return {
+            "model": self.settings.name,
+            "seed": self.seed,
+            "best_epoch": self.best_epoch,
+            "protocol": self.settings.train.protocol,
+            "test": self.test,
+            "heuristics": self.heuristics,
+            "calibration": None if self.calibration is None else dataclasses.asdict(self.calibration),
+            "calibration_error": self.calibration_error,
+        }
+
+    def take_result(self, told: dict[str, Any]) -> None:
+        self.test, self.heuristics = told["test"], told["heuristics"]
+        self.calibration = None if told["calibration"] is None else Calibration(**told["calibration"])
+        self.calibration_error, self.finished = told["calibration_error"], True
+
+    def note(self, line: str) -> None:
+        """A line in the run's own log."""
+        if self.folder is not None:
+            self.folder.note(line)
+
+    def write_metrics(self) -> None:
+        """One line of JSON per epoch, and one for the end."""
+        if self.folder is not None:
+            entries = [*self.history, *([self.result()] if self.finished else [])]
+            self.folder.write("metrics.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries))
+
+    def __str__(self) -> str:
+        from pintgn.learn.tables import run_table
+
+        return run_table(self)
+
+    def __repr__(self) -> str:
+        place = "" if self.folder is None else f", {self.folder.path}"
+        state = f"best epoch {self.best_epoch} of {len(self.history)}" if self.history else "untrained"
+        return f"Run({self.settings.name}, seed {self.seed}, {state}{place})"
+
+
+def fingerprint(log: EventLog) -> str:
+    """Of a log's columns: equal data has the same one."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in ("src", "dst", "t", "features", "op", "node_updates", "node_features"):
+        column = getattr(log, name)
+        digest.update(f"{name} {None if column is None else (column.dtype.str, column.shape)}".encode())
+        if column is not None:
+            digest.update(np.ascontiguousarray(column).data)
+    return digest.hexdigest()
+
+
+def _unbuilt(settings: Settings, given: type[Model] | Model | None) -> Model:
+    if given is None:
+        return settings.make_model()
+    if isinstance(given, type):
+        return given.from_settings(dict(settings.model))
+    return given

@@ -1,0 +1,281 @@
+"""Settings: constructor arguments = TOML keys = `--set`. Unknown keys are errors; what is left open comes from the log.
+
+A settings file has up to three tables; a file of many rows has them under `rows."NAME"`:
+
+    [model]                 name = "pint" and the arguments of its class
+    [train]                 the fields of `Training`
+    [stream]                the fields of `Streaming`
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+from pintgn.events.log import EventLog
+from pintgn.learn.protocol import PROTOCOLS
+from pintgn.models.base import Model
+from pintgn.models.registry import MODELS, model_class, model_name
+
+CHOOSE_BY = ("ap", "chunked_ap", "auc")
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained and what it is chosen by.
+
+    Args:
+        epochs: at most so many passes over the training part; from the size of the log when not given.
+        patience: stop after so many epochs in a row without a better validation figure.
+        tolerance: how much better counts as better; the best epoch is kept however small its lead.
+        choose_by: the figure on validation that decides: `ap`, `chunked_ap` (the papers') or `auc`.
+        batch: events per step.
+        learning_rate: of Adam; from the size of the log when not given.
+        clip: largest norm of a step's gradient; 0 for no limit.
+        average: decay of the running mean of the weights that is measured and kept, per step; 0 keeps the weights
+            themselves.
+        weight_decay: of Adam.
+        val, test: shares of the log, by time.
+        hidden: share of nodes kept out of training, so that new ones can be measured.
+        protocol: `stream` measures what a deployed system would know; `paper` as TGN and PINT do.
+        scale_features: bring event and node features to a common scale, by the training part.
+        checkpoint_seconds: time between two checkpoints within an epoch (there is one after every epoch anyhow).
+        threads: of the computation; by the number of cores when not given. Bit-identical results need the same number.
+    """
+
+    epochs: int | None = None
+    patience: int = 3
+    tolerance: float = 5e-4
+    choose_by: str = "ap"
+    batch: int = 200
+    learning_rate: float | None = None
+    clip: float = 1.0
+    average: float = 0.99
+    weight_decay: float = 0.0
+    val: float = 0.15
+    test: float = 0.15
+    hidden: float = 0.1
+    protocol: str = "stream"
+    scale_features: bool = True
+    checkpoint_seconds: float = 60.0
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("epochs", 0), ("patience", 1), ("batch", 1), ("threads", 1)):
+            if (value := getattr(self, name)) is not None and value < least:
+                raise BadInput(f"train.{name}={value}; it is at least {least}.")
+        for name in ("tolerance", "clip", "weight_decay", "checkpoint_seconds"):
+            if not getattr(self, name) >= 0:
+                raise BadInput(f"train.{name}={getattr(self, name)}; it cannot be negative.")
+        if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
+            raise BadInput(f"train.learning_rate={self.learning_rate}; it is a number above 0.")
+        if not 0 <= self.average < 1:
+            raise BadInput(f"train.average={self.average}; it is at least 0 and below 1.")
+        for name, known in (("protocol", PROTOCOLS), ("choose_by", CHOOSE_BY)):
+            if (value := getattr(self, name)) not in known:
+                raise UnknownName(f"train.{name}={value!r} does not exist.{suggest(value, known)}")
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """How the stream keeps its past; see `Stream`."""
+
+    memory_block: int = 200
+    positions_refresh: str = "event"
+    positions_backend: str = "auto"
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that a run is made from, besides its data and seed."""
+
+    name: str
+    model: dict[str, Any]  # the arguments of the model's class
+    train: Training = field(default_factory=Training)
+    stream: Streaming = field(default_factory=Streaming)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Settings:
+        """Settings from nested tables, as in a TOML file; only what differs from the defaults need be given."""
+        check_names(given, ("model", "train", "stream"), "settings")
+        model = dict(_table(given, "model"))
+        name = model.pop("name", "pint")
+        checked = check_table(model, model_parameters(name), f"model {name!r}", "model")
+        train = check_table(_table(given, "train"), dataclass_parameters(Training), "train", "train")
+        stream = check_table(_table(given, "stream"), dataclass_parameters(Streaming), "stream", "stream")
+        return cls(name, checked, Training(**train), Streaming(**stream))
+
+    @classmethod
+    def of_model(cls, model: Model, train: Mapping[str, Any], stream: Mapping[str, Any]) -> Settings:
+        """Settings of a model that was made in Python, with every argument as it is."""
+        checked = check_table(train, dataclass_parameters(Training), "train", "train")
+        return cls(model_name(type(model)), model.settings(), Training(**checked), Streaming(**stream))
+
+    def make_model(self) -> Model:
+        return model_class(self.name).from_settings(dict(self.model))
+
+    def resolved(self, train: EventLog) -> Settings:
+        """Everything left open, decided by the training part of the log."""
+        from pintgn.learn.defaults import from_log
+
+        return from_log(self, train)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        return {
+            "model": {"name": self.name} | self.model,
+            "train": dataclasses.asdict(self.train),
+            "stream": dataclasses.asdict(self.stream),
+        }
+
+    def to_toml(self) -> str:
+        """The settings as a file that `read_settings` takes; None, which TOML lacks, is left out."""
+        lines = []
+        for table, values in self.to_dict().items():
+            lines += [f"[{table}]", *(f"{key} = {toml_value(v)}" for key, v in values.items() if v is not None), ""]
+        return "\n".join(lines)
+
+    @classmethod
+    def from_toml(cls, text: str) -> Settings:
+        """Settings written by `to_toml`: what is left out is None, not a default."""
+        given = tomllib.loads(text)
+        model = dict(given["model"])
+        name = model.pop("name")
+        if name in MODELS:
+            model = {key: model.get(key) for key in model_parameters(name)}
+        tables = [
+            {key: given[table].get(key) for key in dataclass_parameters(kind)}
+            for table, kind in (("train", Training), ("stream", Streaming))
+        ]
+        return cls(name, model, Training(**tables[0]), Streaming(**tables[1]))
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_settings(path: str | Path, row: str | None = None) -> dict[str, Any]:
+    """The tables of a settings file, or of one row of a file of many."""
+    path = Path(path)
+    try:
+        given = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"cannot read the settings in {path}: {getattr(error, 'strerror', None) or error}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path} is not a TOML file: {error}.") from error
+    rows = given.pop("rows", None)
+    if rows is None:
+        if row is not None:
+            raise BadInput(f"{path} has no rows; leave out --row {row}.")
+        return given
+    if row is None:
+        raise BadInput(f"{path} has {len(rows)} rows; say which with --row. There are: {', '.join(sorted(rows))}.")
+    if row not in rows:
+        raise UnknownName(f"{path} has no row {row!r}.{suggest(row, rows)}")
+    return merged(given, rows[row])
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested tables, the second laid over the first."""
+    result = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = merged(result[key], value) if both else value
+    return result
+
+
+def parse_setting(text: str, model: str = "pint") -> dict[str, Any]:
+    """`--set model.dim=64` as nested tables; without a table the name is looked up in model, train and stream.
+
+    >>> parse_setting("train.epochs=3"), parse_setting("positions_at=every")
+    ({'train': {'epochs': 3}}, {'model': {'positions_at': 'every'}})
+    """
+    name, equals, value = (part.strip() for part in text.partition("="))
+    if not equals:
+        raise BadInput(f"--set {text!r} is not NAME=VALUE, as in --set model.layers=2.")
+    table, dot, key = name.partition(".")
+    if not dot:
+        homes = {
+            "model": model_parameters(model),
+            "train": dataclass_parameters(Training),
+            "stream": dataclass_parameters(Streaming),
+        }
+        table = next((home for home, known in homes.items() if name in known), "")
+        if not table:
+            raise UnknownName(f"there is no setting {name!r}.{suggest(name, [k for h in homes.values() for k in h])}")
+        key = name
+    return {table: {key: parse_value(value)}}
+
+
+def parse_value(text: str) -> Any:
+    """A value as it would stand in a TOML file; a bare word is a string, `none` is None."""
+    if text.lower() == "none":
+        return None
+    try:
+        return tomllib.loads(f"x = {text}")["x"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def toml_value(value: Any) -> str:
+    if isinstance(value, float):  # 1e-05 is TOML, 1e16 and inf need no change either
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml_value(one) for one in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+# -- checking --------------------------------------------------------------------------------------------------------
+
+
+def model_parameters(name: str) -> dict[str, Any]:
+    """The arguments of a model's class and their types."""
+    cls = model_class(name)
+    hints = typing.get_type_hints(cls.__init__)
+    return {key: hints.get(key, Any) for key in inspect.signature(cls.__init__).parameters if key != "self"}
+
+
+def dataclass_parameters(kind: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {f.name: hints[f.name] for f in dataclasses.fields(kind)}
+
+
+def check_table(given: Mapping[str, Any], known: Mapping[str, Any], owner: str, table: str) -> dict[str, Any]:
+    """Values of known names and right types; a whole number where a decimal belongs is taken as one."""
+    check_names(given, known, owner)
+    return {key: _typed(f"{table}.{key}", value, known[key]) for key, value in given.items()}
+
+
+def check_names(given: Mapping[str, Any], known: Any, owner: str) -> None:
+    for name in given:
+        if name not in known:
+            raise UnknownName(f"{owner} has no setting {name!r}.{suggest(name, known)}")
+
+
+def _table(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = given.get(name, {})
+    if not isinstance(table, Mapping):
+        raise BadInput(f"{name} is a table of settings, as in [{name}], not {table!r}.")
+    return table
+
+
+WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", type(None): "none"}
+
+
+def _typed(name: str, value: Any, hint: Any) -> Any:
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if any(option not in WORDS for option in options):
+        return value  # a type of the model's own; its class will check
+    if type(value) in options:
+        return value
+    if float in options and type(value) is int:
+        return float(value)
+    raise BadInput(f"{name} is {' or '.join(WORDS[option] for option in options)}, not {value!r}.")
