@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,62 +16,53 @@ from pintgn.models.layers import MLP, Slots, TimeEncoding, tensor
 from pintgn.models.message_passing import Edges
 
 
-class Attend(torch.autograd.Function):
-    """out[p, h] = Σ over the k slots of p of softmax(leaky(query[r, h] · c + offset[r, h])) · c, r = query_of[p].
+class Attention:
+    """out[p, h] = Σ over the k slots of p of softmax(leaky(query[r, h] · c + offset[r, h])) · c with r = own_of[p]; see
+    the kernels for what c is. Several threads share the parents. CPU only."""
 
-    Differentiable in query (rows, h, c), offset (rows, h), node (n', s), frequency (w,) and phase (w,); see the kernels
-    for what c is. CPU only.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        k: int,
-        slope: float,
-        query: Tensor,
-        query_of: np.ndarray,
-        offset: Tensor,
-        node: Tensor,
-        node_of: np.ndarray,
-        event: Tensor,
-        event_of: np.ndarray,
-        position: np.ndarray,
-        dt: Tensor,
-        mask: Tensor,
-        frequency: Tensor,
-        phase: Tensor,
-    ) -> Tensor:  # (p, h, c)
-        query_, offset_, node_, event_, dt_, mask_, frequency_, phase_ = arrays(
-            query, offset, node, event, dt, mask, frequency * kernels.TURN, phase * kernels.TURN
+    def __init__(
+        self,
+        where: Where,
+        query: Tensor,  # (rows, h, c)
+        table: Tensor,  # (n', s)
+        frequency: Tensor,  # (w,)
+        phase: Tensor,  # (w,)
+        offset: Tensor | None = None,  # (rows, h)
+        slope: float = 1.0,
+    ):
+        children, edges, kind = where.children, where.edges, np.dtype(str(query.dtype).split(".")[1]).type
+        offset = query.new_zeros(query.shape[:2]) if offset is None else offset
+        event = query.new_zeros(1, 0) if edges.features is None else edges.features
+        self.k = where.k
+        self.summed = query, offset, table, frequency, phase
+        query_, offset_, table_, event_, dt, mask, frequency_, phase_ = arrays(
+            query, offset, table, event, edges.dt, edges.mask, frequency * kernels.TURN, phase * kernels.TURN
         )
-        kind = query_.dtype.type
-        parts = (
-            query_, query_of, offset_, kind(slope), node_, node_of, event_, event_of,
-            np.ascontiguousarray(position, kind), dt_, mask_, frequency_, phase_, kernels.SINE.astype(kind),
+        self.parts = (
+            query_, where.own_of, offset_, kind(slope), table_, children.row_of, event_, edges.event_of,
+            np.ascontiguousarray(children.positions, kind), dt.astype(kind, copy=False), mask, frequency_, phase_,
+            kernels.SINE.astype(kind),
         )  # fmt: skip
-        heads = query_.shape[1]
-        out = np.empty((len(query_of), *query_.shape[1:]), kind)
-        weight = np.empty((len(query_of), heads, k), kind)
-        each(lambda share: kernels.attend(*share, k, *parts, out, weight), shares(len(out), k))
-        ctx.k, ctx.parts, ctx.weight = k, parts, weight
-        ctx.summed = query_, offset_, node_, frequency_, phase_
-        return torch.from_numpy(out)
+        parents, heads, width = len(where.own_of), *query.shape[1:]
+        self.out, self.weight = np.empty((parents, heads, width), kind), np.empty((parents, heads, self.k), kind)
+        run: Any = kernels.attend
+        each(lambda share: run(*share, self.k, *self.parts, self.out, self.weight), shares(parents, self.k))
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    def backward(self, grad: Tensor) -> list[Tensor]:
+        """Gradients of query, offset, table, frequency and phase."""
         (grad_,) = arrays(grad)
-        jobs = [(share, [np.zeros_like(x) for x in ctx.summed]) for share in shares(len(grad_), ctx.k)]
+        jobs = [(share, [torch.zeros_like(x) for x in self.summed]) for share in shares(len(grad_), self.k)]
 
-        def run(job: tuple[tuple[int, int], list[np.ndarray]]) -> None:
+        def run(job: tuple[tuple[int, int], list[Tensor]]) -> None:
             share, mine = job  # every thread adds up its own
-            kernels.attend_backward(*share, ctx.k, *ctx.parts, ctx.weight, grad_, *mine)
+            kernels.attend_backward(*share, self.k, *self.parts, self.weight, grad_, *arrays(*mine))
 
         each(run, jobs)
+        sums = jobs[0][1]
         for _, more in jobs[1:]:
-            for mine, other in zip(jobs[0][1], more, strict=True):
+            for mine, other in zip(sums, more, strict=True):
                 mine += other
-        query, offset, node, frequency, phase = map(torch.from_numpy, jobs[0][1])
-        return None, None, query, None, offset, node, *(None,) * 6, frequency, phase
+        return sums
 
 
 class AttentionLayer(nn.Module):
@@ -80,9 +72,9 @@ class AttentionLayer(nn.Module):
         h̃_v = softmax(q Kᵀ / √width) V per head, heads side by side        h_v = MLP(h_v ‖ h̃_v)
 
     h̃_v = 0 for a node without neighbors. On the CPU it is computed without waste, by rewrites that change nothing but
-    rounding: q Kᵀ = (q W_Kᵀ) Cᵀ and softmax(·) V = (softmax(·) C) W_V, so that keys and values are never formed; W_q
-    merges with W_K, and W_V with the first map of the MLP; parents that share a state share a query; what remains per
-    slot is one fused loop. Elsewhere, or with `fused = False`, it is computed as written.
+    rounding: q Kᵀ = (q W_Kᵀ) Cᵀ and softmax(·) V = (softmax(·) C) W_V, so that keys and values are never formed;
+    parents that share a state share a query; what remains per slot is one fused loop. Elsewhere, or with
+    `fused = False`, it is computed as written.
     """
 
     fused = True
@@ -109,55 +101,110 @@ class AttentionLayer(nn.Module):
         return self.update(torch.cat([own, (weight[..., None] * value).sum(1).flatten(1)], -1))
 
     def _fused(self, parents: Slots, children: Slots, edges: Edges, time: TimeEncoding) -> Tensor:
-        k = len(children.row_of) // len(parents.row_of)
-        rows, row_of = each_once(parents)
-        asks, key, value = (x.weight.view(self.heads, -1, x.in_features) for x in (self.query, self.key, self.value))
-        asks = asks.transpose(1, 2) @ key / math.sqrt(key.shape[1])  # (h, own + waves, c)
-        asks = asks.transpose(0, 1).flatten(1)  # (own + waves, h c)
-        query = torch.addmm(torch.cos(time.phase) @ asks[self.own :], rows, asks[: self.own])
-        seen = attend(k, query.view(len(rows), self.heads, -1), row_of, None, 1.0, children, edges, time)
-        from_own, from_seen = self.update.first.weight.split([self.own, self.query.out_features], 1)
-        from_seen = from_seen.view(-1, self.heads, value.shape[1]).transpose(0, 1) @ value  # (h, d, c)
-        z = torch.addmm(self.update.first.bias, rows, from_own.T).index_select(0, tensor(row_of))
-        z = torch.addmm(z, seen.flatten(1), from_seen.transpose(0, 1).flatten(1).T)
+        own, own_of = each_once(parents)
+        where = Where(self.heads, own_of, children, edges)
+        weights = (
+            self.query.weight,
+            self.key.weight,
+            self.value.weight,
+            self.update.first.weight,
+            self.update.first.bias,
+        )
+        z = BeforeUpdate.apply(where, own, children.table, *weights, time.frequency, time.phase)
         return self.update.last(torch.relu(z))
 
 
 def each_once(slots: Slots) -> tuple[Tensor, np.ndarray]:
     """What slots know, once for those that know the same, and which is whose: (rows, s + p), (slots,)."""
-    if slots.positions.shape[1] or len(slots.table) >= len(slots.row_of):
+    if slots.positions.shape[1]:
         return slots.dense(), np.arange(len(slots.row_of), dtype=np.int32)
-    return slots.table, slots.row_of
+    rows, row_of = np.unique(slots.row_of, return_inverse=True)
+    own = slots.table if len(rows) == len(slots.table) else slots.table.index_select(0, tensor(rows))
+    return own, row_of.astype(np.int32)
 
 
-def attend(
-    k: int,
-    query: Tensor,
-    query_of: np.ndarray,
-    offset: Tensor | None,
-    slope: float,
-    children: Slots,
-    edges: Edges,
-    time: TimeEncoding | None,
-) -> Tensor:  # (p, h, c)
-    """`Attend` on the slots of a level."""
-    none = query.new_zeros(0)
-    return Attend.apply(
-        k,
-        slope,
-        query,
-        query_of,
-        query.new_zeros(query.shape[:2]) if offset is None else offset,
-        children.table,
-        children.row_of,
-        query.new_zeros(1, 0) if edges.features is None else edges.features,
-        edges.event_of,
-        children.positions,
-        edges.dt,
-        edges.mask,
-        none if time is None else time.frequency,
-        none if time is None else time.phase,
-    )
+@dataclass
+class Where:
+    """Who asks whom: the arrays of an attention step that are data, not parameters."""
+
+    heads: int
+    own_of: np.ndarray  # (p,) which of the rows that ask
+    children: Slots
+    edges: Edges
+
+    @property
+    def k(self) -> int:
+        return len(self.children.row_of) // len(self.own_of)
+
+
+class BeforeUpdate(torch.autograd.Function):
+    """The input of the update's bend: z_v = W_1 [h_v ‖ h̃_v] + b_1, with h̃_v as in `AttentionLayer`.
+
+    Differentiable in what the parents (own) and the children (table) know, and in the parameters. CPU only. The
+    derivative is written out by hand: the bookkeeping of many small operations would cost more than the large ones.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        where: Where,
+        own: Tensor,
+        table: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        first: Tensor,
+        bias: Tensor,
+        frequency: Tensor,
+        phase: Tensor,
+    ) -> Tensor:  # (p, d)
+        (rows, width), (dim, inside) = own.shape, key.shape
+        heads = [slice(i, i + dim // where.heads) for i in range(0, dim, dim // where.heads)]
+        now = torch.cos(phase)
+        q = torch.addmm(query[:, width:] @ now, own, query[:, :width].T).mul_((dim // where.heads) ** -0.5)
+        asks = q.new_empty(rows, where.heads, inside)
+        for head, part in enumerate(heads):
+            torch.mm(q[:, part], key[part], out=asks[:, head])
+        attention = Attention(where, asks, table, frequency, phase)
+        found = torch.from_numpy(attention.out)
+        seen = q.new_empty(len(where.own_of), dim)
+        for head, part in enumerate(heads):
+            torch.mm(found[:, head], value[part].T, out=seen[:, part])
+        z = torch.addmm(bias, own, first[:, :width].T).index_select(0, tensor(where.own_of))
+        z.addmm_(seen, first[:, width:].T)
+        ctx.save_for_backward(own, table, query, key, value, first, phase)
+        ctx.inside = where, heads, now, q, attention, seen
+        return z
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+        own, _, query, key, value, first, phase = ctx.saved_tensors
+        where, heads, now, q, attention, seen = ctx.inside
+        width, dim = own.shape[1], len(key)
+        to_bias = grad.sum(0)
+        to_y = torch.zeros_like(q).index_add_(0, tensor(where.own_of), grad)  # of what each row adds to z
+        to_first = torch.empty_like(first)
+        torch.mm(to_y.T, own, out=to_first[:, :width])
+        torch.mm(grad.T, seen, out=to_first[:, width:])
+        to_own = to_y @ first[:, :width]
+        to_seen = grad @ first[:, width:]
+        found = torch.from_numpy(attention.out)
+        to_found, to_value, to_key = torch.empty_like(found), torch.empty_like(value), torch.empty_like(key)
+        for head, part in enumerate(heads):
+            torch.mm(to_seen[:, part], value[part], out=to_found[:, head])
+            torch.mm(to_seen[:, part].T, found[:, head], out=to_value[part])
+        to_asks, _, to_table, to_frequency, to_phase = attention.backward(to_found)
+        to_q = torch.empty_like(q)
+        for head, part in enumerate(heads):
+            torch.mm(q[:, part].T, to_asks[:, head], out=to_key[part])
+            torch.mm(to_asks[:, head], key[part].T, out=to_q[:, part])
+        to_q.mul_((dim // where.heads) ** -0.5)
+        to_query, total = torch.empty_like(query), to_q.sum(0)
+        torch.mm(to_q.T, own, out=to_query[:, :width])
+        torch.outer(total, now, out=to_query[:, width:])
+        to_phase -= (total @ query[:, width:]) * torch.sin(phase)
+        to_own.addmm_(to_q, query[:, :width])
+        return None, to_own, to_table, to_query, to_key, to_value, to_first, to_bias, to_frequency, to_phase
 
 
 def written_out(children: Slots, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)

@@ -23,12 +23,14 @@ TURN = 1 / (2 * np.pi)
 
 @njit(cache=True, nogil=True, fastmath=True)
 def attend(
-    first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine,
-    out, weight,
+    first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency,
+    phase, sine, out, weight,
 ):  # fmt: skip
-    """For the parents p = first … last - 1: weight[p, h] = softmax over the slots of leaky(query[r, h] · c + offset[r, h])
-    with r = query_of[p], and out[p, h] = Σ weight · c; zeros for a parent without neighbors. leaky(x) = max(x, slope x);
-    slope 1 is no bend.
+    """For the parents p = first … last - 1 with r = query_of[p]:
+
+        weight[p, h] = softmax over the slots of leaky(query[r, h] · c + offset[r, h])        out[p, h] = Σ weight · c
+
+    Zeros for a parent without neighbors. leaky(x) is x, and slope · x where negative; slope 1 is no bend.
 
     `frequency` and `phase` are given in turns (divided by 2π); `sine` is SINE in the type of the arrays.
     """
@@ -99,8 +101,8 @@ def attend(
 
 @njit(cache=True, nogil=True, fastmath=True)
 def attend_backward(
-    first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine,
-    weight, grad, grad_query, grad_offset, grad_node, grad_frequency, grad_phase,
+    first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency,
+    phase, sine, weight, grad, grad_query, grad_offset, grad_node, grad_frequency, grad_phase,
 ):  # fmt: skip
     """Add to the gradients of queries, offsets, nodes and waves what the parents first … last - 1 give to them.
 

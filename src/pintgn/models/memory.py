@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from pintgn.errors import BadInput, suggest
 from pintgn.models.layers import TimeEncoding, tensor
 from pintgn.models.past import Events
+from pintgn.models.recurrent import Step
 from pintgn.models.state import Behind, State
 
 CELLS = ("gru", "rnn", "identity")
@@ -101,16 +101,10 @@ class Memory(nn.Module):
         return rows.memory.index_copy(0, late, self._step(rows.message[late], rows.message_dt[late], rows.memory[late]))
 
     def _step(self, message: Tensor, dt: Tensor, state: Tensor) -> Tensor:
-        """What `self.cell` gives for message ‖ φ(dt), without the gradient of the message, which nobody asks for."""
-        cell = self.cell
-        from_message, from_time = cell.weight_ih.split([self.message_width, cell.input_size - self.message_width], 1)
-        given = torch.addmm(linear(message, from_message, cell.bias_ih), self.time(dt), from_time.T)
-        kept = linear(state, cell.weight_hh, cell.bias_hh)
-        if self.kind == "rnn":
-            return torch.tanh(given + kept)
-        (reset, update, new), (keep_reset, keep_update, keep_new) = given.chunk(3, 1), kept.chunk(3, 1)
-        new = torch.tanh(torch.addcmul(new, torch.sigmoid(reset + keep_reset), keep_new))
-        return torch.lerp(new, state, torch.sigmoid(update + keep_update))
+        """`self.cell` of message ‖ φ(dt); a message begins with the node's own state."""
+        cell, time = self.cell, self.time
+        weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
+        return Step.apply(message, dt, state, *weights, time.frequency, time.phase)
 
     @torch.no_grad()
     def commit(self, state: MemoryState, block: Events, time_unit: float, context: Tensor | None = None) -> None:
