@@ -53,7 +53,7 @@ def main() -> None:
     log = read_events(options.data) if Path(options.data).exists() else simulate("shop", events=60_000)
     train, val, test = log.split()
     pool = np.unique(log.dst)
-    print(f"{log!r}; {options.threads} threads, {len(pool):,} destinations, batches of 4 test events")
+    print(f"{log!r}; {options.threads} threads, {len(pool):,} destinations, batches of 8 test events")
     for name in options.models:
         stream = Stream(model_class(name)(), log.schema, node_features=log.node_features)
         stream.observe(train)
@@ -64,7 +64,7 @@ def main() -> None:
                 Way("pint, pair by pair", stream.fork(), False, True),
                 Way("pint, plain", stream.fork(), False, False),
             ]
-        for events in test[: 4 * options.batches].batches(4):
+        for events in test[: 8 * options.batches].batches(8):
             for way in ways:
                 way.rank(events, pool)
         for way in ways:

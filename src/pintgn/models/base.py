@@ -112,8 +112,8 @@ class Model(nn.Module):
         """One logit per query."""
         raise NotImplementedError
 
-    def gather_ranking(self, src: np.ndarray, candidates: np.ndarray, past: Past) -> Any:
-        """Look up everything that `rank` will need. A model without positions has no use for it: pairs do as well."""
+    def gather_ranking(self, query: Query, past: Past) -> Any:
+        """Look up everything that `rank` will need; `query.dst` is (q, c). Without positions, pairs do as well."""
         raise NotImplementedError
 
     def rank(self, inputs: Any, state: Any) -> Tensor:  # (q, c)

@@ -131,8 +131,8 @@ class TreeModel(Model):
         roots = nodes.reshape(len(nodes), -1)
         return grow(roots, past, self.layers, self.breadth, self.dt_unit, self.positions > 0)
 
-    def gather_ranking(self, src: np.ndarray, candidates: np.ndarray, past: Past) -> Ranking:
-        return grow_ranking(src, candidates, past, self.layers, self.breadth, self.dt_unit)
+    def gather_ranking(self, query: Query, past: Past) -> Ranking:
+        return grow_ranking(query.src, query.dst, past, self.layers, self.breadth, self.dt_unit)
 
     # -- computing -----------------------------------------------------------------------------------------------
 

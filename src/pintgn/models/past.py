@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +11,8 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.models.fused import Distinct
 from pintgn.neighbors.index import NeighborIndex
+from pintgn.neighbors.inputs import query_keys
+from pintgn.neighbors.walks import Walks, causal_walks
 
 
 @dataclass
@@ -79,6 +82,41 @@ class Past:
             nodes, self._like(self.t, nodes), k, before=self._like(self.before, nodes), valid=valid
         )
 
+    def uniform(self, nodes: np.ndarray, k: int, keys: np.ndarray, valid: np.ndarray | None = None) -> Any:
+        """k contacts of each node, every choice equally likely; `keys`, one for each node, decide the draw."""
+        return self.index.uniform(
+            nodes, self._like(self.t, nodes), k, keys, before=self._like(self.before, nodes), valid=valid
+        )
+
+    def walks(self, nodes: np.ndarray, walks: int, length: int, keys: np.ndarray, bias: float) -> Walks:
+        """Walks back in time from each node; `keys`, one for each node, decide the draw. See `causal_walks`."""
+        return causal_walks(
+            self.index,
+            nodes,
+            self._like(self.t, nodes),
+            walks=walks,
+            length=length,
+            keys=keys,
+            bias=bias,
+            before=self._like(self.before, nodes),
+        )
+
+    def keys(self, seed: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Keys (q, *shape) to draw with: functions of the seed, each query's own time and past, and the place.
+
+        They do not depend on the other queries, nor on the numbers of nodes: when nodes are numbered differently, the
+        same is drawn. Queries of one time draw alike.
+        """
+        place = np.arange(math.prod(shape)).reshape(1, *shape)
+        like = (self._like(x, place) for x in (self.t.view(np.int64), self.before))
+        return query_keys(seed, *like, place)
+
+    def until(self, t: float | None) -> Past:
+        """The past cut off at a time: nothing from t on is seen, and queries after it are as if asked at t."""
+        if t is None:
+            return self
+        return replace(self, t=np.minimum(self.t, np.asarray(t, self.t.dtype)), positional_length=0)
+
     def count(self, nodes: np.ndarray) -> np.ndarray:
         """How many contacts each node has had."""
         return self.index.count(nodes, self._like(self.t, nodes), before=self._like(self.before, nodes))
@@ -87,15 +125,22 @@ class Past:
         """When each pair met last."""
         return self.index.last(u, v, self._like(self.t, u), before=self._like(self.before, u))
 
-    def positions(self, nodes: np.ndarray, roots: np.ndarray) -> Reads:
+    def count_pair(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """How often each pair has met."""
+        return self.index.count_pair(u, v, self._like(self.t, u), before=self._like(self.before, u))
+
+    def positions(self, nodes: np.ndarray, roots: np.ndarray, whose: np.ndarray | None = None) -> Reads:
         """Ask for the positions (…, m, w, r) of nodes (…, m) relative to roots (…, w), as of each query's time.
 
-        There may be several rows per query, one query's after the other's. The answer is there when `forward` begins:
-        all reads of a batch are served in one native pass while the batch's events become visible group by group.
+        There may be several rows per query: `whose` says which query each row belongs to; by default there are equally
+        many for each, one query's after the other's. The answer is there when `forward` begins: all reads of a batch
+        are served in one native pass while the batch's events become visible group by group.
         """
         if not self.positional_length:
             raise BadInput("this model asks for positions; give it a `positions` length of at least 1.")
-        self.reads.append(Reads(nodes, roots, np.repeat(self.t, len(nodes) // max(len(self.t), 1))))
+        if whose is None:
+            whose = np.repeat(np.arange(len(self.t)), len(nodes) // max(len(self.t), 1))
+        self.reads.append(Reads(nodes, roots, self.t[whose]))
         return self.reads[-1]
 
     def event_features(self, events: np.ndarray, mask: np.ndarray) -> np.ndarray | None:

@@ -126,8 +126,7 @@ class Ranking:
     """Trees of q sources and of c candidates for each, and the positions between them."""
 
     trees: Trees  # of 1 + c roots per query: the source, then its candidates
-    sources: Reads  # (q, m, 1 + c, r) nodes of the source's tree, relative to the source and to each candidate
-    candidates: Reads  # (q * c, m, 2, r) nodes of a candidate's tree, relative to the candidate and to the source
+    reads: Reads  # (3 q c + q, m, 1, r); see `grow_ranking`
 
     def versions(self) -> tuple[Trees, np.ndarray]:
         """The distinct trees that a ranking needs, and which of them is each source as a candidate sees it (q, c).
@@ -135,33 +134,36 @@ class Ranking:
         Seen from a candidate that no walk joins to it, a source's tree is always the same: it is taken once. The trees
         of the candidates come last, in order.
         """
-        read = self.sources.answer
-        pairs = self.candidates.answer
-        assert read is not None
-        assert pairs is not None
-        queries, width = len(read), read.shape[2]
-        joined = read[:, :, 1:].any(axis=(1, 3))  # (q, c)
-        of, candidate = np.nonzero(joined)
-        version = np.repeat(np.arange(queries)[:, None], width - 1, 1)
-        version[joined] = queries + np.arange(len(of))
-        positions = np.zeros((queries + len(of) + len(pairs), *pairs.shape[1:]), pairs.dtype)
-        positions[:queries, :, 0] = read[:, :, 0]
-        positions[queries : queries + len(of), :, 0] = read[of, :, 0]
-        positions[queries : queries + len(of), :, 1] = read[of, :, 1 + candidate]
-        positions[queries + len(of) :] = pairs
-        roots = np.arange(queries * width).reshape(queries, width)
-        rows = np.concatenate([roots[:, 0], roots[of, 0], roots[:, 1:].ravel()])
-        return self.trees.some(rows, positions), version
+        assert self.reads.answer is not None
+        read = self.reads.answer[:, :, 0]  # (rows, m, r)
+        queries, pairs = self.trees.queries, self.trees.queries * (self.trees.roots - 1)
+        other, own, back, alone = np.split(read, [pairs, 2 * pairs, 3 * pairs])
+        joined = np.add.reduce(other, axis=1).any(-1)  # (q c,); transformed counts are never negative
+        of = np.flatnonzero(joined)
+        source = np.repeat(np.arange(queries), pairs // queries)
+        version = source.copy()
+        version[of] = queries + np.arange(len(of))
+        positions = np.zeros((queries + len(of) + pairs, read.shape[1], 2, read.shape[2]), read.dtype)
+        positions[:queries, :, 0] = alone
+        positions[queries:-pairs, :, 0], positions[queries:-pairs, :, 1] = alone[source[of]], other[of]
+        positions[-pairs:, :, 0], positions[-pairs:, :, 1] = own, back
+        roots = np.arange(queries * self.trees.roots).reshape(queries, -1)
+        rows = np.concatenate([roots[:, 0], roots[source[of], 0], roots[:, 1:].ravel()])
+        return self.trees.some(rows, positions), version.reshape(queries, -1)
 
 
 def grow_ranking(src: np.ndarray, dst: np.ndarray, past: Past, depth: int, k: int, time_unit: float) -> Ranking:
-    """Trees and positions for sources (q,) against candidates (q, c); what is a source's alone is looked up once."""
+    """Trees and positions for sources (q,) against candidates (q, c); what is a source's alone is looked up once.
+
+    The reads, one root each: for every pair the source's tree relative to the candidate, the candidate's relative to
+    itself, and the candidate's relative to the source; then for every query the source's tree relative to itself.
+    """
     roots = np.concatenate([src[:, None], dst], 1)
     trees, everyone = _grown(roots, past, depth, k, time_unit)
     nodes = everyone.reshape(*roots.shape, -1)
-    pairs = np.stack([dst, np.broadcast_to(src[:, None], dst.shape)], 2)
-    return Ranking(
-        trees,
-        past.positions(nodes[:, 0], roots),
-        past.positions(nodes[:, 1:].reshape(dst.size, -1), pairs.reshape(dst.size, 2)),
-    )
+    ours = np.repeat(nodes[:, 0], dst.shape[1], 0)
+    theirs = nodes[:, 1:].reshape(dst.size, -1)
+    asked = np.concatenate([ours, theirs, theirs, nodes[:, 0]])
+    relative = np.concatenate([dst.ravel(), dst.ravel(), np.repeat(src, dst.shape[1]), src])
+    whose = np.concatenate([np.tile(np.repeat(np.arange(len(src)), dst.shape[1]), 3), np.arange(len(src))])
+    return Ranking(trees, past.positions(asked, relative[:, None], whose))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,10 @@ from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import Blocks, Span
 
 REFRESH = ("event", "block")
-WORTH_RANKING = 32
-"""Candidates from which on a ranking by groups is faster than scoring all pairs of a batch at once."""
+WORTH_RANKING = 8
+"""Candidates from which on sharing their source's part is worth the bookkeeping."""
+PAIRS_AT_ONCE = 8192
+"""Pairs ranked together: enough to amortise a call, few enough to stay in the cache."""
 
 
 @dataclass
@@ -130,18 +131,14 @@ class Stream:
             return self.replay(batch, [query[many].toward(wide.ravel())])[0].view(wide.shape)
         asked, events = self._checked(batch, [query])
         answers, done = torch.zeros(wide.shape, device=self.model.device), 0
-        for t in np.unique(asked.t):  # one group of simultaneous queries at a time
-            begin, done = done, int(np.searchsorted(events.t, t, "left"))
-            self.observe(events[begin:done])
-            rows = np.flatnonzero(asked.t == t)
-            look_up = partial(self._gather_ranking, candidates=wide[rows])
-            gathered = self._gather(asked[rows], events[:0], look_up)
+        order = np.argsort(asked.t, kind="stable")
+        for rows in np.array_split(order, -(-wide.size // PAIRS_AT_ONCE)) if len(order) else []:
+            some = asked[rows].toward(wide[rows])
+            begin, done = done, int(np.searchsorted(events.t, some.t[-1], "left"))
+            gathered = self._gather(some, events[begin:done], self.model.gather_ranking)
             answers[torch.from_numpy(rows)] = self._compute(gathered, self.model.rank)
         self.observe(events[done:])
         return answers
-
-    def _gather_ranking(self, query: Query, past: Past, candidates: np.ndarray) -> Any:
-        return self.model.gather_ranking(query.src, candidates, past)
 
     def embed(self, nodes: Any, at: Any) -> Tensor:  # (q, d)
         """An embedding of each node as of a time. Changes nothing."""
