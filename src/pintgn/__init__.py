@@ -29,6 +29,12 @@ _HOMES = {
     "Stream": "pintgn.stream",
     "check_model": "pintgn.check",
     "fit": "pintgn.learn.train",
+    "evaluate": "pintgn.learn.evaluate",
+    "classify": "pintgn.learn.classify",
+    "tune": "pintgn.learn.tune",
+    "open": "pintgn.learn.live",
+    "Live": "pintgn.learn.live",
+    "Run": "pintgn.learn.run",
 }
 _ROOMS = ("errors", "events", "theory")
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pintgn import __version__
-from pintgn.cli import data, demo, simulate, theory, train
+from pintgn.cli import data, demo, evaluate, simulate, theory, train, tune, use
 from pintgn.errors import PintgnError, PintgnWarning
 
 app = typer.Typer(
@@ -24,6 +24,11 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.command("simulate")(simulate.simulate)
 app.command("train")(train.train)
+app.command("evaluate")(evaluate.evaluate)
+app.command("predict")(use.predict)
+app.command("recommend")(use.recommend)
+app.command("embed")(use.embed)
+app.command("tune")(tune.tune)
 app.add_typer(theory.app, name="theory")
 app.command("demo")(demo.demo)
 

@@ -130,8 +130,8 @@ def resolved(settings: Settings, log: EventLog) -> Settings:
     """Everything left open, decided by the training part of the log and, for threads, by torch."""
     found = settings.resolved(log.split(settings.train.val, settings.train.test)[0])
     # the second core looks up the next batch; on few cores more threads of such small matrices only wait for each other
-    most = min(max(1, (os.cpu_count() or 1) - 1), torch.get_num_threads(), 4)
-    threads = most if found.train.threads is None else found.train.threads
+    asked = torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else min(max(1, (os.cpu_count() or 1) - 1), 4)
+    threads = asked if found.train.threads is None else found.train.threads
     return dataclasses.replace(found, train=dataclasses.replace(found.train, threads=threads))
 
 

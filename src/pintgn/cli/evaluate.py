@@ -1,0 +1,62 @@
+"""`pintgn evaluate`: how good a run is, against whom, and beside what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.errors import BadInput
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, as `pintgn train` made it.")]
+
+
+def evaluate(
+    run: RunFolder,
+    negatives: Annotated[
+        str | None,
+        typer.Option(
+            help="random, historical, inductive, per-event; several with commas, or 'all'. Random by default."
+        ),
+    ] = None,
+    rank: Annotated[
+        str | None, typer.Option(help="Rank each destination against so many others, or 'all': MRR and Hits@k.")
+    ] = None,
+    part: Annotated[str, typer.Option(help="test or val.")] = "test",
+    protocol: Annotated[
+        str | None, typer.Option(help="stream (what a deployed system knows) or paper; as trained by default.")
+    ] = None,
+    classify: Annotated[
+        bool, typer.Option("--classify", help="Instead: tell the label column from frozen embeddings (AUC).")
+    ] = False,
+    heuristics: Annotated[bool, typer.Option(help="Measure the training-free rows, too.")] = True,
+    seed: Annotated[int, typer.Option(help="Of the negatives; the same for every model.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """AP, AUC and ranks of a run (or of a folder of several), for all, seen and new nodes."""
+    if classify:
+        from pintgn.learn.classify import classify as measure_labels
+
+        answer: Any = measure_labels(run, seed=seed)
+    else:
+        from pintgn.learn.evaluate import evaluate as measure
+        from pintgn.learn.negatives import KINDS
+
+        kinds = None if negatives is None else [kind.strip() for kind in negatives.split(",")]
+        kinds = list(KINDS) if kinds == ["all"] else kinds
+        console(stderr=True).print(f"measuring {run} on its {part} part", markup=False)
+        answer = measure(
+            run, kinds, _rank(rank), part=part, protocol=protocol, heuristics=heuristics, seed=seed
+        )  # fmt: skip
+    emit_json(answer.to_dict()) if as_json else print(answer)
+
+
+def _rank(text: str | None) -> int | str | None:
+    if text is None or text == "all":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise BadInput(f"--rank {text!r} is neither a number nor 'all'.") from None

@@ -1,0 +1,142 @@
+"""`pintgn predict`, `recommend` and `embed`: a trained run at work, in users' own ids."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.evaluate import RunFolder
+from pintgn.errors import BadInput
+
+Observe = Annotated[
+    list[str] | None,
+    typer.Option(help="A file of newer events that are observed first; may be repeated, in order of time."),
+]
+At = Annotated[str | None, typer.Option(help="A time in the log's own unit, or a date; right after the newest event.")]
+
+
+def predict(
+    run: RunFolder,
+    pairs: Annotated[str, typer.Argument(metavar="PAIRS", help="A CSV or Parquet file with a row for each pair.")],
+    observe: Observe = None,
+    src: Annotated[str | None, typer.Option(help="Column of the source ids; as in the run's log by default.")] = None,
+    dst: Annotated[str | None, typer.Option(help="Column of the destination ids.")] = None,
+    time: Annotated[str | None, typer.Option("--time", "-t", help="Column of the times, if there is one.")] = None,
+    at: At = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write there, .csv or .parquet, instead of printing.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How likely is each pair? A logit, and a probability calibrated on validation."""
+    from pintgn.learn.predict import predict as answer
+
+    live = opened(run, observe)
+    table = answer(live, pairs, src=src, dst=dst, t=time, at=None if at is None else parsed_time(live, at))
+    if output is not None:
+        write_table(table, output)
+        console(stderr=True).print(f"{output}: {table.num_rows:,} rows", markup=False)
+    elif as_json:
+        emit_json({"run": run, "pairs": table.to_pylist()})
+    else:
+        import pyarrow.csv
+
+        pyarrow.csv.write_csv(table, sys.stdout.buffer)
+
+
+def recommend(
+    run: RunFolder,
+    src: Annotated[str, typer.Option(help="Whose next destinations.")],
+    k: Annotated[int, typer.Option("-k", "--count", help="How many.")] = 10,
+    at: At = None,
+    observe: Observe = None,
+    as_json: AsJson = False,
+) -> None:
+    """The most likely destinations of a source, best first."""
+    from pintgn.learn.tables import text_table
+
+    live = opened(run, observe)
+    found = live.recommend(parsed_id(live, src), k, None if at is None else parsed_time(live, at))
+    if as_json:
+        emit_json({"run": run, "src": src, "recommended": [one._asdict() for one in found]})
+    else:
+        rows = [[str(one.dst), f"{one.probability:.4f}", f"{one.logit:.3f}"] for one in found]
+        print(text_table(["dst", "probability", "logit"], rows))
+
+
+def embed(
+    run: RunFolder,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file to write.")],
+    at: At = None,
+    observe: Observe = None,
+    as_json: AsJson = False,
+) -> None:
+    """An embedding of every node as of a time, as Parquet: id, (side,) embedding."""
+    import pyarrow as pa
+
+    live = opened(run, observe)
+    ids, matrix = live.embed(at=None if at is None else parsed_time(live, at))
+    values = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
+    columns: dict[str, Any] = {"id": pa.array(ids, live.names.type), "embedding": values}
+    if live.names.two_spaces:
+        columns["side"] = pa.array([("src", "dst")[side] for side in live.names.sides])
+    if output.suffix not in (".parquet", ".pq"):
+        raise BadInput(f"{output} does not end in .parquet; embeddings are written as Parquet.")
+    write_table(pa.table(columns), output)
+    if as_json:
+        emit_json({"run": run, "output": output, "nodes": len(ids), "width": matrix.shape[1]})
+    else:
+        console(stderr=True).print(f"{output}: {len(ids):,} nodes, {matrix.shape[1]} numbers each", markup=False)
+
+
+def opened(run: Path, observe: list[str] | None) -> Any:
+    """A run that has also observed newer events."""
+    from pintgn.learn.live import open as open_run
+
+    live = open_run(run)
+    for path in observe or []:
+        count = live.observe(path)
+        console(stderr=True).print(f"observed {count:,} events of {path}", markup=False)
+    return live
+
+
+def parsed_id(live: Any, text: str) -> Any:
+    """An id as typed, in the type of the run's ids."""
+    if live.names.text:
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise BadInput(f"{text!r} is no node: ids of this run are whole numbers.") from None
+
+
+def parsed_time(live: Any, text: str) -> Any:
+    """A time as typed: a number, or a date where the log has dates."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def write_table(table: Any, path: Path) -> None:
+    """Write a table by the ending of its name; whole or not at all."""
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    from pintgn.events.store import replacing
+
+    writers = {
+        ".csv": pyarrow.csv.write_csv,
+        ".parquet": pyarrow.parquet.write_table,
+        ".pq": pyarrow.parquet.write_table,
+    }
+    if path.suffix not in writers:
+        raise BadInput(f"{path} ends in neither .csv nor .parquet.")
+    with replacing(path) as part:
+        writers[path.suffix](table, part)

@@ -1,0 +1,94 @@
+"""Predictions for a table of pairs: a file, frame or dict in, the same rows with logit and probability out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.errors import BadInput
+from pintgn.events.columns import is_text, plain
+from pintgn.events.schema import TimeUnit
+from pintgn.events.sources import Source, open_source
+from pintgn.events.times import TimeColumn
+from pintgn.learn.live import Live
+
+
+def predict(
+    live: Live,
+    pairs: Any,
+    *,
+    src: str | None = None,
+    dst: str | None = None,
+    t: str | None = None,
+    at: Any = None,
+) -> pa.Table:
+    """A logit and a calibrated probability for every row.
+
+    Args:
+        pairs: a file, frame, table or dict with the users' own ids.
+        src, dst, t: its columns; those of the run's log when not given. Without a column of times, `at` holds for all.
+        at: one time for all rows; right after the newest event by default.
+    """
+    schema = live.schema
+    names = [src or schema.src, dst or schema.dst]
+    source = open_source(pairs, names)
+    columns = [_column(source, name, fallback) for name, fallback in zip(names, ("src", "dst"), strict=True)]
+    when = _time_column(source, t, schema.t) if at is None else None
+    ids: list[list[Any]] = [[], []]
+    times = TimeColumn(when or "t", source.where, source.rows or 0, sort=True)
+    for batch in source.batches([*columns, *([when] if when else [])]):
+        row = len(ids[0])
+        for side in (0, 1):
+            ids[side] += _ids(batch.column(side), live, source, columns[side], row)
+        if when:
+            times.extend(batch.column(2), row)
+    if when and ids[0]:
+        found, _ = times.finish(schema.time)
+        if live._time_dtype.kind == "i" and found.dtype.kind == "f" and (found != np.floor(found)).any():
+            raise BadInput(f"times of this run are whole numbers; {when!r} of {source.title} has others.")
+        found = found.astype(live._time_dtype)
+    else:
+        found = np.full(len(ids[0]), live._at(at), live._time_dtype)
+    logits = live.logits(ids[0], ids[1], found)
+    answer = {
+        columns[0]: pa.array(ids[0], live.names.type),
+        columns[1]: pa.array(ids[1], live.names.type),
+        when or schema.t: _times(found, schema.time),
+        "logit": pa.array(logits),
+        "probability": pa.array(live.calibration(logits)),
+    }
+    return pa.table(answer)
+
+
+def _column(source: Source, name: str, fallback: str) -> str:
+    return source.column(fallback if name not in source.names and fallback in source.names else name)
+
+
+def _time_column(source: Source, given: str | None, usual: str) -> str | None:
+    if given is not None:
+        return source.column(given)
+    return next((name for name in (usual, "t") if name in source.names), None)
+
+
+def _ids(values: pa.Array, live: Live, source: Source, name: str, row: int) -> list[Any]:
+    values = plain(values)
+    if values.null_count:
+        raise BadInput(f"{source.where(row + values.to_pylist().index(None))} has no {name}.")
+    listed = values.to_pylist()
+    if not live.names.text and is_text(values.type) and source.loose:
+        for k, text in enumerate(listed):
+            try:
+                listed[k] = int(text)
+            except ValueError:
+                raise BadInput(
+                    f"{source.where(row + k)} has {name}={text!r}; node ids of this run are whole numbers."
+                ) from None
+    elif live.names.text and source.loose:
+        listed = [str(one) for one in listed]
+    return [live.names.checked(one) for one in listed]
+
+
+def _times(counts: np.ndarray, time: TimeUnit) -> pa.Array:
+    return pa.array(counts) if time.unit is None else pa.array(counts).cast(pa.timestamp(time.unit, time.zone))

@@ -1,0 +1,235 @@
+"""Search for settings: optuna over the paper's grid or a space of your own, chosen on validation only.
+
+Every finished trial is on disk at once (a journal in the folder), so a search that was stopped goes on where it was. A
+trial that was cut off is tried again. No trial ever sees the test part.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+from pintgn.events.log import EventLog
+from pintgn.learn.folder import Folder
+from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible
+from pintgn.learn.run import Run, fingerprint
+from pintgn.learn.settings import Settings, merged, toml_value
+from pintgn.learn.train import Trainer, resolved
+
+Space = dict[str, Any]
+"""Setting -> a list of choices, or {low, high} with optional log and step: {"model.layers": [1, 2]}."""
+
+SPACES: dict[str, Space] = {
+    "default": {
+        "train.learning_rate": {"low": 3e-4, "high": 1e-2, "log": True},
+        "model.beta": {"low": 1e-3, "high": 1.0, "log": True},
+        "model.neighbors": [10, 20],
+        "model.dim": [64, 128],
+        "model.positions": [4, 6],
+    },
+    # the grid of the paper's appendix; β is per raw unit of time there
+    "paper": {
+        "model.neighbors": [10, 20],
+        "model.layers": [1, 2],
+        "model.beta_rule": [
+            "learned from 0.1",
+            "learned from 0.5",
+            "1e-3 per neighbor",
+            "1e-4 per neighbor",
+            "1e-5 per neighbor",
+        ],
+    },
+}
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search found."""
+
+    settings: dict[str, Any]  # the best trial's, as nested tables
+    value: float  # its validation figure
+    trials: list[dict[str, Any]]  # every trial: number, state, value, what it tried
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"settings": self.settings, "value": self.value, "trials": self.trials}
+
+
+def tune(
+    log: EventLog,
+    folder: str | Path,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    space: Space | str = "default",
+    trials: int = 20,
+    seed: int = 0,
+    progress: Callable[[dict[str, Any]], None] = lambda entry: None,
+) -> Tuned:
+    """Search a space of settings; the best go to `folder/best.toml`.
+
+    Args:
+        log: cut by time as in `fit`; trials train on its first part and are judged on its second.
+        folder: keeps the journal of trials; a search of the same space and data that is there goes on.
+        settings: tables (model, train, stream) that every trial shares.
+        space: a name (`default`, `paper`) or a mapping; see `Space`.
+        trials: how many in all, those already done included.
+        seed: of the search and of every trial.
+        progress: called after every epoch and every trial.
+    """
+    optuna = _optuna()
+    base = dict(settings or {})
+    chosen = _space(space)
+    for name in chosen:  # mistyped names are found before the first trial
+        _applied(base, {name: _first(chosen[name])})
+    place = Folder(folder)
+    with place.locked(), interruptible() as stopper:
+        study = _study(optuna, place, chosen, fingerprint(log), seed)
+        _try_again(optuna, study)
+        left = trials - sum(trial.state.is_finished() for trial in study.trials)
+
+        def objective(trial: Any) -> float:
+            tried = {name: _suggested(trial, name, options) for name, options in chosen.items()}
+            value = _judge(optuna, trial, _applied(base, tried), log, seed, stopper, progress)
+            progress({"trial": trial.number, "value": value, "tried": tried})
+            return value
+
+        study.optimize(objective, n_trials=max(left, 0), catch=(BadInput,))
+        done = [trial for trial in study.trials if trial.state == optuna.trial.TrialState.COMPLETE]
+        if not done:
+            raise BadInput("no trial was completed; every one was pruned or stopped.")
+        best = _applied(base, study.best_params)
+        place.write("best.toml", _toml(best, study.best_value, len(done)))
+    listed = [
+        {"trial": t.number, "state": t.state.name.lower(), "value": t.value, "tried": t.params} for t in study.trials
+    ]
+    return Tuned(best, float(study.best_value), listed)
+
+
+def read_space(path: str | Path) -> Space:
+    """A space from a TOML file: a table `space` (or the whole file) with settings as keys."""
+    try:
+        given = tomllib.loads(Path(path).read_text())
+    except OSError as error:
+        raise BadFile(f"cannot read the space in {path}: {error.strerror or error}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path} is not a TOML file: {error}.") from error
+    flat: Space = {}
+    for name, value in given.get("space", given).items():
+        tables = isinstance(value, Mapping) and not {"low", "high"} & value.keys()
+        flat |= {f"{name}.{key}": inner for key, inner in value.items()} if tables else {name: value}
+    return flat
+
+
+def _judge(optuna: Any, trial: Any, given: dict, log: EventLog, seed: int, stopper: Stopper, progress: Any) -> float:
+    """Train one trial and return its best validation figure; hopeless ones are pruned between epochs."""
+    chosen = resolved(Settings.of(given), log)
+    run = Run(chosen, seed, log, chosen.make_model())
+
+    def report(entry: dict[str, Any]) -> None:
+        if "val" in entry:
+            value = entry["val"]["all"][chosen.train.choose_by] or 0.0
+            trial.report(value, entry["epoch"])
+            progress({"trial": trial.number, **entry, "epochs": chosen.train.epochs})
+            if trial.should_prune():
+                raise optuna.TrialPruned
+        if stopper.asked:
+            raise Interrupted("Stopped. The search goes on where it was when it is started again.")
+
+    with reproducible(chosen.train.threads):
+        trainer = Trainer(run, None, report, stopper)
+        trainer.learn()
+    return trainer.cursor.best_value
+
+
+def _space(given: Space | str) -> Space:
+    if isinstance(given, str):
+        if given not in SPACES:
+            raise UnknownName(f"there is no space {given!r}.{suggest(given, SPACES)}")
+        given = SPACES[given]
+    if not given:
+        raise BadInput("the space is empty; name at least one setting, such as model.layers = [1, 2].")
+    for name, options in given.items():
+        choices = isinstance(options, list) and options
+        bounds = isinstance(options, Mapping) and {"low", "high"} <= options.keys() <= {"low", "high", "log", "step"}
+        if not choices and not bounds:
+            raise BadInput(f"{name} = {options!r} is neither a list of choices nor {{low = …, high = …, log = true}}.")
+    return given
+
+
+def _first(options: Any) -> Any:
+    return options[0] if isinstance(options, list) else options["low"]
+
+
+def _suggested(trial: Any, name: str, options: Any) -> Any:
+    if isinstance(options, list):
+        return trial.suggest_categorical(name, options)
+    low, high, log, step = options["low"], options["high"], options.get("log", False), options.get("step")
+    if isinstance(low, int) and isinstance(high, int):
+        return trial.suggest_int(name, low, high, step=step or 1, log=log)
+    return trial.suggest_float(name, low, high, step=step, log=log)
+
+
+def _applied(base: Mapping[str, Any], tried: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with a trial's values laid over; checked. The paper's rules for β become β once neighbors are known."""
+    given = dict(base)
+    for name, value in tried.items():
+        table, dot, key = name.partition(".")
+        if not dot:
+            raise BadInput(f"{name!r} in a space needs its table, as in model.{name} or train.{name}.")
+        given = merged(given, {table: {key: value}})
+    model = dict(given.get("model", {}))
+    if "beta_rule" in model:
+        words = model.pop("beta_rule").split()
+        learned = words[0] == "learned"
+        beta = float(words[-1]) if learned else float(words[0]) * model.get("neighbors", 10)
+        given["model"] = model | {"beta": beta, "learn_beta": learned, "time_unit": 1.0}
+    Settings.of(given)
+    return given
+
+
+def _study(optuna: Any, place: Folder, space: Space, data: str, seed: int) -> Any:
+    backend = optuna.storages.journal.JournalFileBackend(str(place / "trials.journal"))
+    choices = all(isinstance(options, list) for options in space.values())
+    sampler = optuna.samplers.GridSampler(space, seed=seed) if choices else optuna.samplers.TPESampler(seed=seed)
+    study = optuna.create_study(
+        study_name="pintgn",
+        storage=optuna.storages.JournalStorage(backend),
+        sampler=sampler,
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=1),
+        direction="maximize",
+        load_if_exists=True,
+    )
+    told = {"space": space, "data": data, "seed": seed}
+    if study.user_attrs and study.user_attrs != told:
+        differs = next(key for key in told if study.user_attrs.get(key) != told[key])
+        raise BadInput(f"{place.path} holds a search with another {differs}. Choose another folder.")
+    for key, value in told.items():
+        study.set_user_attr(key, value)
+    return study
+
+
+def _try_again(optuna: Any, study: Any) -> None:
+    """Trials that were cut off are put in line again."""
+    for trial in study.trials:
+        if trial.state == optuna.trial.TrialState.RUNNING:
+            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+            study.enqueue_trial(trial.params)
+
+
+def _toml(given: Mapping[str, Any], value: float, done: int) -> str:
+    lines = [f"# best of {done} completed trials, by validation: {value:.4f}", ""]
+    for table, values in given.items():
+        lines += [f"[{table}]", *(f"{key} = {toml_value(v)}" for key, v in values.items() if v is not None), ""]
+    return "\n".join(lines)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise BadInput("tuning needs optuna; install it with pip install 'pintgn[tune]'.") from error
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    return optuna
