@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.positions.passes import TOO_NARROW, exact_pass
-from pintgn.positions.room import demand, show
-from pintgn.positions.tables import (
+from pintgn.positions.arena import (
+    BINS,
     CAP,
     FREE,
     FREED,
@@ -22,6 +21,8 @@ from pintgn.positions.tables import (
     unpack,
     widen,
 )
+from pintgn.positions.passes import TOO_NARROW, exact_pass
+from pintgn.positions.room import demand, show
 
 SLACK = 16  # the arena grows by one part in this many
 WASTE = 10  # free blocks are swept together when they take one part in this many
@@ -40,7 +41,7 @@ class ExactTables:
 
     def __init__(self, levels: int, decay: float) -> None:
         self.levels, self.decay = levels, decay
-        self.heads = np.zeros((0, 5), np.int32)
+        self.heads = np.zeros((0, 6), np.int32)
         self.stamps = np.zeros(0)  # when each root was last written: used with decay
         self.book = np.zeros(FREE + len(SIZES), np.int64)
         self.arena: np.ndarray = np.zeros(START, np.float64 if decay else np.uint32)
@@ -55,7 +56,7 @@ class ExactTables:
         have = len(self.stamps)
         if nodes > have:
             new = max(nodes, have + have // 4, 64)
-            more = (new - have) * (self.levels * 20 + 8)
+            more = (new - have) * (self.levels * 24 + 8)
             demand(more, self.nbytes + more, f"exact positions for {nodes:,} nodes", self._instead(nodes))
             self.heads = _extended(self.heads, new * self.levels)
             self.stamps = _extended(self.stamps, new)
@@ -70,11 +71,12 @@ class ExactTables:
         limit: tuple[int, int],
     ) -> int:
         """Run the pass until it is done (0), needs more memory (see `extend`) or is past the limit (TOO_BIG)."""
-        scratch = len(self.stamps) if len(groups[3]) > 1 else 0
+        scratch = 2 * len(self.stamps) if len(groups[3]) > 1 else 0
         return exact_pass(
             self.heads, self.arena.view(np.uint32), self.arena, self.book, self.stamps, self.decay, *limit,
             groups, queries, opened, progress,
-            np.empty(scratch, np.uint32), np.empty(scratch, self.arena.dtype), np.empty(out.shape[2], np.uint32), out,
+            np.empty(scratch + BINS, np.uint32), np.empty(scratch, self.arena.dtype),
+            np.empty(out.shape[2], np.uint32), out,
         )  # fmt: skip
 
     def growth(self, status: int) -> int:
@@ -138,7 +140,7 @@ class ExactTables:
         """The storage whose `arrays` these are copies of."""
         made = cls(levels, decay)
         made.heads, made.stamps, made.book = (np.array(arrays[name]) for name in ("heads", "stamps", "book"))
-        made.arena = _extended(np.array(arrays["arena"]), len(arrays["arena"]) + 8 * int(made.book[WIDEST]) + START)
+        made.arena = _extended(arrays["arena"], len(arrays["arena"]) + 8 * int(made.book[WIDEST]) + START)
         return made
 
 

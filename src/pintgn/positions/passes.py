@@ -14,8 +14,8 @@ import zlib
 
 import numpy as np
 
-from pintgn.positions import tables
-from pintgn.positions.tables import (
+from pintgn.positions import arena, simd, tables
+from pintgn.positions.arena import (
     CAP,
     FREED,
     MOST,
@@ -25,17 +25,13 @@ from pintgn.positions.tables import (
     SPREAD,
     TOP,
     WIDEST,
-    add_node,
-    add_table,
     entry,
-    fits,
     inner,
-    look_up,
     place_of,
     scramble,
-    size_class,
     small,
 )
+from pintgn.positions.tables import add_node, add_table, dense_class, fits, look_up
 
 TINY = 1e-250  # decayed counts below this are zero: subnormal numbers are slow
 DONE, NO_ROOM, TOO_NARROW, TOO_BIG = range(4)
@@ -71,11 +67,11 @@ def begin_group(heads, counts, book, levels, stamps, decay, one, two, first, las
     nodes = book[NODES]
     for i in range(first, last):
         nodes = max(nodes, two[i] + 1)
-    size = (book[TOP] - book[FREED]) * 4 * book[RATIO] + nodes * levels * 20
+    size = (book[TOP] - book[FREED]) * 4 * book[RATIO] + nodes * levels * 24
     if size > budget and size > nodes * per_node:
         return False
     if nodes > book[NODES]:
-        book[NODES], book[WIDEST] = nodes, SIZES[size_class(nodes)]
+        book[NODES], book[WIDEST] = nodes, SIZES[dense_class(nodes)]
     for i in range(first, last if decay > 0.0 else first):
         scale_row(heads, counts, levels, stamps, decay, one[i], elapsed)
         scale_row(heads, counts, levels, stamps, decay, two[i], elapsed)
@@ -89,8 +85,8 @@ def close_group(heads, slots, counts, book, levels, one, two, times, first, last
     Levels go from the last to the first, each over the whole group: level k needs level k - 1 as it was before
     the group, and that is written only afterwards. So nothing has to be copied.
     """
-    # No pair takes more: both ways, reshaping the source, reshaping the target, and making that one dense.
-    last_top, narrow = len(counts) - 6 * book[WIDEST] - SIZES[8], book[RATIO] == 1
+    # No pair takes more: both ways, enlarging the target and then inserting into it or making it dense.
+    last_top, narrow = len(counts) - 4 * book[WIDEST] - SIZES[16], book[RATIO] == 1
     for k in range(progress[LEVEL], 0, -1):
         for i in range(progress[PAIR], last):
             u, v = one[i], two[i]
@@ -170,7 +166,7 @@ def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, e
 
 
 def cached_by(stamp):
-    """The pass, cached under a stamp of `tables`: of other files Numba's cache knows nothing."""
+    """The pass, cached under a stamp of the files it builds on: Numba's cache watches a function's own file only."""
 
     @entry
     def exact_pass(
@@ -220,4 +216,4 @@ def cached_by(stamp):
     return exact_pass
 
 
-exact_pass = cached_by(zlib.crc32(inspect.getsource(tables).encode()))
+exact_pass = cached_by(zlib.crc32("".join(map(inspect.getsource, (arena, simd, tables))).encode()))

@@ -300,7 +300,8 @@ class RelativePositions:
         if len(groups[3]) == 1 and not len(queries[2]):
             return
         progress = np.zeros(4, np.int64)
-        self._backlog = (groups, progress)
+        if len(groups[3]) > 1:
+            self._backlog = (groups, progress)
         opened = self._pairs_ahead() if queries[4].any() else (NO_EVENTS, NO_EVENTS, np.zeros(0), 0.0)
         self._go_on(groups, queries, opened, progress, out)
         self._backlog = None
