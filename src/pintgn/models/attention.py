@@ -137,6 +137,21 @@ class Where:
         return len(self.children.row_of) // len(self.own_of)
 
 
+class Attend(torch.autograd.Function):
+    """`Attention` without time, differentiable in query, offset and table."""
+
+    @staticmethod
+    def forward(ctx: Any, where: Where, query: Tensor, offset: Tensor, slope: float, table: Tensor) -> Tensor:
+        none = query.new_zeros(0)
+        ctx.attention = Attention(where, query, table, none, none, offset, slope)
+        return torch.from_numpy(ctx.attention.out)  # (p, h, c)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+        query, offset, table, _, _ = ctx.attention.backward(grad)
+        return None, query, offset, None, table
+
+
 class BeforeUpdate(torch.autograd.Function):
     """The input of the update's bend: z_v = W_1 [h_v ‖ h̃_v] + b_1, with h̃_v as in `AttentionLayer`.
 

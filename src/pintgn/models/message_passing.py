@@ -17,6 +17,7 @@ from pintgn.models.layers import MLP, Slots, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.past import Events, Past
 from pintgn.models.trees import Ranking, Trees, grow, grow_ranking
+from pintgn.neighbors.index import Neighbors
 
 POSITIONS_AT = ("input", "every")
 
@@ -105,10 +106,9 @@ class TreeModel(Model):
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
-    @property
-    def breadth(self) -> int:
-        """Children of every node of the trees."""
-        return self.neighbors
+    def look(self, past: Past, nodes: np.ndarray, valid: np.ndarray) -> Neighbors:
+        """The children of nodes (q, m) in the trees: their newest contacts."""
+        return past.recent(nodes, self.neighbors, valid=valid)
 
     def make_memory(self, width: int, features: int) -> Memory:
         """The recurrent memory, for states and event features of these widths."""
@@ -129,10 +129,10 @@ class TreeModel(Model):
 
     def gather_nodes(self, nodes: np.ndarray, past: Past) -> Trees:
         roots = nodes.reshape(len(nodes), -1)
-        return grow(roots, past, self.layers, self.breadth, self.dt_unit, self.positions > 0)
+        return grow(roots, past, self.layers, self.look, self.dt_unit, self.positions > 0)
 
     def gather_ranking(self, query: Query, past: Past) -> Ranking:
-        return grow_ranking(query.src, query.dst, past, self.layers, self.breadth, self.dt_unit)
+        return grow_ranking(query.src, query.dst, past, self.layers, self.look, self.dt_unit)
 
     # -- computing -----------------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -101,21 +100,20 @@ class Past:
             before=self._like(self.before, nodes),
         )
 
-    def keys(self, seed: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Keys (q, *shape) to draw with: functions of the seed, each query's own time and past, and the place.
+    def keys(self, seed: int, places: int) -> np.ndarray:
+        """Keys (q, places) to draw with: functions of the seed, each query's own time, and the place.
 
         They do not depend on the other queries, nor on the numbers of nodes: when nodes are numbered differently, the
         same is drawn. Queries of one time draw alike.
         """
-        place = np.arange(math.prod(shape)).reshape(1, *shape)
-        like = (self._like(x, place) for x in (self.t.view(np.int64), self.before))
-        return query_keys(seed, *like, place)
+        return query_keys(seed, self.t.view(np.int64)[:, None], places, np.arange(places))
 
     def until(self, t: float | None) -> Past:
         """The past cut off at a time: nothing from t on is seen, and queries after it are as if asked at t."""
         if t is None:
             return self
-        return replace(self, t=np.minimum(self.t, np.asarray(t, self.t.dtype)), positional_length=0)
+        cut = np.asarray(np.ceil(t) if self.t.dtype.kind == "i" else t, self.t.dtype)
+        return replace(self, t=np.minimum(self.t, cut), positional_length=0)
 
     def count(self, nodes: np.ndarray) -> np.ndarray:
         """How many contacts each node has had."""

@@ -15,6 +15,7 @@ from pintgn.models.layers import Slots, TimeEncoding, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.message_passing import Edges, TreeModel
 from pintgn.models.past import Events, Past
+from pintgn.neighbors.index import Neighbors
 
 EMBEDDINGS = ("attention", "time", "identity")
 MESSAGES = ("state", "neighborhood")
@@ -110,9 +111,9 @@ class TGN(TreeModel):
     def _shares_time(self) -> bool:
         return self.memory > 0 and self.memory_cell != "identity"
 
-    @property
-    def breadth(self) -> int:
-        return self.neighbors if self.embedding == "attention" else 1  # whose dt is the time since the last event
+    def look(self, past: Past, nodes: np.ndarray, valid: np.ndarray) -> Neighbors:
+        # without attention only the time since the last event is needed
+        return past.recent(nodes, self.neighbors if self.embedding == "attention" else 1, valid=valid)
 
     def step_up(self, step: nn.Module, parents: Slots, children: Slots, edges: Edges) -> Tensor:
         if self.embedding != "attention":

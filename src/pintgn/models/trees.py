@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from pintgn.models.past import Past, Reads
+from pintgn.neighbors.index import Neighbors
 
 
 @dataclass
@@ -57,26 +59,30 @@ class Trees:
         )
 
 
-def grow(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float, positions: bool) -> Trees:
-    """Trees of `depth` levels below the roots (q, w), each node with its k newest contacts.
+Look = Callable[[Past, np.ndarray, np.ndarray], Neighbors]
+"""Which contacts (…, k) of nodes (q, m) become their children; the mask (q, m) says where there is a node."""
+
+
+def grow(roots: np.ndarray, past: Past, depth: int, look: Look, time_unit: float, positions: bool) -> Trees:
+    """Trees of `depth` levels below the roots (q, w), each node with the contacts that `look` finds.
 
     With `positions`, every node of every tree is asked for relative to all roots of its query.
     """
     if not positions:
         roots, past, tree_of = _each_once(roots, past)
-        return replace(_grown(roots, past, depth, k, time_unit)[0], tree_of=tree_of)
-    trees, everyone = _grown(roots, past, depth, k, time_unit)
+        return replace(_grown(roots, past, depth, look, time_unit)[0], tree_of=tree_of)
+    trees, everyone = _grown(roots, past, depth, look, time_unit)
     turned = np.stack([np.roll(roots, -own, axis=1) for own in range(roots.shape[1])], 1)  # own root first
     return replace(trees, positions=past.positions(everyone, turned.reshape(roots.size, -1)))
 
 
-def _grown(roots: np.ndarray, past: Past, depth: int, k: int, time_unit: float) -> tuple[Trees, np.ndarray]:
+def _grown(roots: np.ndarray, past: Past, depth: int, look: Look, time_unit: float) -> tuple[Trees, np.ndarray]:
     """The trees without positions, and the nodes (trees, m) of each, -1 where there is none."""
     nodes, mask = [roots], [np.ones(roots.shape, bool)]
     dt, events = [], []
     flat = (len(roots), -1)
     for level in range(depth):
-        found = past.recent(nodes[level], k, valid=mask[level])
+        found = look(past, nodes[level], mask[level])
         nodes.append(found.ids.reshape(flat))
         mask.append(found.mask.reshape(flat))
         dt.append((found.dt.reshape(flat) / time_unit).astype(np.float32))
@@ -152,14 +158,14 @@ class Ranking:
         return self.trees.some(rows, positions), version.reshape(queries, -1)
 
 
-def grow_ranking(src: np.ndarray, dst: np.ndarray, past: Past, depth: int, k: int, time_unit: float) -> Ranking:
+def grow_ranking(src: np.ndarray, dst: np.ndarray, past: Past, depth: int, look: Look, time_unit: float) -> Ranking:
     """Trees and positions for sources (q,) against candidates (q, c); what is a source's alone is looked up once.
 
     The reads, one root each: for every pair the source's tree relative to the candidate, the candidate's relative to
     itself, and the candidate's relative to the source; then for every query the source's tree relative to itself.
     """
     roots = np.concatenate([src[:, None], dst], 1)
-    trees, everyone = _grown(roots, past, depth, k, time_unit)
+    trees, everyone = _grown(roots, past, depth, look, time_unit)
     nodes = everyone.reshape(*roots.shape, -1)
     ours = np.repeat(nodes[:, 0], dst.shape[1], 0)
     theirs = nodes[:, 1:].reshape(dst.size, -1)

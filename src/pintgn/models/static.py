@@ -1,0 +1,170 @@
+"""GAT and GraphSAGE: message passing on the static graph of what has happened, blind to time."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pintgn.errors import BadInput, suggest
+from pintgn.models.attention import Attend, Where, each_once, masked_softmax, written_out
+from pintgn.models.layers import InjectiveLayer, Slots
+from pintgn.models.message_passing import Edges, TreeModel
+from pintgn.models.past import Past
+from pintgn.models.trees import Trees
+from pintgn.neighbors.index import Neighbors
+
+SAMPLES = ("uniform", "recent")
+
+
+class Static(TreeModel):
+    """What GAT and GraphSAGE share: neighbors drawn from the events before min(t, freeze), and no notion of time.
+
+    The graph of a query is made of the events strictly before min(t, freeze), repeats as parallel edges: a model frozen
+    at the end of training sees what was there then, for ever. Node features and event features are all it can use.
+
+    Args:
+        dim, layers, neighbors: see `TreeModel`.
+        freeze: the time at which the graph stops growing, in the log's own unit; None: never.
+        sample: `uniform`, each neighbor equally likely, drawn by a key that depends on min(t, freeze) and not on
+            order, batch or node numbers; or `recent`.
+        draw_seed: of the neighbors.
+    """
+
+    def __init__(self, *, dim: int, layers: int, neighbors: int, freeze: float | None, sample: str, draw_seed: int):
+        super().__init__(
+            dim=dim,
+            layers=layers,
+            neighbors=neighbors,
+            positions=0,
+            positions_at="input",
+            positions_transform="log1p",
+            memory=0,
+            memory_cell="identity",
+            memory_aggregate="last",
+            time_unit=None,
+        )
+        if sample not in SAMPLES:
+            raise BadInput(f"sample={sample!r} does not exist.{suggest(sample, SAMPLES)}")
+        self.freeze, self.sample, self.draw_seed = freeze, sample, draw_seed
+
+    def look(self, past: Past, nodes: np.ndarray, valid: np.ndarray) -> Neighbors:
+        if self.sample == "recent":
+            return past.recent(nodes, self.neighbors, valid=valid)
+        return past.uniform(nodes, self.neighbors, past.keys(self.draw_seed, nodes.shape[1]), valid=valid)
+
+    def gather_nodes(self, nodes: np.ndarray, past: Past) -> Trees:
+        return super().gather_nodes(nodes, past.until(self.freeze))
+
+
+class GraphSAGE(Static):
+    """GraphSAGE with mean pooling: h_v = MLP_upd(h_v ‖ mean_u MLP_agg(h_u ‖ e)) over sampled neighbors u.
+
+    Its pooling aggregator with a mean in place of the maximum (its paper finds no difference), and event features
+    beside the neighbor's state, as TGAT's comparison has them.
+
+    Args: see `Static`.
+    """
+
+    def __init__(
+        self,
+        dim: int = 100,
+        layers: int = 2,
+        neighbors: int = 10,
+        freeze: float | None = None,
+        sample: str = "uniform",
+        draw_seed: int = 0,
+    ):
+        super().__init__(dim=dim, layers=layers, neighbors=neighbors, freeze=freeze, sample=sample, draw_seed=draw_seed)
+
+    def make_step(self, state: int, positions: int, features: int) -> nn.Module:
+        return InjectiveLayer(state, positions, features, self.dim)
+
+    def step_up(self, step: nn.Module, parents: Slots, children: Slots, edges: Edges) -> Tensor:
+        mask = edges.mask.view(len(parents.row_of), -1)
+        share = mask / mask.sum(1, keepdim=True).clamp(min=1)
+        return step(parents, children, edges.features, edges.event_of, share.flatten())
+
+
+class GAT(Static):
+    """Graph attention: per head, over the sampled neighbors u and v itself (with e = 0),
+
+        h_v = ELU(Σ_u α_vu W c_u + b)        α_vu = softmax_u LeakyReLU(a_1 · W c_v + a_2 · W c_u)        c_u = h_u ‖ e
+
+    heads side by side; event features stand beside the neighbor's state, as TGAT's comparison has them.
+
+    Args:
+        heads: attention heads; they divide `dim`.
+        Others: see `Static`.
+    """
+
+    def __init__(
+        self,
+        dim: int = 100,
+        layers: int = 2,
+        neighbors: int = 10,
+        heads: int = 2,
+        freeze: float | None = None,
+        sample: str = "uniform",
+        draw_seed: int = 0,
+    ):
+        super().__init__(dim=dim, layers=layers, neighbors=neighbors, freeze=freeze, sample=sample, draw_seed=draw_seed)
+        if heads < 1 or dim % heads:
+            raise BadInput(f"heads={heads}; the number of heads must divide dim={dim}.")
+        self.heads = heads
+
+    def make_step(self, state: int, positions: int, features: int) -> nn.Module:
+        return GATLayer(state, features, self.dim, self.heads)
+
+
+class GATLayer(nn.Module):
+    """One step of `GAT`. On the CPU, W is applied after the sum over neighbors, which it commutes with."""
+
+    fused = True
+    slope = 0.2
+
+    def __init__(self, state: int, features: int, dim: int, heads: int):
+        super().__init__()
+        self.heads, self.state = heads, state
+        self.linear = nn.Linear(state + features, dim)
+        self.attention = nn.Parameter(torch.empty(2, heads, dim // heads))  # a_1, a_2
+        nn.init.xavier_uniform_(self.attention)
+
+    def forward(self, parents: Slots, children: Slots, edges: Edges) -> Tensor:  # (parent slots, d)
+        children, edges = _with_itself(parents, children, edges)
+        weight = self.linear.weight.view(self.heads, -1, self.linear.in_features)  # (h, d/h, c)
+        one, two = torch.einsum("ahd,hdc->ahc", self.attention, weight)  # (h, c) each
+        if self.fused and edges.mask.device.type == "cpu":
+            own, own_of = each_once(parents)
+            where = Where(self.heads, own_of, children, edges)
+            asks = two.expand(len(own), -1, -1).contiguous()
+            found = Attend.apply(where, asks, own @ one[:, : self.state].T, self.slope, children.table)
+        else:
+            own = parents.dense()
+            c = written_out(children, edges, None).view(len(own), -1, self.linear.in_features)
+            scores = torch.einsum("hc,pkc->phk", two, c) + (own @ one[:, : self.state].T)[..., None]
+            scores = nn.functional.leaky_relu(scores, self.slope)
+            found = masked_softmax(scores, edges.mask.view(len(own), 1, -1)) @ c
+        seen = torch.einsum("phc,hdc->phd", found, weight).flatten(1)
+        return nn.functional.elu(seen + self.linear.bias)
+
+
+def _with_itself(parents: Slots, children: Slots, edges: Edges) -> tuple[Slots, Edges]:
+    """Every parent as its own first child, joined to itself by an event without features."""
+    count = len(parents.row_of)
+    same = children.table is parents.table
+    table = children.table if same else torch.cat([children.table, parents.table])
+    rows = parents.row_of if same else parents.row_of + len(children.table)
+
+    def before(first: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        return np.concatenate([first.reshape(count, 1), rest.reshape(count, -1)], 1).ravel()
+
+    nothing = np.zeros(count)
+    event_of = before(nothing, edges.event_of + 1).astype(np.int32)
+    features = edges.features
+    if features is not None:
+        features = torch.cat([features.new_zeros(1, features.shape[1]), features])
+    mask = torch.cat([edges.mask.new_ones(count, 1), edges.mask.view(count, -1)], 1).flatten()
+    dt = torch.cat([edges.dt.new_zeros(count, 1), edges.dt.view(count, -1)], 1).flatten()
+    none = np.zeros((len(mask), 0), np.float32)
+    return Slots(table, before(rows, children.row_of), none), Edges(features, event_of, dt, mask)
