@@ -128,8 +128,14 @@ def release(counts, book, offset, cap):
 
 
 @small
+def head(heads, table, column):
+    """As int64: Numba compiles a function again for every other type of its arguments."""
+    return np.int64(heads[table, column])
+
+
+@small
 def place_of(heads, table):
-    return np.uint64(heads[table, OFF]) * np.uint64(UNIT)
+    return np.uint64(head(heads, table, OFF)) * np.uint64(UNIT)
 
 
 @small
@@ -142,7 +148,7 @@ def compact(heads, counts, book, order):
     """Move every block down over the freed ones; `order` lists the tables by their place in the arena."""
     top = 0
     for table in order:
-        start, size = np.int64(heads[table, OFF]) * UNIT, SIZES[block_class(heads[table, CAP], book[RATIO])]
+        start, size = head(heads, table, OFF) * UNIT, SIZES[block_class(head(heads, table, CAP), book[RATIO])]
         for i in range(size if start > top else 0):
             counts[top + i] = counts[start + i]
         heads[table, OFF] = top // UNIT
@@ -156,7 +162,7 @@ def widen(heads, slots, counts, book, order, new_slots, new_counts):
     """Copy all tables into an arena of floats; returns the counts it takes. Without room it only measures."""
     top = 0
     for table in order:
-        old, cap = place_of(heads, table), heads[table, CAP]
+        old, cap = place_of(heads, table), head(heads, table, CAP)
         size = SIZES[block_class(cap, 2)]
         if len(new_counts) > 0:
             new = np.uint64(top)
@@ -177,7 +183,7 @@ def unpack(heads, slots, counts, book, tables, nodes, values, owners):
     """List what the tables hold: node and count of each entry, and the table it belongs to. Returns how many."""
     n = 0
     for table in tables:
-        offset, cap = place_of(heads, table), heads[table, CAP]
+        offset, cap = place_of(heads, table), head(heads, table, CAP)
         first = keys_of(book, offset, max(cap, 0))
         for i in range(np.uint64(abs(cap))):
             if counts[offset + i] > 0:

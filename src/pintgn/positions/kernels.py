@@ -22,37 +22,26 @@ HALVINGS = np.ldexp(1.0, 1023 - np.arange(2046))
 
 
 @njit(cache=True, nogil=True)
-def pair_up(src, dst, bounds, keys, one, two, times, starts):
+def pair_up(keys, bounds, one, two, times, starts):
     """The distinct pairs of each group bounds[g]:bounds[g + 1], and how often each occurs; returns their number.
 
-    Pairs are unordered and sorted, so that sums do not depend on the order of simultaneous events.
+    keys: for each event, its smaller node << 32 | its greater one; they are overwritten. Pairs come out sorted, so
+    that sums do not depend on the order of simultaneous events; that is fast for small groups and sorted ones.
     """
     pairs = 0
     for g in range(len(bounds) - 1):
         starts[g] = pairs
-        first, last = bounds[g], bounds[g + 1]
-        if last - first > 64:
-            for i in range(first, last):
-                keys[i] = (min(src[i], dst[i]) << 32) | max(src[i], dst[i])
-            keys[first:last].sort()
-            for i in range(first, last):
-                if i > first and keys[i] == keys[i - 1]:
-                    times[pairs - 1] += 1.0
-                else:
-                    keys[pairs], times[pairs] = keys[i], 1.0  # pairs <= i
-                    pairs += 1
-        else:
-            for i in range(first, last):  # into their place among the pairs so far, from the end
-                key, j = (min(src[i], dst[i]) << 32) | max(src[i], dst[i]), pairs
-                while j > starts[g] and keys[j - 1] > key:
-                    j -= 1
-                if j > starts[g] and keys[j - 1] == key:
-                    times[j - 1] += 1.0
-                    continue
-                for later in range(pairs, j, -1):
-                    keys[later], times[later] = keys[later - 1], times[later - 1]
-                keys[j], times[j] = key, 1.0
-                pairs += 1
+        for i in range(bounds[g], bounds[g + 1]):  # into its place among the group's pairs so far, from the end
+            key, j = keys[i], pairs
+            while j > starts[g] and keys[j - 1] > key:
+                j -= 1
+            if j > starts[g] and keys[j - 1] == key:
+                times[j - 1] += 1.0
+                continue
+            for later in range(pairs, j, -1):
+                keys[later], times[later] = keys[later - 1], times[later - 1]
+            keys[j], times[j] = key, 1.0
+            pairs += 1
     starts[len(bounds) - 1] = pairs
     for i in range(pairs):
         one[i], two[i] = keys[i] >> 32, keys[i] & 0xFFFFFFFF

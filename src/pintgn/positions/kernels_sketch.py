@@ -107,6 +107,19 @@ def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, e
 
 
 @inner
+def first_of(sorted_nodes, node):
+    """Where `node` stands or would stand (`np.searchsorted` takes Numba a second to compile)."""
+    low, high = 0, len(sorted_nodes)
+    while low < high:
+        middle = (low + high) // 2
+        if sorted_nodes[middle] < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
 def view_root(rows, stamps, decay, seed, root, elapsed, ahead, opened, signs, view):
     """Write to `view` the root's row as a query sees it: with the open group's part, faded to the query's time."""
     levels = rows.shape[1]
@@ -119,7 +132,7 @@ def view_root(rows, stamps, decay, seed, root, elapsed, ahead, opened, signs, vi
     since = stamps[root]
     if ahead:
         into, source, times, when = opened
-        begin, end = np.searchsorted(into, root), np.searchsorted(into, root, side="right")
+        begin, end = first_of(into, root), first_of(into, root + 1)
         if begin < end and decay > 0.0:
             for k in range(levels):
                 scale(view[k], fade(decay, when - since, k + 1))
@@ -162,7 +175,7 @@ def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, opened, progre
             node = nodes[row, i]
             reached = 0 <= node < len(seen) and seen[node]
             if not reached and ahead[q]:
-                place = np.searchsorted(opened[0], node)
+                place = first_of(opened[0], node)
                 reached = place < len(opened[0]) and opened[0][place] == node
             if reached:
                 write_signs(seed, node, signs)

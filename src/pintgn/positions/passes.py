@@ -26,6 +26,7 @@ from pintgn.positions.arena import (
     TOP,
     WIDEST,
     entry,
+    head,
     inner,
     place_of,
     scramble,
@@ -56,7 +57,7 @@ def scale_row(heads, counts, levels, stamps, decay, node, elapsed):
     if stamps[node] != elapsed:
         for k in range(levels):
             factor, start = fade(decay, elapsed - stamps[node], k + 1), place_of(heads, node * levels + k)
-            for i in range(np.uint64(abs(heads[node * levels + k, CAP]))):
+            for i in range(np.uint64(abs(head(heads, node * levels + k, CAP)))):
                 counts[start + i] = faded(np.float64(counts[start + i]), factor)
         stamps[node] = elapsed
 
@@ -119,10 +120,23 @@ def scale_counts(raw, decay, dt):
             raw[i, k] = faded(raw[i, k], factor)
 
 
+@inner
+def first_of(sorted_nodes, node):
+    """Where `node` stands or would stand (`np.searchsorted` takes Numba a second to compile)."""
+    low, high = 0, len(sorted_nodes)
+    while low < high:
+        middle = (low + high) // 2
+        if sorted_nodes[middle] < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 @small
 def count_level(heads, slots, counts, book, table, nodes, names, times, factor, raw, k):
     """raw[:, k] += times * factor * what the table counts."""
-    cap, offset, spread = np.int64(heads[table, CAP]), place_of(heads, table), np.uint64(heads[table, SPREAD])
+    cap, offset, spread = head(heads, table, CAP), place_of(heads, table), np.uint64(head(heads, table, SPREAD))
     if cap == 0:
         return
     for i in range(len(nodes)):
@@ -149,7 +163,7 @@ def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, e
     since = stamps[root]
     if ahead:
         into, source, times, when = opened
-        begin, end = np.searchsorted(into, root), np.searchsorted(into, root, side="right")
+        begin, end = first_of(into, root), first_of(into, root + 1)
         if begin < end and decay > 0.0:
             scale_counts(raw, decay, when - since)
             since = when

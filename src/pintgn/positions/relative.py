@@ -263,7 +263,10 @@ class RelativePositions:
         when = t[bounds[:-1]]
         one, two, times = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n)
         starts = np.zeros(len(bounds), np.int64)
-        pairs = pair_up(src, dst, bounds, np.empty(n, np.int64), one, two, times, starts)
+        keys = (np.minimum(src, dst) << 32) | np.maximum(src, dst)
+        for g in np.flatnonzero(np.diff(bounds) > 64):
+            keys[bounds[g] : bounds[g + 1]].sort()
+        pairs = pair_up(keys, bounds, one, two, times, starts)
         return (one[:pairs], two[:pairs], times[:pairs], starts, self._since_first(when)), when
 
     def _append(self, src: np.ndarray, dst: np.ndarray) -> None:

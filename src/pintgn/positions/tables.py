@@ -26,6 +26,7 @@ from pintgn.positions.arena import (
     ZERO,
     allocate,
     block_class,
+    head,
     inner,
     keys_of,
     place_of,
@@ -106,7 +107,7 @@ def dense_class(last):
 @inner
 def make_dense(heads, slots, counts, book, table, held, last):
     """Give a table the dense shape, large enough for ids up to `last`."""
-    old, cap, c = place_of(heads, table), heads[table, CAP], dense_class(last)
+    old, cap, c = place_of(heads, table), head(heads, table, CAP), dense_class(last)
     new = allocate(counts, book, c)
     for i in range(np.uint64(SIZES[c])):
         counts[new + i] = 0
@@ -153,7 +154,7 @@ def sort_pairs(keys, vals, total):
 @inner
 def enlarge(heads, slots, counts, book, table, last, keys, vals):
     """Make room in a dense table for ids up to `last`; it becomes sparse if it is no longer dense enough."""
-    old, cap, held = place_of(heads, table), heads[table, CAP], 0
+    old, cap, held = place_of(heads, table), head(heads, table, CAP), 0
     for i in range(np.uint64(-cap)):
         held += counts[old + i] > 0
     if dense_enough(held, last):
@@ -173,16 +174,16 @@ def enlarge(heads, slots, counts, book, table, last, keys, vals):
 @inner
 def insert(heads, slots, counts, book, table, keys, vals, end):
     """Insert nodes :end, whose keys ascend and which the sparse table does not hold; LAST is already set."""
-    cap, held = np.int64(heads[table, CAP]), heads[table, HELD] + np.int64(end)
+    cap, held = head(heads, table, CAP), head(heads, table, HELD) + np.int64(end)
     done, offset = ZERO, place_of(heads, table)
-    if dense_enough(held, heads[table, LAST]):
-        make_dense(heads, slots, counts, book, table, held, heads[table, LAST])
+    if dense_enough(held, head(heads, table, LAST)):
+        make_dense(heads, slots, counts, book, table, held, head(heads, table, LAST))
         offset = place_of(heads, table)
         for i in range(end):
             counts[offset + unscramble(keys[i])] = vals[i]
         return
     if held <= (cap if cap <= 16 else cap - cap // 8):
-        first, spread, last = keys_of(book, offset, cap), np.uint64(heads[table, SPREAD]), np.uint64(cap)
+        first, spread, last = keys_of(book, offset, cap), np.uint64(head(heads, table, SPREAD)), np.uint64(cap)
         while done < end:
             key = keys[done]
             slot = find(slots, first + ((np.uint64(key) * spread) >> SHIFT), key) - first
@@ -208,10 +209,10 @@ def insert(heads, slots, counts, book, table, keys, vals, end):
 @small
 def add_node(heads, slots, counts, book, into, node, times, keys, vals):
     """Level 1: the other endpoint itself, `times` times."""
-    if heads[into, CAP] < 0 and node >= -heads[into, CAP]:
+    if head(heads, into, CAP) < 0 and node >= -head(heads, into, CAP):
         enlarge(heads, slots, counts, book, into, node, keys, vals)
-    cap, offset = heads[into, CAP], place_of(heads, into)
-    heads[into, LAST] = max(heads[into, LAST], node)
+    cap, offset = head(heads, into, CAP), place_of(heads, into)
+    heads[into, LAST] = max(head(heads, into, LAST), node)
     if cap < 0:
         at = offset + np.uint64(node)
         counts[at] = plus(counts[at], times, counts.dtype.type(1))
@@ -219,7 +220,7 @@ def add_node(heads, slots, counts, book, into, node, times, keys, vals):
     key = scramble(node)
     if cap > 0:
         first = keys_of(book, offset, cap)
-        slot = find(slots, first + ((np.uint64(key) * np.uint64(heads[into, SPREAD])) >> SHIFT), key)
+        slot = find(slots, first + ((np.uint64(key) * np.uint64(head(heads, into, SPREAD))) >> SHIFT), key)
         if slots[slot] == key:
             at = offset + slot - first
             counts[at] = plus(counts[at], times, counts.dtype.type(1))
@@ -246,22 +247,22 @@ def add_listed(slots, counts, offset, first, spread, keys, vals, total):
 @small
 def add_table(heads, slots, counts, book, into, source, times, keys, vals):
     """into += times * source, for two tables of different levels; keys and vals are scratch."""
-    if heads[source, CAP] == 0:
+    if head(heads, source, CAP) == 0:
         return
-    last = max(heads[into, LAST], heads[source, LAST])
-    if heads[into, CAP] < 0 and last >= -heads[into, CAP]:
+    last = max(head(heads, into, LAST), head(heads, source, LAST))
+    if head(heads, into, CAP) < 0 and last >= -head(heads, into, CAP):
         enlarge(heads, slots, counts, book, into, last, keys, vals)
     if (
-        heads[source, CAP] < 0
-        and heads[into, CAP] >= 0
-        and dense_enough(np.int64(heads[into, HELD]) + heads[source, HELD], last)
+        head(heads, source, CAP) < 0
+        and head(heads, into, CAP) >= 0
+        and dense_enough(head(heads, into, HELD) + head(heads, source, HELD), last)
     ):
-        make_dense(heads, slots, counts, book, into, heads[into, HELD], last)
+        make_dense(heads, slots, counts, book, into, head(heads, into, HELD), last)
     heads[into, LAST] = last
-    a_cap, b_cap = heads[source, CAP], heads[into, CAP]
+    a_cap, b_cap = head(heads, source, CAP), head(heads, into, CAP)
     a, b = place_of(heads, source), place_of(heads, into)
     if a_cap < 0 and b_cap < 0:  # whole units: no loop over a rest
-        for i in range(np.uint64(heads[source, LAST] // UNIT * UNIT + UNIT)):
+        for i in range(np.uint64(head(heads, source, LAST) // UNIT * UNIT + UNIT)):
             counts[b + i] = plus(counts[b + i], times, counts[a + i])
         return
     first = keys_of(book, a, max(a_cap, 0))
@@ -270,7 +271,7 @@ def add_table(heads, slots, counts, book, into, source, times, keys, vals):
             at = b + (unscramble(slots[first + i]) if slots[first + i] != EMPTY else ZERO)
             counts[at] = plus(counts[at], times, counts[a + i])
         return
-    missing, begin, spread, end = ZERO, keys_of(book, b, b_cap), np.uint64(heads[into, SPREAD]), np.uint64(b_cap)
+    missing, begin, spread, end = ZERO, keys_of(book, b, b_cap), np.uint64(head(heads, into, SPREAD)), np.uint64(b_cap)
     if a_cap < 0 or b_cap == 0:
         for i in range(np.uint64(abs(a_cap))):
             if counts[a + i] > 0:
@@ -302,7 +303,7 @@ def tighten(heads, counts, into, source):
     for table in (into, source):
         if table >= 0:
             offset, most = place_of(heads, table), 0
-            for i in range(np.uint64(abs(heads[table, CAP]))):
+            for i in range(np.uint64(abs(head(heads, table, CAP)))):
                 most = max(most, int(counts[offset + i]))
             heads[table, BOUND] = most
     return most if source >= 0 else 1
@@ -311,10 +312,10 @@ def tighten(heads, counts, into, source):
 @small
 def fits(heads, counts, into, source, times):
     """Whether four bytes still hold into += times * source (or one node: source -1)."""
-    more = np.int64(heads[source, BOUND]) if source >= 0 else 1
-    if heads[into, BOUND] + times * more > NARROW:
+    more = head(heads, source, BOUND) if source >= 0 else 1
+    if head(heads, into, BOUND) + times * more > NARROW:
         more = tighten(heads, counts, into, source)
-        if heads[into, BOUND] + times * more > NARROW:
+        if head(heads, into, BOUND) + times * more > NARROW:
             return False
     heads[into, BOUND] += np.int64(times * more)
     return True
