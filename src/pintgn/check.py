@@ -39,6 +39,7 @@ def check_model(model: Model | type[Model], log: EventLog | None = None, seed: i
     """
     example = model() if isinstance(model, type) else model.fresh()
     case = Case(example, random_log(seed) if log is None else log, seed)
+    example.prepare(case.log)
     for name, check in CHECKS.items():
         try:
             check(case)
@@ -257,6 +258,8 @@ def saved(case: Case) -> None:
 
 def gradients(case: Case) -> None:
     model, stream = case.model, case.stream()
+    if not any(p.requires_grad for p in model.parameters()):
+        return
     model.train()
     model.zero_grad()
     for events in case.log.batches(40):

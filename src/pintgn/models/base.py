@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from pintgn.errors import BadInput, UnknownName, suggest
-from pintgn.events.log import Query
+from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.models.past import Events, Past
 
@@ -99,6 +99,12 @@ class Model(nn.Module):
         return False
 
     # -- for subclasses ------------------------------------------------------------------------------------------
+
+    def prepare(self, train: EventLog) -> None:
+        """Settle what depends on the training events as a whole, once, before the first of them is replayed.
+
+        Settings that were left open are filled in, so that they are saved with the model.
+        """
 
     def make(self, schema: Schema) -> None:
         """Create the parameters."""

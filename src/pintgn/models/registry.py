@@ -9,6 +9,16 @@ from pintgn.models.base import Model
 
 MODELS = {
     "pint": "pintgn.models.pint.PINT",
+    "tgn": "pintgn.models.tgn.TGN",
+    "tgat": "pintgn.models.tgat.TGAT",
+    "jodie": "pintgn.models.tgn.JODIE",
+    "dyrep": "pintgn.models.tgn.DyRep",
+    "caw": "pintgn.models.caw.CAW",
+    "gat": "pintgn.models.static.GAT",
+    "graphsage": "pintgn.models.static.GraphSAGE",
+    "ctdne": "pintgn.models.ctdne.CTDNE",
+    "edgebank": "pintgn.models.heuristics.EdgeBank",
+    "heuristic": "pintgn.models.heuristics.Heuristic",
 }
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pintgn.errors import BadInput, suggest
+from pintgn.events.log import EventLog
 from pintgn.models.attention import Attend, Where, each_once, masked_softmax, written_out
 from pintgn.models.layers import InjectiveLayer, Slots
 from pintgn.models.message_passing import Edges, TreeModel
@@ -25,13 +26,16 @@ class Static(TreeModel):
 
     Args:
         dim, layers, neighbors: see `TreeModel`.
-        freeze: the time at which the graph stops growing, in the log's own unit; None: never.
+        freeze: the time at which the graph stops growing, in the log's own unit; None: never. "train": when training
+            ends, which `prepare` fills in.
         sample: `uniform`, each neighbor equally likely, drawn by a key that depends on min(t, freeze) and not on
             order, batch or node numbers; or `recent`.
         draw_seed: of the neighbors.
     """
 
-    def __init__(self, *, dim: int, layers: int, neighbors: int, freeze: float | None, sample: str, draw_seed: int):
+    def __init__(
+        self, *, dim: int, layers: int, neighbors: int, freeze: float | str | None, sample: str, draw_seed: int
+    ):
         super().__init__(
             dim=dim,
             layers=layers,
@@ -46,7 +50,14 @@ class Static(TreeModel):
         )
         if sample not in SAMPLES:
             raise BadInput(f"sample={sample!r} does not exist.{suggest(sample, SAMPLES)}")
+        if isinstance(freeze, str) and freeze != "train":
+            raise BadInput(f'freeze={freeze!r}; it is a time, "train", or None for never.')
         self.freeze, self.sample, self.draw_seed = freeze, sample, draw_seed
+
+    def prepare(self, train: EventLog) -> None:
+        if self.freeze == "train":  # just after the last event: a query sees what is strictly before
+            last = train.t[-1]
+            self.freeze = (last + 1 if train.t.dtype.kind == "i" else np.nextafter(last, np.inf)).item()
 
     def look(self, past: Past, nodes: np.ndarray, valid: np.ndarray) -> Neighbors:
         if self.sample == "recent":
@@ -54,6 +65,8 @@ class Static(TreeModel):
         return past.uniform(nodes, self.neighbors, past.keys(self.draw_seed, nodes.shape[1]), valid=valid)
 
     def gather_nodes(self, nodes: np.ndarray, past: Past) -> Trees:
+        if isinstance(self.freeze, str):
+            raise BadInput(f'{type(self).__name__}(freeze="train") needs the training events: call prepare(train).')
         return super().gather_nodes(nodes, past.until(self.freeze))
 
 
@@ -71,7 +84,7 @@ class GraphSAGE(Static):
         dim: int = 100,
         layers: int = 2,
         neighbors: int = 10,
-        freeze: float | None = None,
+        freeze: float | str | None = None,
         sample: str = "uniform",
         draw_seed: int = 0,
     ):
@@ -104,7 +117,7 @@ class GAT(Static):
         layers: int = 2,
         neighbors: int = 10,
         heads: int = 2,
-        freeze: float | None = None,
+        freeze: float | str | None = None,
         sample: str = "uniform",
         draw_seed: int = 0,
     ):
