@@ -119,8 +119,11 @@ class Run:
         self.folder.write_json("run.json", facts | {"fingerprint": self.fingerprint})
 
     @classmethod
-    def open(cls, folder: str | Path, model: type[Model] | Model | None = None) -> Run:
-        """Read a run, finished or not. `model` is needed for a class of your own."""
+    def open(cls, folder: str | Path, model: type[Model] | Model | None = None, *, weights: bool = True) -> Run:
+        """Read a run, finished or not. `model` is needed for a class of your own.
+
+        Without `weights` it is only read what the run is made of.
+        """
         place = Folder(folder)
         if (found := sorted(place.path.glob("seed-*/run.json"))) and not place.holds_run:
             raise BadInput(f"{folder} holds {len(found)} runs; name one of them, such as {found[0].parent}.")
@@ -136,13 +139,19 @@ class Run:
                 f"the run in {folder} is damaged: settings.toml, run.json and events.parquet do not belong together. "
                 "Train again."
             )
-        if (place / "last.safetensors").exists():
-            told = run.read_checkpoint("last.safetensors")[1]
-            run.history, run.best_epoch = told["history"], told["best_epoch"]
-            run.load_weights("best.safetensors" if run.best_epoch else "last.safetensors")
-        if (place / "result.json").exists():
-            run.take_result(place.read_json("result.json"))
+        if weights:
+            run.take_up()
         return run
+
+    def take_up(self) -> None:
+        """The best weights so far, how training went, and the result if it has ended."""
+        assert self.folder is not None
+        if (self.folder / "last.safetensors").exists():
+            told = self.read_checkpoint("last.safetensors")[1]
+            self.history, self.best_epoch = told["history"], told["best_epoch"]
+            self.load_weights("best.safetensors" if self.best_epoch else "last.safetensors")
+        if (self.folder / "result.json").exists():
+            self.take_result(self.folder.read_json("result.json"))
 
     def read_checkpoint(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """A checkpoint of this run; one of another run is refused."""
@@ -163,7 +172,7 @@ class Run:
         try:
             self.model.load_state_dict(weights)
         except RuntimeError as error:
-            raise BadFile(f"the weights in {name} do not fit {type(self.model).__name__}: {error}") from error
+            raise BadFile(f"the weights in {name} do not fit the settings of the run.") from error
 
     def result(self) -> dict[str, Any]:
         return {

@@ -163,15 +163,12 @@ class Settings:
 
 
 def read_settings(path: str | Path, row: str | None = None) -> dict[str, Any]:
-    """The tables of a settings file, or of one row of a file of many."""
-    path = Path(path)
-    try:
-        given = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"cannot read the settings in {path}: {getattr(error, 'strerror', None) or error}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{path} is not a TOML file: {error}.") from error
-    rows = given.pop("rows", None)
+    """The tables of a settings file, or of one row of a file of many.
+
+    In a file of many, `models.NAME` holds what the rows of a model share, and what a row has published is left out.
+    """
+    given = _read_toml(Path(path))
+    rows, models = given.pop("rows", None), given.pop("models", {})
     if rows is None:
         if row is not None:
             raise BadInput(f"{path} has no rows; leave out --row {row}.")
@@ -180,7 +177,23 @@ def read_settings(path: str | Path, row: str | None = None) -> dict[str, Any]:
         raise BadInput(f"{path} has {len(rows)} rows; say which with --row. There are: {', '.join(sorted(rows))}.")
     if row not in rows:
         raise UnknownName(f"{path} has no row {row!r}.{suggest(row, rows)}")
-    return merged(given, rows[row])
+    chosen = {key: value for key, value in rows[row].items() if key != "published"}
+    shared = {"model": models.get(chosen.get("model", {}).get("name"), {})}
+    return merged(merged(given, shared), chosen)
+
+
+def published_rows(path: str | Path) -> dict[str, dict[str, Any]]:
+    """What each row of a settings file has published: figures as [mean, std], in percent, by name."""
+    return {name: row.get("published", {}) for name, row in _read_toml(Path(path)).get("rows", {}).items()}
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"cannot read the settings in {path}: {getattr(error, 'strerror', None) or error}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path} is not a TOML file: {error}.") from error
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -139,7 +139,7 @@ def taken_up(place: Folder, settings: Settings, seed: int, log: EventLog, model:
     """The run that a folder holds, if it is the one that was asked for."""
     if not resume:
         raise BadInput(f"{place.path} holds a run already. Continue it with --resume, or choose another folder.")
-    run = Run.open(place.path, model)
+    run = Run.open(place.path, model, weights=False)
     if run.seed != seed:
         raise BadInput(f"{place.path} holds a run of seed {run.seed}, not {seed}. Choose another folder.")
     mine, theirs = settings.to_dict(), run.settings.to_dict()
@@ -152,6 +152,7 @@ def taken_up(place: Folder, settings: Settings, seed: int, log: EventLog, model:
                 )
     if Run(run.settings, seed, log, model).fingerprint != run.fingerprint:
         raise BadInput(f"{place.path} holds a run on other data ({run.log!r}). Choose another folder.")
+    run.take_up()
     return run
 
 
