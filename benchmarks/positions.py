@@ -11,7 +11,8 @@ from __future__ import annotations
 import argparse
 import gc
 import itertools
-import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -199,24 +200,25 @@ def exact(logs: dict[str, Log], repeats: int, quick: bool) -> None:
         )
 
 
-def memory(logs: dict[str, Log]) -> None:
+def memory(folder: Path, logs: dict[str, Log]) -> None:
     """Each log in a process of its own, so that memory freed before does not hide what is taken."""
-    print("\nmemory of exact positions after the whole stream (resident: growth of the process, at its peak)")
-    for name, log in logs.items():
-        if (child := os.fork()) == 0:
-            observe_all(tuple(column[:500] for column in log))
-            gc.collect()
-            before, peak = resident(), 0
-            positions = RelativePositions(D, "exact")
-            for first in range(0, len(log[0]), 5000):
-                positions.observe(*(column[first : first + 5000] for column in log))
-                peak = max(peak, resident())
-            held, dense = positions.nbytes / 1e6, size_of(log) ** 2 * (D - 1) * 8 / 1e6
-            print(
-                f"{name:12}{held:>8.1f} MB, resident {(peak - before) / 1e6:.1f} MB; dense {dense:,.0f} MB", flush=True
-            )
-            os._exit(0)
-        os.waitpid(child, 0)
+    print(
+        "\nmemory of exact positions after the whole stream (resident: growth of the process, at its peak)", flush=True
+    )
+    for name in logs:
+        subprocess.run([sys.executable, __file__, "--data", str(folder), "--measure", name], check=True)
+
+
+def measure(name: str, log: Log) -> None:
+    observe_all(tuple(column[:500] for column in log))
+    gc.collect()
+    before, peak = resident(), 0
+    positions = RelativePositions(D, "exact")
+    for first in range(0, len(log[0]), 5000):
+        positions.observe(*(column[first : first + 5000] for column in log))
+        peak = max(peak, resident())
+    held, dense = positions.nbytes / 1e6, size_of(log) ** 2 * (D - 1) * 8 / 1e6
+    print(f"{name:12}{held:>8.1f} MB, resident {(peak - before) / 1e6:.1f} MB; dense {dense:,.0f} MB")
 
 
 # --- reads ----------------------------------------------------------------------------------------------------------
@@ -275,7 +277,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="no NumPy on Wikipedia, a tenth of the sketch")
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.measure:
+        return measure(options.measure, load(options.data, options.measure))
     parts = options.parts or ["exact", "memory", "reads", "sketch"]
     logs = {name: load(options.data, name) for name in NAMES if (options.data / f"{name}.parquet").exists()}
     if not logs:
@@ -283,7 +288,7 @@ def main() -> None:
     if "exact" in parts and logs:
         exact(logs, options.repeats, options.quick)
     if "memory" in parts and logs:
-        memory(logs)
+        memory(options.data, logs)
     if "reads" in parts and logs:
         reads(logs, options.repeats)
     if "sketch" in parts:
