@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pintgn.models.attention import Attention, AttentionLayer, Where, masked_softmax, written_out
+from pintgn.models.layers import Slots, TimeEncoding
+from pintgn.models.message_passing import Edges
+from pintgn.models.static import GATLayer
+
+
+def random_level(rng, parents, k, states, features, positions, rows=5, dtype=torch.float32):
+    """Parents and children that share a table, events, and a mask with at least one parent without neighbors."""
+    kind = str(dtype).split(".")[1]
+    table = torch.tensor(rng.normal(size=(rows, states)), dtype=dtype, requires_grad=True)
+    slots = [
+        Slots(table, rng.integers(0, rows, n).astype(np.int32), rng.random((n, positions)).astype(kind))
+        for n in (parents, parents * k)
+    ]
+    mask = rng.random(parents * k) < 0.7
+    mask[:k] = False
+    carried = torch.tensor(rng.normal(size=(3, features)), dtype=dtype) if features else None
+    event_of = rng.integers(0, 3, parents * k).astype(np.int32)
+    dt = torch.tensor(rng.exponential(2, parents * k), dtype=dtype)
+    return *slots, Edges(carried, event_of, dt, torch.from_numpy(mask))
+
+
+shapes = st.tuples(st.integers(1, 4), st.integers(1, 4), *[st.integers(0, 3)] * 3, st.integers(0, 3))
+
+
+@settings(max_examples=60, deadline=None)
+@given(shapes, st.integers(1, 3), st.sampled_from([1.0, 0.2]), st.integers(0, 10**6))
+def test_fused_attention_and_its_gradients_are_those_of_the_definition(shape, heads, slope, seed):
+    *shape, waves = shape
+    rng = np.random.default_rng(seed)
+    _, children, edges = random_level(rng, *shape, dtype=torch.float64)
+    parents, k, width = *shape[:2], sum(shape[2:]) + waves
+    own_of = rng.integers(0, 3, parents).astype(np.int32)
+    query, offset, frequency, phase = (
+        torch.tensor(rng.normal(size=size), requires_grad=True)
+        for size in ((3, heads, width), (3, heads), waves, waves)
+    )
+    where = Where(heads, own_of, children, edges)
+    found = Attention(where, query, children.table, frequency, phase, offset, slope)
+
+    time = TimeEncoding(waves)
+    time.frequency, time.phase = torch.nn.Parameter(frequency), torch.nn.Parameter(phase)
+    c = written_out(children, edges, time).view(parents, k, width)
+    rows = torch.from_numpy(own_of).long()
+    scores = torch.einsum("phc,pkc->phk", query[rows], c) + offset[rows][..., None]
+    weight = masked_softmax(torch.nn.functional.leaky_relu(scores, slope), edges.mask.view(parents, 1, k))
+    expected = weight @ c
+    np.testing.assert_allclose(found.out, expected.detach(), rtol=1e-7, atol=1e-8)
+
+    grad = torch.tensor(rng.normal(size=expected.shape))
+    leaves = [query, offset, children.table, time.frequency, time.phase]
+    wanted = torch.autograd.grad(expected, leaves, grad, allow_unused=True)
+    for name, mine, its in zip(
+        ("query", "offset", "table", "frequency", "phase"), found.backward(grad), wanted, strict=True
+    ):
+        if name == "offset" and slope == 1:
+            continue  # softmax does not feel it
+        its = torch.zeros_like(mine) if its is None else its
+        torch.testing.assert_close(mine, its, rtol=1e-6, atol=1e-7, msg=name)
+
+
+def both_ways(layer, others, run):
+    """Results and gradients of a layer without waste and as written."""
+    results = []
+    for fused in (True, False):
+        layer.fused = fused
+        for p in (*layer.parameters(), *others):
+            p.grad = None
+        out = run()
+        out.square().sum().backward()
+        results.append([out, *(p.grad for p in (*layer.parameters(), *others))])
+    return zip(*results, strict=True)
+
+
+@pytest.mark.parametrize("states", [0, 4])
+@pytest.mark.parametrize("positions", [0, 3])
+@pytest.mark.parametrize("features", [0, 2])
+def test_the_attention_layer_without_waste_equals_the_layer_as_written(states, positions, features):
+    parents, children, edges = random_level(np.random.default_rng(1), 7, 3, states, features, positions)
+    time = TimeEncoding(5)
+    time.frequency.data = torch.logspace(0, -2, 5)
+    layer = AttentionLayer(states, positions, features, 5, 6, 2)
+    others = [parents.table, *time.parameters()] if states else list(time.parameters())
+    for one, two in both_ways(layer, others, lambda: layer(parents, children, edges, time)):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("features", [0, 2])
+@pytest.mark.parametrize("shared", [True, False], ids=["one table", "two tables"])
+def test_the_gat_layer_without_waste_equals_the_layer_as_written(features, shared):
+    parents, children, edges = random_level(np.random.default_rng(2), 7, 3, 4, features, 0)
+    if not shared:
+        children = Slots(torch.randn(5, 4, requires_grad=True), children.row_of, children.positions)
+    layer = GATLayer(4, features, 6, 2)
+    for one, two in both_ways(layer, [parents.table, children.table], lambda: layer(parents, children, edges)):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+
+
+def test_several_threads_give_the_same(monkeypatch):
+    rng = np.random.default_rng(0)
+    parents, children, edges = random_level(rng, 50, 4, 5, 2, 3)
+    layer, time = AttentionLayer(5, 3, 2, 4, 6, 2), TimeEncoding(4)
+    results = []
+    for threads in (1, 3):
+        monkeypatch.setattr("pintgn.models.fused.WORTH_A_THREAD", 1)
+        monkeypatch.setattr("torch.get_num_threads", lambda threads=threads: threads)
+        out = layer(parents, children, edges, time)
+        leaves = [parents.table, *layer.query.parameters(), *time.parameters()]
+        results.append([out, *torch.autograd.grad(out.square().sum(), leaves)])
+    for one, two in zip(*results, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
