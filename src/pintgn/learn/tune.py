@@ -88,11 +88,15 @@ def tune(
     with place.locked(), interruptible() as stopper:
         study = _study(optuna, place, chosen, fingerprint(log), seed)
         _try_again(optuna, study)
-        left = trials - sum(trial.state.is_finished() for trial in study.trials)
+        left = trials - sum(trial.state.is_finished() and not _cut_off(optuna, trial) for trial in study.trials)
 
         def objective(trial: Any) -> float:
             tried = {name: _suggested(trial, name, options) for name, options in chosen.items()}
-            value = _judge(optuna, trial, _applied(base, tried), log, seed, stopper, progress)
+            try:
+                value = _judge(optuna, trial, _applied(base, tried), log, seed, stopper, progress)
+            except BadInput as error:
+                trial.set_user_attr("error", str(error))
+                raise
             progress({"trial": trial.number, "value": value, "tried": tried})
             return value
 
@@ -212,11 +216,20 @@ def _study(optuna: Any, place: Folder, space: Space, data: str, seed: int) -> An
 
 
 def _try_again(optuna: Any, study: Any) -> None:
-    """Trials that were cut off are put in line again."""
+    """Trials that were cut off are put in line again, each once."""
+    again = {trial.user_attrs.get("again") for trial in study.trials}
     for trial in study.trials:
-        if trial.state == optuna.trial.TrialState.RUNNING:
+        if trial.state == optuna.trial.TrialState.RUNNING:  # its process was killed
             study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-            study.enqueue_trial(trial.params)
+        elif not _cut_off(optuna, trial):
+            continue
+        if trial.number not in again:
+            study.enqueue_trial(trial.params, user_attrs={"again": trial.number})
+
+
+def _cut_off(optuna: Any, trial: Any) -> bool:
+    """Whether a trial was stopped from outside, not by an error of its own."""
+    return trial.state == optuna.trial.TrialState.FAIL and "error" not in trial.user_attrs
 
 
 def _toml(given: Mapping[str, Any], value: float, done: int) -> str:

@@ -1,0 +1,249 @@
+"""Figures: inside the full stream, by the papers' protocol, among many candidates, and with heuristics beside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pintgn import PINT, EventLog, Model, Stream, evaluate, fit
+from pintgn.errors import BadInput, UnknownName
+from pintgn.learn import measure, paper
+from pintgn.learn.metrics import ranks
+from pintgn.learn.protocol import Parts, destinations, measured
+from pintgn.learn.ranking import Candidates
+from pintgn.models import registry
+from tests.learn.helpers import QUICK, random_log
+
+
+class Looks(Model):
+    """What a model may look at, as a number: contacts of src so far + 1000 * meetings of src and dst in positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.positions = 2
+        self.positions_transform = "raw"
+
+    def make(self, schema):
+        pass
+
+    def gather(self, query, past):
+        return past.count(query.src), past.positions(query.dst[:, None], query.src[:, None])
+
+    def forward(self, inputs, state):
+        contacts, positions = inputs
+        return torch.from_numpy(contacts + 1000.0 * positions.answer[:, 0, 0, 1])
+
+
+@pytest.fixture(scope="module")
+def log():
+    return random_log(900, 25, ties=3)
+
+
+@pytest.fixture(scope="module")
+def run(log, tmp_path_factory):
+    return fit(PINT(dim=8, neighbors=4, positions=2), log, folder=tmp_path_factory.mktemp("runs") / "run", **QUICK)
+
+
+def looked(log, contacts_from, meetings_from, query):
+    """By brute force: what `Looks` should have seen."""
+    found = []
+    for src, dst, t in zip(query.src, query.dst, query.t, strict=True):
+        all_, seen = contacts_from, meetings_from
+        contacts = ((all_.src == src) | (all_.dst == src)) & (all_.t < t)
+        met = (((seen.src == src) & (seen.dst == dst)) | ((seen.src == dst) & (seen.dst == src))) & (seen.t < t)
+        found.append(contacts.sum() + 1000 * met.sum())
+    return np.array(found, float)
+
+
+def joined(*logs):
+    return EventLog(*(np.concatenate([getattr(one, name) for one in logs]) for name in ("src", "dst", "t")))
+
+
+# -- the two protocols ---------------------------------------------------------------------------------------------
+
+
+def test_the_stream_knows_the_whole_log_before_each_event_and_nothing_else(log):
+    parts = Parts.of(log, hidden=0.2)
+    stream = Stream(Looks(), log.schema)
+    stream.observe(parts.before(parts.test))
+    (found,) = measure.score_part(stream, parts.test, [parts.test.query])
+    assert found.tolist() == looked(log, log, log, parts.test.query).tolist()
+
+
+@pytest.mark.parametrize("name", ["val", "test"])
+def test_the_papers_protocol_has_all_neighbors_but_positions_of_what_was_trained_on(log, name):
+    parts = Parts.of(log, hidden=0.2)
+    part = parts.named(name)
+    trained = Stream(Looks(), log.schema)
+    trained.observe(parts.trained)
+    observed = [parts.trained, parts.val, part] if name == "test" else [parts.trained, part]
+    figures, _, scores = paper.measure(trained, parts, part, ["random"], seed=0)
+    assert scores[0].positive.tolist() == looked(log, log, joined(*observed), part.query).tolist()
+    # new nodes: only their events are replayed, from the same point
+    only = part.where(parts.is_new(part))
+    again = paper.WholeLog.around(trained, parts.log)
+    if name == "test":
+        again.observe(parts.val)
+    (inductive,) = measure.score_part(again, only, [only.query])
+    assert inductive.tolist() == looked(log, log, joined(*observed[:-1], only), only.query).tolist()
+    assert figures["random"]["new"]["events"] == len(only)
+    assert trained.events == len(parts.trained), "the stream that was given is left alone"
+
+
+def test_without_hidden_nodes_both_protocols_agree(log):
+    run = fit(PINT(dim=8, neighbors=4, positions=2, memory=5), log, **QUICK | {"hidden": 0.0, "epochs": 1})
+    ours, theirs = (evaluate(run, protocol=name, heuristics=False) for name in ("stream", "paper"))
+    assert ours.negatives["random"]["pint"]["all"] == theirs.negatives["random"]["pint"]["all"]
+
+
+def test_a_run_can_be_trained_by_the_papers_protocol(log):
+    options = QUICK | {"protocol": "paper", "choose_by": "chunked_ap", "positions_refresh": "block"}
+    run = fit(PINT(dim=8, neighbors=4, positions=2, memory=5), log, **options)
+    assert evaluate(run, seed=run.seed, heuristics=False).negatives["random"]["pint"] == run.test
+    val = evaluate(run, seed=run.seed, heuristics=False, part="val").negatives["random"]["pint"]
+    assert val == run.history[run.best_epoch - 1]["val"]
+    assert "as in the paper" in str(run)
+
+
+def test_evaluating_again_gives_the_figures_of_training(run):
+    found = evaluate(run.folder.path, seed=run.seed)
+    assert found.negatives["random"]["pint"] == run.test
+    assert (
+        evaluate(run, seed=run.seed, part="val").negatives["random"]["pint"] == run.history[run.best_epoch - 1]["val"]
+    )
+
+
+def test_no_figure_depends_on_the_batch_of_the_computation(run, monkeypatch):
+    before = evaluate(run, ["random", "historical"], rank=7, heuristics=False)
+    monkeypatch.setattr(measure, "BATCH", 37)
+    monkeypatch.setattr(measure, "PAIRS", 90)
+    after = evaluate(run, ["random", "historical"], rank=7, heuristics=False)
+    assert before.negatives["random"]["pint"]["all"]["ap"] == pytest.approx(
+        after.negatives["random"]["pint"]["all"]["ap"], abs=1e-6
+    )
+    assert before.ranking["pint"]["all"]["mrr"] == pytest.approx(after.ranking["pint"]["all"]["mrr"], abs=1e-6)
+
+
+# -- beside it -----------------------------------------------------------------------------------------------------
+
+
+def test_heuristics_stand_beside_every_result(log, monkeypatch):
+    monkeypatch.setitem(registry.MODELS, "edgebank", f"{__name__}.Looks")
+    run = fit(PINT(dim=8, neighbors=4, positions=2), log, **QUICK | {"epochs": 1})
+    assert set(run.heuristics["edgebank"]) == {"all", "seen", "new"}
+    assert "edgebank" in str(run)
+    found = evaluate(run, ["random", "per-event"], rank=5)
+    for rows in (*found.negatives.values(), found.ranking):
+        assert list(rows)[:2] == ["pint", "edgebank"]
+    assert "fell back on random" in str(found) or found.fallback["per-event"] == 0
+    assert "edgebank" not in evaluate(run, heuristics=False).negatives["random"]
+
+
+def test_a_model_without_parameters_is_measured_as_it_is(log):
+    run = fit(Looks(), log, **QUICK)
+    assert run.history == []
+    assert run.test["all"]["ap"] > 0.5
+
+
+def test_a_test_part_without_new_nodes_has_a_dash():
+    rng = np.random.default_rng(0)
+    log = EventLog(rng.integers(0, 8, 400), rng.integers(0, 8, 400), np.arange(400))
+    run = fit(PINT(dim=8, positions=2), log, **QUICK | {"hidden": 0.0, "epochs": 1})
+    assert run.test["new"]["ap"] is None
+    assert "-" in str(run).splitlines()[-1]
+    assert evaluate(run, rank=3).ranking["pint"]["new"]["mrr"] is None
+    assert "-" in str(evaluate(run, rank=3))
+
+
+def test_several_runs_are_averaged(run):
+    other = fit(PINT(dim=8, neighbors=4, positions=2), run.log, seed=1, **QUICK | {"epochs": 1})
+    found = evaluate([run, other], rank=3)
+    single = [evaluate(one, rank=3).ranking["pint"]["all"]["mrr"] for one in (run, other)]
+    assert found.runs == 2
+    assert found.ranking["pint"]["all"]["mrr"] == (pytest.approx(np.mean(single)), pytest.approx(np.std(single)))
+    assert "±" in str(found)
+
+
+# -- ranking -------------------------------------------------------------------------------------------------------
+
+
+def test_all_candidates_but_other_true_destinations_of_the_same_source_and_time(log):
+    part = log.split()[2]
+    among = Candidates(log, part, "all")
+    pool = destinations(log)
+    nodes, valid = among(0, len(part))
+    for row in range(len(part)):
+        same = (part.src == part.src[row]) & (part.t == part.t[row])
+        assert set(nodes[row][valid[row]].tolist()) == set(pool.tolist()) - set(part.dst[same].tolist())
+
+
+@pytest.mark.parametrize("count", [3, 5, 17])
+def test_sampled_candidates_are_distinct_filtered_and_fixed(log, count):
+    part = log.split()[2]
+    one, again = (Candidates(log, part, count, seed=1) for _ in range(2))
+    whole, valid = one(0, len(part))
+    pieces = np.concatenate([again(start, min(start + 23, len(part)))[0] for start in range(0, len(part), 23)])
+    assert (pieces == whole).all(), "a sample does not depend on how a part is cut"
+    assert valid.all() or count == 17
+    for row in range(len(part)):
+        chosen = whole[row][valid[row]].tolist()
+        same = (part.src == part.src[row]) & (part.t == part.t[row])
+        assert len(set(chosen)) == len(chosen)
+        assert not set(chosen) & set(part.dst[same].tolist())
+    assert (Candidates(log, part, count, seed=2)(0, len(part))[0] != whole).any()
+
+
+def test_samples_from_a_large_pool_are_distinct_and_filtered():
+    rng = np.random.default_rng(0)
+    log = EventLog(rng.integers(0, 5, 3_000), 5 + rng.integers(0, 900, 3_000), np.sort(rng.integers(0, 500, 3_000)))
+    part = log.split()[2]
+    nodes, valid = Candidates(log, part, 20)(0, len(part))
+    assert valid.all()
+    assert all(len(set(row)) == 20 for row in nodes.tolist())
+    for row in range(len(part)):
+        same = (part.src == part.src[row]) & (part.t == part.t[row])
+        assert not set(nodes[row].tolist()) & set(part.dst[same].tolist())
+
+
+def test_ranks_are_those_of_pair_by_pair_scores(run):
+    parts = run.parts
+    among = Candidates(parts.log, parts.test, "all")
+    stream = run.new_stream()
+    stream.observe(parts.before(parts.test))
+    found = []
+    with measure.judging(run.model):
+        for batch in parts.test.batches(50):
+            start = batch.first - parts.test.first
+            nodes, valid = among(start, start + len(batch))
+            queries = [batch.query, *(batch.query.toward(column) for column in nodes.T)]
+            scores = torch.stack(stream.replay(batch, queries)).numpy()
+            found.append(ranks(scores[0], scores[1:].T, valid))
+    expected = float(np.mean(1 / np.concatenate(found)))
+    assert evaluate(run, rank="all").ranking["pint"]["all"]["mrr"] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("rank", [0, -1, "some", 1.5])
+def test_a_wrong_number_of_candidates_is_one_line(run, rank):
+    with pytest.raises(BadInput, match="'all' or a number"):
+        evaluate(run, rank=rank)
+
+
+def test_wrong_names_are_suggested(run):
+    with pytest.raises(UnknownName, match="inductive"):
+        evaluate(run, "inductiv")
+    with pytest.raises(UnknownName, match="paper"):
+        evaluate(run, protocol="papers")
+    with pytest.raises(BadInput, match="'val' or 'test'"):
+        evaluate(run, part="train")
+
+
+def test_measured_rows_are_asked_about_in_order(log):
+    op = np.where(np.arange(len(log)) % 5 == 0, -1, 1)
+    with_deletions = EventLog(log.src, log.dst, log.t, op=op)
+    parts = Parts.of(with_deletions)
+    stream = Stream(Looks(), with_deletions.schema)
+    stream.observe(parts.before(parts.test))
+    events = measured(parts.test)
+    (found,) = measure.score_part(stream, parts.test, [events.query])
+    assert found.tolist() == looked(log, with_deletions, with_deletions, events.query).tolist()
