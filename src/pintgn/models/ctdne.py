@@ -50,8 +50,8 @@ class CTDNE(Model):
         context: int = 5,
         negatives: int = 5,
         epochs: int = 1,
-        batch: int = 20_000,
-        learning_rate: float = 0.01,
+        batch: int = 5_000,
+        learning_rate: float = 0.03,
         draw_seed: int = 0,
         nodes: int = 0,
     ):
