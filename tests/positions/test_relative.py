@@ -325,6 +325,14 @@ def test_running_out_of_memory_in_mid_stream_loses_no_event(monkeypatch):
     assert np.array_equal(everything(positions, 400, None), everything(expected, 400, None))
 
 
+def test_an_answer_that_does_not_fit_is_refused_before_anything_changes(monkeypatch):
+    positions = small()
+    monkeypatch.setattr(pintgn.positions.room, "available", lambda: 10**6)
+    with pytest.raises(TooLarge, match=r"an answer of 1,000,000 positions needs 48\.0 MB.* Ask in smaller batches"):
+        positions.replay([0], [1], [9], np.zeros((1000, 500), int), np.zeros((1000, 2), int), np.full(1000, 9))
+    assert positions.clock == 3
+
+
 # --- compiled code --------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ fly. So calls of any size give the same state, bit for bit.
 from __future__ import annotations
 
 import logging
+import math
 from os import PathLike
 from typing import Any
 
@@ -22,7 +23,7 @@ from pintgn.positions.exact import ExactTables
 from pintgn.positions.files import read_file, write_file
 from pintgn.positions.kernels import divide_counts, log_counts, pair_up
 from pintgn.positions.passes import TOO_BIG
-from pintgn.positions.room import show
+from pintgn.positions.room import demand, show
 from pintgn.positions.sketch import SketchRows
 
 BACKENDS = ("auto", "exact", "sketch")
@@ -207,8 +208,11 @@ class RelativePositions:
                 f"asked for positions at t={at.min()}; events up to t={self._clock} have been observed. "
                 f"Ask at t={self._clock} or later, or keep a fork of the earlier state."
             )
+        count, shape = len(nodes), (len(nodes), roots.shape[1], nodes.shape[1])
+        size = math.prod(shape) * self._d * 12
+        demand(size, size, f"an answer of {math.prod(shape):,} positions", "Ask in smaller batches.")
+        raw = self._empty(shape)
         groups, when = self._take(*events)
-        count = len(nodes)
         if at is None:
             row = np.arange(count)
             before, ahead = np.full(count, len(when)), np.full(count, True)
@@ -220,7 +224,6 @@ class RelativePositions:
             ahead = at > self._clock if self._clock is not None else np.full(count, True)
             elapsed = self._since_first(at)
         ahead = ahead & (self._opened > 0)
-        raw = self._empty((count, roots.shape[1], nodes.shape[1]))
         self._run(groups, (nodes, roots, row, before, ahead, elapsed), raw)
         if transform == "raw":
             return np.ascontiguousarray(raw.transpose(0, 2, 1, 3))
@@ -240,12 +243,12 @@ class RelativePositions:
             return self._groups(src, dst, t, close=False)
         size = max(self._size, int(max(src.max(), dst.max())) + 1)
         self._store.reserve(size)  # nothing has changed yet if this is too much
-        last = int(np.searchsorted(t, t[-1])) if self._clock is None or t[-1] > self._clock else 0
+        closes = self._clock is None or t[-1] > self._clock
+        last = int(np.searchsorted(t, t[-1])) if closes else 0  # from here on: the group that is open afterwards
         if self._clock is None:
             self._integers = t.dtype == np.int64
         if self._origin is None:
             self._origin = t[0]
-        closes = self._clock is None or t[-1] > self._clock
         groups, when = self._groups(src[:last], dst[:last], t[:last], close=closes)
         if closes:
             self._opened = 0
