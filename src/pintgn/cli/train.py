@@ -137,8 +137,11 @@ class EpochLines:
         self.bar.start()
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         self.bar.stop()
+        if isinstance(error, KeyboardInterrupt):  # typer would swallow what it says
+            self.terminal.print(str(error) or "Interrupted.", markup=False)
+            raise typer.Exit(130) from None
 
     def __call__(self, entry: dict[str, Any]) -> None:
         from pintgn.learn.tables import epoch_line

@@ -46,7 +46,11 @@ def tune(
 
     wanted = space if space in SPACES or not Path(space).exists() else read_space(space)
     folder = folder or free_folder(str(load.data), "tune")  # type: ignore[attr-defined]
-    found = search(load(), folder, settings=given, space=wanted, trials=trials, seed=seed, progress=progress)
+    try:
+        found = search(load(), folder, settings=given, space=wanted, trials=trials, seed=seed, progress=progress)
+    except KeyboardInterrupt as stop:  # typer would swallow what it says
+        say(str(stop) or "Interrupted.", markup=False)
+        raise typer.Exit(130) from None
     if as_json:
         emit_json(found.to_dict() | {"folder": str(folder)})
     else:
