@@ -12,7 +12,6 @@ from pintgn.learn import measure, paper
 from pintgn.learn.metrics import ranks
 from pintgn.learn.protocol import Parts, destinations, measured
 from pintgn.learn.ranking import Candidates
-from pintgn.models import registry
 from tests.learn.helpers import QUICK, random_log
 
 
@@ -128,14 +127,14 @@ def test_no_figure_depends_on_the_batch_of_the_computation(run, monkeypatch):
 # -- beside it -----------------------------------------------------------------------------------------------------
 
 
-def test_heuristics_stand_beside_every_result(log, monkeypatch):
-    monkeypatch.setitem(registry.MODELS, "edgebank", f"{__name__}.Looks")
+def test_heuristics_stand_beside_every_result(log):
     run = fit(PINT(dim=8, neighbors=4, positions=2), log, **QUICK | {"epochs": 1})
     assert set(run.heuristics["edgebank"]) == {"all", "seen", "new"}
     assert "edgebank" in str(run)
     found = evaluate(run, ["random", "per-event"], rank=5)
     for rows in (*found.negatives.values(), found.ranking):
-        assert list(rows)[:2] == ["pint", "edgebank"]
+        assert list(rows) == ["pint", "edgebank", "heuristic"]
+    assert run.heuristics["heuristic"] == fit("heuristic", log, **QUICK).test
     assert "fell back on random" in str(found) or found.fallback["per-event"] == 0
     assert "edgebank" not in evaluate(run, heuristics=False).negatives["random"]
 

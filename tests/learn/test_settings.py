@@ -18,7 +18,6 @@ from pintgn.learn.settings import (
 )
 from pintgn.learn.train import resolved
 from pintgn.models.pint import PINT
-from pintgn.models.registry import MODELS
 from tests.conftest import ROOT
 from tests.learn.helpers import random_log
 
@@ -104,10 +103,9 @@ def test_every_published_row_is_there_and_can_be_made():
     for name in rows:
         tables = read_settings(PAPER, name)
         assert tables["train"]["protocol"] == "paper"
-        if tables["model"]["name"] in MODELS:
-            Settings.of(tables).make_model()
-            made += 1
-    assert made >= 14
+        Settings.of(tables).make_model()
+        made += 1
+    assert made == len(rows) > 50
     assert Settings.of(read_settings(PAPER, "pint/enron")).model["beta"] == pytest.approx(20 * 1e-5)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -13,11 +14,14 @@ import numpy as np
 import pytest
 import torch
 
+import pintgn
 from pintgn import DELETE, PINT, EventLog, Run, fit
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn import train
 from pintgn.learn.folder import Folder
 from pintgn.learn.reproducible import Interrupted
+from pintgn.learn.settings import Settings, model_parameters
+from pintgn.models.registry import MODELS
 from tests.learn.helpers import QUICK, random_log, world
 
 WITH_MEMORY = {"dim": 8, "memory": 6, "positions": 2, "neighbors": 3}
@@ -334,7 +338,6 @@ def test_training_in_a_thread_leaves_signals_and_torch_as_they_were(log):
 
 
 def test_several_runs_have_a_mean_and_a_standard_deviation(log, tmp_path):
-    from pintgn.learn.settings import Settings
     from pintgn.learn.tables import several_table
 
     settings = Settings.of({"model": {"dim": 8}, "train": QUICK | {"epochs": 1}})
@@ -345,6 +348,46 @@ def test_several_runs_have_a_mean_and_a_standard_deviation(log, tmp_path):
     assert (tmp_path / "runs" / "seed-1" / "result.json").exists()
     with pytest.raises(BadInput, match="holds 2 runs"):
         Run.open(tmp_path / "runs")
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_every_model_can_be_trained_continued_and_opened(name, tmp_path):
+    log = random_log(300, 15)
+
+    def kill(entry):
+        if entry.get("done", 0) >= 100:
+            raise Killed
+
+    run = train.start(Settings.of(tiny(name)), log)
+    with contextlib.suppress(Killed):  # a model without parameters has no steps to be killed between
+        train.start(Settings.of(tiny(name)), log, folder=tmp_path / "run", progress=kill)
+    again = train.start(Settings.of(tiny(name)), log, folder=tmp_path / "run")
+    assert again.settings == run.settings
+    if not run.judges_links:
+        assert run.test == {}
+        assert pintgn.open(tmp_path / "run").embed([0])[1].any()
+        return
+    assert outcome(again) == outcome(run)
+    assert run.test["all"]["ap"] > 0
+    assert pintgn.open(tmp_path / "run").score(0, [1, 2]) == pintgn.open(run).score(0, [1, 2])
+    other = {"edgebank": "heuristic"}.get(name, "edgebank")
+    assert run.heuristics[other]["all"]["events"] == run.test["all"]["events"]
+
+
+def tiny(name):
+    small = {"dim": 8, "memory": 8, "time_dim": 4, "neighbors": 3, "walks": 4, "length": 2, "heads": 2, "layers": 1}
+    chosen = {key: value for key, value in small.items() if key in model_parameters(name)}
+    return {"model": {"name": name} | chosen, "train": QUICK | {"epochs": 1, "checkpoint_seconds": 0}}
+
+
+def test_what_a_model_settles_by_the_training_events_is_kept(tmp_path):
+    log = random_log(300, 15)
+    asked = {"model": {"name": "gat", "freeze": "train", "dim": 8}, "train": QUICK | {"epochs": 1}}
+    run = train.start(Settings.of(asked), log, folder=tmp_path / "run")
+    assert run.settings.model["freeze"] == run.parts.trained.t[-1] + 1
+    assert Run.open(tmp_path / "run").settings == run.settings
+    again = train.start(Settings.of(asked), log, folder=tmp_path / "run")
+    assert again.test == run.test
 
 
 def test_patience_and_tolerance_end_training_early():

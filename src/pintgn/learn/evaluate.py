@@ -102,7 +102,7 @@ def _evaluate(
     ready.observe(before)
     if protocol == "stream":
         rows[name] = compare(ready.fork(), events, drawn, new)[0] if kinds else {}
-    beside = dict(heuristic_streams(parts, before, without=name)) if heuristics else {}
+    beside = dict(heuristic_streams(parts, run.schema, before, without=name)) if heuristics else {}
     rows |= {other: compare(stream.fork(), events, drawn, new)[0] for other, stream in beside.items() if kinds}
     ranking, candidates = None, None
     if rank is not None:

@@ -24,22 +24,22 @@ def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress
     `ready` has observed the training part, and is used up.
     """
     progress({"phase": "test"})
-    parts = run.parts
     test_scores = catch_up(run, ready, negatives, measure_test=True)
-    assert test_scores is not None
-    if run.settings.train.protocol == "paper":
-        trained = run.new_stream()
-        trained.observe(parts.trained)
-        figures = paper.measure(trained, parts, parts.test, [negatives or "random"], run.seed)[0]
-        run.test = next(iter(figures.values()))
-    progress({"phase": "heuristics"})
-    drawn = {"random": draw(negatives or "random", parts.log, parts.test, run.seed, parts.before(parts.test))}
-    new = parts.is_new(measured(parts.test))
-    before = parts.before(parts.test)
-    for name, stream in heuristic_streams(parts, before, without=run.settings.name):
-        run.heuristics[name] = compare(stream, parts.test, drawn, new)[0]["random"]
-    assert run.calibration is not None
-    run.calibration_error = expected_error(run.calibration, test_scores)
+    if run.judges_links:
+        assert test_scores is not None
+        assert run.calibration is not None
+        run.calibration_error = expected_error(run.calibration, test_scores)
+        parts = run.parts
+        if run.settings.train.protocol == "paper":
+            trained = run.new_stream()
+            trained.observe(parts.trained)
+            figures = paper.measure(trained, parts, parts.test, [negatives or "random"], run.seed)[0]
+            run.test = next(iter(figures.values()))
+        progress({"phase": "heuristics"})
+        before, new = parts.before(parts.test), parts.is_new(measured(parts.test))
+        drawn = {"random": draw(negatives or "random", parts.log, parts.test, run.seed, before)}
+        for name, stream in heuristic_streams(parts, run.schema, before, without=run.settings.name):
+            run.heuristics[name] = compare(stream, parts.test, drawn, new)[0]["random"]
     run.finished = True
     if run.folder is not None:
         progress({"phase": "saving"})
@@ -61,6 +61,10 @@ def catch_up(
     if stream is None:
         stream = run.new_stream()
         stream.observe(parts.train)
+    run._stream = stream
+    if not run.judges_links:
+        stream.observe(parts.log[len(parts.train) :])
+        return None
     _, val = replay(stream, run, parts.val, negatives)
     run.calibration = Calibration.of(val)
     scores = None
@@ -68,7 +72,6 @@ def catch_up(
         run.test, scores = replay(stream, run, parts.test, negatives)
     else:
         stream.observe(parts.test)
-    run._stream = stream
     return scores
 
 

@@ -46,8 +46,7 @@ class Live:
 
     def __init__(self, run: Run, stream: Stream):
         self.run, self.stream, self.model = run, stream, stream.model
-        assert run.calibration is not None
-        self.calibration: Calibration = run.calibration
+        self.calibration = run.calibration or Calibration()
         self.schema = run.log.schema
         self.names = Names(run.log.ids)
         self._time_dtype = run.log.t.dtype

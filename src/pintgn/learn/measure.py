@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from pintgn.events.log import EventLog, Query
+from pintgn.events.schema import Schema
 from pintgn.learn.metrics import Metrics, Scores, by_novelty, rank_metrics, ranks
 from pintgn.learn.negatives import Drawn
 from pintgn.learn.protocol import Parts, measured
@@ -83,10 +84,14 @@ def rank_part(stream: Stream, part: EventLog, candidates: Candidates, new: np.nd
     return by_novelty(np.concatenate(found) if found else np.zeros(0), new, rank_metrics)
 
 
-def heuristic_streams(parts: Parts, before: EventLog, without: str = "") -> Iterator[tuple[str, Stream]]:
+def heuristic_streams(
+    parts: Parts, schema: Schema, before: EventLog, without: str = ""
+) -> Iterator[tuple[str, Stream]]:
     """Each training-free model that there is, in a stream that has observed everything before a part."""
     for name in HEURISTICS:
         if name in MODELS and name != without:
-            stream = Stream(model_class(name)(), parts.log.schema, node_features=parts.log.node_features)
+            model = model_class(name)()
+            model.prepare(parts.trained)
+            stream = Stream(model, schema, node_features=parts.log.node_features)
             stream.observe(before)
             yield name, stream

@@ -47,6 +47,8 @@ class Run:
     calibration: Calibration | None = None
     calibration_error: float | None = None
     finished: bool = False
+    asked: Settings | None = None  # before the model filled in what it had left open
+    prepared: bool = False
     _stream: Stream | None = None
 
     # -- what it is made of ------------------------------------------------------------------------------------------
@@ -75,6 +77,19 @@ class Run:
         """Of data, settings and seed: what a checkpoint must agree with."""
         told = [self.settings.to_toml(), str(self.seed), fingerprint(self.log)]
         return hashlib.blake2b("\n".join(told).encode(), digest_size=16).hexdigest()
+
+    @property
+    def judges_links(self) -> bool:
+        """Whether the model scores links; some only embed nodes."""
+        return type(self.model).forward is not Model.forward
+
+    def prepare(self) -> None:
+        """Let the model settle what depends on the training events as a whole."""
+        if not self.prepared:
+            self.asked = self.asked or self.settings
+            self.model.prepare(self.parts.trained)
+            self.settings = replace(self.settings, model=self.model.settings())
+            self.prepared = True
 
     def new_stream(self) -> Stream:
         """An empty stream of this run's model."""
@@ -115,8 +130,10 @@ class Run:
         self.folder.write("settings.toml", self.settings.to_toml())
         with self.folder.errors(self.folder / "events.parquet"):
             self.log.save(self.folder / "events.parquet")
-        facts = {"pintgn": __version__, "seed": self.seed, "events": len(self.log), "nodes": self.log.nodes}
-        self.folder.write_json("run.json", facts | {"fingerprint": self.fingerprint})
+        asked = (self.asked or self.settings).to_dict()
+        facts = {"pintgn": __version__, "seed": self.seed, "fingerprint": self.fingerprint, "asked": asked}
+        facts |= {"data": fingerprint(self.log), "events": len(self.log), "nodes": self.log.nodes}
+        self.folder.write_json("run.json", facts)
 
     @classmethod
     def open(cls, folder: str | Path, model: type[Model] | Model | None = None, *, weights: bool = True) -> Run:

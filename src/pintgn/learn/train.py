@@ -23,7 +23,7 @@ from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives, random_destination
 from pintgn.learn.protocol import measured
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible, seed_step, step_rng
-from pintgn.learn.run import Run
+from pintgn.learn.run import Run, fingerprint
 from pintgn.learn.settings import Settings, Streaming, Training, check_names, dataclass_parameters
 from pintgn.learn.tables import epoch_line, mean_of
 from pintgn.models.base import Model
@@ -84,15 +84,14 @@ def start(
     settings = resolved(settings, log)
     made = settings.make_model() if model is None else model
     if folder is None:
-        run = Run(settings, seed, log, made)
-        return train(run, negatives, progress)
+        return train(Run(settings, seed, log, made), negatives, progress)
     place = Folder(folder)
     with place.locked():
         if place.holds_run:
             run = taken_up(place, settings, seed, log, made, resume)
         else:
             run = Run(settings, seed, log, made, place)
-            run.parts  # noqa: B018 - data that cannot be cut is refused before anything is written
+            run.prepare()  # data that cannot be cut is refused before anything is written
             run.create()
             run.note(f"started: {settings.name}, seed {seed}, {log!r}")
         return run if run.finished else train(run, negatives, progress)
@@ -139,10 +138,10 @@ def taken_up(place: Folder, settings: Settings, seed: int, log: EventLog, model:
     """The run that a folder holds, if it is the one that was asked for."""
     if not resume:
         raise BadInput(f"{place.path} holds a run already. Continue it with --resume, or choose another folder.")
-    run = Run.open(place.path, model, weights=False)
-    if run.seed != seed:
-        raise BadInput(f"{place.path} holds a run of seed {run.seed}, not {seed}. Choose another folder.")
-    mine, theirs = settings.to_dict(), run.settings.to_dict()
+    facts = place.read_json("run.json")
+    if facts["seed"] != seed:
+        raise BadInput(f"{place.path} holds a run of seed {facts['seed']}, not {seed}. Choose another folder.")
+    mine, theirs = settings.to_dict(), facts["asked"]
     for table in mine:
         for key, value in mine[table].items():
             if theirs[table].get(key) != value and key not in ("threads", "checkpoint_seconds"):
@@ -150,15 +149,16 @@ def taken_up(place: Folder, settings: Settings, seed: int, log: EventLog, model:
                     f"{place.path} holds a run with {table}.{key} = {theirs[table].get(key)!r}, not {value!r}. "
                     "Choose another folder."
                 )
-    if Run(run.settings, seed, log, model).fingerprint != run.fingerprint:
-        raise BadInput(f"{place.path} holds a run on other data ({run.log!r}). Choose another folder.")
-    run.take_up()
-    return run
+    if fingerprint(log) != facts["data"]:
+        raise BadInput(f"{place.path} holds a run on other data. Choose another folder.")
+    return Run.open(place.path, type(model))
 
 
 def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_progress) -> Run:
     """Train a run from where it stands to its end."""
     with reproducible(run.settings.train.threads), interruptible() as stopper:
+        if run.folder is None or not (run.folder / "last.safetensors").exists():
+            run.prepare()
         trainer = Trainer(run, negatives, progress, stopper)
         trainer.learn()
         trainer.take_best()
@@ -285,7 +285,9 @@ class Trainer:
 
     def take_best(self) -> None:
         """End with the weights that validation chose."""
-        if self.best_weights is not None:
+        if self.optimizer is None:  # there was nothing to learn step by step; what was prepared is kept
+            self._save()
+        elif self.best_weights is not None:
             self.model.load_state_dict(self.best_weights)
         elif self.cursor.best_epoch:
             self.run.load_weights("best.safetensors")
