@@ -171,6 +171,46 @@ class BreaksOnNewNodes(Honest):
         return inputs
 
 
+class Embedding(Honest):
+    """Also embeds nodes: how often they were met."""
+
+    def gather_nodes(self, nodes, past):
+        return past.count(nodes)[:, None].astype(np.float32)
+
+    def embed(self, inputs, state):
+        return torch.from_numpy(inputs)
+
+
+def test_a_model_that_embeds_passes():
+    assert check_model(Embedding) == list(CHECKS)
+
+
+class EmbedsItsOwnGroup(Embedding):
+    def gather_nodes(self, nodes, past):
+        return past.index.count(nodes, past.t + 1)[:, None].astype(np.float32)
+
+
+class EmbedsNodeNumbers(Embedding):
+    def gather_nodes(self, nodes, past):
+        return nodes[:, None].astype(np.float32)
+
+
+class EmbedsTheirPlace(Embedding):
+    def embed(self, inputs, state):
+        return super().embed(inputs, state) + torch.arange(len(inputs))[:, None]
+
+
+class EmbedsNothing(Embedding):
+    def embed(self, inputs, state):
+        return torch.zeros(len(inputs), 2)
+
+
+class EmbedsNewNodesBadly(Embedding):
+    def gather_nodes(self, nodes, past):
+        counts = super().gather_nodes(nodes, past)
+        return np.where(counts > 0, counts, np.nan).astype(np.float32)
+
+
 class HasAnIdleParameter(Honest):
     def make(self, schema):
         super().make(schema)
@@ -192,6 +232,11 @@ class HasAnIdleParameter(Honest):
         (IgnoresThePast, "observing matters", "not used"),
         (BreaksOnNewNodes, "unseen nodes get finite scores", "must be finite"),
         (ForgetsOnSave, "saving keeps everything", "not saved"),
+        (EmbedsItsOwnGroup, "node embeddings keep the same promises", "its own group"),
+        (EmbedsNodeNumbers, "node embeddings keep the same promises", "numbered differently"),
+        (EmbedsTheirPlace, "node embeddings keep the same promises", "order of the nodes"),
+        (EmbedsNothing, "node embeddings keep the same promises", "past is not used"),
+        (EmbedsNewNodesBadly, "node embeddings keep the same promises", "one finite row each"),
         (HasAnIdleParameter, "a gradient reaches every parameter", "idle"),
     ],
 )
@@ -211,3 +256,14 @@ def test_the_checked_model_is_left_alone():
     model = PINT(dim=4, neighbors=2)
     check_model(model)
     assert model.schema is None
+
+
+class HasNothingToLearn(Honest):
+    def make(self, schema):
+        super().make(schema)
+        for parameter in self.parameters():
+            parameter.requires_grad = False
+
+
+def test_a_model_without_parameters_to_learn_passes():
+    assert check_model(HasNothingToLearn) == list(CHECKS)

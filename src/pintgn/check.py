@@ -174,22 +174,58 @@ def any_order(case: Case) -> None:
 
 
 def any_names(case: Case) -> None:
-    names = np.random.default_rng(case.seed).permutation(case.log.nodes)
-    log = case.log
-    back = np.argsort(names)
-    renamed = EventLog(
+    log, names = case.log, np.random.default_rng(case.seed).permutation(case.log.nodes)
+    queries = [Query(names[q.src], names[q.dst], q.t) for q in case.queries(log)]
+    hint = "Scores change when nodes are numbered differently: a number is used as a feature, or padding as a node."
+    _same(case.scores(renamed(log, names), queries=queries), case.scores(log), hint)
+
+
+def renamed(log: EventLog, names: np.ndarray) -> EventLog:
+    """The log with node i called names[i]."""
+    return EventLog(
         names[log.src],
         names[log.dst],
         log.t,
         features=log.features,
         op=log.op,
         node_updates=log.node_updates,
-        node_features=None if log.node_features is None else log.node_features[back],
+        node_features=None if log.node_features is None else log.node_features[np.argsort(names)],
         schema=log.schema,
     )
-    queries = [Query(names[q.src], names[q.dst], q.t) for q in case.queries(log)]
-    hint = "Scores change when nodes are numbered differently: a number is used as a feature, or padding as a node."
-    _same(case.scores(renamed, queries=queries), case.scores(log), hint)
+
+
+def embeddings(case: Case) -> None:
+    """What holds for scores holds for the embeddings of nodes, where a model gives any."""
+    if type(case.model).embed is Model.embed:
+        return
+    log, start = case.log, int(case.log.group_starts[len(case.log.group_starts) // 2])
+    stop, t = int(np.searchsorted(log.t, log.t[start], "right")), log.t[start]
+    nodes = np.arange(log.nodes + 2)  # two that nobody has met
+    names = np.random.default_rng(case.seed).permutation(log.nodes)
+    stream, other = case.stream(), case.stream(renamed(log, names))
+    with torch.no_grad():
+        case.model.eval()
+        stream.observe(log[:start])
+        other.observe(renamed(log, names)[:start])
+        found = stream.embed(nodes, t)
+        if found.ndim != 2 or len(found) != len(nodes) or not torch.isfinite(found).all():
+            raise CheckFailed(f"Asked for {len(nodes)} nodes, got {tuple(found.shape)}; one finite row each is needed.")
+        _same(stream.embed(nodes, t), found, "Asked twice, a node has two embeddings.")
+        _same(
+            stream.embed(nodes[::-1].copy(), t), found.flip(0), "A node's embedding depends on the order of the nodes."
+        )
+        _same(stream.embed(nodes[3:4], t), found[3:4], "A node's embedding depends on the other nodes asked for.")
+        _same(
+            other.embed(np.append(names, nodes[-2:]), t),
+            found,
+            "Embeddings change when nodes are numbered differently.",
+        )
+        stream.observe(log[start:stop])
+        _same(stream.embed(nodes, t), found, "An embedding sees its own group of simultaneous events.")
+        if log.t[-1] > t:
+            stream.observe(log[stop:])
+            if _equal(stream.embed(nodes, log.t[-1] + 1), found):
+                raise CheckFailed("Embeddings are the same before and after half of the log: the past is not used.")
 
 
 def nothing_leaks_from_padding(case: Case) -> None:
@@ -281,6 +317,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "observing matters": observing_matters,
     "unseen nodes get finite scores": new_nodes,
     "saving keeps everything": saved,
+    "node embeddings keep the same promises": embeddings,
     "a gradient reaches every parameter": gradients,
 }
 
