@@ -60,13 +60,13 @@ def test_memory_equals_the_definition(data, aggregate, cell):
     stream = Stream(model, log.schema, memory_block=block)
     model.machine.time.frequency.data = torch.logspace(0, -3, 16)  # the fastest waves would show rounding
     stream.observe(log)
-    # blocks: at least `block` events, ending where the time changes
-    blocks, current = [], []
+    # blocks: end at every multiple of `block` events, or where the time then changes next
+    blocks, current, ended = [], [], 0
     for i, row in enumerate(rows):
         current.append(row)
-        if len(current) >= block and (i + 1 == len(rows) or rows[i + 1][2] != row[2]):
+        if (i + 1) // block > ended and (i + 1 == len(rows) or rows[i + 1][2] != row[2]):
             blocks.append(current)
-            current = []
+            current, ended = [], (i + 1) // block
     with torch.no_grad():
         expected = run_by_hand(model.machine, blocks, 4, model.dt_unit)
         found = model.machine.current(stream.state, np.arange(7))

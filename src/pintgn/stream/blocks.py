@@ -33,7 +33,10 @@ class Undo:
 
 
 class Blocks:
-    """Counts events into blocks of at least `size` that end only where the time changes, and refreshes memory there.
+    """Ends a block at every multiple of `size` events, or where the time then changes next, and refreshes memory there.
+
+    Multiples are counted from the first event on, so that a block which had to wait for the time to change does not
+    shift all later ones: batches of the same size keep meeting one block each.
 
     The last event seen may be such an end, until another event of the same time arrives; then the refresh is taken
     back. `plan` only counts, so it may run ahead; `happen` does what was planned, in the same order.
@@ -41,7 +44,7 @@ class Blocks:
 
     def __init__(self, size: int):
         self.size = size
-        self.planned = 0  # events of the unfinished block, as planned
+        self.planned = 0  # events since the last multiple of the size that ended a block, as planned
         self.ended_with: int | None = None  # events of the block that ended at the clock, as planned
         self.unfinished: list[Events] = []  # as happened
         self.undo: Undo | None = None  # of the block that ended at the clock, as happened
@@ -65,7 +68,8 @@ class Blocks:
             if end > begin and self.planned + end - begin >= self.size:
                 mine = left & (t <= events.t[end - 1])
                 spans.append(Span(np.flatnonzero(mine), events[begin:end], closes=True))
-                self.ended_with, self.planned = self.planned + end - begin, 0
+                self.ended_with = self.planned + end - begin
+                self.planned = self.ended_with % self.size
                 begin, left = end, left & ~mine
         if begin < len(events):
             self.planned, self.ended_with = self.planned + len(events) - begin, None
