@@ -39,15 +39,16 @@ class Average:
     """
 
     def __init__(self, model: Model, decay: float):
-        self.model, self.decay, self.steps = model, decay, 0
-        self.weights = [p.detach().clone() for p in model.parameters()] if decay else []
+        self.parameters: list[Tensor] = list(model.parameters())
+        self.decay, self.steps = decay, 0
+        self.weights = [p.detach().clone() for p in self.parameters] if decay else []
 
     @torch.no_grad()
     def update(self) -> None:
         self.steps += 1
         if self.weights:
             decay = min(self.decay, self.steps / (self.steps + 9))
-            torch._foreach_lerp_(self.weights, [p.detach() for p in self.model.parameters()], 1 - decay)
+            torch._foreach_lerp_(self.weights, self.parameters, 1 - decay)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
@@ -55,17 +56,16 @@ class Average:
         if not self.weights:
             yield
             return
-        own = [p.detach().clone() for p in self.model.parameters()]
-        _copy(self.model, self.weights)
+        own = [p.detach().clone() for p in self.parameters]
+        self._put(self.weights)
         try:
             yield
         finally:
-            _copy(self.model, own)
+            self._put(own)
 
-
-def _copy(model: Model, weights: list[Tensor]) -> None:
-    with torch.no_grad():
-        for p, value in zip(model.parameters(), weights, strict=True):
+    @torch.no_grad()
+    def _put(self, weights: list[Tensor]) -> None:
+        for p, value in zip(self.parameters, weights, strict=True):
             p.copy_(value)
 
 

@@ -42,7 +42,10 @@ def step_rng(seed: int, epoch: int, step: int) -> np.random.Generator:
 
 def seed_step(seed: int, epoch: int, step: int) -> None:
     """Seed torch for one step; inside `reproducible` only."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, epoch, step, 1]).generate_state(1, np.uint64)[0] >> 1))
+    number = int(np.random.SeedSequence([seed, epoch, step, 1]).generate_state(1, np.uint64)[0] >> 1)
+    torch.default_generator.manual_seed(number)  # torch.manual_seed also writes down a stack trace for later, each time
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(number)
 
 
 class Interrupted(KeyboardInterrupt):
