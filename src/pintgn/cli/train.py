@@ -40,7 +40,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a model on the first 70 % of the events, choose its epoch on the next 15 %, measure it on the last 15 %."""
-    given = read_given(config, row, model, settings)  # mistyped settings are found before torch is loaded
+    given = read_given(config, row, model, settings)  # mistyped settings are found before the data is read
     if epochs is not None:
         given.setdefault("train", {})["epochs"] = epochs
     from pintgn.learn import train as learn

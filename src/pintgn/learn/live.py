@@ -50,7 +50,8 @@ class Live:
         self.schema = run.log.schema
         self.names = Names(run.log.ids)
         self._time_dtype = run.log.t.dtype
-        self._pool = destinations(run.log)
+        self._is_destination = np.zeros(len(self.names), bool)
+        self._meet(destinations(run.log))
         self._self_loops = bool((run.log.src == run.log.dst)[run.log.learnable].any())
         self._seen = [run.log]  # what has been observed, where deletions need to know
 
@@ -92,7 +93,7 @@ class Live:
             features = self.run.scaling.features(features)
         with torch.no_grad():
             self.stream.observe(Events(src, dst, t, features))
-        self._pool = np.union1d(self._pool, dst)
+        self._meet(dst)
         self._self_loops |= bool((src == dst).any())
         return len(rows)
 
@@ -107,11 +108,17 @@ class Live:
             self.names._number(log.id(number), side)
         with torch.no_grad():
             self.stream.observe(self.run.scaling(log))
-        self._pool = np.union1d(self._pool, destinations(log))
+        self._meet(destinations(log))
         self._self_loops |= bool((log.src == log.dst)[log.learnable].any())
         if self.schema.op is not None:
             self._seen.append(log)
         return len(log)
+
+    def _meet(self, dst: np.ndarray) -> None:
+        if len(self._is_destination) < len(self.names):
+            more = np.zeros(2 * len(self.names) - len(self._is_destination), bool)
+            self._is_destination = np.concatenate([self._is_destination, more])
+        self._is_destination[dst] = True
 
     def _like(self) -> EventLog:
         """The log so far, as later files are read: with all its nodes, and its events where deletions refer to them."""
@@ -178,7 +185,8 @@ class Live:
             raise BadInput(f"k={k}; at least one is recommended.")
         source = self.names.find([src], 0)
         if among is None:
-            pool = self._pool if self._self_loops else self._pool[self._pool != source[0]]
+            pool = np.flatnonzero(self._is_destination)
+            pool = pool if self._self_loops else pool[pool != source[0]]
             ids = None
         else:
             ids = list(dict.fromkeys(among))
