@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pintgn import DELETE, EventLog
-from pintgn.errors import BadInput
+from pintgn.errors import BadInput, PintgnWarning
 from pintgn.learn.protocol import Parts, measured
 from tests.learn.helpers import random_log
 
@@ -32,14 +32,24 @@ def test_simultaneous_events_are_never_parted():
     [
         (EventLog([0, 1], [1, 2], [1, 2]), "2 events at 2 distinct times cannot be cut"),
         (EventLog([0] * 50, [1, 2] * 25, [7] * 50), "50 events at 1 distinct time cannot be cut"),
-        (EventLog([0, 1, 2], [1, 2, 3], [1, 2, 3]), "too few|cannot be cut"),
+        (EventLog([0, 1], [1, 2], [1, 1]), "2 events at 1 distinct time cannot be cut"),
         (EventLog(np.arange(50), np.full(50, 99), np.arange(50)), "one destination"),
-        (EventLog([0] * 40, [1, 2] * 20, np.arange(40), op=[1] * 20 + [DELETE] * 20), "only 20 of 40 events are add"),
+        (EventLog([0] * 40, [1, 2] * 20, np.arange(40), op=[1] * 20 + [DELETE] * 20), "only 20 of them are additions"),
     ],
 )
 def test_a_log_that_cannot_be_learned_from_is_refused_in_one_line(log, message):
     with pytest.raises(BadInput, match=message):
         Parts.of(log)
+
+
+def test_large_groups_are_cut_where_they_can_be_and_that_is_said():
+    """As in a log of snapshots whose last one has 30 % of all events: quantiles alone would leave nothing to test."""
+    t = np.repeat([0, 1, 2, 3, 4], [40, 20, 5, 5, 30])
+    log = EventLog(np.arange(100) % 7, np.arange(100) % 5, t)
+    with pytest.warns(PintgnWarning, match="cut 65 / 5 / 30 %"):
+        parts = Parts.of(log)
+    assert [len(parts.train), len(parts.val), len(parts.test)] == [65, 5, 30]
+    assert parts.before(parts.test).t[-1] < parts.test.t[0]
 
 
 def test_measured_events_of_a_plain_log_are_the_log_itself():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
-from pintgn.errors import BadInput
+from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.log import EventLog
 from pintgn.events.splits import hidden_nodes, seen_nodes, touches
 
@@ -32,11 +33,14 @@ class Parts:
 
     @classmethod
     def of(cls, log: EventLog, val: float = 0.15, test: float = 0.15, hidden: float = 0.1, seed: int = 0) -> Parts:
-        train, validation, final = log.split(val, test)
-        parts = {"training": train, "validation": validation, "test": final}
-        for name, part in parts.items():
-            if not part.learnable.any():
-                raise BadInput(f"the {name} part has no event to learn from: {_shortage(log)}")
+        train, validation, final = cut(log, val, test)
+        if [len(part) for part in (train, validation)] != [len(part) for part in log.split(val, test)[:2]]:
+            shares = " / ".join(f"{100 * len(part) / len(log):.0f}" for part in (train, validation, final))
+            warnings.warn(
+                f"simultaneous events are never parted, so the log is cut {shares} % by time, not as asked.",
+                PintgnWarning,
+                stacklevel=2,
+            )
         if len(destinations(train)) < 2:
             raise BadInput(
                 "every training event goes to one destination, so there is no other to tell it from. "
@@ -63,6 +67,31 @@ class Parts:
         return touches(part, ~self.seen)
 
 
+def cut(log: EventLog, val: float = 0.15, test: float = 0.15) -> tuple[EventLog, EventLog, EventLog]:
+    """Training, validation and test part: by time quantiles, as `EventLog.split`.
+
+    Where large groups of simultaneous events leave a part with nothing to learn from, the borders between groups that
+    come closest to the quantiles and give every part something are taken instead.
+    """
+    parts = log.split(val, test)
+    if all(part.learnable.any() for part in parts):
+        return parts
+    borders = log.group_starts[1:]
+    wanted = np.array([1 - val - test, 1 - test]) * len(log)
+    near = [borders[np.argsort(np.abs(borders - row), kind="stable")[:8]].tolist() for row in wanted]
+    known = np.concatenate([[0], np.cumsum(log.learnable)])
+    fitting = [
+        (abs(one - wanted[0]) + abs(two - wanted[1]), one, two)
+        for one in near[0]
+        for two in near[1]
+        if one < two and 0 < known[one] < known[two] < known[-1]
+    ]
+    if not fitting:
+        raise BadInput(_shortage(log))
+    _, first, second = min(fitting)
+    return log[:first], log[first:second], log[second:]
+
+
 def measured(part: EventLog) -> EventLog:
     """The events of a part that are worth predicting."""
     return part if part.learnable.all() else part.where(part.learnable)
@@ -75,11 +104,9 @@ def destinations(log: EventLog) -> np.ndarray:
 
 def _shortage(log: EventLog) -> str:
     events, times = len(log), len(log.group_starts)
-    if log.learnable.sum() < events:
-        return f"only {log.learnable.sum()} of {events} events are additions."
+    at = f"{events} event{'s'[: events != 1]} at {times} distinct time{'s'[: times != 1]}"
     if times < 3:
-        return (
-            f"{events} events at {times} distinct time{'s'[: times != 1]} cannot be cut in three by time. "
-            "Is t= (--time) the right column?"
-        )
-    return f"{events} events at {times} distinct times are too few to cut 70 / 15 / 15 by time."
+        return f"{at} cannot be cut in three by time. Is t= (--time) the right column?"
+    if log.learnable.sum() < events:
+        return f"{at} cannot be cut in three parts to learn from: only {log.learnable.sum()} of them are additions."
+    return f"{at} are too few to cut in three by time."

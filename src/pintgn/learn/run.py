@@ -21,7 +21,7 @@ from pintgn.events.splits import time_scale
 from pintgn.learn.calibration import Calibration
 from pintgn.learn.folder import Folder
 from pintgn.learn.metrics import Metrics
-from pintgn.learn.protocol import Parts
+from pintgn.learn.protocol import Parts, cut
 from pintgn.learn.scaling import Scaling
 from pintgn.learn.settings import Settings
 from pintgn.models.base import Model
@@ -58,7 +58,7 @@ class Run:
         """How features were brought to scale, by the training part."""
         if not self.settings.train.scale_features:
             return Scaling()
-        return Scaling.of(self.log.split(self.settings.train.val, self.settings.train.test)[0])
+        return Scaling.of(cut(self.log, self.settings.train.val, self.settings.train.test)[0])
 
     @cached_property
     def parts(self) -> Parts:

@@ -21,7 +21,7 @@ from pintgn.learn.finish import Progress, finish, no_progress, replay
 from pintgn.learn.folder import Folder
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives, random_destination
-from pintgn.learn.protocol import measured
+from pintgn.learn.protocol import cut, measured
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible, seed_step, step_rng
 from pintgn.learn.run import Run, fingerprint
 from pintgn.learn.settings import Settings, Streaming, Training, check_names, dataclass_parameters
@@ -127,7 +127,7 @@ def summarize(runs: Sequence[Run], folder: str | Path) -> None:
 
 def resolved(settings: Settings, log: EventLog) -> Settings:
     """Everything left open, decided by the training part of the log and, for threads, by torch."""
-    found = settings.resolved(log.split(settings.train.val, settings.train.test)[0])
+    found = settings.resolved(cut(log, settings.train.val, settings.train.test)[0])
     # the second core looks up the next batch; on few cores more threads of such small matrices only wait for each other
     asked = torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else min(max(1, (os.cpu_count() or 1) - 1), 4)
     threads = asked if found.train.threads is None else found.train.threads
