@@ -17,7 +17,7 @@ import torch
 
 from pintgn import EventLog, Stream, read_events, simulate
 from pintgn.models.layers import InjectiveLayer
-from pintgn.models.registry import model_class
+from pintgn.models.registry import MODELS, model_class
 from pintgn.stream import core
 
 
@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--data", default="../shared/data/wikipedia.parquet")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batches", type=int, default=12)
-    parser.add_argument("--models", nargs="*", default=["pint"])
+    parser.add_argument("--models", nargs="*", default=[name for name in MODELS if name != "ctdne"])
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     log = read_events(options.data) if Path(options.data).exists() else simulate("shop", events=60_000)

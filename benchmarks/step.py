@@ -4,12 +4,13 @@
 
 Every model runs as users run it; PINT also as its equations are written (`plain`: the same look-ups, no fused kernel,
 no rewrites). Both take turns on the same batches, so that the ratio is measured side by side. A step is 200 events and
-a random negative for each.
+a random negative for each. MB is the size of what a step looks up.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import torch
 
 from pintgn import EventLog, Stream, read_events, simulate
 from pintgn.models.layers import InjectiveLayer
-from pintgn.models.registry import model_class
+from pintgn.models.registry import MODELS, model_class
 
 PARTS = ("gather", "forward", "backward", "update")
 
@@ -34,6 +35,7 @@ class Runner:
         self.stream.observe(log[: len(log) // 2])
         self.optimizer = torch.optim.Adam(self.model.parameters(), 1e-4) if list(self.model.parameters()) else None
         self.seconds: list[list[float]] = []
+        self.gathered = 0  # bytes that the last step looked up
         self.forward_seconds = 0.0
         inner = self.model.forward
 
@@ -41,6 +43,7 @@ class Runner:
             start = time.perf_counter()
             out = inner(*arguments)
             self.forward_seconds += time.perf_counter() - start
+            self.gathered = bytes_in(arguments[0])
             return out
 
         self.model.forward = timed  # type: ignore[method-assign]
@@ -67,6 +70,17 @@ class Runner:
         return 1000 * np.median(np.array(self.seconds[3:]), axis=0)
 
 
+def bytes_in(inputs: object) -> int:
+    """Bytes of all arrays in what `gather` returned."""
+    if isinstance(inputs, np.ndarray):
+        return inputs.nbytes
+    if dataclasses.is_dataclass(inputs):
+        inputs = [getattr(inputs, field.name) for field in dataclasses.fields(inputs)]
+    elif isinstance(inputs, dict):
+        inputs = list(inputs.values())
+    return sum(map(bytes_in, inputs)) if isinstance(inputs, list | tuple) else 0
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="../shared/data/uci.parquet")
@@ -75,7 +89,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--memory", type=int, default=0)
     parser.add_argument("--no-positions", action="store_true")
-    parser.add_argument("--models", nargs="*", default=["pint"])
+    parser.add_argument("--models", nargs="*", default=[name for name in MODELS if name != "ctdne"])
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     log = read_events(options.data) if Path(options.data).exists() else simulate("repeat", events=60_000)
@@ -98,13 +112,15 @@ def main() -> None:
         negative = events.query.toward(rng.choice(pool, len(events)))
         for runner in runners:
             runner.step(events, negative)
-    print(f"{'':<16}" + "".join(f"{name:>10}" for name in (*PARTS, "step", "gather %", "ratio")))
+    print(f"{'':<16}" + "".join(f"{name:>10}" for name in (*PARTS, "step", "gather %", "MB", "ratio")))
     slowest = {r.label.split(",")[0]: r.parts.sum() for r in runners if r.plain}
     for runner in runners:
         total = runner.parts.sum()
         reference = slowest.get(runner.label)
         ratio = f"{reference / total:9.1f}x" if reference else ""
-        cells = "".join(f"{part:10.2f}" for part in (*runner.parts, total, 100 * runner.parts[0] / total))
+        cells = "".join(
+            f"{part:10.2f}" for part in (*runner.parts, total, 100 * runner.parts[0] / total, runner.gathered / 1e6)
+        )
         print(f"{runner.label:<16}{cells}{ratio}")
 
 
