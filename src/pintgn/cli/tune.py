@@ -10,7 +10,7 @@ import typer
 
 from pintgn.cli.common import AsJson, console, emit_json
 from pintgn.cli.source import reads_events
-from pintgn.cli.train import Config, ModelName, Row, Sets, free_folder, read_given
+from pintgn.cli.train import Config, ModelName, Row, Sets, data_stem, read_given
 from pintgn.events.log import EventLog
 
 
@@ -18,7 +18,10 @@ from pintgn.events.log import EventLog
 def tune(
     load: Callable[..., EventLog],
     folder: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder of the search; one that is there goes on.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Folder of the search; runs/DATA-tune by default. It goes on if it is there."
+        ),
     ] = None,
     space: Annotated[
         str, typer.Option(help="default, paper (the paper's grid), or a TOML file: model.layers = [1, 2] …")
@@ -45,7 +48,7 @@ def tune(
             say(f"trial {entry['trial']}  val {entry['value']:.4f}  {tried}", markup=False)
 
     wanted = space if space in SPACES or not Path(space).exists() else read_space(space)
-    folder = folder or free_folder(str(load.data), "tune")  # type: ignore[attr-defined]
+    folder = folder or Path("runs") / f"{data_stem(str(load.data))}-tune"  # type: ignore[attr-defined]
     try:
         found = search(load(), folder, settings=given, space=wanted, trials=trials, seed=seed, progress=progress)
     except KeyboardInterrupt as stop:  # typer would swallow what it says

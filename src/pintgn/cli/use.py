@@ -70,7 +70,10 @@ def recommend(
 
 def embed(
     run: RunFolder,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The Parquet file to write.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The Parquet file; RUN/embeddings.parquet by default."),
+    ] = None,
     at: At = None,
     observe: Observe = None,
     as_json: AsJson = False,
@@ -78,19 +81,20 @@ def embed(
     """An embedding of every node as of a time, as Parquet: id, (side,) embedding."""
     import pyarrow as pa
 
+    output = output or run / "embeddings.parquet"
+    if output.suffix not in (".parquet", ".pq"):
+        raise BadInput(f"{output} does not end in .parquet; embeddings are written as Parquet.")
     live = opened(run, observe)
     ids, matrix = live.embed(at=None if at is None else parsed_time(live, at))
     values = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
     columns: dict[str, Any] = {"id": pa.array(ids, live.names.type), "embedding": values}
     if live.names.two_spaces:
         columns["side"] = pa.array([("src", "dst")[side] for side in live.names.sides])
-    if output.suffix not in (".parquet", ".pq"):
-        raise BadInput(f"{output} does not end in .parquet; embeddings are written as Parquet.")
     write_table(pa.table(columns), output)
     if as_json:
         emit_json({"run": run, "output": output, "nodes": len(ids), "width": matrix.shape[1]})
     else:
-        console(stderr=True).print(f"{output}: {len(ids):,} nodes, {matrix.shape[1]} numbers each", markup=False)
+        print(f"{output}: {len(ids):,} nodes, {matrix.shape[1]} numbers each")
 
 
 def opened(run: Path, observe: list[str] | None) -> Any:

@@ -44,8 +44,8 @@ def fit(
     """Train on the first 70 % of a log, choose the epoch on the next 15 %, measure on the last.
 
     Args:
-        model: a new model (it is trained in place and ends with its best weights), or a name such as "pint", whose
-            sizes are then chosen by the log.
+        model: a new model, taken as it is, or a name such as "pint", whose sizes are then chosen by the log. It is
+            trained in place and ends with its best weights; a run that is continued has its own: `run.model`.
         log: everything there is; cut by time here.
         folder: where the run is kept. A run of the same settings and data that is already there is continued to a
             bit-identical end, or returned if it has ended.
@@ -86,12 +86,13 @@ def start(
     if folder is None:
         return train(Run(settings, seed, log, made), negatives, progress)
     place = Folder(folder)
+    run = Run(settings, seed, log, made, place)
+    run.parts  # noqa: B018 - data that cannot be cut is refused before anything is written
     with place.locked():
         if place.holds_run:
             run = taken_up(place, settings, seed, log, made, resume)
         else:
-            run = Run(settings, seed, log, made, place)
-            run.prepare()  # data that cannot be cut is refused before anything is written
+            run.prepare()
             run.create()
             run.note(f"started: {settings.name}, seed {seed}, {log!r}")
         return run if run.finished else train(run, negatives, progress)
@@ -111,12 +112,23 @@ def fit_several(
 ) -> list[Run]:
     """One run for each seed, in `folder/seed-N`; `tables.several_table` shows mean ± std. Options as of `start`."""
     runs = []
+    if folder is not None:
+        Folder(folder).path.mkdir(parents=True, exist_ok=True)
+        Folder(folder).write_json("runs.json", {"seeds": list(seeds), "asked": settings.to_dict()})
     for seed in seeds:
         place = None if folder is None else Path(folder) / f"seed-{seed}"
         runs.append(start(settings, log, folder=place, seed=seed, **options))
     if folder is not None:
         summarize(runs, folder)
     return runs
+
+
+def resume_several(folder: str | Path, progress: Progress = no_progress) -> list[Run]:
+    """Continue a folder of several runs to the end of the last."""
+    told = Folder(folder).read_json("runs.json")
+    first = Folder(folder) / f"seed-{told['seeds'][0]}" / "events.parquet"
+    log = EventLog.open(first)
+    return fit_several(Settings.of(told["asked"]), log, told["seeds"], folder, progress=progress)
 
 
 def summarize(runs: Sequence[Run], folder: str | Path) -> None:
