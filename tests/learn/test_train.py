@@ -141,6 +141,17 @@ def test_interrupting_ends_cleanly_with_a_usable_run(log, whole, tmp_path):
     assert "stopped by the user" in (tmp_path / "run" / "run.log").read_text()
 
 
+def test_interrupting_the_test_leaves_a_usable_run(log, whole, tmp_path):
+    def press(entry):
+        if entry.get("phase") == "heuristics":
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="Stopped while testing"):
+        quick(log, tmp_path / "run", progress=press)
+    assert Run.open(tmp_path / "run").stream.events == len(log)
+    assert outcome(train.resume(tmp_path / "run")) == whole
+
+
 def test_a_run_stopped_before_its_first_checkpoint_says_so(log, tmp_path):
     def kill(entry):
         raise Killed

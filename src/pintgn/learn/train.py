@@ -168,14 +168,18 @@ def taken_up(place: Folder, settings: Settings, seed: int, log: EventLog, model:
 
 def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_progress) -> Run:
     """Train a run from where it stands to its end."""
-    with reproducible(run.settings.train.threads), interruptible() as stopper:
+    with reproducible(run.settings.train.threads):
         if run.folder is None or not (run.folder / "last.safetensors").exists():
             run.prepare()
-        trainer = Trainer(run, negatives, progress, stopper)
-        trainer.learn()
+        with interruptible() as stopper:
+            trainer = Trainer(run, negatives, progress, stopper)
+            trainer.learn()
         trainer.take_best()
         run.note(f"testing the weights of epoch {run.best_epoch}")
-        finish(run, trainer.ready, negatives, progress)
+        try:
+            finish(run, trainer.ready, negatives, progress)
+        except KeyboardInterrupt:
+            raise Interrupted(trainer.farewell("while testing")) from None
     return run
 
 
@@ -226,6 +230,7 @@ class Trainer:
             self.run.write_metrics()
             self.run.note(epoch_line(entry, settings.epochs))
             self.progress(entry)
+            self._stop_if_asked()
 
     # -- one step ----------------------------------------------------------------------------------------------
 
@@ -260,10 +265,7 @@ class Trainer:
         loss = at.loss / max(at.events, 1)
         place = {"epoch": at.epoch, "epochs": self.settings.epochs, "done": done, "total": total}
         self.progress(place | {"loss": loss, "events_per_second": rate})
-        if self.stopper.asked:
-            self._save()
-            self.run.note("stopped by the user")
-            raise Interrupted(self._farewell())
+        self._stop_if_asked()
         if time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds:
             self._save()
         seed_step(self.run.seed, at.epoch, at.step)
@@ -328,11 +330,14 @@ class Trainer:
         fused = all(p.device.type == "cpu" for p in parameters)
         return torch.optim.Adam(parameters, rate, weight_decay=self.settings.weight_decay, fused=fused)
 
-    def _farewell(self) -> str:
+    def _stop_if_asked(self) -> None:
+        if self.stopper.asked:
+            self._save()
+            self.run.note("stopped by the user")
+            raise Interrupted(self.farewell(f"in epoch {self.cursor.epoch}, step {self.cursor.step}"))
+
+    def farewell(self, where: str) -> str:
         if self.run.folder is None:
-            return f"Stopped in epoch {self.cursor.epoch}."
+            return f"Stopped {where}."
         path = self.run.folder.path
-        return (
-            f"Stopped in epoch {self.cursor.epoch}, step {self.cursor.step}. {path} can be used as it is; "
-            f"`pintgn train {path} --resume` continues it."
-        )
+        return f"Stopped {where}. {path} can be used as it is; `pintgn train {path} --resume` continues it."
