@@ -9,7 +9,8 @@ from pintgn.models.recurrent import Step, gru_backward
 
 
 @pytest.mark.parametrize("cell", [torch.nn.GRUCell, torch.nn.RNNCell])
-def test_a_step_and_its_gradients_are_those_of_torch(cell):
+@pytest.mark.parametrize("late", [None, [5, 0, 3]])
+def test_a_step_and_its_gradients_are_those_of_torch(cell, late):
     torch.manual_seed(0)
     d, more, waves, nodes = 4, 7, 5, 9
     module = cell(d + more + waves, d).double()
@@ -18,7 +19,10 @@ def test_a_step_and_its_gradients_are_those_of_torch(cell):
     message = torch.cat([state, torch.randn(nodes, more).double()], 1)  # a message begins with the node's own state
     parameters = [module.weight_ih, module.weight_hh, module.bias_ih, module.bias_hh, frequency, phase]
     expected = module(torch.cat([message, torch.cos(dt[:, None] * frequency + phase)], 1), state)
-    found = Step.apply(message, dt, state, *parameters)
+    if late is not None:  # only these rows take the step
+        late = torch.tensor(late)
+        expected = state.index_copy(0, late, expected[late])
+    found = Step.apply(late, message, dt, state, *parameters)
     torch.testing.assert_close(found, expected)
     grad = torch.randn_like(expected)
     for mine, its in zip(*(torch.autograd.grad(x, parameters, grad) for x in (found, expected)), strict=True):

@@ -101,26 +101,31 @@ class AttentionLayer(nn.Module):
         return self.update(torch.cat([own, (weight[..., None] * value).sum(1).flatten(1)], -1))
 
     def _fused(self, parents: Slots, children: Slots, edges: Edges, time: TimeEncoding) -> Tensor:
-        own, own_of = each_once(parents)
-        where = Where(self.heads, own_of, children, edges)
+        known, own_of = each_once(parents)
+        # without positions, parents know what the first rows of the children's table say
+        own = None if parents.table is children.table and not parents.positions.shape[1] else known
+        first, last = self.update.first, self.update.last
         weights = (
             self.query.weight,
             self.key.weight,
             self.value.weight,
-            self.update.first.weight,
-            self.update.first.bias,
+            first.weight,
+            first.bias,
+            last.weight,
+            last.bias,
         )
-        z = BeforeUpdate.apply(where, own, children.table, *weights, time.frequency, time.phase)
-        return self.update.last(torch.relu(z))
+        where = Where(self.heads, own_of, children, edges)
+        return AttentionStep.apply(where, own, children.table, *weights, time.frequency, time.phase)
 
 
 def each_once(slots: Slots) -> tuple[Tensor, np.ndarray]:
-    """What slots know, once for those that know the same, and which is whose: (rows, s + p), (slots,)."""
+    """What slots know, once for those that know the same, and which is whose: (rows, s + p), (slots,).
+
+    The rows of a tree's level are numbered by first appearance, so those of the roots come first.
+    """
     if slots.positions.shape[1]:
         return slots.dense(), np.arange(len(slots.row_of), dtype=np.int32)
-    rows, row_of = np.unique(slots.row_of, return_inverse=True)
-    own = slots.table if len(rows) == len(slots.table) else slots.table.index_select(0, tensor(rows))
-    return own, row_of.astype(np.int32)
+    return slots.table[: int(slots.row_of.max()) + 1], slots.row_of
 
 
 @dataclass
@@ -152,57 +157,61 @@ class Attend(torch.autograd.Function):
         return None, query, offset, None, table
 
 
-class BeforeUpdate(torch.autograd.Function):
-    """The input of the update's bend: z_v = W_1 [h_v ‖ h̃_v] + b_1, with h̃_v as in `AttentionLayer`.
+class AttentionStep(torch.autograd.Function):
+    """`AttentionLayer` with its derivative written out: bookkeeping for many small operations costs more than they do.
 
-    Differentiable in what the parents (own) and the children (table) know, and in the parameters. CPU only. The
-    derivative is written out by hand: the bookkeeping of many small operations would cost more than the large ones.
+    Differentiable in what the parents (own) and the children (table) know, and in the parameters. Without `own` the
+    parents know what the first rows of the table say. CPU only.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         where: Where,
-        own: Tensor,
+        own: Tensor | None,
         table: Tensor,
         query: Tensor,
         key: Tensor,
         value: Tensor,
         first: Tensor,
-        bias: Tensor,
+        first_bias: Tensor,
+        last: Tensor,
+        last_bias: Tensor,
         frequency: Tensor,
         phase: Tensor,
     ) -> Tensor:  # (p, d)
+        ctx.shared = own is None
+        own = table[: int(where.own_of.max()) + 1] if own is None else own
         (rows, width), (dim, inside) = own.shape, key.shape
         heads = [slice(i, i + dim // where.heads) for i in range(0, dim, dim // where.heads)]
-        now = torch.cos(phase)
+        now, own_of = torch.cos(phase), tensor(where.own_of)
         q = torch.addmm(query[:, width:] @ now, own, query[:, :width].T).mul_((dim // where.heads) ** -0.5)
         asks = q.new_empty(rows, where.heads, inside)
         for head, part in enumerate(heads):
             torch.mm(q[:, part], key[part], out=asks[:, head])
         attention = Attention(where, asks, table, frequency, phase)
         found = torch.from_numpy(attention.out)
-        seen = q.new_empty(len(where.own_of), dim)
+        seen = q.new_empty(len(own_of), dim)
         for head, part in enumerate(heads):
             torch.mm(found[:, head], value[part].T, out=seen[:, part])
-        z = torch.addmm(bias, own, first[:, :width].T).index_select(0, tensor(where.own_of))
-        z.addmm_(seen, first[:, width:].T)
-        ctx.save_for_backward(own, table, query, key, value, first, phase)
-        ctx.inside = where, heads, now, q, attention, seen
-        return z
+        z = torch.addmm(first_bias, own, first[:, :width].T).index_select(0, own_of)
+        z.addmm_(seen, first[:, width:].T).relu_()
+        ctx.save_for_backward(own, query, key, value, first, last, phase)
+        ctx.inside = own_of, heads, now, q, attention, seen, z
+        return torch.addmm(last_bias, z, last.T)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        own, _, query, key, value, first, phase = ctx.saved_tensors
-        where, heads, now, q, attention, seen = ctx.inside
-        width, dim = own.shape[1], len(key)
-        to_bias = grad.sum(0)
-        to_y = torch.zeros_like(q).index_add_(0, tensor(where.own_of), grad)  # of what each row adds to z
+        own, query, key, value, first, last, phase = ctx.saved_tensors
+        own_of, heads, now, q, attention, seen, z = ctx.inside
+        width, scale = own.shape[1], (len(key) // len(heads)) ** -0.5
+        to_last, to_last_bias = grad.T @ z, grad.sum(0)
+        to_z = (grad @ last).mul_(z > 0)
+        to_y = torch.zeros_like(q).index_add_(0, own_of, to_z)  # of what each row of own adds to z
         to_first = torch.empty_like(first)
         torch.mm(to_y.T, own, out=to_first[:, :width])
-        torch.mm(grad.T, seen, out=to_first[:, width:])
-        to_own = to_y @ first[:, :width]
-        to_seen = grad @ first[:, width:]
+        torch.mm(to_z.T, seen, out=to_first[:, width:])
+        to_seen = to_z @ first[:, width:]
         found = torch.from_numpy(attention.out)
         to_found, to_value, to_key = torch.empty_like(found), torch.empty_like(value), torch.empty_like(key)
         for head, part in enumerate(heads):
@@ -213,13 +222,17 @@ class BeforeUpdate(torch.autograd.Function):
         for head, part in enumerate(heads):
             torch.mm(q[:, part].T, to_asks[:, head], out=to_key[part])
             torch.mm(to_asks[:, head], key[part].T, out=to_q[:, part])
-        to_q.mul_((dim // where.heads) ** -0.5)
+        to_q.mul_(scale)
         to_query, total = torch.empty_like(query), to_q.sum(0)
         torch.mm(to_q.T, own, out=to_query[:, :width])
         torch.outer(total, now, out=to_query[:, width:])
         to_phase -= (total @ query[:, width:]) * torch.sin(phase)
-        to_own.addmm_(to_q, query[:, :width])
-        return None, to_own, to_table, to_query, to_key, to_value, to_first, to_bias, to_frequency, to_phase
+        to_own = (to_y @ first[:, :width]).addmm_(to_q, query[:, :width])
+        if ctx.shared:
+            to_table[: len(own)] += to_own
+            to_own = None
+        weights = to_query, to_key, to_value, to_first, to_z.sum(0), to_last, to_last_bias
+        return None, to_own, to_table, *weights, to_frequency, to_phase
 
 
 def written_out(children: Slots, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)

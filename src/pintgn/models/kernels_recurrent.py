@@ -11,11 +11,13 @@ def gru_backward(grad, gates, kept, state, to_gates, to_kept):
     rows, d = grad.shape
     one = grad.dtype.type(1)
     for i in range(rows):
-        g, s, k, gate, out, out_kept = grad[i], state[i], kept[i], gates[i], to_gates[i], to_kept[i]
+        for j in range(d):  # three short loops over few rows each: the compiler makes vector instructions of them
+            to_n = grad[i, j] * (one - gates[i, d + j]) * (one - gates[i, 2 * d + j] * gates[i, 2 * d + j])
+            to_gates[i, 2 * d + j] = to_n
+            to_kept[i, j] = to_n * gates[i, j]
         for j in range(d):
-            r, z, n = gate[j], gate[d + j], gate[2 * d + j]
-            to_n = g[j] * (one - z) * (one - n * n)
-            out[2 * d + j] = to_n
-            out_kept[j] = to_n * r
-            out[j] = to_n * k[j] * r * (one - r)
-            out[d + j] = g[j] * (s[j] - n) * z * (one - z)
+            r = gates[i, j]
+            to_gates[i, j] = to_kept[i, j] * kept[i, j] * (one - r)
+        for j in range(d):
+            z = gates[i, d + j]
+            to_gates[i, d + j] = grad[i, j] * (state[i, j] - gates[i, 2 * d + j]) * z * (one - z)

@@ -92,19 +92,13 @@ class Memory(nn.Module):
         return self._applied(state.rows(nodes))  # type: ignore[arg-type]
 
     def _applied(self, rows: MemoryState) -> Tensor:
-        waiting = np.flatnonzero(rows.pending)
-        if self.kind == "identity" or not len(waiting):
+        """s_v of rows; where a message waits, `self.cell` of message ‖ φ(dt). A message begins with the own state."""
+        if self.kind == "identity" or not rows.pending.any():
             return rows.memory
-        if len(waiting) == len(rows):
-            return self._step(rows.message, rows.message_dt, rows.memory)
-        late = tensor(waiting, rows.memory.device)
-        return rows.memory.index_copy(0, late, self._step(rows.message[late], rows.message_dt[late], rows.memory[late]))
-
-    def _step(self, message: Tensor, dt: Tensor, state: Tensor) -> Tensor:
-        """`self.cell` of message ‖ φ(dt); a message begins with the node's own state."""
+        late = None if rows.pending.all() else tensor(np.flatnonzero(rows.pending), rows.memory.device)
         cell, time = self.cell, self.time
         weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
-        return Step.apply(message, dt, state, *weights, time.frequency, time.phase)
+        return Step.apply(late, rows.message, rows.message_dt, rows.memory, *weights, time.frequency, time.phase)
 
     @torch.no_grad()
     def commit(self, state: MemoryState, block: Events, time_unit: float, context: Tensor | None = None) -> None:
@@ -136,7 +130,7 @@ class Memory(nn.Module):
 
         device = rows.memory.device
         since = np.where(rows.ever[mine], t - rows.updated[mine], 0) / time_unit
-        parts = [rows.memory[tensor(mine, device)], rows.memory[tensor(other, device)]]
+        parts = [rows.memory.index_select(0, tensor(x, device)) for x in (mine, other)]
         if self.context:
             assert context is not None
             parts.append(context[tensor(event, device), tensor(side, device)])

@@ -176,7 +176,7 @@ class TreeModel(Model):
         if inputs.node_features is not None:
             parts.append(tensor(inputs.node_features, self.device))
         if parts:
-            return torch.cat(parts, -1)
+            return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
         return torch.zeros(len(inputs.nodes), self._state_width(), device=self.device)
 
     def _positions(self, inputs: Trees) -> list[np.ndarray]:  # level l: (slots, 2r)

@@ -25,7 +25,8 @@ class State:
         """A copy of the rows of some nodes."""
         known = nodes < len(self)
         if known.all():
-            return type(self)(**{f.name: getattr(self, f.name)[nodes] for f in fields(self)})
+            at = torch.from_numpy(nodes)
+            return type(self)(**{f.name: _chosen(getattr(self, f.name), nodes, at) for f in fields(self)})
         found = type(self)(**{f.name: _zeros(getattr(self, f.name), len(nodes)) for f in fields(self)})
         found.put(np.flatnonzero(known), self.rows(nodes[known]))
         return found
@@ -81,6 +82,10 @@ class Behind:
         changed = np.flatnonzero(self.nodes[at] == nodes)
         found.put(changed, self.old.rows(at[changed]))
         return found
+
+
+def _chosen(column: Tensor | np.ndarray, rows: np.ndarray, at: Tensor) -> Tensor | np.ndarray:
+    return column.index_select(0, at.to(column.device)) if isinstance(column, Tensor) else column[rows]
 
 
 def _zeros(like: Tensor | np.ndarray, rows: int) -> Tensor | np.ndarray:
