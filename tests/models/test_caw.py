@@ -52,7 +52,7 @@ class Literal:
                     if self.log.node_features is not None:
                         parts.append(torch.from_numpy(self.log.node_features[node].copy()))
                     ago = found.times[side, m, place - 1] - found.times[side, m, place] if place else 0
-                    parts.append(model.time(torch.tensor(float(ago) / model.dt_unit)))
+                    parts.append(model.time(torch.tensor(float(ago) / self.log.schema.time_scale)))
                     if self.log.marked_features is not None:
                         event = found.events[side, m, place - 1]
                         carried = self.log.marked_features[event] if place else np.zeros(self.log.schema.width)
@@ -73,7 +73,7 @@ class Literal:
 @pytest.mark.parametrize("features", [False, True])
 @pytest.mark.parametrize(
     "given",
-    [{"length": 1}, {"walks": 7}, {"readout": "attention"}, {"length": 4, "decay": 0.0}],
+    [{"length": 1}, {"walks": 7, "time_unit": 3.0}, {"readout": "attention"}, {"length": 4, "decay": 0.0}],
     ids=str,
 )
 def test_scores_are_those_of_the_equations(given, features):

@@ -70,7 +70,7 @@ class CAW(Model):
         readout: `mean` or `attention`.
         time_dim: length of the time encoding.
         draw_seed: of the walks.
-        time_unit: what times are divided by; the log's own time scale when not given.
+        time_unit: of the decay; the log's own time scale when not given. Encoded times are in units of the time scale.
     """
 
     def __init__(
@@ -110,6 +110,8 @@ class CAW(Model):
 
     def gather_nodes(self, nodes: np.ndarray, past: Past) -> WalkSets:
         roots = nodes.reshape(len(nodes), -1)
+        assert self.schema is not None
+        scale = self.schema.time_scale or 1.0
         keys = past.keys(self.draw_seed, roots.shape[1])
         found = past.walks(roots, self.walks, self.length, keys, self.decay / self.dt_unit)
         shape = (self.length + 1, roots.size * self.walks)
@@ -129,7 +131,7 @@ class CAW(Model):
                 Level(
                     parent[level, :size],
                     row[level, :size],
-                    (since[level, :size] / self.dt_unit).astype(np.float32),
+                    (since[level, :size] / scale).astype(np.float32),
                     past.event_features(step, step >= 0),
                     ends[level, :size],
                     root[level, :size],
