@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +25,7 @@ def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress
 
     `ready` has observed the training part, and is used up.
     """
+    started = time.perf_counter()
     progress({"phase": "test"})
     test_scores = catch_up(run, ready, negatives, measure_test=True)
     if run.judges_links:
@@ -41,12 +44,28 @@ def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress
         for name, stream in heuristic_streams(parts, run.schema, before, without=run.settings.name):
             run.heuristics[name] = compare(stream, parts.test, drawn, new)[0]["random"]
     run.finished = True
+    run.spent = {
+        "training_seconds": sum(entry["seconds"] for entry in run.history),
+        "testing_seconds": time.perf_counter() - started,
+    }
+    if (memory := peak_memory()) is not None:
+        run.spent["peak_memory_bytes"] = memory
     if run.folder is not None:
         progress({"phase": "saving"})
         with run.folder.errors(run.folder / "stream"):
             run.stream.save(run.folder / "stream")
         run.folder.write_json("result.json", run.result())
     run.write_metrics()
+
+
+def peak_memory() -> int | None:
+    """The most memory that this process has held so far, in bytes; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest if sys.platform == "darwin" else 1024 * largest
 
 
 def catch_up(

@@ -69,6 +69,11 @@ def compare(stream: Stream, part: EventLog, drawn: dict[str, Drawn], new: np.nda
 
 def rank_part(stream: Stream, part: EventLog, candidates: Candidates, new: np.ndarray) -> dict[str, Metrics]:
     """MRR and Hits@k of a part's events among candidates."""
+    return by_novelty(ranks_in_part(stream, part, candidates), new, rank_metrics)
+
+
+def ranks_in_part(stream: Stream, part: EventLog, candidates: Candidates) -> np.ndarray:  # (e,)
+    """The rank of each measured event's destination among its candidates, while the stream moves through the part."""
     found, done = [], 0
     with judging(stream.model):
         for batch in part.batches(min(BATCH, max(1, PAIRS // candidates.count))):
@@ -81,7 +86,7 @@ def rank_part(stream: Stream, part: EventLog, candidates: Candidates, new: np.nd
             logits = scores.numpy(force=True)
             found.append(ranks(logits[:, 0], logits[:, 1:], valid))
             done += len(events)
-    return by_novelty(np.concatenate(found) if found else np.zeros(0), new, rank_metrics)
+    return np.concatenate(found) if found else np.zeros(0)
 
 
 def heuristic_streams(

@@ -46,6 +46,7 @@ class Run:
     heuristics: dict[str, dict[str, Metrics]] = field(default_factory=dict)  # the same, by training-free model
     calibration: Calibration | None = None
     calibration_error: float | None = None
+    spent: dict[str, float] = field(default_factory=dict)  # seconds and bytes; see `finish`
     finished: bool = False
     asked: Settings | None = None  # before the model filled in what it had left open
     prepared: bool = False
@@ -201,12 +202,14 @@ class Run:
             "heuristics": self.heuristics,
             "calibration": None if self.calibration is None else dataclasses.asdict(self.calibration),
             "calibration_error": self.calibration_error,
+            "spent": self.spent,
         }
 
     def take_result(self, told: dict[str, Any]) -> None:
         self.test, self.heuristics = told["test"], told["heuristics"]
         self.calibration = None if told["calibration"] is None else Calibration(**told["calibration"])
-        self.calibration_error, self.finished = told["calibration_error"], True
+        self.calibration_error, self.spent = told["calibration_error"], told.get("spent", {})
+        self.finished = True
 
     def note(self, line: str) -> None:
         """A line in the run's own log."""
