@@ -1,0 +1,149 @@
+"""What there is to run: a published row and a seed is a job; the paper's tables and figures are lists of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+
+MODELS = {
+    "gat": "GAT",
+    "graphsage": "GraphSAGE",
+    "jodie": "Jodie",
+    "dyrep": "DyRep",
+    "tgat": "TGAT",
+    "tgn": "TGN-Att",
+    "caw": "CAW",
+    "pint-plain": "PINT (w/o pos. feat.)",
+    "pint": "PINT",
+    "tgn-positions": "TGN-Att + RPF",
+    "pint-d10": "PINT, d = 10",
+    "pint-d15": "PINT, d = 15",
+    "pint-d20": "PINT, d = 20",
+    "ctdne": "CTDNE",
+}
+"""Rows by the name they have in configs/paper.toml, as the paper calls them."""
+SETS = {
+    "reddit": "Reddit",
+    "wikipedia": "Wikipedia",
+    "twitter": "Twitter",
+    "uci": "UCI",
+    "enron": "Enron",
+    "lastfm": "LastFM",
+}
+"""Data sets in the paper's order of columns."""
+DIMS = {4: "pint", 10: "pint-d10", 15: "pint-d15", 20: "pint-d20"}
+"""Lengths of positions, and the rows that have them."""
+
+LAYOUT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "table1": (("gat", "graphsage", "jodie", "dyrep", "tgat", "tgn", "caw", "pint-plain", "pint"), tuple(SETS)),
+    "table2": (("tgn", "tgn-positions", "pint"), ("uci", "enron", "lastfm")),
+    "dims": (tuple(DIMS.values()), ("uci", "enron")),
+    "time": (("tgat", "jodie", "dyrep", "tgn", "pint-plain", "pint", "caw"), ("uci", "enron", "wikipedia", "lastfm")),
+    "nodes": (("ctdne", "jodie", "tgat", "dyrep", "tgn", "pint"), ("wikipedia", "reddit")),
+}
+"""Rows and columns of each table and figure."""
+TASKS = {"table1": "links", "table2": "links", "dims": "links", "time": "time", "nodes": "nodes"}
+SEEDS = {("pint", "uci"): 3, ("pint", "enron"): 3, ("pint-plain", "uci"): 3, ("pint-plain", "enron"): 3}
+"""How many seeds a row has unless --seeds says otherwise; one for all others."""
+
+
+@dataclass(frozen=True, order=True)
+class Job:
+    """One row of results: links (AP), nodes (AUC) or time (seconds per epoch) of a model on a data set."""
+
+    task: str
+    model: str  # as in configs/paper.toml before the slash
+    data: str
+    seed: int = 0
+
+    @property
+    def row(self) -> str:
+        return f"{self.model}/{self.data}"
+
+    @property
+    def key(self) -> str:
+        """What its newest row of results is found by."""
+        return f"{self.task} {self.row} seed {self.seed}"
+
+    @property
+    def place(self) -> Path:
+        """Its run's folder, relative to the folder of all."""
+        return Path(self.row.replace("/", "-")) / f"seed-{self.seed}"
+
+    def __str__(self) -> str:
+        return f"{MODELS.get(self.model, self.model)} on {SETS.get(self.data, self.data)}, seed {self.seed}"
+
+
+def jobs_of(
+    wanted: str,
+    rows: Iterable[str],
+    models: Sequence[str] | None = None,
+    data: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> list[Job]:
+    """The jobs of a table or figure (or of `all`), each once, in order of seeds: a whole table comes first.
+
+    Args:
+        wanted: `table1`, `table2`, `dims`, `time`, `nodes` or `all`.
+        rows: the rows that there are settings for, as `model/data`.
+        models, data: only these.
+        seeds: these, instead of `SEEDS`.
+    """
+    tables = list(LAYOUT) if wanted == "all" else [wanted]
+    if wanted != "all" and wanted not in LAYOUT:
+        raise UnknownName(f"there is no {wanted!r} to reproduce.{suggest(wanted, [*LAYOUT, 'all'])}")
+    check_among("--models", models, {m for table in tables for m in LAYOUT[table][0]})
+    check_among("--data", data, {d for table in tables for d in LAYOUT[table][1]})
+    known, found = set(rows), {}
+    for table in tables:
+        for one in LAYOUT[table][1]:
+            for model in LAYOUT[table][0]:
+                if f"{model}/{one}" not in known or one not in (data or [one]) or model not in (models or [model]):
+                    continue
+                chosen = range(SEEDS.get((model, one), 1)) if seeds is None else seeds
+                for seed in chosen if TASKS[table] != "time" else chosen[:1]:
+                    found[Job(TASKS[table], model, one, seed)] = (TASKS[table] == "time", seed)
+    return sorted(found, key=lambda job: found[job])
+
+
+def check_among(option: str, given: Sequence[str] | None, known: Iterable[str]) -> None:
+    """Names that exist; otherwise the near miss."""
+    names = sorted(known)
+    for name in given or []:
+        if name not in names:
+            raise UnknownName(f"{option} {name}: there is no such row here.{suggest(name, names)}")
+
+
+def parse_seeds(text: str | None) -> list[int] | None:
+    """`3` is the seeds 0, 1, 2; `1,4` and `2-4` are these.
+
+    >>> parse_seeds("3"), parse_seeds("1,4"), parse_seeds("2-4"), parse_seeds(None)
+    ([0, 1, 2], [1, 4], [2, 3, 4], None)
+    """
+    if text is None:
+        return None
+    try:
+        if "," in text:
+            found = [int(part) for part in text.split(",") if part.strip()]
+        elif "-" in text.strip()[1:]:
+            first, last = (int(part) for part in text.split("-"))
+            found = list(range(first, last + 1))
+        else:
+            found = list(range(int(text)))
+    except ValueError:
+        found = []
+    if not found or min(found) < 0:
+        raise BadInput(f"--seeds {text} is neither a number of seeds (3), nor a list (0,1,2), nor a range (0-2).")
+    return found
+
+
+def paper_settings() -> Path:
+    """configs/paper.toml: of the checkout, or the copy that comes with the package."""
+    here = Path(__file__).resolve()
+    for path in (here.parents[3] / "configs" / "paper.toml", here.with_name("paper.toml")):
+        if path.is_file():
+            return path
+    raise BadFile("configs/paper.toml is not here. Name it with --config.")

@@ -1,0 +1,248 @@
+"""Running jobs: each continues where it was stopped, ends by itself or at its cap, and leaves one row of results.
+
+A cap is processor time. A run that would pass it with the next epoch is measured with its best validation epoch so far;
+its folder stays as it is, so that a higher cap continues the same run instead of beginning again.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pintgn.errors import PintgnError
+from pintgn.events.log import EventLog
+from pintgn.learn import paper
+from pintgn.learn.classify import classify
+from pintgn.learn.folder import Folder
+from pintgn.learn.metrics import Metrics
+from pintgn.learn.reproducible import reproducible
+from pintgn.learn.run import Run
+from pintgn.learn.settings import Settings, read_settings
+from pintgn.learn.train import start
+from pintgn.reproduce import sets
+from pintgn.reproduce.jobs import Job
+from pintgn.reproduce.results import Results, Row
+
+Told = Callable[[dict[str, Any]], None]
+
+
+class Capped(Exception):
+    """The next epoch would pass the cap."""
+
+
+@dataclass
+class Meter:
+    """What a run has cost so far, over all its continuations; kept beside the run, and stops it at its cap.
+
+    Work that was lost to a kill, at most a minute of an epoch, is not counted.
+    """
+
+    folder: Path
+    cap: float | None
+    epochs: int  # at most so many
+    patience: int
+    told: Told = lambda entry: None
+    processor: list[float] = field(default_factory=list)  # of each epoch
+    wall: list[float] = field(default_factory=list)
+    loads: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if (self.folder / "spent.json").exists():
+            told = Folder(self.folder).read_json("spent.json")
+            self.processor, self.wall, self.loads = told["processor"], told["wall"], told["loads"]
+        self._since = time.process_time(), time.perf_counter()
+
+    def __call__(self, entry: dict[str, Any]) -> None:
+        self.told(entry)
+        if "val" in entry:
+            self._epoch_ends(entry)
+        elif "done" in entry and self.processor and self._spent() > self._limit:
+            raise Capped
+
+    @property
+    def _limit(self) -> float:
+        return float("inf") if self.cap is None else self.cap
+
+    def _spent(self) -> float:
+        return sum(self.processor) + time.process_time() - self._since[0]
+
+    def _epoch_ends(self, entry: dict[str, Any]) -> None:
+        at = time.process_time(), time.perf_counter()
+        number = entry["epoch"] - 1  # an epoch that was begun before a kill and ended after it is counted once
+        for spent, now, before in zip((self.processor, self.wall), at, self._since, strict=True):
+            spent[number:] = [now - before]
+        self.loads[number:] = [os.getloadavg()[0]]
+        self._since = at
+        spent = {"processor": self.processor, "wall": self.wall, "loads": self.loads}
+        Folder(self.folder).write_json("spent.json", spent)
+        ends = entry["epoch"] >= self.epochs or entry["epoch"] - entry["best_epoch"] >= self.patience
+        if not ends and sum(self.processor) + self.processor[-1] > self._limit:
+            raise Capped
+
+    def facts(self) -> Row:
+        """The cost as it stands in a row of results; a first epoch also compiles, so the median is given."""
+        return {
+            "processor_seconds": round(sum(self.processor), 1),
+            "wall_seconds": round(sum(self.wall), 1),
+            "epoch_processor_seconds": round(statistics.median(self.processor), 2) if self.processor else None,
+            "epoch_wall_seconds": round(statistics.median(self.wall), 2) if self.wall else None,
+            "load": round(statistics.mean(self.loads), 1) if self.loads else None,
+        }
+
+
+@dataclass
+class Runner:
+    """Runs jobs one after the other.
+
+    Args:
+        folder: where the runs are kept.
+        results: where their rows go.
+        config: the settings of every row.
+        data_folder: where data sets are looked for first.
+        cap: processor seconds per run; none by default.
+        told: is told of every batch and epoch.
+    """
+
+    folder: Path
+    results: Results
+    config: Path
+    data_folder: Path | None = None
+    cap: float | None = None
+    told: Told = lambda entry: None
+    _logs: dict[str, EventLog] = field(default_factory=dict)
+
+    def open_jobs(self, jobs: Sequence[Job]) -> list[Job]:
+        """Those without a row that would stay as it is."""
+        newest = self.results.newest()
+        return [job for job in jobs if not self.is_done(job, newest)]
+
+    def is_done(self, job: Job, newest: dict[str, Row]) -> bool:
+        row = newest.get(job.key)
+        if row is None or row["ended"] == "failed":
+            return False
+        if job.task == "nodes":  # stands on the run for links, which may have gone on since
+            links = newest.get(replace(job, task="links").key)
+            if links is not None:
+                return self.is_done(replace(job, task="links"), newest) and links["epochs"] == row["epochs"]
+        if row["ended"] != "capped":
+            return True
+        return self.cap is not None and row["cap"] is not None and row["cap"] >= self.cap
+
+    def run(self, jobs: Sequence[Job]) -> Iterator[Row]:
+        """A row for each open job, as soon as it is known and on disk; a job that fails leaves its error."""
+        for job in self.open_jobs(jobs):
+            if sets.find(job.data, self.data_folder) is None:
+                continue
+            try:
+                yield from self.one(job)
+            except PintgnError as error:
+                yield self.results.append(job, {"ended": "failed", "error": f"{type(error).__name__}: {error}"})
+            except Exception as error:  # a fault of ours in one row must not cost the others
+                place = self.folder / job.place
+                place.mkdir(parents=True, exist_ok=True)
+                (place / "error.txt").write_text(traceback.format_exc())
+                yield self.results.append(job, {"ended": "failed", "error": f"{type(error).__name__}: {error}"})
+
+    def one(self, job: Job) -> Iterator[Row]:
+        """The rows of one job: a nodes job stands on the run of links, whose row comes first."""
+        self.told({"job": job})
+        if job.task == "time":
+            from pintgn.reproduce.timing import time_row
+
+            yield self.results.append(job, time_row(self.settings(job), self.log(job.data), job))
+            return
+        links = replace(job, task="links")
+        known = self.results.newest()
+        row = known.get(links.key)
+        if row is None or not self.is_done(links, known):
+            run, facts = self.train(links)
+            if run.judges_links or job.task == "links":
+                row = self.results.append(links, facts)
+                yield row
+            else:
+                row = facts
+        else:
+            run = Run.open(self.folder / job.place)
+        if job.task == "nodes":
+            yield self.results.append(job, self.nodes(run, row, job.seed))
+
+    def log(self, name: str) -> EventLog:
+        if name not in self._logs:
+            self._logs = {name: sets.read(name, self.data_folder)}  # one at a time: they may be large
+        return self._logs[name]
+
+    def settings(self, job: Job) -> Settings:
+        return Settings.of(read_settings(self.config, job.row))
+
+    # -- links -------------------------------------------------------------------------------------------------------
+
+    def train(self, job: Job) -> tuple[Run, Row]:
+        """Begin or continue a job's run until it ends or meets its cap, and measure it."""
+        settings, log, place = self.settings(job), self.log(job.data), self.folder / job.place
+        assert settings.train.epochs is not None
+        meter = Meter(place, self.cap, settings.train.epochs, settings.train.patience, self.told)
+        try:
+            run = start(settings, log, folder=place, seed=job.seed, progress=meter)
+            ended, test = "by itself", run.test
+        except Capped:
+            run = Run.open(place)
+            self.told({"phase": "test"})
+            ended, test = "capped", measure(run)
+        best = run.history[run.best_epoch - 1]["val"] if run.history else {}
+        facts: Row = {
+            "ended": ended,
+            "cap": self.cap if ended == "capped" else None,
+            "epochs": len(run.history),
+            "best_epoch": run.best_epoch,
+            "test": rounded(test),
+            "val": rounded(best),
+            "curve": [_short(entry["val"]["all"]["chunked_ap"]) for entry in run.history],
+            "threads": run.settings.train.threads,
+            "settings": run.settings.to_dict(),
+            "events": len(log),
+            "nodes": log.nodes,
+            "features": log.schema.feature_width,
+        }
+        return run, facts | meter.facts()
+
+    # -- nodes -------------------------------------------------------------------------------------------------------
+
+    def nodes(self, run: Run, links: Row, seed: int) -> Row:
+        """Node classification on the frozen embeddings of a job's run."""
+        self.told({"phase": "classifying nodes"})
+        began = time.process_time(), time.perf_counter()
+        found = classify(run, seed=seed)
+        kept = ("epochs", "best_epoch", "threads", "settings", "events", "nodes", "features", "load")
+        return {
+            "ended": links["ended"],
+            "cap": links["cap"],
+            "test": {"auc": _short(found.test_auc)},
+            "val": {"auc": _short(found.val_auc)},
+            "decoder_epochs": found.best_epoch,
+            "positives": found.positives,
+            "processor_seconds": round(time.process_time() - began[0], 1),
+            "wall_seconds": round(time.perf_counter() - began[1], 1),
+        } | {name: links[name] for name in kept}
+
+
+def measure(run: Run) -> dict[str, Metrics]:
+    """The test figures of a run that has not ended, by the paper's protocol and its best weights so far."""
+    with reproducible(run.settings.train.threads):
+        stream = run.new_stream()
+        stream.observe(run.parts.trained)
+        return paper.measure(stream, run.parts, run.parts.test, ["random"], run.seed)[0]["random"]
+
+
+def rounded(figures: dict[str, Metrics]) -> dict[str, Any]:
+    """Figures with six digits behind the point: more than any of them is worth."""
+    return {group: {name: _short(value) for name, value in one.items()} for group, one in figures.items()}
+
+
+def _short(value: Any) -> Any:
+    return round(value, 6) if isinstance(value, float) else value
