@@ -25,7 +25,7 @@ from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, read_settings
 from pintgn.learn.train import start
-from pintgn.reproduce import sets
+from pintgn.reproduce import sets, timing
 from pintgn.reproduce.jobs import Job
 from pintgn.reproduce.results import Results, Row
 
@@ -79,8 +79,8 @@ class Meter:
             spent[number:] = [now - before]
         self.loads[number:] = [os.getloadavg()[0]]
         self._since = at
-        spent = {"processor": self.processor, "wall": self.wall, "loads": self.loads}
-        Folder(self.folder).write_json("spent.json", spent)
+        cost = {"processor": self.processor, "wall": self.wall, "loads": self.loads}
+        Folder(self.folder).write_json("spent.json", cost)
         ends = entry["epoch"] >= self.epochs or entry["epoch"] - entry["best_epoch"] >= self.patience
         if not ends and sum(self.processor) + self.processor[-1] > self._limit:
             raise Capped
@@ -135,28 +135,33 @@ class Runner:
         return self.cap is not None and row["cap"] is not None and row["cap"] >= self.cap
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Row]:
-        """A row for each open job, as soon as it is known and on disk; a job that fails leaves its error."""
-        for job in self.open_jobs(jobs):
-            if sets.find(job.data, self.data_folder) is None:
-                continue
-            try:
-                yield from self.one(job)
-            except PintgnError as error:
-                yield self.results.append(job, {"ended": "failed", "error": f"{type(error).__name__}: {error}"})
-            except Exception as error:  # a fault of ours in one row must not cost the others
-                place = self.folder / job.place
-                place.mkdir(parents=True, exist_ok=True)
-                (place / "error.txt").write_text(traceback.format_exc())
-                yield self.results.append(job, {"ended": "failed", "error": f"{type(error).__name__}: {error}"})
+        """A row for each open job whose data is here, as soon as it is known and on disk.
+
+        A job that fails leaves its error in a row of its own, and the trace in its folder.
+        """
+        with Folder(self.folder).locked():
+            todo = [job for job in self.open_jobs(jobs) if sets.find(job.data, self.data_folder) is not None]
+            timed = {
+                job.data: [other for other in todo if (other.task, other.data) == ("time", job.data)]
+                for job in todo
+                if job.task == "time"
+            }
+            for job in todo:
+                together = timed.pop(job.data, []) if job.task == "time" else [job]
+                try:
+                    yield from self.time(together) if job.task == "time" else self.one(job)
+                except Exception as error:  # one row, be it our fault or the data's, must not cost the others
+                    if not isinstance(error, PintgnError):
+                        place = self.folder / job.place
+                        place.mkdir(parents=True, exist_ok=True)
+                        (place / "error.txt").write_text(traceback.format_exc())
+                    for failed in together:
+                        told = {"ended": "failed", "error": f"{type(error).__name__}: {error}"}
+                        yield self.results.append(failed, told)
 
     def one(self, job: Job) -> Iterator[Row]:
         """The rows of one job: a nodes job stands on the run of links, whose row comes first."""
         self.told({"job": job})
-        if job.task == "time":
-            from pintgn.reproduce.timing import time_row
-
-            yield self.results.append(job, time_row(self.settings(job), self.log(job.data), job))
-            return
         links = replace(job, task="links")
         known = self.results.newest()
         row = known.get(links.key)
@@ -210,6 +215,19 @@ class Runner:
             "features": log.schema.feature_width,
         }
         return run, facts | meter.facts()
+
+    # -- time --------------------------------------------------------------------------------------------------------
+
+    def time(self, jobs: Sequence[Job]) -> Iterator[Row]:
+        """The rows of all time jobs of a data set, which take turns."""
+        if not jobs:
+            return
+        self.told({"job": jobs[0], "phase": "timing"})
+        pint = self.settings(replace(jobs[0], model="pint"))
+        settings = {job.model: timing.same_sizes(self.settings(job), pint) for job in jobs}
+        found = timing.time_models(settings, self.log(jobs[0].data))
+        for job in jobs:
+            yield self.results.append(job, found[job.model])
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 

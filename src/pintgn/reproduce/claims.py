@@ -1,0 +1,89 @@
+"""What the paper claims, held against our rows: who is above whom, by how much, and with how many seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pintgn.reproduce.jobs import LAYOUT, MODELS, SETS
+from pintgn.reproduce.results import Row
+from pintgn.reproduce.tables import HALVES, Cell, cell
+
+MESSAGE_PASSING = ("jodie", "dyrep", "tgat", "tgn", "pint-plain")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence of the paper, and what became of it here: one verdict for each place where it can be looked at."""
+
+    sentence: str
+    held: tuple[str, ...]
+    failed: tuple[str, ...]
+
+    def verdict(self) -> str:
+        if not self.held and not self.failed:
+            return "not measured yet"
+        if not self.failed:
+            return f"holds: {'; '.join(self.held)}"
+        if not self.held:
+            return f"does not hold here: {'; '.join(self.failed)}"
+        return f"holds: {'; '.join(self.held)}. Not: {'; '.join(self.failed)}"
+
+
+def claims(newest: Mapping[str, Row]) -> list[Claim]:
+    """The paper's claims about its tables that our rows can speak about."""
+    sets = ("uci", "enron", "wikipedia")
+    return [
+        _above("Positions help PINT (Table 1)", [("pint", ("pint-plain",), d) for d in sets], newest),
+        _above(
+            "PINT is the best message-passing model (Table 1)", [("pint", MESSAGE_PASSING, d) for d in sets], newest
+        ),
+        _above(
+            "PINT without positions beats the other message-passing models on data without features (Table 1)",
+            [("pint-plain", MESSAGE_PASSING[:-1], d) for d in sets[:2]],
+            newest,
+        ),
+        _above(
+            "PINT beats CAW on UCI; CAW is ahead on Enron (Table 1)",
+            [("pint", ("caw",), "uci"), ("caw", ("pint",), "enron")],
+            newest,
+        ),
+        _above("Positions help TGN-Att (Table 2)", [("tgn-positions", ("tgn",), d) for d in sets[:2]], newest),
+        _above(
+            "PINT stays ahead of TGN-Att with positions (Table 2)",
+            [("pint", ("tgn-positions",), d) for d in sets[:2]],
+            newest,
+        ),
+        _above(
+            "Longer positions help (d = 20 on UCI, d = 10 on Enron)",
+            [("pint-d20", ("pint",), "uci"), ("pint-d10", ("pint",), "enron")],
+            newest,
+        ),
+    ]
+
+
+def _above(sentence: str, pairs: list[tuple[str, tuple[str, ...], str]], newest: Mapping[str, Row]) -> Claim:
+    held: list[str] = []
+    failed: list[str] = []
+    for model, others, data in pairs:
+        for figure, half in HALVES.items():
+            mine = cell(model, data, figure, newest, {})
+            beside = [one for other in others if (one := cell(other, data, figure, newest, {})).values]
+            if mine.mean is None or not beside:
+                continue
+            best = max(beside, key=lambda one: one.mean or 0.0)
+            assert best.mean is not None
+            said = f"{SETS[data]} {half.lower()} {_of(mine)} against {_of(best)} of {MODELS[best.model]}"
+            (held if mine.mean > best.mean else failed).append(said)
+    return Claim(sentence, tuple(held), tuple(failed))
+
+
+def _of(one: Cell) -> str:
+    return f"{one.ours()}".replace("*", "")
+
+
+def every_row(newest: Mapping[str, Row]) -> list[Row]:
+    """Rows of links in the order of the tables."""
+    models = list(dict.fromkeys(m for table in LAYOUT.values() for m in table[0]))
+    rows = [row for row in newest.values() if row["task"] == "links"]
+    return sorted(rows, key=lambda row: (list(SETS).index(row["data"]), models.index(row["model"]), row["seed"]))

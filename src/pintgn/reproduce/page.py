@@ -1,0 +1,271 @@
+"""The Markdown page of all results, written between two marks of a page that may say more."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pintgn.errors import BadFile, BadInput
+from pintgn.reproduce.claims import claims, every_row
+from pintgn.reproduce.jobs import LAYOUT, MODELS, SETS
+from pintgn.reproduce.results import Row
+from pintgn.reproduce.sets import missing
+from pintgn.reproduce.tables import (
+    HALVES,
+    Cell,
+    Published,
+    cell,
+    cells_of,
+    columns_of,
+    features_of,
+    halves_of,
+    rows_of,
+    seconds,
+)
+
+BEGIN = "<!-- reproduce:begin"
+END = "<!-- reproduce:end"
+FIRST_LINE = f"{BEGIN} · everything between these two marks is written by `pintgn reproduce … --page` -->"
+LAST_LINE = f"{END} -->"
+
+Notes = Mapping[str, str]
+"""What we know about a row that stands out, by row; `*` is said below all of them."""
+
+
+def write_page(path: Path, newest: Mapping[str, Row], published: Published, notes: Notes | None = None) -> list[Path]:
+    """Write the tables between the marks of a page (a new one if there is none), and the plots beside it."""
+    from pintgn.reproduce.plots import write_plots
+
+    try:
+        before = path.read_text(encoding="utf-8") if path.exists() else f"# Results\n\n{FIRST_LINE}\n{LAST_LINE}\n"
+        text = between_marks(before, "", path)  # a page without marks is refused before a plot is drawn
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plots = write_plots(path.parent / "img", newest, published)
+        text = between_marks(before, render(newest, published, notes or {}, plots), path)
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            part.write_text(text, encoding="utf-8")
+            os.replace(part, path)
+        finally:
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        if isinstance(error, BadFile):
+            raise
+        raise BadFile(f"cannot write {path}: {error.strerror or error}.") from error
+    return [path, *plots.values()]
+
+
+def between_marks(page: str, text: str, path: Path) -> str:
+    """A page with new text between its marks; all the rest is kept."""
+    pattern = re.compile(rf"^{re.escape(BEGIN)}[^\n]*\n.*?^{re.escape(END)}[^\n]*$", re.M | re.S)
+    if len(pattern.findall(page)) != 1:
+        raise BadInput(f"{path} needs one line that begins with {BEGIN!r} and one after it with {END!r}; put them in.")
+    return pattern.sub(lambda _: f"{FIRST_LINE}\n{text}{LAST_LINE}", page)
+
+
+def read_notes(path: Path) -> Notes:
+    """Notes on rows, from a TOML file; none when there is no such file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (OSError, ValueError) as error:
+        raise BadFile(f"cannot read the notes in {path}: {error}.") from error
+
+
+def render(newest: Mapping[str, Row], published: Published, notes: Notes, plots: Mapping[str, Path]) -> str:
+    """All sections."""
+    drawn = {name: f"img/{path.name}" for name, path in plots.items()}
+    parts = [INTRODUCTION, _claims(newest), _table("table1", newest, published), _table("table2", newest, published)]
+    parts += [_dims(newest, published, drawn), _time(newest, drawn), _nodes(newest, published, drawn)]
+    parts += [_differences(newest, published, notes), _rows(newest)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+INTRODUCTION = """
+## The paper again
+
+Every row of the paper's tables, trained and measured as the paper does it: its settings
+([configs/paper.toml](../configs/paper.toml)), 70 / 15 / 15 by time, one random negative per event, AP averaged over
+chunks of 200 rows, memory and positions refreshed once per batch, at most 50 epochs and five without improvement.
+
+```
+pintgn reproduce all --data-folder FOLDER --page results.md    # or a part: table1, table2, dims, time, nodes
+```
+
+makes it all (`make reproduce` with the sets that `pintgn data fetch` keeps), can be stopped at any time, and goes on
+where it ended; `--dry-run` says what it would cost. All rows with their settings, seeds, versions, times and validation
+curves are in [results/paper.jsonl](../results/paper.jsonl).
+
+How to read the tables: ours first (mean ± standard deviation where there are several seeds), below it *the paper's
+figure and the difference, in points*. A star marks rows with a run that was stopped at its cap of processor time and
+measured with its best validation epoch so far; the list at the end says at which epoch. Those rows could still improve.
+""".strip()
+
+
+def _markdown(heads: Sequence[str], lines: Sequence[Sequence[str]], left: int = 1) -> str:
+    rule = [":---" if k < left else "---:" for k in range(len(heads))]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (heads, rule, *lines))
+
+
+def _place(one: Cell) -> str:
+    """A place of a table: ours, and below it the paper's figure and the difference."""
+    ours = one.ours().replace("*", "\\*")
+    if one.paper is None:
+        return ours
+    below = one.theirs() + (f", {one.beside()}" if one.difference is not None else "")
+    return f"{ours}<br>*{below}*"
+
+
+def _claims(newest: Mapping[str, Row]) -> str:
+    lines = [[one.sentence, one.verdict()] for one in claims(newest)]
+    return "### What the paper claims, and what became of it\n\n" + _markdown(["claim", "here"], lines, left=2)
+
+
+HEADINGS = {
+    "table1": "### Table 1: link prediction, AP",
+    "table2": "### Table 2: positions in TGN-Att, AP",
+}
+
+
+def _table(table: str, newest: Mapping[str, Row], published: Published) -> str:
+    """A table in the paper's layout."""
+    columns, absent = columns_of(table, newest)
+    heads = ["", "", *(_head(data, newest) for data in LAYOUT[table][1])]
+    lines = []
+    for figure, half in halves_of(table).items():
+        for k, model in enumerate(LAYOUT[table][0]):
+            cells = [cell(model, data, figure, newest, published) for data in LAYOUT[table][1]]
+            lines.append([f"**{half}**" if k == 0 else "", MODELS[model], *map(_place, cells)])
+    text = f"{HEADINGS[table]}\n\n{_markdown(heads, lines, left=2)}"
+    if "wikipedia" in columns and not features_of("wikipedia", newest):
+        text += "\n\n¹ Wikipedia here has no edge features; the paper's has 172."
+    return text + _absent(absent)
+
+
+def _head(data: str, newest: Mapping[str, Row]) -> str:
+    bare = data == "wikipedia" and any(row["data"] == data for row in newest.values()) and not features_of(data, newest)
+    return SETS[data] + (" ¹" if bare else "")
+
+
+def _absent(absent: Sequence[str]) -> str:
+    """What to do about data sets that are not here."""
+    lines = [
+        f"- {SETS[data]} {missing(data).replace('pintgn data fetch ' + data, f'`pintgn data fetch {data}`')}."
+        for data in absent
+    ]
+    lines = [line.replace("--data-folder FOLDER", "`--data-folder FOLDER`") for line in lines]
+    return "\n\n" + "\n".join(lines) + "\n\nThese rows run the same way once the data is here." if lines else ""
+
+
+def _picture(name: str, about: str, drawn: Mapping[str, str]) -> str:
+    return f"\n\n![{about}]({drawn[name]})" if name in drawn else ""
+
+
+def _dims(newest: Mapping[str, Row], published: Published, drawn: Mapping[str, str]) -> str:
+    from pintgn.reproduce.jobs import DIMS
+
+    columns, _ = columns_of("dims", newest)
+    heads = ["d", *(f"{SETS[data]} {half.lower()}" for data in columns for half in HALVES.values())]
+    lines = [
+        [str(d), *(_place(cell(model, data, figure, newest, published)) for data in columns for figure in HALVES)]
+        for d, model in DIMS.items()
+    ]
+    text = "### AP of PINT by the length of its positions\n\n" + _markdown(heads, lines)
+    return (
+        text + "\n\nThe paper prints two of these figures and draws the rest." + _picture("dims", "AP against d", drawn)
+    )
+
+
+def _time(newest: Mapping[str, Row], drawn: Mapping[str, str]) -> str:
+    columns, absent = columns_of("time", newest)
+    if not columns:
+        return ""
+    heads = ["", *(f"{SETS[data]} {kind}" for data in columns for kind in ("wall", "processor"))]
+    lines = []
+    loads = [row["load"] for row in newest.values() if row["task"] == "time" and row["ended"] != "failed"]
+    machine = next(row["machine"] for row in newest.values() if row["task"] == "time" and row["ended"] != "failed")
+    for model in LAYOUT["time"][0]:
+        found = [next(rows_of("time", model, data, newest), None) for data in columns]
+        done = [None if row is None or row["ended"] == "failed" else row for row in found]
+        line = [seconds(row and row[name]) for row in done for name in ("epoch_wall", "epoch_processor")]
+        lines.append([MODELS[model], *line])
+        if any(row and row["positions_processor"] for row in done):
+            rest = [_without_positions(row) for row in done]
+            lines.append(["… without updating positions", *(part for one in rest for part in ("", one))])
+    about = (
+        f"Seconds of training per epoch, one thread on {machine['cores']} cores ({machine['processor']}), other "
+        f"programs running beside it (load {min(loads):.1f} to {max(loads):.1f}), the models taking turns; processor "
+        "time is the fairer column. As in the paper, every message-passing model has PINT's layers and neighbors, CAW "
+        "its own sizes. The paper computes positions once, before training; here they are updated along with the "
+        "events in every epoch, so there is no one-off cost: the row below PINT's is without what updating them costs."
+    )
+    text = f"### Time per epoch\n\n{about}\n\n{_markdown(heads, lines)}{_picture('time', 'seconds per epoch', drawn)}"
+    return text + _absent([data for data in absent if data == "lastfm"])
+
+
+def _without_positions(row: Row | None) -> str:
+    return "-" if row is None else seconds(row["epoch_processor"] - row["positions_processor"])
+
+
+def _nodes(newest: Mapping[str, Row], published: Published, drawn: Mapping[str, str]) -> str:
+    columns, absent = columns_of("nodes", newest)
+    if not columns:
+        return ""
+    lines = [
+        [MODELS[model], *(_place(cell(model, data, "auc", newest, published)) for data in LAYOUT["nodes"][1])]
+        for model in LAYOUT["nodes"][0]
+    ]
+    table = _markdown(["", *(_head(data, newest) for data in LAYOUT["nodes"][1])], lines)
+    about = "A decoder on the frozen embeddings of the runs above tells which editors are about to be banned; AUC."
+    return f"### Node classification\n\n{about}\n\n{table}{_picture('nodes', 'AUC', drawn)}{_absent(absent)}"
+
+
+def _differences(newest: Mapping[str, Row], published: Published, notes: Notes) -> str:
+    """Every figure that differs by more than the paper's spread, and why, as far as we know."""
+    cells = [one for table in ("table1", "table2", "dims", "nodes") for one in cells_of(table, newest, published)]
+    out: dict[str, list[Cell]] = {}
+    for one in dict.fromkeys(cells):
+        if one.stands_out:
+            out.setdefault(f"{one.model}/{one.data}", []).append(one)
+    if not out:
+        return ""
+    lines = []
+    for row, found in out.items():
+        model, data = row.split("/")
+        figures = ", ".join(f"{FIGURES[one.figure]} {one.beside()}" for one in found)
+        lines.append([f"{MODELS[model]}, {SETS[data]}", figures, " ".join(_reasons(row, found, newest, notes))])
+    head = "### Rows that differ from the paper by more than its spread\n\n"
+    common = f"{notes['*']}\n\n" if "*" in notes else ""
+    return head + common + _markdown(["row", "difference", "why, as far as we know"], lines, left=3)
+
+
+FIGURES = {"all": "transductive", "new": "inductive", "auc": "AUC"}
+
+
+def _reasons(row: str, found: Sequence[Cell], newest: Mapping[str, Row], notes: Notes) -> list[str]:
+    reasons = []
+    if capped := sorted({epochs for one in found for epochs in one.capped}):
+        reasons.append(f"Capped at epoch {', '.join(map(str, capped))} of 50.")
+    if found[0].data == "wikipedia" and not features_of("wikipedia", newest):
+        reasons.append("No edge features here.")
+    if row in notes:
+        reasons.append(notes[row])
+    return reasons
+
+
+def _rows(newest: Mapping[str, Row]) -> str:
+    """Every row of links, with what it cost."""
+    lines = []
+    for row in every_row(newest):
+        name = [SETS[row["data"]], MODELS[row["model"]], str(row["seed"])]
+        if row["ended"] == "failed":
+            lines.append([*name, f"failed: {row['error']}", "", "", "", "", ""])
+            continue
+        ended = f"capped at epoch {row['epochs']}" if row["ended"] == "capped" else f"{row['epochs']} epochs"
+        test = [f"{100 * row['test'][g]['chunked_ap']:.2f}" for g in ("all", "new")]
+        cost = [seconds(row["processor_seconds"]), seconds(row["wall_seconds"]), f"{row['load']:.1f}"]
+        lines.append([*name, ended, str(row["best_epoch"]), *test, *cost])
+    heads = ["data", "row", "seed", "ended", "best epoch", "AP", "new-node AP", "processor s", "wall s", "load"]
+    return "### Every run\n\n" + _markdown(heads, [line + [""] * (10 - len(line)) for line in lines], left=2)
