@@ -36,7 +36,7 @@ _HOMES = {
     "Live": "pintgn.learn.live",
     "Run": "pintgn.learn.run",
 }
-_ROOMS = ("errors", "events", "theory")
+_ROOMS = ("errors", "events", "theory", "interop")
 
 __all__ = ["__version__", *_HOMES, *_ROOMS]
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -158,6 +159,10 @@ def test_recommend_and_embed(pintgn_command, trained, shop, tmp_path):
     table = pq.read_table(tmp_path / "nodes.parquet")
     assert table.column_names == ["id", "embedding"]
     assert len(table.column("embedding")[0]) == 8
+    assert pintgn_command("embed", trained, "-o", "nodes.npz", "--at", "2024-06-01T00:00:00Z")[0] == 0
+    arrays = np.load(tmp_path / "nodes.npz")  # no pickles: ids are plain text
+    assert arrays["id"].tolist() == table["id"].to_pylist()
+    assert arrays["embedding"].tolist() == table["embedding"].to_pylist()
     code, _, err = pintgn_command("recommend", trained, "--src", "user1", "--at", "2020-01-01T00:00:00Z")
     assert (code, "already observed" in err) == (2, True)
 

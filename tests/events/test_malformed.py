@@ -140,7 +140,7 @@ CASES = {
     ),
     "cut_off.csv.gz": (BadFile, "cut_off.csv.gz cannot be read as gzip to its end", {}),
     "excel.csv": (BadFile, "excel.csv is a zip or Excel file. Save it as CSV.", {}),
-    "rows.json": (BadFile, "rows.json is JSON. Read it with pandas and pass the frame.", {}),
+    "rows.json": (BadFile, "rows.json is not JSON", {}),
     "binary.csv": (BadFile, "binary.csv is not a text file. Events come as CSV or Parquet.", {}),
     "no_parquet": (BadFile, "no_parquet has no Parquet files. Name a file, or a folder that holds *.parquet.", {}),
     "unlike_parts": (BadInput, "b.parquet has no column 'dst', which a.parquet has.", {}),
@@ -236,7 +236,7 @@ def test_frames_and_arrays_of_the_wrong_shape():
 
 def test_things_that_are_no_table():
     for thing in (None, 5, [(1, 2, 3)], iter([1]), pd.Series([1, 2])):
-        with pytest.raises(BadInput, match=f"events cannot be read from {type(thing).__name__}. Pass a CSV or"):
+        with pytest.raises(BadInput, match=f"events cannot be read from {type(thing).__name__}. Pass the path of"):
             read_events(thing)
     with pytest.raises(BadInput, match="ids in 'dst' are double with missing values; an id is"):
         read_events(pd.DataFrame({"src": [1, 2], "dst": [1, None], "t": [0, 1]}))

@@ -72,29 +72,42 @@ def embed(
     run: RunFolder,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The Parquet file; RUN/embeddings.parquet by default."),
+        typer.Option("--output", "-o", help="A .parquet or .npz file; RUN/embeddings.parquet by default."),
     ] = None,
     at: At = None,
     observe: Observe = None,
     as_json: AsJson = False,
 ) -> None:
-    """An embedding of every node as of a time, as Parquet: id, (side,) embedding."""
-    import pyarrow as pa
-
+    """An embedding of every node as of a time, as Parquet columns or NumPy arrays: id, (side,) embedding."""
     output = output or run / "embeddings.parquet"
-    if output.suffix not in (".parquet", ".pq"):
-        raise BadInput(f"{output} does not end in .parquet; embeddings are written as Parquet.")
+    if output.suffix not in (".parquet", ".pq", ".npz"):
+        raise BadInput(f"{output} does not end in .parquet or .npz; embeddings are written as Parquet or NumPy arrays.")
     live = opened(run, observe)
     ids, matrix = live.embed(at=None if at is None else parsed_time(live, at))
-    values = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
-    columns: dict[str, Any] = {"id": pa.array(ids, live.names.type), "embedding": values}
-    if live.names.two_spaces:
-        columns["side"] = pa.array([("src", "dst")[side] for side in live.names.sides])
-    write_table(pa.table(columns), output)
+    sides = [("src", "dst")[side] for side in live.names.sides] if live.names.two_spaces else None
+    write_embeddings(live, ids, matrix, sides, output)
     if as_json:
         emit_json({"run": run, "output": output, "nodes": len(ids), "width": matrix.shape[1]})
     else:
         print(f"{output}: {len(ids):,} nodes, {matrix.shape[1]} numbers each")
+
+
+def write_embeddings(live: Any, ids: list[Any], matrix: Any, sides: list[str] | None, path: Path) -> None:
+    """Ids and embeddings by the ending of the name; whole or not at all."""
+    import numpy as np
+    import pyarrow as pa
+
+    from pintgn.events.store import replacing
+
+    if path.suffix == ".npz":
+        names = np.array(ids, str) if live.names.text else pa.array(ids, live.names.type).to_numpy()
+        arrays = {"id": names, "embedding": matrix}
+        with replacing(path) as part, open(part, "wb") as file:
+            np.savez(file, **arrays | ({} if sides is None else {"side": np.array(sides)}))
+        return
+    values = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
+    columns: dict[str, Any] = {"id": pa.array(ids, live.names.type), "embedding": values}
+    write_table(pa.table(columns | ({} if sides is None else {"side": pa.array(sides)})), path)
 
 
 def opened(run: Path, observe: list[str] | None) -> Any:

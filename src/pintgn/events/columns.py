@@ -88,7 +88,7 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):  # more than fits one chunk
         raise BadInput("a column holds more text than one batch can take.")
     if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
+        values = plain(values.dictionary).take(values.indices)  # those of Polars hold views: dictionary_decode fails
     if pa.types.is_run_end_encoded(values.type):
         values = pc.run_end_decode(values)
     if str(values.type) == "string_view":

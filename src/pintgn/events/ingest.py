@@ -43,10 +43,10 @@ def read_events(
     """Read events by column name; nodes are numbered by first appearance in time, src before dst.
 
     Args:
-        source: a CSV file (any delimiter, also packed with gzip, zstd, bz2 or lz4), a Parquet file, a folder of
-            Parquet files (in the order of their names), a pandas frame, an Arrow table or reader, anything with
-            `__arrow_c_stream__`, a dict of arrays (two axes: one column each), or a structured array. A
-            file written by `EventLog.save` is restored exactly.
+        source: a CSV file (any delimiter) or JSON lines, also packed with gzip, zstd, bz2 or lz4; a Parquet file, a
+            folder of Parquet files (in the order of their names), a pandas frame, an Arrow table or reader, anything
+            with `__arrow_c_stream__` (Polars), a dict of arrays (two axes: one column each), a list of dicts, or a
+            structured array. A file written by `EventLog.save` is restored exactly.
         src, dst, t: columns, by name or by position from 0. Ids are whole numbers, text or UUIDs; times are
             numbers, timestamps or ISO-8601 text.
         features: columns of event features, or "all" for all others. Numbers become float32; text, bools and

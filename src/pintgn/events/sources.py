@@ -257,6 +257,8 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
             raise BadFile(f"there is no file {path}.{near if 'Did' in near else ''}")
         if path.is_dir() or path.suffix in (".parquet", ".pq") or _begins(path) == b"PAR1":
             return ParquetSource(path)
+        if (packed := _is_json(path)) is not None:
+            return _json_source(path, packed, **text)
         return TextSource(path, wanted, t, **text)
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         return TableSource(source)
@@ -268,6 +270,8 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
         return ArraySource({name: source[name] for name in source.dtype.names}, "the array")
     if isinstance(source, Mapping):
         return ArraySource(source, "the dict")
+    if isinstance(source, list | tuple) and source and all(isinstance(row, Mapping) for row in source):
+        return ArraySource({name: [row.get(name) for row in source] for name in source[0]}, "the list")
     if type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "columns"):
         names = [str(name) for name in source.columns]
         if len(set(names)) < len(names):
@@ -278,9 +282,35 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
         with contextlib.suppress(pa.ArrowException):  # a single column is no table
             return TableSource(pa.RecordBatchReader.from_stream(source))
     raise BadInput(
-        f"events cannot be read from {type(source).__name__}. Pass a CSV or Parquet path, a folder of Parquet files, a "
-        "pandas frame, an Arrow table, or a dict of arrays."
+        f"events cannot be read from {type(source).__name__}. Pass the path of a CSV, JSON-lines or Parquet file (or "
+        f"of a folder of these last), a pandas or Polars frame, an Arrow table, or a dict of arrays.{_advice(source)}"
     )
+
+
+def _is_json(path: Path) -> str | None:
+    """How a JSON file is packed ("" if it is not), or None if a file is something else: by its ending or its look."""
+    from pintgn.events.jsonfile import ENDINGS
+    from pintgn.events.textfile import PACKED
+
+    start = _begins(path)
+    packed = next((name for magic, name in PACKED.items() if start.startswith(magic)), "")
+    named = any(ending.lower() in ENDINGS for ending in path.suffixes[-2:])
+    return packed if start and (named or start.lstrip()[:2] in (b'{"', b"[{", b"{")) else None
+
+
+def _json_source(path: Path, packed: str, charset: str = "utf-8", **text: Any) -> Source:
+    from pintgn.events.jsonfile import JsonSource
+
+    given = [name for name, value in text.items() if value]
+    if given or text.get("header") is not None:
+        raise BadInput(f"{path.name} is JSON; {(given or ['header'])[0]} is about text such as CSV. Leave it out.")
+    return JsonSource(path, packed or None, charset)
+
+
+def _advice(source: Any) -> str:
+    if hasattr(source, "collect"):
+        return " This one is lazy: pass source.collect()."
+    return " Use pintgn.interop.from_pyg." if type(source).__name__ == "TemporalData" else ""
 
 
 def _begins(path: Path) -> bytes:

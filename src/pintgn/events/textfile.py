@@ -23,8 +23,6 @@ PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x0
 FOREIGN = {
     b"PK\x03\x04": "a zip or Excel file. Save it as CSV",
     b"ARROW1": "an Arrow file. Read it with pyarrow and pass the table",
-    b"[{": "JSON. Read it with pandas and pass the frame",
-    b'{"': "JSON. Read it with pandas and pass the frame",
     b"\x89HDF": "an HDF5 file. Read it with pandas and pass the frame",
 }
 

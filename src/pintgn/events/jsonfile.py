@@ -1,0 +1,141 @@
+"""JSON lines (an object on each line), or one JSON array of objects, as a stream of rows."""
+
+from __future__ import annotations
+
+import codecs
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pintgn.errors import BadFile, BadInput
+from pintgn.events.sources import BATCH, Hints, Source, ahead
+
+SAMPLE = 1000
+"""Objects whose keys are the columns; keys may be absent in any of them."""
+ENDINGS = (".json", ".jsonl", ".ndjson")
+
+
+class JsonSource(Source):
+    """A JSON file with one event per object.
+
+    Values keep their JSON types: a number is a number, "007" is text. An object within an event is taken apart, as in
+    `actor.id`; so is a list of numbers: v becomes v0, v1, …
+    """
+
+    def __init__(self, path: Path, packed: str | None = None, charset: str = "utf-8"):
+        self.path, self.title, self.packed = path, path.name, packed
+        try:
+            self.charset = "utf-8-sig" if codecs.lookup(charset).name == "utf-8" else charset
+        except LookupError as error:
+            raise BadInput(f"charset {charset!r} does not exist. Common ones are utf-8, latin-1 and cp1252.") from error
+        self.names, self.vectors = [], {}
+        records = self._records()
+        for _, (_, record) in zip(range(SAMPLE), records, strict=False):
+            self.names += [name for name in record if name not in self.names]
+            for name, width in self._widths(record).items():
+                self.vectors = {**self.vectors, name: max(width, self.vectors.get(name, 0))}
+        records.close()
+        if not self.names:
+            raise BadInput(f"{self.title} is empty. An event file has at least one event.")
+
+    def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
+        return ahead(self._read(list(columns)))
+
+    def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        rows: list[list[Any]] = []
+        for _, record in self._records():
+            rows.append([record.get(name) for name in columns])
+            if len(rows) == BATCH:
+                yield self._batch(rows, columns)
+                rows = []
+        if rows:
+            yield self._batch(rows, columns)
+
+    def _batch(self, rows: list[list[Any]], columns: list[str]) -> pa.RecordBatch:
+        arrays = []
+        for name, values in zip(columns, zip(*rows, strict=True), strict=True):
+            try:
+                arrays.append(pa.array(values))
+            except OverflowError:  # whole numbers beyond 63 bits
+                arrays.append(pa.array(values, pa.uint64()))
+            except (pa.ArrowException, TypeError) as error:
+                kinds = sorted({type(value).__name__ for value in values if value is not None})
+                raise BadInput(
+                    f"{self.title} mixes {' and '.join(kinds)} in {name!r}. Write all its values in one type."
+                ) from error
+        return pa.RecordBatch.from_arrays(arrays, names=columns)
+
+    def where(self, row: int) -> str:
+        """The line of a row (the number of its object, in an array); the file is read again up to it."""
+        for number, (place, _) in enumerate(self._records()):
+            if number == row:
+                return place
+        return f"event {row}"
+
+    # -- the file ------------------------------------------------------------------------------------------
+
+    def _records(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every object, taken apart, and where it stands."""
+        try:
+            with self._open() as file:
+                start = file.read(1)
+                while start.isspace():
+                    start = file.read(1)
+                if start == "[":
+                    for number, value in enumerate(self._parsed("[" + file.read(), self.title)):
+                        yield f"event {number}", self._record(value, f"event {number}")
+                    return
+            with self._open() as file:
+                for number, line in enumerate(file, 1):
+                    if not line.isspace():
+                        place = f"line {number}"
+                        yield place, self._record(self._parsed(line, place), place)
+        except UnicodeDecodeError as error:
+            raise BadFile(
+                f"{self.title} is not {self.charset} text. Say how it is written with charset= (--charset)."
+            ) from error
+        except (pa.ArrowException, OSError, EOFError) as error:
+            if isinstance(error, BadFile):
+                raise
+            raise BadFile(f"{self.title} cannot be read to its end: {str(error).splitlines()[0]}") from error
+
+    def _open(self) -> Any:
+        stream = pa.input_stream(str(self.path), compression=self.packed)
+        return io.TextIOWrapper(io.BufferedReader(stream), self.charset)
+
+    def _parsed(self, text: str, place: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise BadFile(f"{place} is not JSON: {error}. Correct it; events are objects, one on each line.") from error
+
+    def _record(self, value: Any, place: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise BadInput(f'{place} is no object such as {{"src": 1, "dst": 2, "t": 3}}, but {str(value)[:40]!r}.')
+        return _apart(value) if any(isinstance(one, dict | list) for one in value.values()) else value
+
+    @staticmethod
+    def _widths(record: dict[str, Any]) -> dict[str, int]:
+        """Names of lists and how long they are, found back from their parts."""
+        found: dict[str, int] = {}
+        for name in record:
+            stem = name.rstrip("0123456789")
+            if stem != name and f"{stem}0" in record and stem not in record:
+                found[stem] = found.get(stem, 0) + 1
+        return found
+
+
+def _apart(value: dict[str, Any], stem: str = "") -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name, one in value.items():
+        if isinstance(one, dict):
+            made |= _apart(one, f"{stem}{name}.")
+        elif isinstance(one, list):
+            made |= {f"{stem}{name}{k}": part for k, part in enumerate(one)}
+        else:
+            made[f"{stem}{name}"] = one
+    return made

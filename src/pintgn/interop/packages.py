@@ -1,0 +1,18 @@
+"""Packages that are only needed here, asked for in one clear line where they are missing."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from pintgn.errors import BadInput
+
+
+def need(module: str, package: str | None = None, extra: str | None = "interop") -> Any:
+    """A module of another package; an error that says how to install it where it is missing."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = package or module.split(".")[0]
+        install = f"pip install 'pintgn[{extra}]'" if extra else f"pip install {package}"
+        raise BadInput(f"this needs {package}, which cannot be imported ({error}). Install it: {install}.") from error
