@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from pintgn.learn.run import Run
 from pintgn.models.base import Model
 from pintgn.models.past import Events
 from pintgn.stream import Stream
+
+if TYPE_CHECKING:
+    from pintgn.explain import Explanation
 
 
 class Recommendation(NamedTuple):
@@ -204,6 +208,43 @@ class Live:
         t = np.array(at, self._time_dtype)
         ends = self._ends(src, dst)
         return self._answered(Query(*ends, t))
+
+    def explain(
+        self,
+        src: Any,
+        dst: Any,
+        at: Any = None,
+        *,
+        steps: int = 3,
+        limit: int = 5,
+        lock: AbstractContextManager[Any] | None = None,
+    ) -> Explanation:
+        """Why src and dst are scored as they are: the walks that join them, and the score without each.
+
+        Args:
+            steps: longest walks that are listed, 1 to 3.
+            limit: how many reasons of each kind.
+            lock: held only while the stream is copied, where others observe at the same time.
+        """
+        from pintgn.explain.reasons import explain
+        from pintgn.explain.worlds import Frozen
+
+        with nullcontext() if lock is None else lock:
+            one, other = self._ends([src], [dst])
+            t = self._at(at)
+            frozen = Frozen.of(self.stream, t)
+        with self._no_stale_queries():
+            return explain(
+                frozen,
+                int(one[0]),
+                int(other[0]),
+                t,
+                steps=steps,
+                limit=limit,
+                name=self.names.ids.__getitem__,
+                names=(self.names.checked(src), self.names.checked(dst)),
+                calibration=self.calibration,
+            )
 
     def embed(
         self, ids: Iterable[Any] | None = None, at: Any = None, side: str = "src"

@@ -225,15 +225,25 @@ class RelativePositions:
             elapsed = self._since_first(at)
         ahead = ahead & (self._opened > 0)
         self._run(groups, (nodes, roots, row, before, ahead, elapsed), raw)
+        since = np.empty(count)
+        since[row] = elapsed
+        return self._transformed(raw, since, transform)
+
+    def transformed(self, raw: np.ndarray, at: np.ndarray, transform: str) -> np.ndarray:
+        """Raw counts (q, w, m, d), wherever they come from, in the form and order of `replay`'s answers; `at` (q,)."""
+        inputs.transform(transform, self._time_unit)
+        return self._transformed(np.array(raw, np.float64), self._since_first(at), transform)
+
+    def _transformed(self, raw: np.ndarray, since: np.ndarray, transform: str) -> np.ndarray:  # (q, m, w, d)
         if transform == "raw":
             return np.ascontiguousarray(raw.transpose(0, 2, 1, 3))
-        out = np.empty((count, nodes.shape[1], roots.shape[1], self._d), np.float32)
+        queries, roots, nodes, levels = raw.shape
+        out = np.empty((queries, nodes, roots, levels), np.float32)
         if transform == "log1p":
             log_counts(raw, raw.view(np.int64), out)
         else:
-            factors = np.ones(count if transform == "rate" else 0)
-            if transform == "rate":
-                factors[row] += np.maximum(elapsed, 0.0) / self._time_unit
+            rate = transform == "rate"
+            factors = 1 + np.maximum(since, 0.0) / self._time_unit if rate else np.ones(0)
             divide_counts(raw, factors, out)
         return out
 

@@ -1,0 +1,136 @@
+"""Native loops behind explanations: events in order, walks counted in many worlds at once, walks of three steps."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def events_in_order(starts, lengths, ids, times, numbers, remembered, one, two, when):
+    """Both ends and the time of every event that either end remembers; event number remembered[i] at place i.
+
+    An empty `remembered` means that all are: every event stands at its own number.
+    """
+    for v in range(starts.shape[0]):
+        for p in range(starts[v], starts[v] + lengths[v]):
+            place = numbers[p]
+            if remembered.shape[0] > 0:
+                place = np.searchsorted(remembered, place)
+            one[place], two[place], when[place] = v, ids[p], times[p]
+
+
+@njit(cache=True, nogil=True)
+def count_walks(one, two, when, stop, row_of, counts, absent_event, absent_world):
+    """Walks from a root back to every node, by steps, in many worlds: each world lacks some of the events.
+
+    counts (rows, d, worlds) starts as 1 at the root's own row and level 0, else 0; row_of[node] is a node's row, -1 for
+    one that no walk reaches. Events 0 … stop - 1 are taken from the newest to the oldest, those of one time together:
+
+        counts[y, k + 1] += counts[x, k],  counts[x, k + 1] += counts[y, k]        for an event between x and y
+
+    The levels of a group are taken from the last to the first, so that none of its events sees another (PINT, Eqs.
+    10-11, read backwards). absent_event (falling) and absent_world say which events are left out where.
+    """
+    levels, worlds = counts.shape[1], counts.shape[2]
+    gone = np.zeros(worlds, np.bool_)
+    last, pointer = stop - 1, 0
+    while last >= 0:
+        if row_of[one[last]] < 0 or row_of[two[last]] < 0:
+            last -= 1  # no walk comes by
+            continue
+        first = last
+        while first > 0 and when[first - 1] == when[last]:
+            first -= 1
+        while pointer < absent_event.shape[0] and absent_event[pointer] > last:
+            pointer += 1
+        end = pointer
+        for k in range(levels - 2, -1, -1):
+            pointer = end
+            for i in range(last, first - 1, -1):
+                x, y = row_of[one[i]], row_of[two[i]]
+                if x < 0 or y < 0:
+                    continue
+                while pointer < absent_event.shape[0] and absent_event[pointer] > i:
+                    pointer += 1
+                begin = pointer
+                while pointer < absent_event.shape[0] and absent_event[pointer] == i:
+                    gone[absent_world[pointer]] = True
+                    pointer += 1
+                if pointer > begin:
+                    for w in range(worlds):
+                        if not gone[w]:
+                            counts[y, k + 1, w] += counts[x, k, w]
+                            if x != y:
+                                counts[x, k + 1, w] += counts[y, k, w]
+                    for p in range(begin, pointer):
+                        gone[absent_world[p]] = False
+                else:
+                    for w in range(worlds):
+                        counts[y, k + 1, w] += counts[x, k, w]
+                    if x != y:
+                        for w in range(worlds):
+                            counts[x, k + 1, w] += counts[y, k, w]
+        last = first - 1
+
+
+@njit(cache=True, nogil=True)
+def later_than(times, first, stop, t):
+    """The end of the entries first … stop - 1, newest first, that are later than t."""
+    while first < stop:
+        middle = (first + stop) >> 1
+        if times[middle] > t:
+            first = middle + 1
+        else:
+            stop = middle
+    return first
+
+
+@njit(cache=True, nogil=True)
+def two_steps(near_starts, near_times, far_first, far_last, far_times, walks, earlier):
+    """For every distinct contact w of the root: how many walks root - w - target, and through which contacts.
+
+    near: the root's contacts, those with the g-th w at near_starts[g]:near_starts[g + 1], newest first; far: the
+    target's contacts with w, at far_first[g]:far_last[g]. walks[i] counts the walks that begin with near contact i;
+    earlier[i] is the newest far contact that continues it.
+    """
+    for g in range(near_starts.shape[0] - 1):
+        for i in range(near_starts[g], near_starts[g + 1]):
+            j = later_than(far_times, far_first[g], far_last[g], near_times[i])
+            while j < far_last[g] and far_times[j] == near_times[i]:
+                j += 1
+            walks[i], earlier[i] = far_last[g] - j, j
+
+
+@njit(cache=True, nogil=True)
+def three_steps(
+    near_nodes, near_starts, near_times, far_starts, far_times, group_of, starts, lengths, ids, times, found
+):  # fmt: skip
+    """Walks root - w - x - target by their middle contact; returns how many middle contacts there are.
+
+    near and far: the contacts of root and target, grouped by the other end, newest first within a group; group_of[x] is
+    the far group of a node, or -1. A contact of w and x at time s is on (near contacts later than s) x (far contacts
+    earlier than s) walks. found[i] takes (near group, far group, entry, walks, place of the newest far contact); pass
+    an empty one to count first.
+    """
+    count = 0
+    for g in range(near_nodes.shape[0]):
+        w, newest = near_nodes[g], near_times[near_starts[g]]
+        if w >= starts.shape[0]:
+            continue
+        for p in range(starts[w], starts[w] + lengths[w]):
+            if times[p] >= newest or group_of[ids[p]] < 0:
+                continue
+            far = group_of[ids[p]]
+            begin, stop = far_starts[far], far_starts[far + 1]
+            j = later_than(far_times, begin, stop, times[p])
+            while j < stop and far_times[j] == times[p]:
+                j += 1
+            if j == stop:
+                continue
+            if found.shape[0] > 0:
+                ahead = later_than(near_times, near_starts[g], near_starts[g + 1], times[p]) - near_starts[g]
+                found[count, 0], found[count, 1], found[count, 2] = g, far, p
+                found[count, 3], found[count, 4] = ahead * (stop - j), j
+            count += 1
+    return count

@@ -1,0 +1,268 @@
+"""Why a link is scored as it is: the walks that join its ends, and the score without each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadInput
+from pintgn.events.log import Query
+from pintgn.events.schema import TimeUnit
+from pintgn.explain.answer import Contact, Explanation, Reason, Without
+from pintgn.explain.paths import LONGEST, Contacts, Path, Paths, Step, paths_of_three, paths_of_two
+from pintgn.explain.words import ago, several, times, walks_of
+from pintgn.explain.worlds import Absence, Frozen, Walks, scores
+from pintgn.models.base import Model
+from pintgn.stream import Stream
+
+LOOKED_AT = 10
+"""Newest contacts of each end whose partners are tried as reasons, unless the model says how many it reads."""
+
+
+def explain(
+    stream: Stream | Frozen,
+    src: int,
+    dst: int,
+    at: Any,
+    *,
+    steps: int = LONGEST,
+    limit: int = 5,
+    name: Callable[[int], Any] = int,
+    calibration: Callable[[np.ndarray], np.ndarray] | None = None,
+    names: tuple[Any, Any] | None = None,
+) -> Explanation:
+    """Explain the score of a link at a time. Changes nothing; only events strictly before `at` are looked at.
+
+    Args:
+        stream: or a copy of one, `Frozen.of(stream, at)`, where others observe at the same time.
+        src, dst: node numbers.
+        at: a time, no earlier than the stream's clock.
+        steps: longest walks that are listed one by one, 1 to 3.
+        limit: how many reasons of each kind.
+        name: the id of a node number, for the answer; `names` those of src and dst, which may be strangers.
+        calibration: probabilities of logits.
+    """
+    if not 1 <= steps <= LONGEST:
+        raise BadInput(f"steps={steps}; walks of 1 to {LONGEST} steps are listed (longer ones are counted).")
+    if limit < 1:
+        raise BadInput(f"limit={limit}; at least one reason of each kind is listed.")
+    frozen = stream if isinstance(stream, Frozen) else Frozen.of(stream, at)
+    frozen.stream._checked_queries([Query(np.array([src]), np.array([dst]), np.asarray(at)[None])])  # not too late?
+    ends = dict(zip((src, dst), names, strict=True)) if names else {}
+    teller = Teller(frozen, at, frozen.stream.schema.time, lambda node: ends[node] if node in ends else name(node))
+    return _Question(frozen, src, dst, at, steps, limit, teller, calibration).answer()
+
+
+@dataclass
+class Teller:
+    """Says contacts and walks in users' ids and words."""
+
+    frozen: Frozen
+    at: Any
+    unit: TimeUnit
+    name: Callable[[int], Any]
+
+    def contact(self, a: int, b: int, step: Step) -> Contact:
+        return Contact(
+            self.name(a), self.name(b), step.t, self.unit.show(step.t), self.ago(step.t), self._op(step.event)
+        )
+
+    def ago(self, t: Any) -> str:
+        return ago(np.asarray(self.at).item() - t, self.unit)
+
+    def steps(self, path: Path) -> tuple[Contact, ...]:
+        pairs = zip(path.nodes[:-1], path.nodes[1:], path.newest, strict=True)
+        return tuple(self.contact(a, b, step) for a, b, step in pairs)
+
+    def walks(self, path: Path) -> str:
+        contacts = self.steps(path)
+        told = [f"{c.a} {'met' if c.op == 'add' else 'left'} {c.b} {c.ago}" for c in contacts[:1]]
+        told += [f"{c.a} had {'met' if c.op == 'add' else 'left'} {c.b} {c.ago}" for c in contacts[1:]]
+        return "; ".join(told) + (f" ({path.walks:,} such walks)" if path.walks > 1 else "")
+
+    def _op(self, event: int) -> str:
+        """Whether an event is a deletion; its features are marked where the log has any."""
+        schema, table = self.frozen.stream.schema, self.frozen.stream.event_table
+        if schema.op is None or table is None:
+            return "add"
+        deleted, updated = table[event, schema.feature_width : schema.feature_width + 2]
+        return "delete" if deleted else "node" if updated else "add"
+
+
+@dataclass
+class _Draft:
+    """A reason before the score without it is known."""
+
+    reason: Reason
+    absence: Absence
+
+
+@dataclass
+class _Question:
+    frozen: Frozen
+    src: int
+    dst: int
+    at: Any
+    steps: int
+    limit: int
+    teller: Teller
+    calibration: Callable[[np.ndarray], np.ndarray] | None
+
+    def answer(self) -> Explanation:
+        index = self.frozen.stream.index
+        near, far = (Contacts.of(index, node, self.at) for node in (self.src, self.dst))
+        found: list[tuple[str, Paths]] = []
+        for of, root, target in (("src", near, far), ("dst", far, near)):
+            if self.steps >= 2:
+                found.append((of, paths_of_two(root, target)))
+            if self.steps >= 3:
+                found.append((of, paths_of_three(index, root, target)))
+        joins = self._contacts(near) + [d for of, paths in found for d in self._walks(of, paths)]
+        others = self._others("src", near, self.dst) + (
+            self._others("dst", far, self.src) if self.src != self.dst else []
+        )
+        joins.sort(key=lambda draft: (draft.reason.steps, draft.reason.kind == "walks"))  # stable: newest stay first
+        logit, chance, reasons = self._scored(joins + others)
+        neighbors = sorted(reasons[len(joins) :], key=_effect)
+        reached = self._reached()
+        return Explanation(
+            src=self.teller.name(self.src),
+            dst=self.teller.name(self.dst),
+            at=np.asarray(self.at).item(),
+            when=self.teller.unit.show(np.asarray(self.at).item()),
+            logit=logit,
+            probability=chance,
+            summary=tuple(self._summary(near, far, found, reached)),
+            reached=reached,
+            reasons=tuple(reasons[: len(joins)]),
+            neighbors=tuple(r for of in ("src", "dst") for r in [n for n in neighbors if n.of == of][: self.limit]),
+            exact=not self.frozen.stream.model.remembers,
+            note=self._note(logit),
+        )
+
+    # -- reasons -----------------------------------------------------------------------------------------------------
+
+    def _contacts(self, near: Contacts) -> list[_Draft]:
+        """What happened between the two themselves: all of it at once, and the newest contacts one by one."""
+        mine = near.group(self.dst)
+        count = mine.stop - mine.start
+        if not count:
+            return []
+        name, show = self.teller.name, self.teller.unit.show
+        a, b = name(self.src), name(self.dst)
+        ends = np.array([self.src, self.dst])
+        both = f"{a} and {b}" if self.src != self.dst else f"{a} and itself"
+        steps = [near.step(mine.start + k) for k in range(min(count, self.limit))]
+        contacts = [self.teller.contact(self.src, self.dst, step) for step in steps]
+        drafts = []
+        if count > 1:
+            text = f"{both} met {times(count)}, the last {contacts[0].ago}"
+            reason = Reason("contacts", "src", text, (a, b), count, tuple(contacts), count, None)
+            drafts.append(_Draft(reason, Absence(near.events[mine], ends)))
+        for step, contact in zip(steps, contacts, strict=True):
+            what = {"add": "contact", "delete": "end", "node": "update"}[contact.op]
+            text = f"the {what} of {both} at {show(step.t)}, {contact.ago}"
+            reason = Reason("contact", "src", text, (a, b), 1, (contact,), 1, None)
+            drafts.append(_Draft(reason, Absence(np.array([step.event]), ends)))
+        return drafts
+
+    def _walks(self, of: str, paths: Paths) -> list[_Draft]:
+        drafts = []
+        for path in paths.best(self.limit):
+            nodes, contacts = tuple(map(self.teller.name, path.nodes)), self.teller.steps(path)
+            left_out = len(path.absence.events)
+            reason = Reason("walks", of, self.teller.walks(path), nodes, path.walks, contacts, left_out, None)
+            drafts.append(_Draft(reason, path.absence))
+        return drafts
+
+    def _others(self, of: str, mine: Contacts, other: int) -> list[_Draft]:
+        """Everyone among the newest contacts of an end, with all contacts the two have had."""
+        looked_at = getattr(self.frozen.stream.model, "neighbors", None) or LOOKED_AT
+        newest = self.frozen.stream.index.recent(mine.node, self.at, looked_at)
+        drafts = []
+        for node in dict.fromkeys(newest.ids[newest.mask].tolist()):
+            if node == other:
+                continue
+            group = mine.group(node)
+            count = group.stop - group.start
+            contact = self.teller.contact(mine.node, node, mine.step(group.start))
+            whom = "itself" if node == mine.node else contact.b
+            text = f"{contact.a} met {whom} {contact.ago}"
+            if count > 1:
+                text = f"{contact.a} met {whom} {times(count)}, the last {contact.ago}"
+            reason = Reason("neighbor", of, text, (contact.a, contact.b), count, (contact,), count, None)
+            drafts.append(_Draft(reason, mine.absence(node)))
+        return drafts
+
+    def _scored(self, drafts: list[_Draft]) -> tuple[float | None, float | None, list[Reason]]:
+        if type(self.frozen.stream.model).forward is Model.forward:
+            return None, None, [draft.reason for draft in drafts]
+        logits = scores(self.frozen, self.src, self.dst, self.at, [draft.absence for draft in drafts])
+        chances = (self.calibration or _sigmoid)(logits)
+        reasons = [
+            replace(draft.reason, without=Without(float(logit), float(chance), float(logits[0] - logit)))
+            for draft, logit, chance in zip(drafts, logits[1:], chances[1:], strict=True)
+        ]
+        return float(logits[0]), float(chances[0]), reasons
+
+    # -- words -------------------------------------------------------------------------------------------------------
+
+    def _reached(self) -> dict[str, tuple[float, ...]]:
+        """Positions of each end relative to the other, as counts of walks of 1, 2, … steps."""
+        levels = max(self.frozen.stream.model.positions, self.steps + 1)
+        walks = Walks(replace(self.frozen, by_block=False), self.at, levels)
+        pairs = (("src", self.src, self.dst), ("dst", self.dst, self.src))
+        return {of: tuple(walks.read(root, np.array([node]))[0, 1:].tolist()) for of, root, node in pairs}
+
+    def _summary(
+        self, near: Contacts, far: Contacts, found: list[tuple[str, Paths]], reached: dict[str, tuple[float, ...]]
+    ) -> list[str]:
+        a, b = self.teller.name(self.src), self.teller.name(self.dst)
+        lines = []
+        direct = near.group(self.dst)
+        if direct.stop > direct.start:
+            met = f"{a} and {b} have met" if self.src != self.dst else f"{a} has met itself"
+            newest = self.teller.ago(near.t[direct.start].item())
+            lines.append(f"{met} {times(direct.stop - direct.start)}, the last time {newest}.")
+        for of, paths in found:
+            root, end = (a, b) if of == "src" else (b, a)
+            if len(paths.walks):
+                newest = self.teller.ago(paths.last.max().item())
+                only = "" if paths.through_others.any() else ", each visiting a node twice"
+                count = walks_of(reached[of][paths.steps - 1], paths.steps)
+                lines.append(f"{end} is reached from {root} by {count}, the last {newest}{only}.")
+        for of, root, end in (("src", a, b), ("dst", b, a)):
+            longer = [(count, k) for k, count in enumerate(reached[of], 1) if k > self.steps and count]
+            if longer:
+                counts = ", ".join(walks_of(count, k) for count, k in longer)
+                lines.append(f"Longer: {end} is reached from {root} by {counts}.")
+        if not lines:
+            most = len(reached["src"])
+            lines.append(
+                f"No walk of up to {several(most, 'step')} joins {a} and {b}: "
+                "the score rests on what each of them did with others."
+            )
+        for contacts, who in ((near, a), (far, b)):
+            if not len(contacts):
+                lines.append(f"{who} has no contacts before {self.teller.unit.show(np.asarray(self.at).item())}.")
+        return list(dict.fromkeys(lines))
+
+    def _note(self, logit: float | None) -> str:
+        model = type(self.frozen.stream.model).__name__
+        if logit is None:
+            return f"{model} does not judge links: walks are shown, scores are not."
+        said = f"Without: {model}'s logit if those events had never happened, the model being the same."
+        if self.frozen.stream.model.remembers:
+            return f"{said} What its memory keeps of them is not taken back."
+        return said
+
+
+def _effect(reason: Reason) -> float:
+    return 0.0 if reason.without is None else -abs(reason.without.adds)
+
+
+def _sigmoid(logits: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-logits))

@@ -1,0 +1,58 @@
+"""Times, counts and walks as a person says them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pintgn.events.schema import TimeUnit
+
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+LENGTHS = (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
+NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def ago(dt: Any, unit: TimeUnit) -> str:
+    """How long before the question something was.
+
+    >>> ago(312, TimeUnit("s")), ago(90_000_000, TimeUnit("ms")), ago(40, TimeUnit("us"))
+    ('5 minutes ago', '1 day ago', 'less than a second ago')
+    >>> ago(1627, TimeUnit()), ago(0.25, TimeUnit())
+    ('1,627 time units ago', '0.25 time units ago')
+    """
+    if unit.unit is None:
+        count = f"{dt:,}" if float(dt).is_integer() else f"{dt:,.4g}"
+        return f"{count} time unit{'' if dt == 1 else 's'} ago"
+    seconds = dt / PER_SECOND[unit.unit]
+    for name, length in LENGTHS:
+        if seconds >= length:
+            return f"{several(int(seconds // length), name)} ago"
+    return "less than a second ago"
+
+
+def several(count: int, what: str) -> str:
+    """A count and its noun.
+
+    >>> several(1, "walk"), several(1200, "walk")
+    ('1 walk', '1,200 walks')
+    """
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def times(count: int) -> str:
+    """How often.
+
+    >>> times(1), times(2), times(1200)
+    ('once', 'twice', '1,200 times')
+    """
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def walks_of(count: float, steps: int) -> str:
+    """Walks of some length.
+
+    >>> walks_of(3, 2), walks_of(1, 3), walks_of(4e18, 12)
+    ('3 two-step walks', '1 three-step walk', '4e+18 12-step walks')
+    """
+    long = NUMBERS[steps] if steps < len(NUMBERS) else str(steps)
+    many = f"{int(count):,}" if count < 1e12 else f"{count:.0e}"
+    return f"{many} {long}-step walk{'' if count == 1 else 's'}"

@@ -1,0 +1,216 @@
+"""Scores in worlds where some events never happened, without replaying anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from pintgn.events.log import Query
+from pintgn.explain.kernels import count_walks, events_in_order
+from pintgn.models.base import Model
+from pintgn.models.fused import Distinct
+from pintgn.neighbors.contents import contents, left_out
+from pintgn.neighbors.index import NeighborIndex
+from pintgn.positions import RelativePositions
+from pintgn.stream import Stream
+
+ROOM = 2**27
+"""Bytes that counting walks in many worlds at once may take."""
+
+
+class Absence(NamedTuple):
+    """Events that are thought away."""
+
+    events: np.ndarray  # (e,) numbers
+    ends: np.ndarray  # the nodes they touch
+
+
+@dataclass
+class InOrder:
+    """Every event that the index remembers, from the oldest to the newest."""
+
+    one: np.ndarray  # (e,) an end
+    two: np.ndarray  # (e,) the other
+    when: np.ndarray  # (e,)
+    numbers: np.ndarray | None  # (e,) event numbers; None where none was forgotten, so that they are 0, 1, 2, …
+
+    @classmethod
+    def of(cls, index: NeighborIndex) -> InOrder:
+        held, numbers = contents(index), None
+        if index.forgotten:
+            parts = [held.numbers[first : first + n] for first, n in zip(held.starts, held.lengths, strict=True)]
+            numbers = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+        count = index.events if numbers is None else len(numbers)
+        one, two, when = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, held.times.dtype)
+        events_in_order(*held, np.zeros(0, np.int64) if numbers is None else numbers, one, two, when)
+        return cls(one, two, when, numbers)
+
+    def places(self, events: Any) -> Any:
+        """Where events stand, or would stand, by number."""
+        return events if self.numbers is None else np.searchsorted(self.numbers, events)
+
+
+@dataclass
+class Frozen:
+    """A stream as it was at one moment, for reading: what happens later does not reach it.
+
+    Cheaper than `Stream.fork`: positions, by far the largest part, are counted anew for the few nodes in question. They
+    are copied only where counting cannot reproduce them: estimates, and walks through contacts that were trimmed.
+    """
+
+    stream: Stream  # with an index and a memory of its own
+    positions: RelativePositions | None  # a copy, where one is needed
+    known: int  # events that positions know: all, or the complete blocks
+    by_block: bool
+
+    @classmethod
+    def of(cls, stream: Stream, at: Any) -> Frozen:
+        """Copy what an explanation as of a time reads."""
+        copy: Stream = object.__new__(Stream)
+        copy.__dict__.update(stream.__dict__)
+        copy.index, copy.blocks = stream.index.fork(), stream.blocks.fork()
+        copy.state = None if stream.state is None else stream.state.fork()
+        copy._late, copy._numbering = list(stream._late), Distinct()
+        late = sum(map(len, stream._late))
+        by_block = stream.positions is not None and stream.positions_refresh == "block"
+        behind = stream.blocks.ended_with is not None and at == stream.clock
+        known = stream.events
+        if by_block:
+            known -= sum(map(len, stream.blocks.unfinished)) + (late if behind else 0)
+        kept = None
+        if stream.positions is not None and (stream.positions.backend != "exact" or stream.index.forgotten):
+            kept = stream.positions.fork()
+            if by_block and not behind:
+                for block in stream._late:
+                    kept.observe(block.src, block.dst, block.t)
+        return cls(copy, kept, known, by_block)
+
+    @cached_property
+    def events(self) -> InOrder:
+        return InOrder.of(self.stream.index)
+
+    def seen(self, at: Any) -> int:
+        """How many of the events positions as of a time count."""
+        if self.by_block:
+            return int(self.events.places(self.known))
+        return int(np.searchsorted(self.events.when, at, "left"))
+
+
+class Walks:
+    """How many walks lead from roots back to every node before a time, with each absence in turn and with none."""
+
+    def __init__(self, frozen: Frozen, at: Any, levels: int, absences: Sequence[Absence] = ()):
+        self.frozen, self.at, self.levels, self.absences = frozen, at, levels, absences
+        self._roots: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def read(self, root: int, nodes: np.ndarray, world: int = 0) -> np.ndarray:  # (m, d)
+        """Counts of nodes relative to a root; world 0 lacks nothing, world 1 the first absence, and so on."""
+        if root not in self._roots:
+            self._roots[root] = self._counted(root)
+        row_of, counts = self._roots[root]
+        found = np.zeros((len(nodes), self.levels))
+        known = (nodes >= 0) & (nodes < len(row_of))
+        rows = row_of[nodes[known]]
+        found[known] = np.where((rows >= 0)[:, None], counts[rows, :, world], 0)
+        found[nodes == root, 0] = 1  # also one that was never seen
+        return found
+
+    def _counted(self, root: int) -> tuple[np.ndarray, np.ndarray]:
+        index = self.frozen.stream.index
+        if not index.nodes or root >= index.nodes or root < 0:
+            return np.full(1, -1), np.zeros((1, self.levels, len(self.absences) + 1))
+        everyone = np.arange(index.nodes)
+        whole = self._run(root, everyone, index.nodes, [])
+        reached = np.flatnonzero(whole[:, :, 0].any(1))
+        row_of = np.full(index.nodes, -1)
+        row_of[reached] = np.arange(len(reached))
+        at_once = max(1, ROOM // (8 * self.levels * len(reached)))
+        parts = [whole[reached]]
+        for first in range(0, len(self.absences), at_once):
+            parts.append(self._run(root, row_of, len(reached), self.absences[first : first + at_once]))
+        return row_of, np.concatenate(parts, 2)
+
+    def _run(self, root: int, row_of: np.ndarray, rows: int, absences: Sequence[Absence]) -> np.ndarray:
+        counts = np.zeros((rows, self.levels, max(len(absences), 1)))
+        counts[row_of[root], 0] = 1
+        missing = np.concatenate([[], *(a.events for a in absences)]).astype(np.int64)
+        world = np.repeat(np.arange(len(absences)), [len(a.events) for a in absences])
+        order = np.argsort(-missing, kind="stable")
+        events, stop = self.frozen.events, self.frozen.seen(self.at)
+        missing = events.places(missing[order])
+        count_walks(events.one, events.two, events.when, stop, row_of, counts, missing, world[order])
+        return counts
+
+
+class PositionsWithout:
+    """Answers a model's reads like `RelativePositions`, in a world where some events never happened."""
+
+    def __init__(self, walks: Walks, given: RelativePositions, world: int):
+        self.walks, self.given, self.world = walks, given, world
+        self.backend, self.d = given.backend, given.d
+
+    def replay(
+        self, src: Any, dst: Any, t: Any, nodes: np.ndarray, roots: np.ndarray, at: np.ndarray, transform: str = "log1p"
+    ) -> np.ndarray:  # (q, m, w, d)
+        raw = np.zeros((len(nodes), roots.shape[1], nodes.shape[1], self.d))
+        kept = self.walks.frozen.positions
+        for q in range(len(nodes)):
+            for w, root in enumerate(roots[q].tolist()):
+                there = self.walks.read(root, nodes[q], self.world)
+                if kept is not None and root >= 0:
+                    here = self.walks.read(root, nodes[q])
+                    told = kept.read(nodes[q], root, None if self.walks.frozen.by_block else at[q], transform="raw")
+                    there = np.where(told == here, there, np.maximum(told + (there - here), 0))
+                raw[q, w] = there
+        return self.given.transformed(raw, at, transform)
+
+
+def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absence]) -> np.ndarray:  # (1 + absences,)
+    """The logit of a link as it is, and as it would be if the events of each absence had never happened.
+
+    Neighbors and positions are exactly those of a log without the events, whatever the model asks for. What stays as it
+    is: the weights, event numbers (a left-out event leaves its number unused, so blocks keep their borders), and
+    recurrent memory, in models that have one.
+    """
+    stream = frozen.stream
+    given = stream.positions
+    walks = None if given is None else Walks(frozen, at, given.d, absences)
+    asked = Query(np.array([src]), np.array([dst]), np.array([at], stream._time_dtype))
+    found = []
+    with _judging(stream.model), torch.no_grad():
+        for world in range(len(absences) + 1):
+            read = None if walks is None or given is None else PositionsWithout(walks, given, world)
+            seen = _with_positions(stream, read)
+            if world == 0:
+                found.append(seen.score(asked).item())
+            else:
+                with left_out(stream.index, *absences[world - 1]):
+                    found.append(seen.score(asked).item())
+    return np.array(found)
+
+
+def _with_positions(stream: Stream, positions: Any) -> Stream:
+    copy: Stream = object.__new__(Stream)
+    copy.__dict__.update(stream.__dict__)
+    copy.positions, copy._late = positions, []
+    return copy
+
+
+class _judging:
+    """Without dropout; a model that already judges is not touched, since others may be using it at the same time."""
+
+    def __init__(self, model: Model):
+        self.model, self.was_training = model, model.training
+
+    def __enter__(self) -> None:
+        if self.was_training:
+            self.model.eval()
+
+    def __exit__(self, *error: Any) -> None:
+        if self.was_training:
+            self.model.train()

@@ -1,0 +1,55 @@
+"""All that an index holds, as plain arrays; and an index as it would be without some of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from pintgn.neighbors.index import NeighborIndex
+
+
+class Contents(NamedTuple):
+    """The entries of node v stand at starts[v] … starts[v] + lengths[v] - 1, newest first. Views: for reading only."""
+
+    starts: np.ndarray  # (n,)
+    lengths: np.ndarray  # (n,)
+    ids: np.ndarray  # the other end of each entry
+    times: np.ndarray
+    numbers: np.ndarray  # event numbers
+
+
+def contents(index: NeighborIndex) -> Contents:
+    """Every node's entries; what was trimmed is not among them."""
+    heads = index._heads[: index.nodes]
+    return Contents(heads[:, 0], heads[:, 1], index._ids, index._times, index._numbers)
+
+
+@contextmanager
+def left_out(index: NeighborIndex, events: np.ndarray, ends: np.ndarray) -> Iterator[None]:
+    """Within the block, the index answers as if these events had never been appended; afterwards they are back.
+
+    `ends` are all nodes that the events touch. Event numbers and the clock stay as they are. The index must not be
+    appended to meanwhile, nor read by others: leave events out of a fork.
+    """
+    touched = np.unique(ends[ends < index.nodes])
+    before = index._heads[touched].copy()
+    columns: list[np.ndarray] = [index._ids, index._times, index._numbers]
+    kept: list[tuple[slice, list[np.ndarray]]] = []
+    try:
+        for node, (start, length) in zip(touched.tolist(), before.tolist(), strict=True):
+            entries = slice(start, start + length)
+            kept.append((entries, [column[entries].copy() for column in columns]))
+            stays = ~np.isin(kept[-1][1][2], events)
+            count = int(np.count_nonzero(stays))
+            for column, old in zip(columns, kept[-1][1], strict=True):
+                column[start + length - count : start + length] = old[stays]
+            index._heads[node] = start + length - count, count
+        yield
+    finally:
+        index._heads[touched[: len(kept)]] = before[: len(kept)]
+        for entries, was in kept:
+            for column, old in zip(columns, was, strict=True):
+                column[entries] = old
