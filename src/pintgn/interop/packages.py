@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import Any
 
 from pintgn.errors import BadInput
@@ -11,7 +12,9 @@ from pintgn.errors import BadInput
 def need(module: str, package: str | None = None, extra: str | None = "interop") -> Any:
     """A module of another package; an error that says how to install it where it is missing."""
     try:
-        return importlib.import_module(module)
+        with warnings.catch_warnings():  # what others will have to mend in their own code is no news to our users
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return importlib.import_module(module)
     except ImportError as error:
         package = package or module.split(".")[0]
         install = f"pip install 'pintgn[{extra}]'" if extra else f"pip install {package}"
