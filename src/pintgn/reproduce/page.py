@@ -20,6 +20,7 @@ from pintgn.reproduce.tables import (
     cell,
     cells_of,
     columns_of,
+    end_of,
     features_of,
     halves_of,
     rows_of,
@@ -246,8 +247,9 @@ FIGURES = {"all": "transductive", "new": "inductive", "auc": "AUC"}
 
 def _reasons(row: str, found: Sequence[Cell], newest: Mapping[str, Row], notes: Notes) -> list[str]:
     reasons = []
-    if capped := sorted({epochs for one in found for epochs in one.capped}):
-        reasons.append(f"Capped at epoch {', '.join(map(str, capped))} of 50.")
+    capped = [one for one in rows_of(found[0].task, found[0].model, found[0].data, newest) if one["ended"] == "capped"]
+    if capped:
+        reasons.append(f"{', '.join(dict.fromkeys(end_of(one) for one in capped)).capitalize()} of at most 50.")
     if found[0].data == "wikipedia" and not features_of("wikipedia", newest):
         reasons.append("No edge features here.")
     if row in notes:
@@ -263,9 +265,8 @@ def _rows(newest: Mapping[str, Row]) -> str:
         if row["ended"] == "failed":
             lines.append([*name, f"failed: {row['error']}", "", "", "", "", ""])
             continue
-        ended = f"capped at epoch {row['epochs']}" if row["ended"] == "capped" else f"{row['epochs']} epochs"
         test = [f"{100 * row['test'][g]['chunked_ap']:.2f}" for g in ("all", "new")]
         cost = [seconds(row["processor_seconds"]), seconds(row["wall_seconds"]), f"{row['load']:.1f}"]
-        lines.append([*name, ended, str(row["best_epoch"]), *test, *cost])
+        lines.append([*name, end_of(row), str(row["best_epoch"]), *test, *cost])
     heads = ["data", "row", "seed", "ended", "best epoch", "AP", "new-node AP", "processor s", "wall s", "load"]
     return "### Every run\n\n" + _markdown(heads, [line + [""] * (10 - len(line)) for line in lines], left=2)

@@ -1,7 +1,8 @@
 """Running jobs: each continues where it was stopped, ends by itself or at its cap, and leaves one row of results.
 
-A cap is processor time. A run that would pass it with the next epoch is measured with its best validation epoch so far;
-its folder stays as it is, so that a higher cap continues the same run instead of beginning again.
+A cap is processor time. A run that would pass it with the next epoch is measured with its best validation epoch so far
+(or, within its first epoch, with the weights of its last checkpoint); its folder stays as it is, so that a higher cap
+continues the same run instead of beginning again.
 """
 
 from __future__ import annotations
@@ -33,14 +34,17 @@ Told = Callable[[dict[str, Any]], None]
 
 
 class Capped(Exception):
-    """The next epoch would pass the cap."""
+    """The cap is reached, or the next epoch would pass it."""
+
+
+KEPT = ("processor", "wall", "loads", "begun")
 
 
 @dataclass
 class Meter:
     """What a run has cost so far, over all its continuations; kept beside the run, and stops it at its cap.
 
-    Work that was lost to a kill, at most a minute of an epoch, is not counted.
+    Work that was lost to a kill, at most an epoch, is not counted.
     """
 
     folder: Path
@@ -51,48 +55,57 @@ class Meter:
     processor: list[float] = field(default_factory=list)  # of each epoch
     wall: list[float] = field(default_factory=list)
     loads: list[float] = field(default_factory=list)
+    begun: list[float] = field(default_factory=lambda: [0.0, 0.0])  # processor and wall, of an epoch cut by the cap
 
     def __post_init__(self) -> None:
         if (self.folder / "spent.json").exists():
             told = Folder(self.folder).read_json("spent.json")
-            self.processor, self.wall, self.loads = told["processor"], told["wall"], told["loads"]
+            for name in KEPT:
+                setattr(self, name, told.get(name, getattr(self, name)))
         self._since = time.process_time(), time.perf_counter()
 
     def __call__(self, entry: dict[str, Any]) -> None:
         self.told(entry)
         if "val" in entry:
             self._epoch_ends(entry)
-        elif "done" in entry and self.processor and self._spent() > self._limit:
+        elif "done" in entry and self._total() > self._limit and (self.folder / "last.safetensors").exists():
+            self.begun = list(self._open_epoch())
+            self._save()
             raise Capped
 
     @property
     def _limit(self) -> float:
         return float("inf") if self.cap is None else self.cap
 
-    def _spent(self) -> float:
-        return sum(self.processor) + time.process_time() - self._since[0]
+    def _open_epoch(self) -> tuple[float, float]:
+        """Processor and wall seconds since the last epoch ended."""
+        now = time.process_time(), time.perf_counter()
+        return self.begun[0] + now[0] - self._since[0], self.begun[1] + now[1] - self._since[1]
+
+    def _total(self) -> float:
+        return sum(self.processor) + self._open_epoch()[0]
 
     def _epoch_ends(self, entry: dict[str, Any]) -> None:
-        at = time.process_time(), time.perf_counter()
-        number = entry["epoch"] - 1  # an epoch that was begun before a kill and ended after it is counted once
-        for spent, now, before in zip((self.processor, self.wall), at, self._since, strict=True):
-            spent[number:] = [now - before]
-        self.loads[number:] = [os.getloadavg()[0]]
-        self._since = at
-        cost = {"processor": self.processor, "wall": self.wall, "loads": self.loads}
-        Folder(self.folder).write_json("spent.json", cost)
+        number = entry["epoch"] - 1  # an epoch that a kill took back is counted once
+        processor, wall = self._open_epoch()
+        self.processor[number:], self.wall[number:], self.loads[number:] = [processor], [wall], [os.getloadavg()[0]]
+        self.begun, self._since = [0.0, 0.0], (time.process_time(), time.perf_counter())
+        self._save()
         ends = entry["epoch"] >= self.epochs or entry["epoch"] - entry["best_epoch"] >= self.patience
         if not ends and sum(self.processor) + self.processor[-1] > self._limit:
             raise Capped
 
+    def _save(self) -> None:
+        Folder(self.folder).write_json("spent.json", {name: getattr(self, name) for name in KEPT})
+
     def facts(self) -> Row:
         """The cost as it stands in a row of results; a first epoch also compiles, so the median is given."""
         return {
-            "processor_seconds": round(sum(self.processor), 1),
-            "wall_seconds": round(sum(self.wall), 1),
+            "processor_seconds": round(sum(self.processor) + self.begun[0], 1),
+            "wall_seconds": round(sum(self.wall) + self.begun[1], 1),
             "epoch_processor_seconds": round(statistics.median(self.processor), 2) if self.processor else None,
             "epoch_wall_seconds": round(statistics.median(self.wall), 2) if self.wall else None,
-            "load": round(statistics.mean(self.loads), 1) if self.loads else None,
+            "load": round(statistics.mean(self.loads or [os.getloadavg()[0]]), 1),
         }
 
 
@@ -203,6 +216,7 @@ class Runner:
         facts: Row = {
             "ended": ended,
             "cap": self.cap if ended == "capped" else None,
+            "first_epoch_share": None if run.history or ended != "capped" else first_epoch_share(run),
             "epochs": len(run.history),
             "best_epoch": run.best_epoch,
             "test": rounded(test),
@@ -247,6 +261,12 @@ class Runner:
             "processor_seconds": round(time.process_time() - began[0], 1),
             "wall_seconds": round(time.perf_counter() - began[1], 1),
         } | {name: links[name] for name in kept}
+
+
+def first_epoch_share(run: Run) -> float:
+    """How much of the first epoch the checkpoint of a run holds."""
+    steps = -(-len(run.parts.trained) // run.settings.train.batch)
+    return round(run.read_checkpoint("last.safetensors")[1]["step"] / steps, 3)
 
 
 def measure(run: Run) -> dict[str, Metrics]:

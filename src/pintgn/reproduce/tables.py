@@ -31,6 +31,10 @@ class Cell:
     error: str | None = None
 
     @property
+    def task(self) -> str:
+        return "nodes" if self.figure == "auc" else "links"
+
+    @property
     def mean(self) -> float | None:
         return statistics.mean(self.values) if self.values else None
 
@@ -211,5 +215,16 @@ def how_it_ended(row: Row) -> str:
     >>> how_it_ended({"ended": "capped", "epochs": 4, "best_epoch": 4, "processor_seconds": 61.2})
     'capped at epoch 4, best epoch 4, 61 s'
     """
-    what = f"capped at epoch {row['epochs']}" if row["ended"] == "capped" else f"{row['epochs']} epochs"
-    return f"{what}, best epoch {row['best_epoch']}, {row['processor_seconds']:.0f} s"
+    return f"{end_of(row)}, best epoch {row['best_epoch']}, {row['processor_seconds']:.0f} s"
+
+
+def end_of(row: Row) -> str:
+    """
+    >>> end_of({"ended": "capped", "epochs": 0, "first_epoch_share": 0.4}), end_of({"ended": "by itself", "epochs": 9})
+    ('capped after 40 % of epoch 1', '9 epochs')
+    """
+    if row["ended"] != "capped":
+        return f"{row['epochs']} epochs"
+    if not row["epochs"]:
+        return f"capped after {100 * row['first_epoch_share']:.0f} % of epoch 1"
+    return f"capped at epoch {row['epochs']}"
