@@ -339,13 +339,15 @@ class NeighborIndex:
 
     # --- keeping ------------------------------------------------------------------------------------------
 
-    def trim(self, *, keep_last: int | None = None, before_t: float | None = None) -> int:
+    def trim(self, *, keep_last: int | None = None, before_t: float | None = None, spare_newest: bool = False) -> int:
         """Forget entries and return how many: all but each node's newest `keep_last`, and those with time < before_t.
 
         With `before_t`, the index answers as if the events before that time had never been appended. With `keep_last`,
         each list is cut on its own: `recent` with k <= keep_last and t after the clock is unchanged, older or
         wider questions see less; `last` and `count_pair` still find an event that either end remembers. Clock, event
         numbers and nodes stay; draws of `uniform` and walks change where their candidates do. Frees the memory.
+        With `spare_newest`, entries at the clock's own time are kept beside the `keep_last`, so that a question at
+        t = clock, which does not see them, is answered as before, too.
         """
         keep = np.iinfo(np.int64).max if keep_last is None else inputs.at_least(keep_last, 0, "keep_last")
         floor = inputs.as_times(0 if before_t is None else before_t, self._time, "before_t")
@@ -354,7 +356,14 @@ class NeighborIndex:
         if self._entries == 0:
             return 0
         lengths = np.empty(len(self._heads), np.int64)
+        beside = np.zeros_like(lengths)
+        if spare_newest and keep_last is not None:
+            everyone = np.arange(self._nodes)
+            beside[: self._nodes] = self._heads[: self._nodes, 1] - self.count(everyone, self._clock)
+            keep = np.iinfo(np.int64).max
         storage.kept_lengths(self._heads, self._times, keep, before_t is not None, floor[()], lengths)
+        if spare_newest and keep_last is not None:
+            lengths = np.minimum(lengths, keep_last + beside)
         dropped = self._entries - int(lengths.sum())
         if dropped:
             self._rebuild(lengths, self._heads[:, 0].copy(), self._ids, self._times, self._numbers)

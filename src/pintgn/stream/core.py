@@ -224,6 +224,22 @@ class Stream:
         other._numbering = Distinct()
         return other
 
+    def reader(self) -> Stream:
+        """This very stream for another thread to ask: only what asking scribbles on is its own.
+
+        Several readers may ask at once, as long as nothing is observed meanwhile; they never observe.
+        """
+        other = object.__new__(Stream)
+        other.__dict__.update(self.__dict__)
+        other._numbering = Distinct()
+        return other
+
+    def forget(self, *, keep_last: int | None = None, before_t: float | None = None) -> int:
+        """Drop contacts beyond each node's newest `keep_last`, or older than a time; see `stream.forget`."""
+        from pintgn.stream.forget import forget
+
+        return forget(self, keep_last, before_t)
+
     def save(self, folder: str | Path) -> None:
         """Write the stream to a folder: parameters, past, memory and clock. Whole or not at all."""
         from pintgn.stream.files import save

@@ -1,0 +1,131 @@
+"""`pintgn serve`: a trained run over HTTP, with a durable store and a page."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.evaluate import RunFolder
+from pintgn.errors import BadInput
+
+
+def serve(
+    run: RunFolder,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any free port.")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at. Only this machine by default; others need a key.")
+    ] = "127.0.0.1",
+    store: Annotated[Path | None, typer.Option(help="Folder of the events and snapshots; RUN/live by default.")] = None,
+    key_file: Annotated[Path | None, typer.Option(help="A file with the API key that clients must send.")] = None,
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Make an API key, print it once, and keep its hash in the store.")
+    ] = False,
+    snapshot_every: Annotated[int, typer.Option(min=1, help="Events between two snapshots.")] = 100_000,
+    keep_last: Annotated[
+        int | None, typer.Option(min=1, help="Keep only so many newest contacts of each node in memory.")
+    ] = None,
+    window: Annotated[
+        float | None, typer.Option(help="Keep only contacts this recent in memory, in the log's unit of time.")
+    ] = None,
+    keep_events: Annotated[
+        int | None,
+        typer.Option(min=0, help="Keep about so many newest events in the store, and what no snapshot holds."),
+    ] = None,
+    judge_every: Annotated[
+        int, typer.Option(min=0, help="Judge one event in so many before it happens; 0 for none.")
+    ] = 10,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Drop stored events that two snapshots hold, and stop.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a run alive: take events over HTTP, answer, and never lose one.
+
+    Events are on the disk before they are acknowledged. A restart goes on where the service stopped.
+    """
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # many small questions: threads would only wait for each other
+    try:
+        import uvicorn
+    except ImportError:
+        raise BadInput("serving needs FastAPI and uvicorn. Install them: pip install 'pintgn[serve]'.") from None
+    from pintgn.serve.auth import Key, is_local
+    from pintgn.serve.service import Options, Service
+
+    folder = store or run / "live"
+    key = _key(Key, folder, key_file, new_key, as_json)
+    if key is None and not is_local(host):
+        raise BadInput(f"--host {host} lets other machines in. Add --new-key or --key-file PATH, so that not all may.")
+    options = Options(
+        snapshot_every=snapshot_every,
+        keep_last=keep_last,
+        window=window,
+        keep_events=keep_events,
+        judge_every=judge_every,
+    )
+    said = console(stderr=True)
+    with Service.open(run, folder, options, progress=lambda line: said.print(line, markup=False)) as service:
+        for report in service.reports:
+            said.print(f"note: {report}", markup=False)
+        warning = service.engine.retention.warning(service.run.model)
+        if warning:
+            said.print(f"note: {warning}", markup=False)
+        if compact:
+            gone = service.compact()
+            facts = {"dropped": gone, "bytes": service.store.nbytes, "events": service.store.total}
+            if as_json:
+                emit_json(facts)
+            else:
+                print(f"{folder}: {gone:,} events dropped, {service.store.nbytes:,} bytes left")
+            return
+        _listen(uvicorn, service, key, host, port, as_json)
+
+
+def _key(kind: Any, folder: Path, key_file: Path | None, new_key: bool, as_json: bool) -> Any:
+    if key_file is not None and new_key:
+        raise BadInput("--key-file and --new-key are two ways to say the key; choose one.")
+    if key_file is not None:
+        return kind.read(key_file)
+    if not new_key:
+        return kind.stored(folder)
+    made, text = kind.new(folder)
+    if as_json:
+        emit_json({"key": text})
+    else:
+        print(f"API key (shown only now): {text}")
+    return made
+
+
+def _listen(uvicorn: Any, service: Any, key: Any, host: str, port: int, as_json: bool) -> None:
+    import logging
+    import socket
+
+    from pintgn.serve.app import create_app
+    from pintgn.serve.auth import is_local
+
+    sys.setswitchinterval(0.0005)  # a question must not wait until a long loop elsewhere pauses
+    hosts = ("localhost", host.strip("[]")) if is_local(host) else None
+    app = create_app(service, key, hosts)
+    logging.basicConfig(format="%(asctime)s  %(message)s", level=logging.WARNING)
+    config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False, server_header=False)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host.strip("[]"), port))
+    except OSError as error:
+        bound.close()
+        raise BadInput(f"cannot listen at {host}:{port}: {error.strerror}. Choose another --port.") from None
+    with bound:
+        address = f"http://{'[' + host + ']' if ':' in host else host}:{bound.getsockname()[1]}"
+        if as_json:
+            emit_json({"address": address, "events": service.engine.events, "clock": service.engine.clock})
+        else:
+            print(f"{service.engine.live!r}\n{address}  (Ctrl-C stops; nothing acknowledged is lost)")
+        sys.stdout.flush()
+        uvicorn.Server(config).run(sockets=[bound])
+    console(stderr=True).print("stopping: writing a snapshot")

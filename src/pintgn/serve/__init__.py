@@ -1,0 +1,1 @@
+"""Kept alive: a durable stream of events, an HTTP interface to it, and a page."""

@@ -1,0 +1,105 @@
+"""Who may ask: one API key, kept as a hash; and what may be reached without one."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import os
+import secrets
+from pathlib import Path
+
+from pintgn.errors import BadFile, BadInput
+
+FILE = "key.hash"
+SHORTEST = 20
+"""Characters of a key at least: a key is random, not a password, so one round of SHA-256 hides it well."""
+OPEN = ("/", "/health")
+"""Reached without a key, besides the page's own files under /static/."""
+
+
+class Key:
+    """An API key of which only the hash is known."""
+
+    def __init__(self, digest: str):
+        self._digest = digest
+
+    def __repr__(self) -> str:
+        return "Key(…)"
+
+    def __call__(self, given: str | None) -> bool:
+        """Whether this is the key; takes as long for a near miss as for nonsense."""
+        made = hashlib.sha256((given or "").encode("utf-8", "surrogateescape")).hexdigest()
+        return hmac.compare_digest(made, self._digest)
+
+    @classmethod
+    def of(cls, text: str) -> Key:
+        """From the key itself."""
+        if len(text) < SHORTEST:
+            raise BadInput(f"the key has {len(text)} characters; use at least {SHORTEST}, random ones.")
+        return cls(hashlib.sha256(text.encode()).hexdigest())
+
+    @classmethod
+    def read(cls, path: Path) -> Key:
+        """From a file that holds the key itself."""
+        try:
+            return cls.of(path.read_text().strip())
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadFile(f"cannot read the key in {path}: {error}.") from error
+
+    @classmethod
+    def stored(cls, folder: Path) -> Key | None:
+        """The key that `new` made for this store, if there is one."""
+        try:
+            return cls((folder / FILE).read_text().strip())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise BadFile(f"cannot read {folder / FILE}: {error.strerror}.") from error
+
+    @classmethod
+    def new(cls, folder: Path) -> tuple[Key, str]:
+        """Make a key, keep its hash in the store, and return both; the key itself is never written anywhere."""
+        text = f"pintgn_{secrets.token_urlsafe(32)}"
+        made = cls.of(text)
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f".{FILE}.part"
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(made._digest + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, folder / FILE)
+        return made, text
+
+
+def given_key(headers: dict[str, str]) -> str | None:
+    """The key in a request's headers: `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and value:
+        return value.strip()
+    return headers.get("x-api-key")
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach an address.
+
+    >>> is_local("127.0.0.1"), is_local("localhost"), is_local("::1"), is_local("0.0.0.0")
+    (True, True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def host_name(header: str) -> str:
+    """The name in a Host header, without the port.
+
+    >>> host_name("localhost:8000"), host_name("[::1]:8000"), host_name("example.org")
+    ('localhost', '::1', 'example.org')
+    """
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0]

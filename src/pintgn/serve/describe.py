@@ -1,0 +1,185 @@
+"""The interface in OpenAPI's words: what goes in, what comes out, what can go wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+ABOUT = (
+    "A trained run that keeps observing. Ids and times are those of the log that the run was trained on. "
+    "Errors say what went wrong and what to do next."
+)
+TAGS = [
+    {"name": "events", "description": "Let things happen."},
+    {"name": "answers", "description": "Ask about what comes next."},
+    {"name": "service", "description": "Look after the service."},
+]
+MEANING = {
+    400: "The request is no HTTP that makes sense.",
+    401: "The API key is missing or wrong.",
+    409: "Too late: the clock has passed that time; or a key was used for another event. Nothing was applied.",
+    413: "Too much at once.",
+    415: "The body has the wrong type.",
+    422: "The request is malformed. Nothing was applied.",
+    429: "Too much is waiting. Retry after the time that Retry-After says.",
+    503: "The service is going down or has failed.",
+    507: "The disk or the memory is full. Nothing was applied.",
+}
+
+Json = dict[str, Any]
+ID: Json = {"anyOf": [{"type": "string", "minLength": 1, "maxLength": 1000}, {"type": "integer"}]}
+TIME: Json = {"anyOf": [{"type": "number"}, {"type": "string"}], "description": "In the log's unit, or a date."}
+NUMBER: Json = {"type": "number"}
+COUNT: Json = {"type": "integer"}
+TEXT: Json = {"type": "string"}
+FEATURES: Json = {
+    "anyOf": [{"type": "object"}, {"type": "array"}],
+    "description": "By name, or a list in the order of the log's feature columns.",
+}
+
+
+def record(required: Json, optional: Json | None = None, closed: bool = False) -> Json:
+    """A JSON object."""
+    made: Json = {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
+    return made | {"additionalProperties": False} if closed else made
+
+
+def nullable(kind: Json) -> Json:
+    return {"anyOf": [kind, {"type": "null"}]}
+
+
+def listed(items: Json) -> Json:
+    return {"type": "array", "items": items}
+
+
+EVENT = record(
+    {"src": ID, "dst": ID, "t": TIME},
+    {
+        "features": FEATURES,
+        "op": {"type": "string", "enum": ["add", "delete", "node"]},
+        "key": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Sent again, it counts once."},
+    },
+    closed=True,
+)
+FAULT = record({"error": TEXT, "message": TEXT, "next": TEXT})
+SCORE_ROW = record({"dst": ID, "logit": NUMBER, "probability": NUMBER}, {"src": ID})
+
+
+def _route(tag: str, summary: str, answer: Json, faults: tuple[int, ...], body: Json | None = None) -> dict[str, Any]:
+    """Arguments of a FastAPI route."""
+    failures = {
+        code: {"description": MEANING[code], "content": {"application/json": {"schema": FAULT}}}
+        for code in sorted({400, 401, 503, *faults})
+    }
+    made: dict[str, Any] = {
+        "tags": [tag],
+        "summary": summary,
+        "responses": {200: {"description": "Done.", "content": answer}, **failures},
+    }
+    if body is not None:
+        made["openapi_extra"] = {"requestBody": {"required": True, "content": body}}
+    return made
+
+
+def _json(schema: Json, example: Any = None) -> Json:
+    return {"application/json": {"schema": schema} | ({} if example is None else {"example": example})}
+
+
+EVENTS = _route(
+    "events",
+    "Observe events",
+    _json(record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT})),
+    (409, 413, 415, 422, 429, 507),
+    _json(
+        {
+            "anyOf": [
+                record({"events": listed(EVENT) | {"minItems": 1}}, closed=True),
+                EVENT,
+                record(
+                    {
+                        "columns": record(
+                            {"src": listed(ID), "dst": listed(ID), "t": listed(TIME)},
+                            {"features": FEATURES, "op": listed(TEXT), "key": listed(nullable(TEXT))},
+                            closed=True,
+                        )
+                    },
+                    closed=True,
+                ),
+            ]
+        },
+        {"events": [{"src": "alice", "dst": "bob", "t": 1700000000, "key": "order-17"}]},
+    )
+    | {"application/vnd.apache.arrow.stream": {"schema": {"type": "string", "format": "binary"}}},
+)
+SCORE = _route(
+    "answers",
+    "Score pairs",
+    _json(record({"at": NUMBER, "scores": listed(SCORE_ROW)})),
+    (409, 413, 415, 422, 429, 507),
+    _json(
+        {
+            "anyOf": [
+                record({"src": ID, "dst": {"anyOf": [ID, listed(ID) | {"minItems": 1}]}}, {"at": TIME}, closed=True),
+                record(
+                    {"pairs": listed(record({"src": ID, "dst": ID}, closed=True)) | {"minItems": 1}},
+                    {"at": TIME},
+                    closed=True,
+                ),
+            ]
+        },
+        {"src": "alice", "dst": ["bob", "carol"]},
+    ),
+)
+RECOMMEND = _route(
+    "answers",
+    "Recommend destinations",
+    _json(record({"node": ID, "at": NUMBER, "items": listed(SCORE_ROW)})),
+    (409, 422, 429, 507),
+)
+NODES = _route("answers", "Search nodes", _json(record({"nodes": listed(ID)})), (422, 429))
+CONTACT = record({"other": ID, "t": NUMBER, "direction": nullable({"type": "string", "enum": ["in", "out", "self"]})})
+NODE = _route(
+    "answers",
+    "Describe a node",
+    _json(
+        record(
+            {
+                "node": ID,
+                "known": {"type": "boolean"},
+                "at": NUMBER,
+                "first_seen": nullable(NUMBER),
+                "last_seen": nullable(NUMBER),
+                "degree": COUNT,
+                "recent": listed(CONTACT),
+                "tree": record({"id": ID, "children": listed({"type": "object"})}),
+            }
+        )
+    ),
+    (422, 429),
+)
+EXPLAIN = _route("answers", "Explain a score", _json({"type": "object"}), (409, 422, 429, 507))
+STATUS = _route("service", "State of the service", _json({"type": "object"}), (429,))
+HEALTH = _route("service", "Health", _json(record({"status": TEXT, "clock": NUMBER, "events": COUNT})), ())
+METRICS = _route("service", "Metrics", {"text/plain": {"schema": TEXT}}, ())
+SNAPSHOT = _route(
+    "service",
+    "Write a snapshot",
+    _json(record({"events": COUNT, "clock": NUMBER, "bytes": COUNT, "seconds": NUMBER})),
+    (507,),
+)
+
+
+def finish(app: FastAPI, with_key: bool) -> None:
+    """Take out what FastAPI says about errors, which is not what we answer, and say how a key is sent."""
+    made = app.openapi()
+    made.get("components", {}).get("schemas", {}).clear()
+    for path in made["paths"].values():
+        for operation in path.values():
+            told = operation.get("responses", {}).get("422")
+            if told is not None and "$ref" in str(told):
+                operation["responses"]["422"] = {"description": MEANING[422], "content": _json(FAULT)}
+    if with_key:
+        made.setdefault("components", {})["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        made["security"] = [{"key": []}]
+    app.openapi_schema = made

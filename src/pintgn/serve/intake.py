@@ -1,0 +1,469 @@
+"""From what a client sends to checked columns, in users' own ids. Nothing here knows what has happened so far.
+
+Whole columns are checked at once; only when a check fails are events looked at one by one, to name the first that is
+wrong. Everything that could go wrong later, when events are stored and observed, is refused here.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.events.schema import ADD, DELETE, NODE, Feature, Schema
+from pintgn.learn.live import Live
+from pintgn.learn.names import as_time
+
+FIELDS = ("src", "dst", "t", "features", "op", "key")
+OPS = {"add": ADD, "delete": DELETE, "node": NODE, 1: ADD, -1: DELETE, 0: NODE}
+ARROW = "application/vnd.apache.arrow.stream"
+LONGEST_ID, LONGEST_KEY = 1_000, 200
+LATEST = 2**62
+"""Times are within ±2**62, so that the difference of two of them fits."""
+
+
+@dataclass
+class Batch:
+    """Consecutive events in columns: users' own ids, times in the log's count, features encoded but not scaled."""
+
+    src: list[Any]
+    dst: list[Any]
+    t: np.ndarray  # (e,) int64 or float64
+    features: np.ndarray | None  # (e, schema.width) float32
+    op: np.ndarray | None  # (e,) int8, where the log has deletions or node events
+    keys: list[str | None] | None  # what clients name their events by
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __getitem__(self, rows: slice) -> Batch:
+        return Batch(
+            self.src[rows],
+            self.dst[rows],
+            self.t[rows],
+            None if self.features is None else self.features[rows],
+            None if self.op is None else self.op[rows],
+            None if self.keys is None else self.keys[rows],
+        )
+
+    def take(self, rows: list[int]) -> Batch:
+        """Some of the events, by row."""
+        return Batch(
+            [self.src[k] for k in rows],
+            [self.dst[k] for k in rows],
+            self.t[rows],
+            None if self.features is None else self.features[rows],
+            None if self.op is None else self.op[rows],
+            None if self.keys is None else [self.keys[k] for k in rows],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Batch]) -> Batch:
+        if len(parts) == 1:
+            return parts[0]
+
+        def lists(name: str) -> list[Any]:
+            return [value for part in parts for value in getattr(part, name)]
+
+        def arrays(name: str) -> Any:
+            return None if getattr(parts[0], name) is None else np.concatenate([getattr(p, name) for p in parts])
+
+        keys = None
+        if any(part.keys is not None for part in parts):
+            keys = [key for part in parts for key in part.keys or [None] * len(part)]
+        return cls(lists("src"), lists("dst"), arrays("t"), arrays("features"), arrays("op"), keys)
+
+
+class Intake:
+    """Reads events and questions as clients write them, for the log of one run."""
+
+    def __init__(self, live: Live):
+        self.schema: Schema = live.schema
+        self.dtype = live.run.log.t.dtype
+        self.text = live.names.text
+        kind = live.names.type
+        self.least, self.most = 0, 0
+        if not self.text:
+            limits = np.iinfo(kind.to_pandas_dtype())
+            self.least, self.most = max(int(limits.min), -(2**63)), min(int(limits.max), 2**63 - 1)
+        self.dummy = None if self.schema.dummy is None else live.names.ids[self.schema.dummy]
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def batch(self, body: bytes, content_type: str = "application/json") -> Batch:
+        """Events from a request's body: one event, {"events": […]}, {"columns": {…}}, or an Arrow stream."""
+        if content_type == ARROW:
+            return self._columns(arrow_columns(body))
+        given = parsed(body)
+        if isinstance(given, list):
+            return self._rows(given)
+        if not isinstance(given, dict):
+            raise BadInput('the body is {"events": [...]}, one event such as {"src": …, "dst": …, "t": …}, or columns.')
+        if "events" in given:
+            only(given, ("events",), "the body")
+            if not isinstance(given["events"], list):
+                raise BadInput('"events" is a list of events.')
+            return self._rows(given["events"])
+        if "columns" in given:
+            only(given, ("columns",), "the body")
+            if not isinstance(given["columns"], dict):
+                raise BadInput('"columns" is an object with a list for each of src, dst and t.')
+            return self._columns(given["columns"])
+        return self._rows([given])
+
+    def _rows(self, events: list[Any]) -> Batch:
+        for row, event in enumerate(events):
+            if type(event) is not dict:
+                raise BadInput(f'event {row} is {shown(event)}; an event is {{"src": …, "dst": …, "t": …}}.')
+        names = set().union(*events) if events else set()
+        if not names <= set(FIELDS):
+            row = next(row for row, event in enumerate(events) if not event.keys() <= set(FIELDS))
+            only(events[row], FIELDS, f"event {row}")
+        columns: dict[str, Any] = {name: [event.get(name) for event in events] for name in ("src", "dst", "t")}
+        for name in ("features", "op", "key"):
+            if name in names:
+                columns[name] = [event.get(name) for event in events]
+        return self._checked(**columns)
+
+    def _columns(self, columns: Mapping[str, Any]) -> Batch:
+        only(columns, FIELDS, "the columns")
+        for name in ("src", "dst", "t"):
+            if name not in columns:
+                raise BadInput(f"there is no column {name!r}; src, dst and t are needed.")
+        lists = {name: columns[name] for name in FIELDS if columns.get(name) is not None}
+        for name, column in lists.items():
+            if name != "features" and not isinstance(column, list):
+                raise BadInput(f"column {name!r} is a list, given {shown(column)}.")
+        count = len(lists["src"])
+        features = lists.get("features")
+        if isinstance(features, dict):  # a column for each feature
+            for name, column in features.items():
+                if not isinstance(column, list) or len(column) != count:
+                    raise BadInput(f"feature {name!r} is a list of {count} values, one for each src.")
+            named = list(features)
+            lists["features"] = [dict(zip(named, row, strict=True)) for row in zip(*features.values(), strict=True)]
+            if not named:
+                del lists["features"]
+        elif features is not None and not isinstance(features, list):
+            raise BadInput(f'"features" is a list of rows or an object of columns, given {shown(features)}.')
+        for name, column in lists.items():
+            if len(column) != count:
+                raise BadInput(f"column {name!r} has {len(column)} values, but src has {count}.")
+        return self._checked(**lists)
+
+    def _checked(
+        self,
+        src: list,
+        dst: list,
+        t: list,
+        features: list | None = None,
+        op: list | None = None,
+        key: list | None = None,
+    ) -> Batch:
+        if not src:
+            raise BadInput("there are no events in the body.")
+        kinds = self._ops(op, len(src))
+        if kinds is not None and (kinds == NODE).any():
+            dst = [self._other_end(*ends) for ends in zip(src, dst, kinds.tolist(), strict=True)]
+        self.check_ids(src, "src")
+        self.check_ids(dst, "dst")
+        times = self.times(t)
+        late = np.flatnonzero(times[1:] < times[:-1])
+        if len(late):
+            row = int(late[0]) + 1
+            show = self.schema.time.show
+            raise BadInput(
+                f"event {row} is at {show(times[row])}, earlier than event {row - 1} ({show(times[row - 1])}). "
+                "Sort the events of a batch by time."
+            )
+        return Batch(src, dst, times, self._features(features, kinds, len(src)), kinds, self._keys(key))
+
+    def _other_end(self, src: Any, dst: Any, kind: int) -> Any:
+        """A node event is a self-loop, or ends at the dummy of a discrete-time log; its dst may be left out."""
+        if kind != NODE:
+            return dst
+        end = src if self.dummy is None else self.dummy
+        if dst is not None and dst != end:
+            raise BadInput(f"a node event of {src!r} cannot end at {dst!r}. Leave out its dst.")
+        return end
+
+    def _ops(self, given: list | None, count: int) -> np.ndarray | None:
+        if self.schema.op is None:
+            for row, op in enumerate(given or []):
+                if op is not None and OPS.get(op if isinstance(op, str) else None) != ADD:
+                    raise BadInput(
+                        f"event {row} has op={shown(op)}; this run was trained on a log of additions only. "
+                        "Train on a log with an op column to send deletions."
+                    )
+            return None
+        found = np.full(count, ADD, np.int8)
+        for row, op in enumerate(given or []):
+            if op is None:
+                continue
+            code = OPS.get(op.strip().lower() if isinstance(op, str) else op) if _plain(op) else None
+            if code is None:
+                near = suggest(op, ["add", "delete", "node"]) if isinstance(op, str) else ""
+                extra = " Send a deletion for each of its edges." if op == "remove" else near
+                raise BadInput(f"event {row} has op={shown(op)}; an op is add, delete or node.{extra}")
+            found[row] = code
+        return found
+
+    def check_ids(self, ids: list[Any], name: str) -> None:
+        """Refuse what cannot be an id of this log."""
+        kinds = set(map(type, ids))
+        if self.text and kinds <= {str}:
+            try:
+                "".join(ids).encode()
+            except UnicodeEncodeError:
+                row = next(row for row, id in enumerate(ids) if not _is_unicode(id))
+                raise BadInput(f"event {row}: {name} is not valid Unicode.") from None
+            if min(map(len, ids), default=1) > 0 and max(map(len, ids), default=0) <= LONGEST_ID:
+                return
+        elif not self.text and kinds <= {int} and (not ids or (self.least <= min(ids) and max(ids) <= self.most)):
+            return
+        kind: type = str if self.text else int
+        id: Any
+        for row, id in enumerate(ids):
+            place = f"event {row}" if len(ids) > 1 else "this"
+            if id is None:
+                raise BadInput(f"{place} has no {name}.")
+            if type(id) is not kind:
+                expected = "text" if self.text else "whole numbers"
+                raise BadInput(f"{place}: node ids here are {expected}, given {name}={shown(id)}.")
+            if self.text and not 0 < len(id) <= LONGEST_ID:
+                raise BadInput(f"{place}: an id has 1 to {LONGEST_ID:,} characters; {name} has {len(id):,}.")
+            if not self.text and not self.least <= id <= self.most:
+                raise BadInput(f"{place}: {name} is not between {self.least} and {self.most}.")
+
+    def times(self, given: list[Any]) -> np.ndarray:
+        """Times in the log's count."""
+        kinds = set(map(type, given))
+        if kinds <= ({int} if self.dtype.kind == "i" else {int, float}) and given:
+            try:
+                found = np.array(given, self.dtype)
+            except OverflowError:
+                found = np.array([0], self.dtype)
+            small = self.dtype.kind == "i" or all(abs(t) <= 2**53 for t in given if type(t) is int)
+            if len(found) == len(given) and np.isfinite(found).all() and (np.abs(found) <= LATEST).all() and small:
+                return found
+        return np.array([self._time(t, row) for row, t in enumerate(given)], self.dtype)
+
+    def _time(self, value: Any, row: int) -> Any:
+        if value is None:
+            raise BadInput(f"event {row} has no t.")
+        try:
+            return self.time(value)
+        except BadInput as error:
+            raise BadInput(f"event {row}: {error}") from None
+
+    def time(self, value: Any) -> Any:
+        """One time, as a client writes it."""
+        if not isinstance(value, int | float | str) or isinstance(value, bool):
+            raise BadInput(f"a time is a number or a date, given {shown(value)}.")
+        if isinstance(value, int | float) and not abs(value) <= LATEST:
+            raise BadInput(f"times are within ±2**62, given {shown(value)}.")
+        try:
+            return as_time(value, self.schema.time, self.dtype)
+        except (OverflowError, TypeError) as error:
+            raise BadInput(f"{shown(value)} is not a time of this log.") from error
+
+    def _keys(self, given: list | None) -> list[str | None] | None:
+        if given is None or set(map(type, given)) == {type(None)}:
+            return None
+        for row, key in enumerate(given):
+            if key is not None and not (isinstance(key, str) and 0 < len(key) <= LONGEST_KEY and _is_unicode(key)):
+                raise BadInput(f"event {row} has key={shown(key)}; a key is a text of 1 to {LONGEST_KEY} characters.")
+        return given
+
+    # -- features ------------------------------------------------------------------------------------------------------
+
+    def _features(self, given: list | None, op: np.ndarray | None, count: int) -> np.ndarray | None:
+        schema = self.schema
+        if not schema.width:
+            for row, values in enumerate(given or []):
+                if values:
+                    raise UnknownName(f"event {row} has features; this run was trained without any. Leave them out.")
+                if values is not None and not isinstance(values, list | dict):
+                    raise BadInput(f"event {row} has features={shown(values)}; leave them out.")
+            return None
+        given = [None] * count if given is None else given
+        found = np.zeros((count, schema.width), np.float32)
+        adds = list(range(count)) if op is None else np.flatnonzero(op == ADD).tolist()
+        rest = [] if op is None else np.flatnonzero(op != ADD).tolist()
+        with np.errstate(over="ignore"):
+            if schema.features:
+                found[adds, : schema.feature_width] = self._encoded([given[row] for row in adds], adds)
+            else:
+                self._encoded([given[row] for row in adds], adds)
+            for row in rest:
+                self._mark(found, row, given[row], op[row] == NODE)  # type: ignore[index]
+        if not np.isfinite(found).all():
+            row = int(np.argwhere(~np.isfinite(found))[0, 0])
+            raise BadInput(f"event {row} has a feature that does not fit in single precision.")
+        return found
+
+    def _mark(self, found: np.ndarray, row: int, given: Any, node: bool) -> None:
+        """A deletion or node event: marked, and with what it carries; features of its own are optional."""
+        schema, width = self.schema, self.schema.feature_width
+        found[row, width + (1 if node else 0)] = 1
+        carries = schema.node_updates if node else ()
+        if given is None and not carries:
+            return
+        if not isinstance(given, dict):
+            raise BadInput(f"event {row}: a {'node event' if node else 'deletion'} gives its features by name.")
+        only(given, [*(f.name for f in schema.features), *carries], f"event {row}")
+        missing = [name for name in carries if name not in given]
+        if missing:
+            raise BadInput(f"event {row} has no {missing[0]!r}; a node event carries {', '.join(carries)}.")
+        if carries:
+            found[row, width + 2 :] = [_number(given[name], name, row) for name in carries]
+        named = [f.name for f in schema.features]
+        if named and all(name in given for name in named):
+            own = {name: given[name] for name in named}
+            found[row, :width] = self._encoded([own], [row])[0]
+
+    def _encoded(self, given: list[Any], rows: list[int]) -> np.ndarray:  # (e, feature_width)
+        features = self.schema.features
+        if not given:
+            return np.zeros((0, self.schema.feature_width), np.float32)
+        kinds = set(map(type, given))
+        if kinds == {list}:
+            columns = self._listed(given, rows)
+        elif kinds == {dict}:
+            columns = self._named(given, rows)
+        elif kinds == {list, dict}:
+            parts = [self._encoded([one], [row]) for one, row in zip(given, rows, strict=True)]
+            return np.concatenate(parts)
+        else:
+            wrong = next(k for k, one in enumerate(given) if not isinstance(one, list | dict))
+            if given[wrong] is None and not features:
+                return np.zeros((len(given), 0), np.float32)
+            raise BadInput(
+                f"event {rows[wrong]} has no features; this run expects {', '.join(f.name for f in features)}."
+            )
+        if all(feature.kind == "number" for feature in features) and features:
+            made = _matrix(columns)
+            if made is not None:
+                return made
+        encoded = [encode(f, column, rows) for f, column in zip(features, columns, strict=True)]
+        return np.concatenate(encoded, 1) if encoded else np.zeros((len(given), 0), np.float32)
+
+    def _listed(self, given: list[list[Any]], rows: list[int]) -> list[Sequence[Any]]:
+        features = self.schema.features
+        if set(map(len, given)) != {len(features)}:
+            wrong = next(k for k, one in enumerate(given) if len(one) != len(features))
+            names = ", ".join(f.name for f in features[:8]) + (", …" if len(features) > 8 else "")
+            raise BadInput(
+                f"event {rows[wrong]} has {len(given[wrong])} features; {len(features)} are expected: {names}."
+            )
+        return list(zip(*given, strict=True))
+
+    def _named(self, given: list[dict[str, Any]], rows: list[int]) -> list[Sequence[Any]]:
+        features = self.schema.features
+        known = [feature.name for feature in features]
+        for one, row in zip(given, rows, strict=True):
+            if len(one) != len(known) or not one.keys() <= set(known):
+                if not known and one:
+                    raise UnknownName(f"event {row} has features; this run was trained without any. Leave them out.")
+                only(one, known, f"event {row}", "feature")
+                missing = next(name for name in known if name not in one)
+                raise BadInput(f"event {row} has no feature {missing!r}; this run expects {', '.join(known)}.")
+        return [[one[name] for one in given] for name in known]
+
+
+def encode(feature: Feature, values: Sequence[Any], rows: list[int]) -> np.ndarray:  # (e, width of the feature)
+    """One feature of some events as numbers; a category never seen in training counts as none of the known ones."""
+    if feature.kind == "number":
+        return np.array([[_number(v, feature.name, row)] for v, row in zip(values, rows, strict=True)])
+    place = {category: k for k, category in enumerate(feature.categories)}
+    for value, row in zip(values, rows, strict=True):
+        if not isinstance(value, str | int | float):
+            raise BadInput(f"event {row}: {feature.name!r} is a category, given {shown(value)}.")
+    codes = np.array([place.get(value, -1) for value in values], np.int64)
+    if feature.kind == "code":
+        return (codes + 1)[:, None].astype(np.float64)
+    return (codes[:, None] == np.arange(len(feature.categories))).astype(np.float64)
+
+
+def parsed(body: bytes) -> Any:
+    """JSON, strictly: no NaN, no infinity."""
+
+    def refuse(name: str) -> Any:
+        raise BadInput(f"the body holds {name}, which is no JSON. Numbers are finite.")
+
+    try:
+        return json.loads(body, parse_constant=refuse)
+    except BadInput:
+        raise
+    except RecursionError:
+        raise BadInput("the body is nested too deeply.") from None
+    except ValueError as error:
+        raise BadInput(f"the body is no JSON: {str(error)[:200]}.") from None
+
+
+def arrow_columns(body: bytes) -> dict[str, Any]:
+    """The columns of an Arrow stream; columns that are no field of an event are features."""
+    try:
+        with pa.ipc.open_stream(io.BytesIO(body)) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+        columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    except (pa.ArrowException, OSError, ValueError, TypeError, UnicodeError, OverflowError) as error:
+        raise BadInput(f"the body is no Arrow stream: {str(error)[:200]}.") from None
+    if len(columns) != table.num_columns:
+        raise BadInput("two columns of the Arrow stream have the same name.")
+    features = {name: columns.pop(name) for name in list(columns) if name not in FIELDS}
+    if features:
+        columns["features"] = features
+    return columns
+
+
+def only(given: Mapping[str, Any], known: Sequence[str], what: str, kind: str = "field") -> None:
+    """Refuse names that are not known, with the near miss."""
+    for name in given:
+        if name not in known:
+            raise UnknownName(f"{what} has a {kind} {shown(name)}, which is unknown.{suggest(name, known)}")
+
+
+def shown(value: Any) -> str:
+    """A value in an error message: short, and harmless to print."""
+    try:
+        text = json.dumps(value)
+    except (ValueError, TypeError, RecursionError):
+        text = f"something of type {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _matrix(columns: list[Sequence[Any]]) -> np.ndarray | None:
+    """Number columns at once; None when some value is not a number, and it has to be found."""
+    for column in columns:
+        if not set(map(type, column)) <= {int, float}:
+            return None
+    try:
+        return np.array(columns, np.float64).T
+    except OverflowError:
+        return None
+
+
+def _number(value: Any, name: str, row: int) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 3.4e38:
+        raise BadInput(f"event {row}: {name!r} is a finite number in single precision, given {shown(value)}.")
+    return float(value)
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

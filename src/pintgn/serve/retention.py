@@ -1,0 +1,85 @@
+"""A stream that never ends in bounded memory: which contacts the live index keeps.
+
+Every `every` events, counted from the start of the service, each node's contacts beyond its newest `keep_last`, and
+those older than `window`, are forgotten. Positions, memory and the node table stay as they are; events stay in the
+store. A model that reads at most `keep_last` contacts of a node gives the same scores as without (see `contacts_read`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pintgn.errors import BadInput
+from pintgn.models.base import Model
+from pintgn.models.message_passing import TreeModel
+from pintgn.models.tgn import TGN
+
+if TYPE_CHECKING:
+    from pintgn.serve.engine import Engine
+
+NEVER = 2**62
+
+
+@dataclass
+class Retention:
+    """What is kept; everything by default.
+
+    Args:
+        keep_last: contacts of each node.
+        window: how long contacts are kept, in the log's unit of time.
+        every: events between two clean-ups; they are made at fixed event numbers, so that a replay makes the same.
+    """
+
+    keep_last: int | None = None
+    window: float | None = None
+    every: int = 10_000
+    forgotten: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("keep_last", "window", "every"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise BadInput(f"{name}={value}; it is more than 0.")
+
+    @property
+    def active(self) -> bool:
+        return self.keep_last is not None or self.window is not None
+
+    def until_next(self, total: int) -> int:
+        """Events until the next clean-up."""
+        return self.every - total % self.every if self.active else NEVER
+
+    def after(self, engine: Engine) -> None:
+        """Clean up if it is time."""
+        if self.active and engine.total % self.every == 0:
+            stream = engine.live.stream
+            since = None if self.window is None else stream.clock - self.window  # type: ignore[operator]
+            self.forgotten += stream.forget(keep_last=self.keep_last, before_t=since)
+
+    def warning(self, model: Model) -> str | None:
+        """What a user should know about these settings and this model."""
+        if not self.active:
+            return None
+        reads = contacts_read(model)
+        name = type(model).__name__
+        if reads is None:
+            return f"{name} looks at all contacts of a node, so forgetting some changes its scores."
+        if self.keep_last is not None and self.keep_last < reads:
+            return f"{name} reads {reads} contacts of a node; keeping {self.keep_last} changes its scores."
+        if self.window is not None:
+            return f"{name} reads {reads} contacts of a node, however old; those older than the window count no more."
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        return {"forgotten": self.forgotten}
+
+    def restore(self, facts: dict[str, Any]) -> None:
+        self.forgotten = facts["forgotten"]
+
+
+def contacts_read(model: Model) -> int | None:
+    """How many of a node's newest contacts a model looks at; None when there is no limit."""
+    if isinstance(model, TreeModel) and type(model).look in (TreeModel.look, TGN.look):
+        return model.neighbors
+    return None

@@ -1,0 +1,453 @@
+"""The service behind the HTTP interface: one writer, many readers, nothing acknowledged that could be lost.
+
+Events travel: checked by the request's own thread, queued (a full queue refuses), then by the one writer thread
+ordered, freed of duplicates, committed together with everything else that waits (one flush to the disk for all),
+observed block by block, and only then acknowledged. So an acknowledged event is durable and already counts in answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pintgn.errors import BadFile, BadInput, EventOrderError, PintgnError
+from pintgn.learn.live import Live
+from pintgn.learn.run import Run
+from pintgn.serve.engine import Engine
+from pintgn.serve.intake import Batch
+from pintgn.serve.metrics import Metrics, Rate
+from pintgn.serve.quality import EVERY
+from pintgn.serve.retention import Retention
+from pintgn.serve.snapshots import Snapshots
+from pintgn.serve.store import Store, StoreFull
+from pintgn.serve.turns import Turns
+
+log = logging.getLogger("pintgn.serve")
+GROUP = 20_000
+"""Events that are committed together at most."""
+Progress = Callable[[str], None]
+
+
+class Busy(PintgnError):
+    """Too much is waiting already; try again a little later."""
+
+
+class Stopped(PintgnError):
+    """The service is going down, or its writer has failed."""
+
+
+class KeyReused(BadInput):
+    """A key that names another event already."""
+
+
+class LateEvent(EventOrderError):
+    """An event from before the clock."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much at once."""
+
+    body: int = 32 * 2**20  # bytes of one request
+    batch: int = 50_000  # events of one request
+    waiting: int = 200_000  # events that may wait for the writer
+    pairs: int = 10_000  # pairs of one score request
+    asking: int = 32  # questions that may wait or be answered at once
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a service runs; see `pintgn serve --help`."""
+
+    snapshot_every: int = 100_000
+    keep_last: int | None = None
+    window: float | None = None
+    retain_every: int = 10_000
+    keep_events: int | None = None  # of the store; all when not given
+    judge_every: int = EVERY
+
+
+@dataclass
+class _Job:
+    batch: Batch | None  # None: make a snapshot
+    answer: Future
+
+
+class Service:
+    """A run at work. `with Service.open("runs/pint", "store") as service: …`"""
+
+    def __init__(self, run: Run, store: str | Path, options: Options | None = None, limits: Limits | None = None,
+                 progress: Progress = log.info):  # fmt: skip
+        self.run, self.options, self.limits = run, options or Options(), limits or Limits()
+        self.metrics, self.rate = Metrics(), Rate()
+        self.started = time.time()
+        self.turns, self.searching = Turns(), threading.Lock()
+        self.reports: list[str] = []
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._mutex = threading.Lock()
+        self._waiting = 0  # events that wait for the writer
+        self._asking = 0
+        self._failure: str | None = None
+        self._closed = False
+        self._saving: threading.Thread | None = None
+        self._snapshot_at = 0  # number of the last event that the newest snapshot has seen
+        self.store = Store(store, run.fingerprint, run.log.schema.width, run.log.t.dtype)
+        try:
+            self.snapshots = Snapshots(self.store.folder / "snapshots", run.fingerprint)
+            self.engine = self._started(progress)
+            self._warm_up()
+        except BaseException:
+            self.store.close()
+            raise
+        self._writer = threading.Thread(target=self._write, name="pintgn-writer", daemon=True)
+        self._writer.start()
+
+    @classmethod
+    def open(
+        cls, run: str | Path, store: str | Path | None = None, options: Options | None = None, **more: Any
+    ) -> Service:
+        """Start from a run's folder: the newest valid snapshot, then the events after it; else the run's own log."""
+        opened = Run.open(run)
+        return cls(opened, Path(run) / "live" if store is None else store, options, **more)
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Finish what was accepted, write a snapshot, let go of the store."""
+        if self._closed:
+            return
+        self._closed = True
+        self._jobs.put(None)
+        self._writer.join()
+        if self._saving is not None:
+            self._saving.join()
+        if self._failure is None and self.engine.total > self._snapshot_at:
+            try:
+                self.snapshots.write(self.engine.capture())
+            except (BadFile, MemoryError) as error:
+                log.warning("no snapshot at the end: %s", error)
+        self.store.close()
+
+    # -- starting ------------------------------------------------------------------------------------------------------
+
+    def _started(self, progress: Progress) -> Engine:
+        begin = time.perf_counter()
+        engine = None
+        for number, folder in self.snapshots.valid():
+            if number < self.store.dropped:
+                self.snapshots.discard(number, f"events up to {self.store.dropped:,} are no longer in the store")
+                continue
+            try:
+                engine = self._engine(folder)
+            except (PintgnError, KeyError, ValueError) as error:
+                self.snapshots.discard(number, str(error))
+                continue
+            self._snapshot_at = number
+            progress(f"snapshot after {number:,} events read in {time.perf_counter() - begin:.1f} s")
+            break
+        if engine is None:
+            if self.store.dropped:
+                raise BadFile(
+                    f"the store in {self.store.folder.path} was compacted, and none of its snapshots can be used: "
+                    + " ".join(self.snapshots.reports)
+                    + " Put back a snapshot from a backup, or start an empty store with --store."
+                )
+            engine = self._engine(None)
+            progress(f"the run's own log: {len(self.run.log):,} events")
+        if engine.total > self.store.total:
+            self.store.skip_to(engine.total)
+        begin, first = time.perf_counter(), engine.total
+        for batch in self.store.read(engine.total):
+            engine.observe(batch)
+            progress(f"replayed {engine.total - first:,} of {self.store.total - first:,} events")
+        self.replayed, self.replay_seconds = engine.total - first, time.perf_counter() - begin
+        self.reports = [*self.snapshots.reports, *self.store.reports]
+        for report in self.reports:
+            log.warning("%s", report)
+        return engine
+
+    def _engine(self, snapshot: Path | None) -> Engine:
+        options = self.options
+        retention = Retention(options.keep_last, options.window, options.retain_every)
+        return Engine(self.run, retention, options.judge_every, snapshot)
+
+    def _warm_up(self) -> None:
+        """Compile and load before the first question comes."""
+        if self.run.judges_links:
+            live = self.engine.asking()
+            some = live.names.ids[:2]
+            live.score(some[0], [some[-1]])
+            live.recommend(some[0], k=1)
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def submit(self, batch: Batch) -> Future:
+        """Queue checked events; the future has the acknowledgement, when they are durable and observed.
+
+        Raises `Busy` when too many wait already.
+        """
+        with self._mutex:
+            self._check_alive()
+            if self._waiting and self._waiting + len(batch) > self.limits.waiting:
+                raise Busy(f"{self._waiting:,} events are waiting to be written already.")
+            self._waiting += len(batch)
+            job = _Job(batch, Future())
+            self._jobs.put(job)
+        return job.answer
+
+    def snapshot(self) -> Future:
+        """Ask for a snapshot of the state after everything accepted so far."""
+        with self._mutex:
+            self._check_alive()
+            job = _Job(None, Future())
+            self._jobs.put(job)
+        return job.answer
+
+    def _check_alive(self) -> None:
+        if self._failure is not None:
+            raise Stopped(self._failure)
+        if self._closed:
+            raise Stopped("the service is going down.")
+
+    def _write(self) -> None:
+        """The writer thread."""
+        ended = False
+        while not ended:
+            jobs: list[_Job] = []
+            job = self._jobs.get()
+            while True:
+                if job is None:
+                    ended = True
+                    break
+                jobs.append(job)
+                if job.batch is None or sum(len(j.batch) for j in jobs if j.batch is not None) >= GROUP:
+                    break
+                try:
+                    job = self._jobs.get_nowait()
+                except queue.Empty:
+                    break
+            try:
+                self._handle(jobs)
+            except BaseException as error:  # never leave anybody waiting
+                log.exception("the writer has failed")
+                with self._mutex:
+                    self._failure = (
+                        f"the writer has failed ({type(error).__name__}). "
+                        "Restart the service: what was acknowledged is safe."
+                    )
+                for job in jobs:
+                    if not job.answer.done():
+                        job.answer.set_exception(Stopped(self._failure))
+                ended = True
+        self._refuse_the_rest()
+
+    def _refuse_the_rest(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return
+            if job is not None:
+                job.answer.set_exception(Stopped(self._failure or "the service is going down."))
+
+    def _handle(self, jobs: list[_Job]) -> None:
+        """Commit a group of batches together, observe them, answer."""
+        accepted: list[tuple[_Job, Batch, int]] = []
+        snapshots = [job for job in jobs if job.batch is None]
+        clock: Any = self.engine.clock
+        fresh: dict[str, Batch] = {}
+        for job in jobs:
+            if job.batch is None:
+                continue
+            try:
+                batch, duplicates = self._without_duplicates(job.batch, fresh)
+                self._check_order(job.batch, batch, clock)
+            except PintgnError as error:
+                self._done(job, error)
+                continue
+            if len(batch):
+                clock = batch.t[-1]
+                if batch.keys is not None:
+                    rows = (batch[k : k + 1] for k in range(len(batch)))
+                    fresh.update((key, row) for key, row in zip(batch.keys, rows, strict=True) if key is not None)
+            accepted.append((job, batch, duplicates))
+        together = [batch for _, batch, _ in accepted if len(batch)]
+        if together:
+            joined = Batch.joined(together)
+            try:
+                with self.metrics.timed("commit_seconds"):
+                    self.store.append(joined)
+            except StoreFull as error:
+                for job, _, _ in accepted:
+                    self._done(job, error)
+                self.metrics.add("store_failures_total")
+                log.error("%s", error)
+                accepted = []
+            else:
+                with self.metrics.timed("observe_seconds"):
+                    self.engine.observe(joined, self.turns.writing)
+                self.rate.add(len(joined))
+                self.metrics.add("events_total", len(joined))
+        for job, batch, duplicates in accepted:
+            self.metrics.add("duplicates_total", duplicates)
+            answer = {"accepted": len(batch), "duplicates": duplicates, "clock": plain(self.engine.clock)}
+            self._done(job, answer | {"total": self.engine.events})
+        if snapshots:
+            self._save(snapshots)
+        elif self.engine.total - self._snapshot_at >= self.options.snapshot_every:
+            self._save([])
+        self._drop_old()
+
+    def _done(self, job: _Job, answer: Any) -> None:
+        assert job.batch is not None
+        with self._mutex:
+            self._waiting -= len(job.batch)
+        if isinstance(answer, BaseException):
+            job.answer.set_exception(answer)
+        else:
+            job.answer.set_result(answer)
+
+    def _without_duplicates(self, batch: Batch, fresh: dict[str, Batch]) -> tuple[Batch, int]:
+        """The events that are not known by their key yet; how many are."""
+        if batch.keys is None:
+            return batch, 0
+        known = self.store.known({key for key in batch.keys if key is not None})
+        kept: list[int] = []
+        own: dict[str, Batch] = {}
+        for row, key in enumerate(batch.keys):
+            before = None if key is None else (known.get(key) or own.get(key) or fresh.get(key))
+            if key is None or before is None:
+                kept.append(row)
+                if key is not None:
+                    own[key] = batch[row : row + 1]
+                continue
+            mine = batch[row : row + 1]
+            if not _same(mine, before):
+                raise KeyReused(
+                    f"event {row} has the key {key!r}, under which another event was sent before. "
+                    "A key names one event for good. Nothing of this batch was applied."
+                )
+        if len(kept) == len(batch):
+            return batch, 0
+        return batch.take(kept), len(batch) - len(kept)
+
+    def _check_order(self, whole: Batch, batch: Batch, clock: Any) -> None:
+        if len(batch) and batch.t[0] < clock:
+            show = self.run.log.schema.time.show
+            row = len(whole) - len(batch) if whole is not batch else 0
+            row = next(k for k in range(row + 1) if whole.t[k] < clock and whole.src[k] == batch.src[0])
+            raise LateEvent(
+                f"event {row} ({whole.src[row]!r} → {whole.dst[row]!r}) is at {show(batch.t[0])}; "
+                f"{show(clock)} has been observed already. Nothing of this batch was applied."
+            )
+
+    # -- snapshots -----------------------------------------------------------------------------------------------------
+
+    def _save(self, jobs: list[_Job]) -> None:
+        """Copy the state, which is quick, and let another thread write it."""
+        if self._saving is not None and self._saving.is_alive():
+            if not jobs:
+                return  # the next events will ask again
+            self._saving.join()
+        begin = time.perf_counter()
+        captured = self.engine.capture()  # the writer is the only one who changes it
+        self.metrics.set("snapshot_pause_seconds", time.perf_counter() - begin)
+        before, self._snapshot_at = self._snapshot_at, captured.total
+
+        def write() -> None:
+            try:
+                path = self.snapshots.write(captured)
+            except (BadFile, MemoryError) as error:
+                self._snapshot_at = before
+                self.metrics.add("snapshot_failures_total")
+                log.error("%s", error)
+                for job in jobs:
+                    job.answer.set_exception(error)
+                return
+            seconds = time.perf_counter() - begin
+            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            self.metrics.add("snapshots_total")
+            self.metrics.set("snapshot_bytes", size)
+            self.metrics.set("snapshot_events", captured.total)
+            for job in jobs:
+                job.answer.set_result({"events": captured.total, "clock": plain(captured.clock), "bytes": size,
+                                       "seconds": round(seconds, 3)})  # fmt: skip
+
+        self._saving = threading.Thread(target=write, name="pintgn-snapshot", daemon=True)
+        self._saving.start()
+
+    def _drop_old(self) -> None:
+        """Keep the store at the size that was asked for; only what every snapshot holds may go."""
+        if self.options.keep_events is None or (self._saving is not None and self._saving.is_alive()):
+            return
+        oldest = min(self.snapshots.numbers(), default=0)
+        upto = min(oldest, self.store.total - self.options.keep_events)
+        if upto >= self.store.dropped + self.options.snapshot_every:
+            self.metrics.add("dropped_total", self.store.drop(upto))
+
+    def compact(self) -> int:
+        """Drop the stored events that every snapshot holds, and shrink the file; returns how many."""
+        if self.engine.total > self._snapshot_at:
+            self.snapshot().result()
+        kept = [number for number, _ in self.snapshots.valid()]
+        gone = self.store.drop(min(kept)) if kept else 0
+        self.store.shrink()
+        return gone
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def asking(self) -> Iterator[Live]:
+        """The run, for a question; nothing is observed meanwhile. Keep it short."""
+        with self._mutex:
+            if self._asking >= self.limits.asking:
+                raise Busy(f"{self._asking} questions are being answered already.")
+            self._asking += 1
+        try:
+            with self.turns.reading():
+                yield self.engine.asking()
+        finally:
+            with self._mutex:
+                self._asking -= 1
+
+    @property
+    def waiting(self) -> int:
+        """Events that wait for the writer."""
+        return self._waiting
+
+    @property
+    def healthy(self) -> bool:
+        return self._failure is None and not self._closed
+
+    @property
+    def failure(self) -> str | None:
+        return self._failure
+
+
+def _same(mine: Batch, before: Batch | tuple) -> bool:
+    """Whether an event is the one that was sent under its key before."""
+    if isinstance(before, Batch):
+        before = (0, before.src[0], before.dst[0], before.t[0],
+                  None if before.op is None else int(before.op[0]),
+                  None if before.features is None else before.features[0].astype("<f4").tobytes())  # fmt: skip
+    _, src, dst, t, op, features = before
+    op_now = None if mine.op is None else int(mine.op[0])
+    features_now = None if mine.features is None else mine.features[0].astype("<f4").tobytes()
+    return (mine.src[0], mine.dst[0], op_now, features_now) == (src, dst, op, features) and mine.t[0] == t
+
+
+def plain(value: Any) -> Any:
+    """A NumPy number as Python's own."""
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,119 @@
+"""Snapshots of a service's state: whole, checked, or not used.
+
+A snapshot is a folder of plain files, written under another name, flushed, and renamed; its manifest names every file
+with its size and digest. A snapshot that is torn, damaged or of another run is passed over, with a report; the next
+older one serves as well, only with more events to replay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pintgn.errors import BadFile
+from pintgn.serve.engine import Captured
+from pintgn.serve.store import sync_folder
+
+FORMAT = 1
+KEEP = 2
+"""Snapshots that are kept: the newest, and one to fall back on."""
+
+
+class Snapshots:
+    """The snapshots of one store, by the number of the last event that each has seen."""
+
+    def __init__(self, folder: Path, fingerprint: str):
+        self.folder, self.fingerprint = folder, fingerprint
+        self.reports: list[str] = []
+
+    def numbers(self) -> list[int]:
+        """Newest first."""
+        found = [path.name for path in self.folder.glob("[0-9]*")] if self.folder.exists() else []
+        return sorted((int(name) for name in found if name.isdigit()), reverse=True)
+
+    def path(self, number: int) -> Path:
+        return self.folder / f"{number:012d}"
+
+    def write(self, captured: Captured) -> Path:
+        """Write a snapshot and drop those that are no longer needed."""
+        target, part = self.path(captured.total), self.folder / f".{captured.total:012d}.{os.getpid()}.part"
+        try:
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            captured.write(part)
+            files = {}
+            for path in sorted(path for path in part.rglob("*") if path.is_file()):
+                files[str(path.relative_to(part))] = _sealed(path)
+            manifest = {"format": FORMAT, "run": self.fingerprint, "total": captured.total, "files": files}
+            (part / "manifest.json").write_text(json.dumps(manifest, indent=1))
+            _sealed(part / "manifest.json")
+            for folder in [path for path in part.rglob("*") if path.is_dir()] + [part]:
+                sync_folder(folder)
+            if target.exists():
+                shutil.rmtree(target)
+            os.replace(part, target)
+            sync_folder(self.folder)
+        except OSError as error:
+            raise BadFile(f"cannot write the snapshot {target}: {error.strerror or error}.") from error
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+        self.prune()
+        return target
+
+    def prune(self) -> None:
+        """Keep the newest few; sweep away what an interrupted process left."""
+        for number in self.numbers()[KEEP:]:
+            shutil.rmtree(self.path(number), ignore_errors=True)
+        for leftover in self.folder.glob(".*.part"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def valid(self) -> Iterator[tuple[int, Path]]:
+        """Snapshots that are whole and of this run, newest first."""
+        for number in self.numbers():
+            trouble = self._trouble(number)
+            if trouble is None:
+                yield number, self.path(number)
+            else:
+                self.reports.append(f"snapshot {self.path(number).name} is not used: {trouble}.")
+
+    def discard(self, number: int, why: str) -> None:
+        """Pass over a snapshot that looked whole but could not be used."""
+        self.reports.append(f"snapshot {self.path(number).name} is not used: {why}.")
+
+    def _trouble(self, number: int) -> str | None:
+        folder = self.path(number)
+        try:
+            manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+            if manifest["format"] > FORMAT:
+                return "it was written by a newer pintgn"
+            if manifest["run"] != self.fingerprint:
+                return "it belongs to another run"
+            if manifest["total"] != number:
+                return "it was renamed"
+            for name, (size, digest) in manifest["files"].items():
+                if (folder / name).stat().st_size != size:
+                    return f"{name} is torn"
+                if _digest(folder / name) != digest:
+                    return f"{name} is damaged"
+        except FileNotFoundError as error:
+            return f"{Path(error.filename or '').name or 'a file'} is missing"
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            return f"its manifest is damaged ({type(error).__name__})"
+        return None
+
+
+def _sealed(path: Path) -> tuple[int, str]:
+    """Flush a file to the disk; its size and digest."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+    return path.stat().st_size, _digest(path)
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -1,0 +1,27 @@
+"""A stream that never ends: forget old contacts, and the features of events that nobody remembers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pintgn.neighbors.renumber import renumber
+from pintgn.stream.core import Stream
+
+
+def forget(stream: Stream, keep_last: int | None, before_t: float | None) -> int:
+    """Drop all but each node's newest `keep_last` contacts, and those before a time; returns how many.
+
+    Contacts at the clock's own time do not count: a question at t = clock does not see them. So a model that looks at
+    no more than `keep_last` newest contacts gives the same scores as before, now and later. Positions and memory stay
+    as they are. Where events have features, the rows of forgotten events are dropped and the others renumbered:
+    `stream.events` then counts what is held.
+    """
+    if before_t is not None and stream._time_dtype is not None:
+        before_t = stream._time_dtype.type(np.ceil(before_t) if stream._time_dtype.kind == "i" else before_t)
+    dropped = stream.index.trim(keep_last=keep_last, before_t=before_t, spare_newest=True)
+    if dropped and stream.event_table is not None:
+        kept = renumber(stream.index)
+        stream.event_table = stream.event_table[kept]
+        stream._group_start = int(np.searchsorted(kept, stream._group_start))
+        stream.events = len(kept)
+    return dropped
