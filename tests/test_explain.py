@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import threading
 
 import numpy as np
 import pytest
@@ -70,7 +69,7 @@ def test_every_walk_is_counted_in_every_world(seed):
     rng = np.random.default_rng(seed)
     gone = [np.sort(rng.choice(len(log), size, replace=False)) for size in (1, 5, 20)]
     absences = [Absence(events, np.unique([log.src[events], log.dst[events]])) for events in gone]
-    walks = Walks(frozen, at, 4, absences)
+    walks = Walks(frozen, frozen.before(at), 4, absences)
     for root, node in itertools.product(range(0, 6, 2), range(6)):
         for world, absent in enumerate([[], *gone]):
             expected = [len(walks_between(log, root, node, at, k, set(map(int, absent)))) for k in range(4)]
@@ -321,11 +320,15 @@ def test_an_explanation_is_plain_json(live):
     assert "logit without" in str(found)
 
 
-def test_the_lock_is_free_while_scores_are_computed(live, monkeypatch):
-    lock, free = threading.Lock(), []
-    monkeypatch.setattr("pintgn.explain.reasons.scores", lambda *a: free.append(not lock.locked()) or scores(*a))
-    live.explain("ann", "bob", lock=lock)
-    assert free == [True]
+def test_events_may_happen_while_reasons_are_worked_out(live):
+    live = opened(live)
+    expected = live.explain("ann", "bob", at=NOON)
+    explain_later = live.explaining("ann", "bob", at=NOON)
+    live.observe([("ann", "bob", NOON - 10), ("bob", "cay", NOON + 10)])
+    assert explain_later() == expected
+    assert live.explain("ann", "bob", at=NOON + 10) != expected
+    with pytest.raises(StaleQuery, match="already observed 2023-11-14 22:13:30"):
+        live.explaining("ann", "bob", at=NOON)
 
 
 def test_deletions_are_told_apart():

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
-from pintgn.events.log import Query
 from pintgn.events.schema import TimeUnit
 from pintgn.explain.answer import Contact, Explanation, Reason, Without
 from pintgn.explain.paths import LONGEST, Contacts, Path, Paths, Step, paths_of_three, paths_of_two
@@ -50,7 +49,6 @@ def explain(
     if limit < 1:
         raise BadInput(f"limit={limit}; at least one reason of each kind is listed.")
     frozen = stream if isinstance(stream, Frozen) else Frozen.of(stream, at)
-    frozen.stream._checked_queries([Query(np.array([src]), np.array([dst]), np.asarray(at)[None])])  # not too late?
     ends = dict(zip((src, dst), names, strict=True)) if names else {}
     teller = Teller(frozen, at, frozen.stream.schema.time, lambda node: ends[node] if node in ends else name(node))
     return _Question(frozen, src, dst, at, steps, limit, teller, calibration).answer()
@@ -213,7 +211,7 @@ class _Question:
     def _reached(self) -> dict[str, tuple[float, ...]]:
         """Positions of each end relative to the other, as counts of walks of 1, 2, … steps."""
         levels = max(self.frozen.stream.model.positions, self.steps + 1)
-        walks = Walks(replace(self.frozen, by_block=False), self.at, levels)
+        walks = Walks(self.frozen, self.frozen.before(self.at), levels)
         pairs = (("src", self.src, self.dst), ("dst", self.dst, self.src))
         return {of: tuple(walks.read(root, np.array([node]))[0, 1:].tolist()) for of, root, node in pairs}
 

@@ -70,7 +70,8 @@ class Frozen:
 
     @classmethod
     def of(cls, stream: Stream, at: Any) -> Frozen:
-        """Copy what an explanation as of a time reads."""
+        """Copy what an explanation as of a time reads; a time before the clock is refused."""
+        stream._checked_queries([Query(np.zeros(1, np.int64), np.zeros(1, np.int64), np.asarray(at)[None])])
         copy: Stream = object.__new__(Stream)
         copy.__dict__.update(stream.__dict__)
         copy.index, copy.blocks = stream.index.fork(), stream.blocks.fork()
@@ -94,18 +95,20 @@ class Frozen:
     def events(self) -> InOrder:
         return InOrder.of(self.stream.index)
 
-    def seen(self, at: Any) -> int:
-        """How many of the events positions as of a time count."""
-        if self.by_block:
-            return int(self.events.places(self.known))
+    def before(self, at: Any) -> int:
+        """How many of the events are before a time."""
         return int(np.searchsorted(self.events.when, at, "left"))
+
+    def seen(self, at: Any) -> int:
+        """How many of the events the model's positions count, as of a time."""
+        return int(self.events.places(self.known)) if self.by_block else self.before(at)
 
 
 class Walks:
-    """How many walks lead from roots back to every node before a time, with each absence in turn and with none."""
+    """How many walks over the first events lead from roots back to every node, with each absence and with none."""
 
-    def __init__(self, frozen: Frozen, at: Any, levels: int, absences: Sequence[Absence] = ()):
-        self.frozen, self.at, self.levels, self.absences = frozen, at, levels, absences
+    def __init__(self, frozen: Frozen, events: int, levels: int, absences: Sequence[Absence] = ()):
+        self.frozen, self.stop, self.levels, self.absences = frozen, events, levels, absences
         self._roots: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def read(self, root: int, nodes: np.ndarray, world: int = 0) -> np.ndarray:  # (m, d)
@@ -141,9 +144,9 @@ class Walks:
         missing = np.concatenate([[], *(a.events for a in absences)]).astype(np.int64)
         world = np.repeat(np.arange(len(absences)), [len(a.events) for a in absences])
         order = np.argsort(-missing, kind="stable")
-        events, stop = self.frozen.events, self.frozen.seen(self.at)
+        events = self.frozen.events
         missing = events.places(missing[order])
-        count_walks(events.one, events.two, events.when, stop, row_of, counts, missing, world[order])
+        count_walks(events.one, events.two, events.when, self.stop, row_of, counts, missing, world[order])
         return counts
 
 
@@ -179,7 +182,7 @@ def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absen
     """
     stream = frozen.stream
     given = stream.positions
-    walks = None if given is None else Walks(frozen, at, given.d, absences)
+    walks = None if given is None else Walks(frozen, frozen.seen(at), given.d, absences)
     asked = Query(np.array([src]), np.array([dst]), np.array([at], stream._time_dtype))
     found = []
     with _judging(stream.model), torch.no_grad():

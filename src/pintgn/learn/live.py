@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -209,42 +209,41 @@ class Live:
         ends = self._ends(src, dst)
         return self._answered(Query(*ends, t))
 
-    def explain(
-        self,
-        src: Any,
-        dst: Any,
-        at: Any = None,
-        *,
-        steps: int = 3,
-        limit: int = 5,
-        lock: AbstractContextManager[Any] | None = None,
-    ) -> Explanation:
+    def explain(self, src: Any, dst: Any, at: Any = None, *, steps: int = 3, limit: int = 5) -> Explanation:
         """Why src and dst are scored as they are: the walks that join them, and the score without each.
 
         Args:
             steps: longest walks that are listed, 1 to 3.
             limit: how many reasons of each kind.
-            lock: held only while the stream is copied, where others observe at the same time.
+        """
+        return self.explaining(src, dst, at, steps=steps, limit=limit)()
+
+    def explaining(
+        self, src: Any, dst: Any, at: Any = None, *, steps: int = 3, limit: int = 5
+    ) -> Callable[[], Explanation]:
+        """`explain` in two parts: this one copies what it needs, the call of what it returns does the work.
+
+        So others may observe while the work is done, in whatever thread.
         """
         from pintgn.explain.reasons import explain
         from pintgn.explain.worlds import Frozen
 
-        with nullcontext() if lock is None else lock:
-            one, other = self._ends([src], [dst])
-            t = self._at(at)
-            frozen = Frozen.of(self.stream, t)
+        one, other = self._ends([src], [dst])
+        t = self._at(at)
         with self._no_stale_queries():
-            return explain(
-                frozen,
-                int(one[0]),
-                int(other[0]),
-                t,
-                steps=steps,
-                limit=limit,
-                name=self.names.ids.__getitem__,
-                names=(self.names.checked(src), self.names.checked(dst)),
-                calibration=self.calibration,
-            )
+            frozen = Frozen.of(self.stream, t)
+        return partial(
+            explain,
+            frozen,
+            int(one[0]),
+            int(other[0]),
+            t,
+            steps=steps,
+            limit=limit,
+            name=self.names.ids.__getitem__,
+            names=(self.names.checked(src), self.names.checked(dst)),
+            calibration=self.calibration,
+        )
 
     def embed(
         self, ids: Iterable[Any] | None = None, at: Any = None, side: str = "src"

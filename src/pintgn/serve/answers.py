@@ -177,7 +177,8 @@ def explain(service: Service, src: Any, dst: Any, at: Any = None) -> dict[str, A
     asked = None if at is None else intake.time(at)
     with service.asking() as live:
         _check_fresh(live, live._at(asked))
-        return live.explain(src, dst, at=asked).as_dict()
+        explain = live.explaining(src, dst, at=asked)  # copied: events may happen while the reasons are worked out
+    return explain().as_dict()
 
 
 def status(service: Service) -> dict[str, Any]:
