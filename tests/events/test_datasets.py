@@ -84,6 +84,7 @@ def site(server):
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("PINTGN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("pintgn.events.download.PAUSE", 0)
     return tmp_path / "cache"
 
 
@@ -278,7 +279,7 @@ def test_no_network_says_how_to_do_without(small, cache, monkeypatch):
     [
         ("/nothing-here", r"CollegeMsg.txt.gz is not there \(404\). Try another place with mirror"),
         ("/busy", r"was refused \(503 Service Unavailable\). Try later"),
-        ("/broken", "broke off after 16 of 1,000 bytes. Try again"),
+        ("/broken", "broke off after 16 of 1,000 bytes, 4 times in a row. Try again"),
     ],
 )
 def test_a_failing_server_leaves_nothing_behind(small, cache, where, message):

@@ -154,7 +154,8 @@ def fetch(
         else:
             source = folder / one.file
             with _writing(folder):
-                download(_address(one, given), source, progress)
+                part = place.with_name(f".{one.name}.download")  # outlives this call, to go on from
+                download(_address(one, given), source, progress, part=part)
         if one.sha256 is not None and source.name == one.file and sha256(source) != one.sha256:
             raise BadFile(f"{source.name} is not the published file: its sha256 differs. Get it elsewhere.")
         log = read_published(name, source)

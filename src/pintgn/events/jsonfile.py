@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ class JsonSource(Source):
 
     # -- the file ------------------------------------------------------------------------------------------
 
-    def _records(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _records(self) -> Generator[tuple[str, dict[str, Any]], None, None]:
         """Every object, taken apart, and where it stands."""
         try:
             with self._open() as file:

@@ -29,8 +29,9 @@ def to_pyg(log: EventLog) -> Any:
 
     columns = {"src": log.src, "dst": log.dst, "t": log.t, "msg": log.features, "y": log.label, "op": log.op}
     if log.node_updates is not None and log.op is not None:
-        columns["node_updates"] = np.zeros((len(log), log.node_updates.shape[1]), np.float32)
-        columns["node_updates"][log.op == NODE] = log.node_updates
+        updates = np.zeros((len(log), log.node_updates.shape[1]), np.float32)
+        updates[log.op == NODE] = log.node_updates
+        columns["node_updates"] = updates
     return TemporalData(**{name: torch.tensor(a) for name, a in columns.items() if a is not None})
 
 
