@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint reproduce results bench clean
 
 help:            ## list the commands
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -26,6 +26,12 @@ test: $(INSTALLED)  ## style checks and every test (under ten minutes on two cor
 
 lint: $(INSTALLED)  ## style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+reproduce: $(INSTALLED)  ## the paper's tables again; ARGS="--data-folder … --cap 60" and stop at any time
+	@$(BIN)/pintgn reproduce all --page runs/paper/results.md $(ARGS)
+
+results: $(INSTALLED)  ## docs/results.md from the rows in results/paper.jsonl, running nothing
+	@$(BIN)/pintgn reproduce all --show --results results/paper.jsonl --page docs/results.md
 
 bench: $(INSTALLED) ## every benchmark, each a ratio measured side by side
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

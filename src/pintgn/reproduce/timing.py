@@ -64,6 +64,8 @@ def segment(run: Run, place: float, steps: int) -> list[tuple[float, float]]:
     ticks: list[tuple[float, float]] = []
 
     def progress(entry: dict[str, Any]) -> None:
+        if "done" not in entry:  # the epoch has ended before that
+            raise Enough
         ticks.append((time.perf_counter(), time.process_time()))
         if len(ticks) > WARM + steps:
             raise Enough
@@ -95,7 +97,7 @@ def _row(run: Run, samples: list[tuple[float, float]], steps: int, log: EventLog
         "nodes": log.nodes,
         "features": log.schema.feature_width,
     }
-    return row | {"positions_processor": round(positions_seconds(run), 3)}
+    return row | {"positions_processor": round(positions_seconds(run), 6)}
 
 
 def positions_seconds(run: Run) -> float:

@@ -1,0 +1,138 @@
+"""Which jobs a table has; the settings file against the paper itself."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pintgn.errors import BadInput, UnknownName
+from pintgn.learn.settings import published_rows
+from pintgn.reproduce.jobs import DIMS, LAYOUT, MODELS, SEEDS, SETS, Job, jobs_of, paper_settings, parse_seeds
+from tests.conftest import ROOT
+
+ROWS = published_rows(paper_settings())
+
+
+def test_table1_has_every_model_on_every_set_that_the_paper_or_we_measure():
+    jobs = jobs_of("table1", ROWS, data=["uci", "enron", "wikipedia"], seeds=[0])
+    assert len(jobs) == 27
+    assert {job.model for job in jobs} == set(LAYOUT["table1"][0])
+
+
+def test_three_seeds_for_pint_with_and_without_positions_on_uci_and_enron_and_one_for_the_rest():
+    jobs = jobs_of("all", ROWS)
+    counts = {}
+    for job in jobs:
+        if job.task == "links":
+            counts[job.model, job.data] = counts.get((job.model, job.data), 0) + 1
+    assert {key: n for key, n in counts.items() if n > 1} == SEEDS == dict.fromkeys(
+        [(model, data) for model in ("pint", "pint-plain") for data in ("uci", "enron")], 3
+    )  # fmt: skip
+
+
+def test_a_row_that_several_tables_share_is_one_job():
+    jobs = jobs_of("all", ROWS)
+    assert len(jobs) == len(set(jobs))
+    assert Job("links", "pint", "uci") in jobs_of("table1", ROWS)
+    assert Job("links", "pint", "uci") in jobs_of("dims", ROWS)
+    assert jobs.count(Job("links", "pint", "uci")) == 1
+
+
+def test_a_whole_table_comes_before_its_second_seed():
+    seeds = [job.seed for job in jobs_of("table1", ROWS, seeds=[0, 1]) if job.task == "links"]
+    assert seeds == sorted(seeds)
+
+
+def test_every_length_of_positions_has_its_settings():
+    from pintgn.learn.settings import read_settings
+
+    for data in ("uci", "enron"):
+        plain = read_settings(paper_settings(), f"pint/{data}")["model"]
+        for d, model in DIMS.items():
+            assert read_settings(paper_settings(), f"{model}/{data}")["model"] == plain | {"positions": d}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tabel1",), "Did you mean 'table1'"),
+        (("table1", ["pnt"]), "--models pnt"),
+        (("table2", ["caw"]), "there is no such row here"),
+        (("table1", None, ["ucl"]), "Did you mean 'uci'"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_one_line_with_the_near_miss(arguments, message):
+    with pytest.raises(UnknownName) as error:
+        jobs_of(arguments[0], ROWS, *arguments[1:])
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "1,x", "-1", "3-1", "1-2-3", "-1,2"])
+def test_seeds_that_cannot_be_read_are_refused(text):
+    with pytest.raises(BadInput, match="--seeds"):
+        parse_seeds(text)
+
+
+# -- the settings file holds what the paper prints -------------------------------------------------------------------
+
+
+def printed(tex: str, label: str) -> str:
+    """The table with some label, one row per line, without decoration."""
+    table = next(part for part in tex.split(r"\begin{table}")[1:] if label in part.split(r"\end{table}")[0])
+    body = table.split(r"\toprule")[1].split(r"\bottomrule")[0]
+    body = re.sub(
+        r"\\textcolor\{lb\}|\\bf|\\scriptsize|\\initials|\\parbox.*?\{90\}|[{}$]", " ", body.replace("\n", " ")
+    )
+    return body.replace(r"\\", "\n")
+
+
+def figures(line: str) -> list[list[float] | None]:
+    """The cells of a row: [mean, std], or None for a dash."""
+    found = []
+    for place in line.split("&"):
+        numbers = re.findall(r"\d*\.?\d+", place) if r"\pm" in place else []
+        if numbers:
+            found.append([float(numbers[-2]), float(numbers[-1])])
+        elif place.strip() == "-":
+            found.append(None)
+    return found
+
+
+@pytest.fixture
+def tex():
+    path = ROOT.parent / "shared" / "paper.tex"
+    if not path.exists():
+        pytest.skip("the paper is not here: ../shared/paper.tex")
+    return path.read_text()
+
+
+def test_published_figures_are_those_that_table1_prints(tex):
+    lines = [line for line in printed(tex, "tab:transductive").splitlines() if len(figures(line)) == 6]
+    models = LAYOUT["table1"][0]
+    assert len(lines) == 2 * len(models)
+    for number, line in enumerate(lines):
+        half, model = ("all", "new")[number // len(models)], models[number % len(models)]
+        for data, cell in zip(SETS, figures(line), strict=True):
+            assert ROWS.get(f"{model}/{data}", {}).get(half) == cell, (half, model, data)
+
+
+def test_published_figures_are_those_that_table2_prints(tex):
+    lines = [line for line in printed(tex, "tab:tgn_pe").splitlines() if len(figures(line)) == 6]
+    assert len(lines) == 3
+    for model, line in zip(LAYOUT["table2"][0], lines, strict=True):
+        for k, cell in enumerate(figures(line)):
+            data, half = LAYOUT["table2"][1][k % 3], ("all", "new")[k // 3]
+            assert ROWS[f"{model}/{data}"][half] == cell, (model, data, half)
+
+
+def test_published_figures_are_those_that_the_node_table_prints(tex):
+    lines = [line for line in printed(tex, "tab:node").splitlines() if len(figures(line)) == 2]
+    for model, line in zip(LAYOUT["nodes"][0], lines, strict=True):
+        for data, cell in zip(LAYOUT["nodes"][1], figures(line), strict=True):
+            assert ROWS[f"{model}/{data}"]["auc"] == cell, (model, data)
+
+
+def test_every_row_of_every_table_has_a_name():
+    assert {model for models, _ in LAYOUT.values() for model in models} == set(MODELS)
