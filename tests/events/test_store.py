@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv as python_csv
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -275,3 +277,27 @@ def test_damaged_files_are_refused(tmp_path):
         pq.write_table(table.replace_schema_metadata(table.schema.metadata | change), path)
         with pytest.raises(BadFile, match=message):
             EventLog.open(path)
+
+
+def test_wide_features_are_opened_without_being_held_twice(tmp_path):
+    """In a process of its own: what opening takes at its peak, against what the log takes."""
+    rng = np.random.default_rng(0)
+    count, width = 40_000, 200
+    wide = EventLog(
+        rng.integers(0, 99, count), rng.integers(0, 99, count), np.arange(count),
+        features=rng.normal(size=(count, width)).astype(np.float32),
+    )  # fmt: skip
+    wide.save(tmp_path / "wide.parquet")
+    assert (tmp_path / "wide.parquet").stat().st_size < 1.05 * wide.features.nbytes
+    wide[:1000].save(tmp_path / "warm.parquet")
+    code = (
+        "import resource, sys, pintgn\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+        "pintgn.EventLog.open('warm.parquet')\n"
+        "before = peak()\n"
+        "log = pintgn.EventLog.open('wide.parquet')\n"
+        "print((peak() - before) / log.features.nbytes)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert float(result.stdout) < 2
+    assert EventLog.open(tmp_path / "wide.parquet") == wide

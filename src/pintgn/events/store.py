@@ -20,13 +20,15 @@ import pyarrow.parquet as pq
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
-from pintgn.events.schema import Schema
+from pintgn.events.schema import Feature, Schema
 from pintgn.events.sources import ParquetSource, open_parquet
 from pintgn.events.table import Layout, as_text, check_dates, needs_quotes, to_table, whole_days
 
 __all__ = ["open_log", "save", "saved_by_pintgn", "to_table", "write_events"]
 
 FORMAT = 1
+COLUMNS = 32
+"""Columns of numbers read at once."""
 KEY, NODES_KEY = b"pintgn", b"pintgn.nodes"
 PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 ENDINGS = (".parquet", ".csv", ".tsv", ".csv.gz", ".csv.zst")
@@ -40,9 +42,21 @@ def save(log: EventLog, path: str | Path) -> None:
     """
     layout = Layout(log, exact=True)
     schema = layout.batch(0, 0).schema.with_metadata(_metadata(layout))
-    with replacing(path) as part, pq.ParquetWriter(part, schema, compression="zstd") as writer:
+    writing = {"compression": "zstd", "use_dictionary": _repeated(layout)}
+    with replacing(path) as part, pq.ParquetWriter(part, schema, **writing) as writer:
         for batch in layout.batches():
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+
+
+def _repeated(layout: Layout) -> list[str]:
+    """Columns worth a dictionary of their values: all but features that hardly ever repeat one."""
+    sample = layout.batch(0, min(len(layout.log), 1000))
+    features = set(layout.feature_names)
+    return [
+        name
+        for name, column in zip(layout.names, sample.columns, strict=True)
+        if name not in features or 2 * len(column.unique()) <= len(column)
+    ]
 
 
 def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = None) -> None:
@@ -128,7 +142,8 @@ def _restore(path: Path, told: dict, schema: Schema, ids: IdMap, node_features: 
         t = np.zeros(0, np.dtype(told["t"]))
         return EventLog(empty, empty, t, label=label, node_features=node_features, ids=ids, schema=schema, **columns)
     # the stored columns are read like a later file of this very log: same nodes, same encodings, same unit
-    features = Schema.from_json(json.dumps(dataclasses.asdict(schema) | {"features": names["features"]})).features
+    stored = Schema.from_json(json.dumps(dataclasses.asdict(schema) | {"features": names["features"]})).features
+    features = tuple(feature for feature in stored if feature.kind != "number")
     node_names = IdMap(size=count) if told["numbers"] else ids
     as_stored = dataclasses.replace(schema, features=features, label=None, node_features=(), time_scale=1.0)
     width = as_stored.feature_width
@@ -147,9 +162,35 @@ def _restore(path: Path, told: dict, schema: Schema, ids: IdMap, node_features: 
     if log.nodes != count:
         raise BadFile(f"{path.name} has events of nodes that its node table lacks. Save the log again.")
     return EventLog(
-        log.src, log.dst, log.t, features=log.features, label=label, op=log.op, node_updates=log.node_updates,
-        node_features=node_features, ids=ids, schema=schema,
+        log.src, log.dst, log.t, features=_features(path, stored, log), label=label, op=log.op,
+        node_updates=log.node_updates, node_features=node_features, ids=ids, schema=schema,
     )  # fmt: skip
+
+
+def _features(path: Path, stored: tuple[Feature, ...], log: EventLog) -> np.ndarray | None:
+    """All features: categories as they were read, numbers a few columns at a time into their final place."""
+    if len(stored) == len(log.schema.features):
+        return log.features
+    matrix = np.empty((len(log), sum(feature.width for feature in stored)), np.float32)
+    numbers, start, known = {}, 0, 0
+    for feature in stored:
+        if feature.kind == "number":
+            numbers[feature.name] = start
+        elif log.features is not None:
+            matrix[:, start : start + feature.width] = log.features[:, known : known + feature.width]
+            known += feature.width
+        start += feature.width
+    some = [list(numbers)[k : k + COLUMNS] for k in range(0, len(numbers), COLUMNS)]
+    with open_parquet(path) as file:
+        row = 0
+        for group in range(file.num_row_groups):
+            rows = file.metadata.row_group(group).num_rows
+            for columns in some:
+                table = file.read_row_group(group, columns, use_threads=False)
+                for name in columns:
+                    matrix[row : row + rows, numbers[name]] = table.column(name).to_numpy()
+            row += rows
+    return matrix
 
 
 def _metadata(layout: Layout) -> dict[bytes, bytes]:

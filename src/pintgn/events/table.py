@@ -14,7 +14,8 @@ from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE, Feature, TimeUnit
 
-ROWS = 1 << 17
+ROWS, BYTES = 1 << 17, 1 << 26
+"""Rows of a piece of a log, fewer where they are so wide that a piece would take more bytes than this."""
 FIXED_ZONE = re.compile(r"([+-])(\d\d):(\d\d)$")
 
 
@@ -50,8 +51,9 @@ class Layout:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The whole log, piece by piece."""
-        for start in range(0, len(self.log), ROWS):
-            yield self.batch(start, min(start + ROWS, len(self.log)))
+        rows = max(min(ROWS, BYTES // (4 * len(self.names))), 1024)
+        for start in range(0, len(self.log), rows):
+            yield self.batch(start, min(start + rows, len(self.log)))
 
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         log = self.log
