@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pintgn import __version__
-from pintgn.cli import data, demo, evaluate, explain, reproduce, serve, simulate, theory, train, tune, use
+from pintgn.cli import data, demo, evaluate, explain, report, reproduce, serve, simulate, theory, train, tune, use
 from pintgn.errors import PintgnError, PintgnWarning
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ app.command("embed")(use.embed)
 app.command("explain")(explain.explain)
 app.command("tune")(tune.tune)
 app.command("reproduce")(reproduce.reproduce)
+app.command("report")(report.report)
 app.command("serve")(serve.serve)
 app.add_typer(theory.app, name="theory")
 app.command("demo")(demo.demo)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from pintgn.cli.common import AsJson, console, emit_json
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for the simulated events.")] = Path("demo"),
+    folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for events and report.")] = Path("demo"),
     events: Annotated[int, typer.Option(help="How many events to simulate.")] = 12_000,
     epochs: Annotated[int, typer.Option(help="Passes over the training part.")] = 3,
     seed: Annotated[int, typer.Option(help="The same seed gives the same demo.")] = 0,
@@ -19,11 +20,13 @@ def demo(
 ) -> None:
     """Simulate twin communities, train PINT with and without positions, and see the difference they make."""
     from pintgn.cli.data import describe
+    from pintgn.cli.report import saying
     from pintgn.cli.train import EpochLines
     from pintgn.events.ingest import read_events
     from pintgn.events.simulate import make_world
     from pintgn.learn.train import fit
     from pintgn.models.pint import PINT
+    from pintgn.report.write import write_report
 
     say = console(stderr=True).print
     world = make_world("twins")
@@ -37,7 +40,7 @@ def demo(
     def same_role_elsewhere(part: Any, rng: Any) -> Any:
         return part.query.toward(world.negatives(part, int(rng.integers(2**31))))
 
-    results = {}
+    results, runs = {}, {}
     for name, model in (("PINT", PINT(dim=32)), ("PINT without positions", PINT(dim=32, positions=0))):
         say(f"\nTraining {name}: who is met, against the same role in another community")
         with EpochLines(epochs) as lines:
@@ -51,12 +54,22 @@ def demo(
                 negatives=same_role_elsewhere,
                 progress=lines,
             )
-        results[name] = fitted.test["all"]["ap"] or 0.0
+        results[name], runs[name] = fitted.test["all"]["ap"] or 0.0, fitted
+    with saying() as progress:
+        written = write_report(
+            list(runs.values()),
+            folder / "report.html",
+            names=list(runs),
+            negatives={"same role elsewhere": same_role_elsewhere},
+            commands=[f"pintgn demo --events {events} --epochs {epochs} --seed {seed} -o {shlex.quote(str(folder))}"],
+            progress=progress,
+        )
     results["best possible"] = world.best_ap(log, first=len(log) - len(fitted.parts.test))
     if as_json:
-        emit_json({"world": "twins", "events": events, "seed": seed, "test_ap": results})
+        emit_json({"world": "twins", "events": events, "seed": seed, "test_ap": results, "report": written.path})
     else:
         console().print(result_table(results))
+        say(f"The whole story, to open in a browser: {written.path}", markup=False)
 
 
 def result_table(results: dict[str, float]) -> Any:

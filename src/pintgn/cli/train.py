@@ -37,6 +37,9 @@ def train(
     runs: Annotated[int, typer.Option(help="So many runs with seeds from --seed on; mean ± std.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run; DATA may be its folder.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the settings as resolved, and stop.")] = False,
+    with_report: Annotated[
+        bool, typer.Option("--report/--no-report", help="Write a page about it at the end: FOLDER/report.html.")
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on the first 70 % of the events, choose its epoch on the next 15 %, measure it on the last 15 %."""
@@ -52,7 +55,7 @@ def train(
         with EpochLines() as lines:
             one = (Path(data) / "run.json").exists()
             made = [learn.resume(data, progress=lines)] if one else learn.resume_several(data, progress=lines)
-        report(made, Path(data), as_json, several_table)
+        report(made, Path(data), as_json, several_table, with_report)
         return
     if runs < 1:
         raise BadInput(f"--runs {runs}; at least one is needed.")
@@ -70,7 +73,7 @@ def train(
     else:
         with EpochLines() as lines:
             made = [learn.start(chosen, log, folder=folder, seed=seed, progress=lines, **options)]
-    report(made, folder, as_json, several_table)
+    report(made, folder, as_json, several_table, with_report)
 
 
 def read_given(config: Path | None, row: str | None, model: str | None, sets: list[str] | None) -> dict[str, Any]:
@@ -103,19 +106,28 @@ def free_folder(data: str, model: str) -> Path:
     return folder
 
 
-def report(made: list[Any], folder: Path, as_json: bool, several: Callable[..., str] | None = None) -> None:
-    """The answer on stdout; what to do next on stderr."""
+def report(
+    made: list[Any], folder: Path, as_json: bool, several: Callable[..., str] | None = None, page: bool = False
+) -> None:
+    """The answer on stdout; what to do next on stderr; and a page about it, if asked."""
+    from pintgn.cli.report import after_training
+
     if as_json:
+        written = after_training(made, folder) if page else None
         answer = [
             run.result() | {"folder": str(run.folder.path), "settings": run.settings.to_dict(), "history": run.history}
             for run in made
         ]
-        emit_json(answer[0] if len(made) == 1 else {"folder": str(folder), "runs": answer})
+        answer_of_all = answer[0] if len(made) == 1 else {"folder": str(folder), "runs": answer}
+        emit_json(answer_of_all | {"report": written})
         return
     print(several(made) if several is not None and len(made) > 1 else made[0])
+    written = after_training(made, folder) if page else None
     one = made[0].folder.path
     console(stderr=True).print(
-        f"\n{folder} keeps it all. Next: pintgn evaluate {folder} --negatives historical · "
+        f"\n{folder} keeps it all"
+        + (f"; look at it: {written}. " if written else ". ")
+        + f"Next: pintgn evaluate {folder} --negatives historical · "
         f"pintgn recommend {one} --src ID · pintgn predict {one} PAIRS",
         markup=False,
     )

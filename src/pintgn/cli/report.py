@@ -1,0 +1,77 @@
+"""`pintgn report`: runs as one page that can be opened, sent and printed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.evaluate import _rank
+
+Runs = Annotated[
+    list[Path], typer.Argument(metavar="RUN…", help="Folders of runs on the same data, as `pintgn train` made them.")
+]
+
+
+def report(
+    runs: Runs,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The HTML file; RUN/report.html, or report.html for several runs."),
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    rank: Annotated[
+        str, typer.Option(help="Rank each test event's destination against so many others, or 'all'.")
+    ] = "20",
+    seed: Annotated[int, typer.Option(help="Of the negatives; the same for every run.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """One page about a run, or several side by side: results with spread, data, learning, failures, cost, commands."""
+    from pintgn.report.write import write_report
+
+    target = output or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
+    with saying() as progress:
+        made = write_report(list(runs), target, rank=_rank(rank) or 20, seed=seed, progress=progress)
+    if as_json:
+        emit_json(made.to_dict())
+    else:
+        print(f"{made}\n\n{target}")
+    if open_it:
+        import webbrowser
+
+        webbrowser.open(target.resolve().as_uri())
+
+
+@contextmanager
+def saying() -> Iterator[Any]:
+    """What is being done, on stderr: a line that changes on a terminal, one line each elsewhere."""
+    terminal = console(stderr=True)
+    if not terminal.is_terminal:
+        yield lambda phase: terminal.print(phase, markup=False)
+        return
+    with terminal.status("reading") as status:
+        yield lambda phase: status.update(phase)
+
+
+def after_training(made: list[Any], folder: Path) -> Path | None:
+    """The report at the end of a training. It never spoils what was trained: a failure is one line on stderr."""
+    from pintgn.report.write import write_report
+
+    target = folder / "report.html"
+    try:
+        with saying() as progress:
+            write_report(made, target, progress=progress)
+    except Exception as error:
+        if os.environ.get("PINTGN_DEBUG"):
+            raise
+        console(stderr=True).print(
+            f"note: the run is whole, but its report could not be written: {error} Try: pintgn report {folder}",
+            markup=False,
+        )
+        return None
+    return target

@@ -1,0 +1,308 @@
+"""Drawings of how good rows are: figures with whiskers, learning, scores, calibration, test time, slices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from pintgn.learn.metrics import Scores
+from pintgn.learn.run import Run
+from pintgn.report.figures import GROUPS, RANKING, Figure, Figures, over_time
+from pintgn.report.slices import Slice, in_slice
+from pintgn.report.spread import Blocks
+from pintgn.report.study import Row, Study
+from pintgn.report.svg import Plot, Point, dots, padded
+from pintgn.report.words import count, percent, short, signed, time_label, time_ticks
+
+Words = Callable[[float], str]
+COLORS = 6
+METRICS = {"ap": "AP", "auc": "AUC", "mrr": "MRR", "chunked_ap": "AP, 200-row chunks"}
+GROUP_WORDS = {"all": "all events", "seen": "seen nodes", "new": "new nodes"}
+
+
+def series(study: Study) -> dict[str, str]:
+    """The class, and so the color, of each row: its own on every chart; training-free rows are gray."""
+    found, trained, free = {}, 0, 0
+    for row in study.rows:
+        if row.trained:
+            found[row.name], trained = f"s{trained % COLORS}", trained + 1
+        else:
+            found[row.name], free = f"h{free}", free + 1
+    return found
+
+
+def _point(figure: Figure, words: str) -> Point | None:
+    if figure.value is None:
+        return None
+    off = figure.spread or 0.0
+    tip = f"{words}: {percent(figure.value)}" + (f" ± {percent(figure.spread)}" if figure.spread is not None else "")
+    return figure.value, figure.value - off, figure.value + off, tip
+
+
+def by_negatives(figures: Figures, metric: str = "ap") -> str:
+    """A figure of every row against every kind of negatives."""
+    study, colors = figures.study, series(figures.study)
+    kinds = list(study.drawn)
+    rows = [
+        (
+            colors[row.name],
+            [_point(figures.table[row.name][kind]["all"][metric], f"{row.name}, {kind}") for kind in kinds],
+        )
+        for row in study.judging
+    ]
+    return dots(
+        kinds,
+        rows,
+        x_label=f"{METRICS[metric]} (%), all events",
+        words=_tick,
+        name=f"{METRICS[metric]} by kind of negatives",
+    )
+
+
+def by_novelty(figures: Figures, kind: str, metric: str) -> str:
+    """A figure of every row for all events, those between seen nodes, and those with a new one."""
+    study, colors = figures.study, series(figures.study)
+    known = [g for g in GROUPS if any(figures.table[r.name][kind][g][metric].value is not None for r in study.judging)]
+    rows = [
+        (
+            colors[row.name],
+            [
+                _point(figures.table[row.name][kind][group][metric], f"{row.name}, {GROUP_WORDS[group]}")
+                for group in known
+            ],
+        )
+        for row in study.judging
+    ]
+    among = f"among {study.candidates} others" if kind == RANKING else f"against {kind} negatives"
+    return dots(
+        [GROUP_WORDS[g] for g in known],
+        rows,
+        x_label=f"{METRICS[metric]} (%) {among}",
+        words=_tick,
+        name=f"{METRICS[metric]} by novelty, {among}",
+    )
+
+
+def differences(figures: Figures, first: str, second: str) -> str:
+    """Paired differences of two rows with their 95 % intervals."""
+    shown = [d for d in figures.differences if (d.first, d.second) == (first, second) and d.metric != "auc"]
+    words = [
+        f"{d.kind} {METRICS[d.metric]}" + ("" if d.group == "all" else f", {d.group}")
+        if d.kind != RANKING
+        else f"MRR{'' if d.group == 'all' else f', {d.group}'}"
+        for d in shown
+    ]
+    points = [
+        (
+            d.value,
+            d.value if d.low is None else d.low,
+            d.value if d.high is None else d.high,
+            f"{word}: {signed(d.value)} points" + ("" if d.low is None else f" ({signed(d.low)} to {signed(d.high)})"),
+        )
+        for d, word in zip(shown, words, strict=True)
+    ]
+    return dots(
+        words,
+        [(series(figures.study)[first], points)],
+        x_label="difference in points, 95 % interval",
+        words=lambda v: signed(v, 0 if abs(v) >= 0.0995 or not v else 1),
+        zero=True,
+        name=f"{first} minus {second}",
+    )
+
+
+def _tick(value: float) -> str:
+    return percent(value, 0 if abs(100 * value - round(100 * value)) < 1e-6 else 1)
+
+
+# -- learning --------------------------------------------------------------------------------------------------------
+
+
+def loss(study: Study) -> str | None:
+    """Training loss by epoch, a line for each run."""
+    runs = [(row, run) for row in study.trained for run in row.runs if run.history]
+    if not runs:
+        return None
+    values = [entry["loss"] for _, run in runs for entry in run.history]
+    plot = _epochs(runs, padded(min(values), max(values), 0.1), "training loss (cross-entropy)")
+    for row, run in runs:
+        xs, ys = [e["epoch"] for e in run.history], [e["loss"] for e in run.history]
+        plot.line(xs, ys, series(study)[row.name])
+        for x, y in zip(xs, ys, strict=True):
+            tip = f"{row.name}, seed {run.seed}, epoch {x}: {y:.4f}"
+            plot.dot(x, y, series(study)[row.name], tip, radius=2.2)
+    return plot.svg()
+
+
+def validation(study: Study, group: str = "all", metric: str = "ap") -> str | None:
+    """Validation AP by epoch; a ring marks the epoch that was chosen."""
+    runs = [(row, run) for row in study.trained for run in row.runs if run.history]
+    values = [e["val"][group][metric] for _, run in runs for e in run.history if e["val"][group][metric] is not None]
+    if not values:
+        return None
+    where = "" if group == "all" else f", {GROUP_WORDS[group]}"
+    plot = _epochs(runs, padded(min(values), max(values), 0.1), f"validation {METRICS[metric]} (%){where}", words=_tick)
+    for row, run in runs:
+        color = series(study)[row.name]
+        ys = [np.nan if (v := e["val"][group][metric]) is None else v for e in run.history]
+        xs = [e["epoch"] for e in run.history]
+        plot.line(xs, ys, color)
+        for x, y in zip(xs, ys, strict=True):
+            chosen = x == run.best_epoch
+            tip = f"{row.name}, seed {run.seed}, epoch {x}: {percent(y)}" + (", chosen" if chosen else "")
+            plot.dot(x, y, color, tip, hollow=chosen, radius=4.4 if chosen else 2.2)
+    return plot.svg()
+
+
+def _epochs(runs: Sequence[tuple[Row, Run]], y: tuple[float, float], label: str, words: Words = short) -> Plot:
+    last = max(entry["epoch"] for _, run in runs for entry in run.history)
+    ticks = [(float(k), str(k)) for k in range(1, last + 1, max(1, -(-last // 10)))]
+    return Plot((0.7, last + 0.3), y, x_label="epoch", y_label=label, x_ticks=ticks, words=words)
+
+
+# -- scores ----------------------------------------------------------------------------------------------------------
+
+
+def score_histogram(study: Study, row: Row) -> str:
+    """How the scores of true links and of negatives are spread (the row's first run)."""
+    one = row.members[0]
+    kinds = [study.main, *(kind for kind in ("historical",) if kind in study.drawn and kind != study.main)]
+    shown = [one.scores[study.main].positive, *(one.scores[kind].negative for kind in kinds)]
+    both = np.concatenate(shown)
+    low, high = np.quantile(both, [0.002, 0.998])
+    low, high = (low - 1, high + 1) if low == high else (low, high)
+    edges = np.linspace(low, high, 41)
+    heights = [np.histogram(np.clip(values, low, high), edges)[0] / len(values) for values in shown]
+    plot = Plot(
+        (low, high),
+        (0, max(h.max() for h in heights) * 1.12),
+        x_label="score (logit)",
+        y_label="share (%)",
+        words=lambda v: percent(v, 0),
+        name=f"Scores of {row.name}",
+    )
+    plot.area(edges.tolist(), heights[0].tolist(), "yes")
+    for k, height in enumerate(heights[1:]):
+        plot.area(edges.tolist(), height.tolist(), ("no", "maybe")[k])
+    return plot.svg()
+
+
+def reliability(study: Study, bins: int = 10) -> str | None:
+    """How often links of a given probability were true: equally filled bins, the row's first run."""
+    rows = [row for row in study.judging if row.members[0].calibration is not None]
+    if not rows:
+        return None
+    plot = Plot(
+        (0, 1),
+        (0, 1),
+        x_label="probability given (%)",
+        y_label="true links among them (%)",
+        x_ticks=[(v, percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)],
+        words=lambda v: percent(v, 0),
+        y_ticks=[(v, percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)],
+        name="Calibration",
+    )
+    plot.diagonal()
+    for row in rows:
+        points = reliability_points(row, study.main, bins)
+        plot.line([p for p, _, _ in points], [f for _, f, _ in points], series(study)[row.name])
+        for p, frequency, examples in points:
+            tip = f"{row.name}: of {count(examples)} given about {percent(p, 0)} %, {percent(frequency, 0)} % were true"
+            plot.dot(p, frequency, series(study)[row.name], tip)
+    return plot.svg()
+
+
+def reliability_points(row: Row, kind: str, bins: int = 10) -> list[tuple[float, float, int]]:
+    """(mean probability, share of true links, examples) of equally filled bins."""
+    one = row.members[0]
+    scores: Scores = one.scores[kind]
+    assert one.calibration is not None
+    p = one.calibration(np.concatenate([scores.positive, scores.negative]))
+    truth = np.repeat([1.0, 0.0], len(scores))
+    order = np.array_split(np.argsort(p, kind="stable"), bins)
+    return [(float(p[r].mean()), float(truth[r].mean()), len(r)) for r in order if len(r)]
+
+
+# -- test time -------------------------------------------------------------------------------------------------------
+
+
+def stretches(events: int, most: int = 20, least: int = 25) -> np.ndarray:
+    """Row numbers that cut events into up to `most` stretches of at least `least`."""
+    return np.linspace(0, events, max(1, min(most, events // least)) + 1).astype(int)
+
+
+def through_test(study: Study, kind: str) -> str | None:
+    """AUC along the test part."""
+    edges = stretches(len(study.events))
+    if len(edges) < 4:
+        return None
+    t, unit = study.events.t, study.log.schema.time
+    start = study.log.t[0]
+    middle = [float(t[(a + b) // 2]) for a, b in pairwise(edges.tolist())]
+    lines = {row.name: over_time(study, row, kind, edges) for row in study.judging}
+    values = np.concatenate(list(lines.values()))
+    span = padded(float(np.nanmin(values)), float(np.nanmax(values)), 0.08)
+    origin = start if unit.unit is None else t[0]
+    ticks = [tick for tick in time_ticks(origin, t[-1], unit, 6) if tick[0] >= t[0]]
+    plot = Plot(
+        (float(t[0]), float(t[-1])),
+        span,
+        x_label=time_label(unit),
+        y_label=f"AUC (%) against {kind} negatives",
+        x_ticks=ticks,
+        words=_tick,
+    )
+    for row in reversed(study.judging):
+        color = series(study)[row.name]
+        plot.line(middle, lines[row.name].tolist(), color, dash=not row.trained)
+        for k, value in enumerate(lines[row.name].tolist()):
+            around = unit.show(t[(edges[k] + edges[k + 1]) // 2])
+            tip = f"{row.name}, {count(edges[k + 1] - edges[k])} events around {around}: {percent(value)}"
+            plot.dot(middle[k], value, color, tip, radius=2.4)
+    return plot.svg()
+
+
+# -- positions and slices --------------------------------------------------------------------------------------------
+
+
+def with_and_without(figures: Figures, name: str) -> str:
+    """AP of a row as it is and with every position read as zero."""
+    kinds = list(figures.study.drawn)
+    seen = [_point(figures.table[name][kind]["all"]["ap"], f"{kind}, as it is") for kind in kinds]
+    blind: list[Point | None] = []
+    for kind, point in zip(kinds, seen, strict=True):
+        value = (point[0] if point else 0.0) - figures.blindness[name][kind].value
+        blind.append((value, value, value, f"{kind}, positions read as zero: {percent(value)}"))
+    rows: list[tuple[str, list[Point | None]]] = [(series(figures.study)[name], seen), ("maybe", blind)]
+    return dots(kinds, rows, x_label="AP (%), all events", words=_tick, name=f"{name} with and without its positions")
+
+
+def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: Blocks) -> str:
+    """MRR of every row slice by slice; gray bars are shares of the test events."""
+    ticks = [(float(k), part.word) for k, part in enumerate(slices)]
+    plot = Plot(
+        (-0.5, len(slices) - 0.5),
+        (0, 1.04),
+        x_label=label,
+        y_label="MRR (%), bars: share of test events (%)",
+        x_ticks=ticks,
+        words=lambda v: percent(v, 0),
+    )
+    for k, part in enumerate(slices):
+        share = part.events / len(study.events)
+        tip = f"{part.word}: {count(part.events)} test events ({percent(share, 1)} %)"
+        plot.bar(k - 0.5, k + 0.5, 0, share, "ghost", tip, gap=4)
+    shown = study.judging
+    for place, row in enumerate(shown):
+        shift = (place - (len(shown) - 1) / 2) * min(0.16, 0.6 / len(shown))
+        found = [in_slice(row, part, blocks) for part in slices]
+        color = series(study)[row.name]
+        for k, (value, error) in enumerate(found):
+            off = error or 0.0
+            plot.whisker((k + shift, max(value - off, 0)), (k + shift, min(value + off, 1)), color)
+            spread = "" if error is None else f" ± {percent(error, 1)}"
+            tip = f"{row.name}, {slices[k].word}: {percent(value, 1)}{spread}"
+            plot.dot(k + shift, value, color, tip, radius=3)
+    return plot.svg()

@@ -1,0 +1,200 @@
+"""What is in a log, as drawings: when, whom again, how soon again, how much at once, how unevenly."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from pintgn.events.log import EventLog
+from pintgn.learn.protocol import Parts
+from pintgn.report.svg import Plot
+from pintgn.report.words import count, duration, percent, plural, short, time_label, time_ticks
+
+BINS = 60
+
+
+def events_over_time(parts: Parts) -> str:
+    """A histogram of times, with the parts that the log is cut into."""
+    log, unit = parts.log, parts.log.schema.time
+    t = log.t.astype(np.float64) if log.t.dtype.kind == "f" else log.t
+    low, high = t[0], t[-1]
+    bins = min(BINS, max(len(log.group_starts), 1))
+    edges = np.linspace(float(low), float(high), bins + 1)
+    heights, _ = np.histogram(t.astype(np.float64), edges)
+    step = duration((float(high) - float(low)) / bins, unit)
+    plot = Plot(
+        (float(low), float(high)),
+        (0, heights.max() * 1.12),
+        x_label=time_label(unit),
+        y_label=f"events per {step}",
+        x_ticks=time_ticks(low, high, unit),
+        name="Events over time",
+    )
+    borders = [float(low), *(float(part.t[0]) for part in (parts.val, parts.test)), float(high)]
+    for k, words in enumerate((("training",), ("validation", "val"), ("test",))):
+        plot.span(borders[k], borders[k + 1], f"part{k}", words)
+    for k, height in enumerate(heights):
+        at = unit.show(log.t.dtype.type(edges[k]))
+        plot.bar(edges[k], edges[k + 1], 0, height, "ink", f"{count(height)} events from {at}", gap=0.4)
+    return plot.svg()
+
+
+def novelty(log: EventLog) -> tuple[np.ndarray, np.ndarray]:
+    """For each event whether its pair, and whether both of its nodes, occur in an earlier row."""
+    pair = log.src * np.int64(max(log.nodes, 1)) + log.dst
+    known_pair = np.ones(len(log), bool)
+    known_pair[np.unique(pair, return_index=True)[1]] = False
+    ends = np.stack([log.src, log.dst], 1).ravel()
+    known = np.ones(len(ends), bool)
+    known[np.unique(ends, return_index=True)[1]] = False
+    return known_pair, known[::2] & known[1::2]
+
+
+def links_over_time(log: EventLog) -> str:
+    """Shares of repeated links, new links between known nodes, and links that bring a new node, as the log goes on."""
+    known_pair, known_nodes = novelty(log)
+    edges = np.unique(np.linspace(0, len(log), min(40, len(log)) + 1).astype(int))
+    plot = Plot(
+        (0, len(log)),
+        (0, 1),
+        x_label="events, in order of time",
+        y_label="share of events (%)",
+        words=lambda v: percent(v, 0),
+        name="New and repeated links",
+    )
+    for first, last in pairwise(edges.tolist()):
+        again = float(known_pair[first:last].mean())
+        fresh = float((~known_nodes[first:last]).mean())
+        rest = 1 - again - fresh
+        floor = 0.0
+        for share, series, word in (
+            (again, "k0", "repeated links"),
+            (rest, "k1", "new links between known nodes"),
+            (fresh, "k2", "links of a new node"),
+        ):
+            tip = f"events {first:,} to {last - 1:,}: {percent(share, 1)} % {word}"
+            plot.bar(first, last, floor, floor + share, series, tip, gap=0.3)
+            floor += share
+    return plot.svg()
+
+
+def node_gaps(log: EventLog) -> np.ndarray:
+    """Times between each node's consecutive events (a self-loop counts once)."""
+    once = log.src != log.dst
+    node, t = np.concatenate([log.src, log.dst[once]]), np.concatenate([log.t, log.t[once]])
+    order = np.lexsort((t, node))
+    node, t = node[order], t[order]
+    return (t[1:] - t[:-1])[node[1:] == node[:-1]].astype(np.float64)
+
+
+def gaps_between_events(log: EventLog) -> str | None:
+    """A histogram of the times between a node's events, logarithmic; None where no node has two at different times."""
+    gaps = node_gaps(log)
+    positive = gaps[gaps > 0]
+    if not len(positive):
+        return None
+    unit = log.schema.time
+    low, high = float(positive.min()), float(positive.max())
+    low, high = (low / 2, low * 2) if low == high else (low, high)
+    few = log.t.dtype.kind == "i" and high / low < 40  # whole numbers: more bars than values would leave gaps
+    bins = min(40, max(int(high - low), 1)) if few else 40
+    edges = np.geomspace(low, high * (1 + 1e-9), bins + 1)
+    heights = np.histogram(positive, edges)[0] / len(gaps)
+    label = "between two events of a node" + ("" if unit.unit else ", in the log's own unit")
+    plot = Plot(
+        (low, high),
+        (0, max(heights.max(), 1e-9) * 1.12),
+        x_label=label,
+        y_label="share of gaps (%)",
+        words=lambda v: percent(v, 0 if heights.max() > 0.05 else 1),
+        log_x=True,
+        x_ticks=_duration_ticks(low, high, log) if unit.unit else None,
+        name="Times between events of one node",
+    )
+    for k, height in enumerate(heights):
+        tip = f"{duration(edges[k], unit)} to {duration(edges[k + 1], unit)}: {percent(height, 1)} %"
+        plot.bar(edges[k], edges[k + 1], 0, height, "ink", tip)
+    return plot.svg()
+
+
+def _duration_ticks(low: float, high: float, log: EventLog) -> list[tuple[float, str]]:
+    from pintgn.report.words import PER_SECOND
+
+    per = PER_SECOND[log.schema.time.unit or "s"]
+    known = [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400, 1000 * 86400]
+    return [(s * per, duration(s * per, log.schema.time)) for s in known if low <= s * per <= high]
+
+
+SIZES = ((1, 1), (2, 2), (3, 5), (6, 10), (11, 30), (31, 100), (101, 300), (301, None))
+
+
+def simultaneous(log: EventLog) -> str | None:
+    """How many events share their time with how many; None where none does."""
+    groups = np.diff(np.append(log.group_starts, len(log)))
+    if not (groups > 1).any():
+        return None
+    sizes = np.repeat(groups, groups)
+    bins = []
+    for low, high in SIZES:
+        inside = (sizes >= low) & (sizes <= (high or np.inf))
+        if inside.any() or low == 1:
+            bins.append((f"{low}" if low == high else f"{low}–{high}" if high else f"{low}+", float(inside.mean())))
+    top = max(share for _, share in bins)
+    plot = Plot(
+        (-0.5, len(bins) - 0.5),
+        (0, top * 1.12),
+        x_label="events at one time",
+        y_label="share of events (%)",
+        x_ticks=[(float(k), word) for k, (word, _) in enumerate(bins)],
+        words=lambda v: percent(v, 0),
+        name="Simultaneous events",
+    )
+    for k, (word, share) in enumerate(bins):
+        plot.bar(k - 0.5, k + 0.5, 0, share, "ink", f"{word} at one time: {percent(share, 1)} % of events", gap=3)
+    return plot.svg()
+
+
+def events_of_nodes(log: EventLog) -> np.ndarray:
+    """How many events each node with any has, fewest first (a self-loop counts once)."""
+    once = log.src != log.dst
+    events = np.bincount(np.concatenate([log.src, log.dst[once]]), minlength=1)
+    return np.sort(events[events > 0])
+
+
+def busiest_half(log: EventLog) -> str:
+    """How few nodes make up half of it all, in words."""
+    events = events_of_nodes(log)
+    half = int(np.searchsorted(np.cumsum(events[::-1]), events.sum() / 2)) + 1
+    share = percent(half / len(events), 0 if half > 0.01 * len(events) else 1)
+    return f"{plural(half, 'node')} ({share} %) {'makes' if half == 1 else 'make'} up half of all activity."
+
+
+def activity(log: EventLog) -> str:
+    """How unevenly events are spread over nodes: the share of nodes with at least so many events."""
+    events = events_of_nodes(log)
+    values, first = np.unique(events, return_index=True)
+    share = 1 - first / len(events)
+    least, most = float(values[0]), float(max(values[-1], 2 * values[0]))
+    plot = Plot(
+        (least, most),
+        (float(share[-1]) / 1.3, 1.0),
+        x_label="events of a node",
+        log_x=True,
+        log_y=True,
+        y_label="share of nodes with at least as many (%)",
+        left=44,
+        y_ticks=_percents(float(share[-1])),
+        name="Events per node",
+    )
+    keep = np.unique(np.geomspace(1, len(values), min(len(values), 80)).astype(int) - 1)
+    plot.line(values[keep].tolist(), share[keep].tolist(), "ink")
+    return plot.svg()
+
+
+def _percents(least: float) -> list[tuple[float, str]]:
+    found, value = [], 1.0
+    while value >= least / 1.3:
+        found.append((value, short(100 * value)))
+        value /= 10
+    return found

@@ -1,0 +1,202 @@
+"""From scores to figures: by row, negatives and novelty, each with its spread; and paired differences of rows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pintgn.learn.metrics import Scores, rank_metrics
+from pintgn.report.spread import Blocks, Draws, interval, mean_of, plain, standard_error
+from pintgn.report.study import Measured, Row, Study
+
+GROUPS = ("all", "seen", "new")
+RANKING = "ranking"
+"""Stands where a kind of negatives would, for MRR and Hits@k."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number, how far it might be off, and on how many events it rests."""
+
+    value: float | None
+    spread: float | None
+    events: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One row minus another on the same events and negatives; `low` to `high` is the paired 95 % interval."""
+
+    first: str
+    second: str
+    kind: str
+    group: str
+    metric: str
+    value: float
+    low: float | None
+    high: float | None
+    events: int
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+
+@dataclass
+class Figures:
+    """Every figure of a study."""
+
+    study: Study
+    blocks: Blocks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.blocks = Blocks.cut(self.study.events.t, self.study.seed)
+        self._kept: dict[Any, Draws] = {}
+
+    # -- single figures ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def table(self) -> dict[str, dict[str, dict[str, dict[str, Figure]]]]:
+        """By row, kind of negatives (or `RANKING`), group and metric."""
+        kinds = [*self.study.drawn, RANKING]
+        return {
+            row.name: {kind: {group: self._figures(row, kind, group) for group in GROUPS} for kind in kinds}
+            for row in self.study.judging
+        }
+
+    def spread_of(self, row: Row) -> str:
+        """What ± means in a row: over seeds where there are several, else over blocks of the test part."""
+        return "seeds" if len(row.members) > 1 else "blocks" if self.blocks.enough else "none"
+
+    def _figures(self, row: Row, kind: str, group: str) -> dict[str, Figure]:
+        each = [self._metrics(one, kind, group) for one in row.members]
+        events = round(float(np.mean([one["events"] for one in each])))
+        found = {}
+        for name in each[0]:
+            if name == "events":
+                continue
+            values = [one[name] for one in each if one[name] is not None]
+            value = float(np.mean(values)) if values else None
+            if len(row.members) > 1:
+                spread = float(np.std(values)) if values else None
+            else:
+                draws = self._draws(row.members[0], kind, group).get(name)
+                spread = None if draws is None or value is None else standard_error(draws)
+            found[name] = Figure(value, spread, events)
+        return found
+
+    def _metrics(self, one: Measured, kind: str, group: str) -> dict[str, Any]:
+        rows = _rows(one, group)
+        return rank_metrics(one.ranks[rows]) if kind == RANKING else one.scores[kind][rows].metrics()
+
+    def _draws(self, one: Measured, kind: str, group: str) -> Draws:
+        key = (id(one), kind, group)
+        if key not in self._kept:
+            self._kept[key] = self._drawn(one, kind, _rows(one, group))
+        return self._kept[key]
+
+    def _drawn(self, one: Measured, kind: str, rows: np.ndarray) -> Draws:
+        if kind != RANKING:
+            return self.blocks.precision(one.scores[kind], rows)
+        values = {"mrr": 1 / one.ranks} | {f"hits@{k}": (one.ranks <= k) * 1.0 for k in (1, 3, 10)}
+        return {name: self.blocks.mean(value, rows) for name, value in values.items()}
+
+    # -- differences -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        """Each trained row against the training-free ones, and the first against every other trained row."""
+        trained = [row for row in self.study.judging if row.trained]
+        free = [row for row in self.study.judging if not row.trained]
+        pairs = [(trained[0], other) for other in trained[1:]] if trained else []
+        pairs += [(row, other) for row in trained for other in reversed(free)]
+        found = []
+        for first, second in pairs:
+            for kind in [*self.study.drawn, RANKING]:
+                for group in GROUPS if kind in (self.study.main, RANKING) else GROUPS[:1]:
+                    found += self.difference(first, second, kind, group)
+        return found
+
+    def difference(self, first: Row, second: Row, kind: str, group: str = "all") -> list[Difference]:
+        """AP and AUC (or MRR) of one row minus another's, on the events that are in the group for both."""
+        masks = [_rows(one, group) for row in (first, second) for one in row.members]
+        rows = np.logical_and.reduce(masks)
+        if not rows.any():
+            return []
+        same = all(np.array_equal(mask, rows) for mask in masks)
+
+        def of(row: Row) -> tuple[dict[str, float], Draws]:
+            values = [
+                rank_metrics(one.ranks[rows]) if kind == RANKING else one.scores[kind][rows].metrics()
+                for one in row.members
+            ]
+            draws = [self._draws(one, kind, group) if same else self._drawn(one, kind, rows) for one in row.members]
+            return {name: float(np.mean([v[name] for v in values])) for name in draws[0]}, mean_of(draws)
+
+        (mine, my_draws), (theirs, their_draws) = of(first), of(second)
+        found = []
+        for name in ("mrr",) if kind == RANKING else ("ap", "auc"):
+            low, high = interval(my_draws[name] - their_draws[name]) or (None, None)
+            value = mine[name] - theirs[name]
+            found.append(Difference(first.name, second.name, kind, group, name, value, low, high, int(rows.sum())))
+        return found
+
+    def find(self, first: str, second: str, kind: str, metric: str, group: str = "all") -> Difference | None:
+        wanted = (first, second, kind, group, metric)
+        return next((d for d in self.differences if (d.first, d.second, d.kind, d.group, d.metric) == wanted), None)
+
+    # -- positions ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def blindness(self) -> dict[str, dict[str, Difference]]:
+        """By row with positions and kind of negatives: AP as it is minus AP with every position read as zero."""
+        found: dict[str, dict[str, Difference]] = {}
+        for row in self.study.judging:
+            if any(one.blind is None for one in row.members):
+                continue
+            blind = Row(row.name, [Measured(one.blind or {}, one.ranks, one.new) for one in row.members])
+            found[row.name] = {kind: self.difference(row, blind, kind)[0] for kind in self.study.drawn}
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for machines."""
+        rows = {}
+        for row in self.study.judging:
+            kinds = {
+                kind: {group: {name: asdict(f) for name, f in figures.items()} for group, figures in groups.items()}
+                for kind, groups in self.table[row.name].items()
+            }
+            rows[row.name] = {"trained": row.trained, "runs": len(row.members), "spread": self.spread_of(row)} | kinds
+        return {
+            "events": len(self.study.events),
+            "candidates": self.study.candidates,
+            "fallback": {kind: drawn.fallback_fraction for kind, drawn in self.study.drawn.items()},
+            "blocks": self.blocks.count,
+            "rows": rows,
+            "differences": [asdict(one) for one in self.differences],
+            "without_reading_positions": {
+                name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in self.blindness.items()
+            },
+        }
+
+
+def _rows(one: Measured, group: str) -> np.ndarray:
+    return np.ones_like(one.new) if group == "all" else ~one.new if group == "seen" else one.new
+
+
+def over_time(study: Study, row: Row, kind: str, edges: np.ndarray) -> np.ndarray:
+    """AUC (mean over runs) of each stretch of test events between row numbers `edges`."""
+    found = []
+    for first, last in pairwise(edges.tolist()):
+        each = [_auc(one.scores[kind][first:last]) for one in row.members]
+        found.append(np.nan if any(value is None for value in each) else float(np.mean(each)))  # type: ignore[arg-type]
+    return np.array(found)
+
+
+def _auc(scores: Scores) -> float | None:
+    return plain(scores.metrics()["auc"]) if len(scores) else None

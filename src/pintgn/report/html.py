@@ -1,0 +1,82 @@
+"""Small pieces of HTML. Whatever comes from users (ids, names, paths) goes through `text`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+
+def text(value: Any) -> str:
+    """
+    >>> text("<b> & 'co'")
+    '&lt;b&gt; &amp; &#x27;co&#x27;'
+    """
+    return escape(str(value), quote=True)
+
+
+def card(title: str, body: str, note: str = "", legend: str = "") -> str:
+    """A titled box with a drawing, and a line below the title that says what to see."""
+    told = f"<p>{note}</p>" if note else ""
+    return f'<figure class="card"><h3>{text(title)}</h3>{told}{legend}{body}</figure>'
+
+
+def empty(title: str, why: str, what_next: str = "") -> str:
+    """A box for what could not be drawn: why, and what would help."""
+    more = f"<p>{what_next}</p>" if what_next else ""
+    return f'<div class="card"><h3>{text(title)}</h3><div class="empty"><p>{text(why)}</p>{more}</div></div>'
+
+
+def grid(*cards: str) -> str:
+    return f'<div class="grid">{"".join(cards)}</div>'
+
+
+def wide(title: str, body: str, note: str = "") -> str:
+    head = f"<h3>{text(title)}</h3>" if title else ""
+    told = f"<p>{note}</p>" if note else ""
+    return f'<div class="card wide">{head}{told}{body}</div>'
+
+
+def legend(items: Sequence[tuple[str, str]]) -> str:
+    """What each color stands for."""
+    listed = "".join(f'<li class="{kind}"><i></i><span>{text(word)}</span></li>' for kind, word in items)
+    return f'<ul class="legend">{listed}</ul>'
+
+
+def table(heads: Sequence[str], body: str) -> str:
+    """Heads are HTML, the first aligned left; body is rows or several tbody."""
+    inner = body if body.startswith("<tbody") else f"<tbody>{body}</tbody>"
+    top = "".join(f"<th>{head}</th>" for head in heads)
+    return f'<div class="scroll"><table><thead><tr>{top}</tr></thead>{inner}</table></div>'
+
+
+def cells(values: Sequence[str], kind: str = "") -> str:
+    """A row; the first cell is its head."""
+    first, *rest = values
+    opened = f'<tr class="{kind}">' if kind else "<tr>"
+    return f"{opened}<th>{first}</th>" + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> str:
+    """Names and values; values are HTML."""
+    return "<dl>" + "".join(f"<dt>{text(name)}</dt><dd>{value}</dd>" for name, value in pairs) + "</dl>"
+
+
+def code(*lines: str) -> str:
+    return f"<pre>{text(chr(10).join(lines))}</pre>"
+
+
+def section(name: str, title: str, lead: str, *body: str) -> str:
+    told = f'<p class="lead">{lead}</p>' if lead else ""
+    return f'<section id="{name}"><h2>{text(title)}</h2>{told}{"".join(body)}</section>'
+
+
+def page(title: str, style: str, body: str) -> str:
+    """The whole document: it loads nothing from anywhere."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<title>{text(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    )

@@ -1,0 +1,170 @@
+"""Where a model fails: ranks by what was known about an event's nodes before it, by node, and event by event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pintgn.events.log import EventLog
+from pintgn.neighbors.index import NeighborIndex
+from pintgn.report.spread import Blocks, standard_error
+from pintgn.report.study import Row, Study
+from pintgn.report.words import duration
+
+DEGREES = (0, 1, 3, 10, 30, 100, 300)
+LEAST_EVENTS = 5
+"""Test events from which on a node's mean says something."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Test events that have something in common."""
+
+    word: str
+    rows: np.ndarray  # (e,) bool
+
+    @property
+    def events(self) -> int:
+        return int(self.rows.sum())
+
+
+@dataclass(frozen=True)
+class Known:
+    """What had been seen strictly before each test event."""
+
+    src_events: np.ndarray  # (e,) of its source
+    dst_events: np.ndarray
+    src_age: np.ndarray  # time since the source was first seen; NaN for a stranger
+    dst_age: np.ndarray
+    src_idle: np.ndarray  # time since the source's last event; NaN for a stranger
+    apart: np.ndarray  # time since the two last met; NaN where they never did
+    meetings: np.ndarray
+
+
+def known_before(study: Study) -> Known:
+    log, events = study.log, study.events
+    index = NeighborIndex()
+    index.append(log.src, log.dst, log.t)
+    src_events, dst_events = index.count(events.src, events.t), index.count(events.dst, events.t)
+    first = np.full(log.nodes, np.inf)
+    for ends in (log.src, log.dst):
+        first[ends[::-1]] = np.minimum(first[ends[::-1]], log.t[::-1])
+    last = index.last(events.src, events.dst, events.t)
+    newest = index.recent(events.src, events.t, 1)
+    return Known(
+        src_events,
+        dst_events,
+        np.where(src_events > 0, events.t - first[events.src], np.nan),
+        np.where(dst_events > 0, events.t - first[events.dst], np.nan),
+        np.where(newest.mask[:, 0], newest.dt[:, 0].astype(np.float64), np.nan),
+        np.where(last.mask, (events.t - last.t).astype(np.float64), np.nan),
+        index.count_pair(events.src, events.dst, events.t),
+    )
+
+
+def by_count(values: np.ndarray) -> list[Slice]:
+    """Slices by how many events there had been; those without any event are left out."""
+    found = []
+    for low, high in zip(DEGREES, (*DEGREES[1:], None), strict=True):
+        rows = (values >= low) & (values < (np.inf if high is None else high))
+        if rows.any():
+            word = f"{low}" if high == low + 1 else f"{low}–{high - 1}" if high else f"{low}+"
+            found.append(Slice(word, rows))
+    return found
+
+
+def by_time(values: np.ndarray, log: EventLog, never: str, parts: int = 4) -> list[Slice]:
+    """Those without a time, then about equally many in each of `parts` slices, shortest first."""
+    missing = np.isnan(values)
+    found = [Slice(never, missing)] if missing.any() else []
+    known = values[~missing]
+    if not len(known):
+        return found
+    edges = np.unique(np.quantile(known, np.linspace(0, 1, parts + 1)[1:], method="inverted_cdf"))
+    low = -np.inf
+    for k, high in enumerate(edges):
+        rows = ~missing & (values > low) & (values <= high)
+        if rows.any():
+            word = duration(float(high), log.schema.time).replace(" ", "\u00a0")
+            found.append(Slice(f"≤ {word}" if k < len(edges) - 1 or len(edges) == 1 else "longer", rows))
+        low = high
+    return found
+
+
+def in_slice(row: Row, part: Slice, blocks: Blocks) -> tuple[float, float | None]:
+    """Mean reciprocal rank of a row within a slice (mean over runs), and its standard error over blocks."""
+    inverse = np.mean([1 / one.ranks for one in row.members], 0)
+    return float(inverse[part.rows].mean()), standard_error(blocks.mean(inverse, part.rows))
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """How a node's test events were ranked."""
+
+    id: Any
+    events: int
+    mrr: float
+    beside: float | None  # the training-free row's
+    before: int  # events it had before the test part
+    first_meetings: float  # share of its test events between two that had never met
+
+
+def worst_nodes(study: Study, row: Row, known: Known, side: str, most: int = 8) -> tuple[list[NodeResult], int]:
+    """The sources or destinations whose events were ranked worst, and how many test events each has at least."""
+    ends = getattr(study.events, side)
+    inverse = np.mean([1 / one.ranks for one in row.members], 0)
+    other = next((one for one in reversed(study.judging) if not one.trained), None)
+    beside = None if other is None else 1 / other.members[0].ranks
+    nodes, of, events = np.unique(ends, return_inverse=True, return_counts=True)
+    least = LEAST_EVENTS
+    while least > 1 and (events >= least).sum() < 3:
+        least -= 1
+    means = np.bincount(of, inverse) / events
+    others = None if beside is None else np.bincount(of, beside) / events
+    fresh = np.bincount(of, np.isnan(known.apart)) / events
+    before = study.parts.before(study.parts.test)
+    once = before.src != before.dst
+    degree = np.bincount(np.concatenate([before.src, before.dst[once]]), minlength=study.log.nodes)
+    chosen = np.flatnonzero(events >= least)
+    chosen = chosen[np.lexsort((nodes[chosen], -events[chosen], means[chosen]))][:most]
+    ids = study.log.ids.decode(nodes[chosen]).to_pylist()
+    rows = [
+        NodeResult(
+            id,
+            int(events[k]),
+            float(means[k]),
+            None if others is None else float(others[k]),
+            int(degree[nodes[k]]),
+            float(fresh[k]),
+        )
+        for id, k in zip(ids, chosen.tolist(), strict=True)
+    ]
+    return rows, least
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """A test event that the model thought unlikely."""
+
+    src: Any
+    dst: Any
+    t: str
+    probability: float
+    meetings: int
+
+
+def least_expected(study: Study, row: Row, known: Known, most: int = 8) -> list[Surprise]:
+    """The test events with the lowest calibrated probability, by the row's first run."""
+    one = row.members[0]
+    positive = one.scores[study.main].positive
+    order = np.argsort(positive, kind="stable")[:most]
+    chance = np.full(len(positive), np.nan) if one.calibration is None else one.calibration(positive)
+    events = study.events
+    src, dst = (study.log.ids.decode(ends[order]).to_pylist() for ends in (events.src, events.dst))
+    show = study.log.schema.time.show
+    return [
+        Surprise(src[k], dst[k], show(events.t[row]), float(chance[row]), int(known.meetings[row]))
+        for k, row in enumerate(order.tolist())
+    ]

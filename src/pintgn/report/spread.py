@@ -1,0 +1,103 @@
+"""How far a figure might be off: a bootstrap over blocks of consecutive test events, the same for every row.
+
+Neighboring events are alike, so single events would make every interval too narrow; the test part is cut into up to 50
+blocks of about equally many consecutive events (simultaneous ones stay together), and blocks are drawn with
+replacement, 200 times. Because every row is drawn alike, the difference of two rows is paired: same events, same
+negatives, same draws. What this does not cover is the randomness of training; that takes several seeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pintgn.learn.metrics import Scores, check_finite
+from pintgn.report.kernels import weighted_precision
+
+BLOCKS, DRAWS, LEAST = 50, 200, 10
+"""LEAST: with fewer blocks than this nothing is said about the spread."""
+
+Draws = dict[str, np.ndarray]
+"""By figure: its value under each draw (DRAWS,); NaN where a draw has nothing to measure."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Which block each event is in, and how often each block is drawn."""
+
+    of: np.ndarray  # (e,)
+    weights: np.ndarray  # (DRAWS, blocks)
+
+    @classmethod
+    def cut(cls, t: np.ndarray, seed: int = 0) -> Blocks:
+        """Blocks of events sorted by time."""
+        _, start, group = np.unique(t, return_index=True, return_inverse=True)
+        block = start[group] * BLOCKS // max(len(t), 1)
+        _, of = np.unique(block, return_inverse=True)
+        count = int(of.max(initial=-1)) + 1
+        rng = np.random.default_rng([seed, len(t)])
+        drawn = rng.integers(0, max(count, 1), (DRAWS, count))
+        weights = np.stack([np.bincount(row, minlength=count) for row in drawn])
+        return cls(of, weights)
+
+    @property
+    def count(self) -> int:
+        return self.weights.shape[1]
+
+    @property
+    def enough(self) -> bool:
+        return self.count >= LEAST
+
+    def precision(self, scores: Scores, mask: np.ndarray | None = None) -> Draws:
+        """AP and AUC of the events under a mask, under each draw."""
+        if mask is not None:
+            scores, of = scores[mask], self.of[mask]
+        else:
+            of = self.of
+        found: Draws = {name: np.full(DRAWS, np.nan) for name in ("ap", "auc")}
+        if not self.enough or not len(scores):
+            return found
+        both = np.concatenate([scores.positive, scores.negative])
+        check_finite(both)
+        order = np.argsort(-both, kind="stable")
+        last = np.append(np.diff(both[order]) != 0, True)
+        block = np.concatenate([of, of])[order]
+        found["ap"], found["auc"] = weighted_precision(order < len(scores), block, last, self.weights * 1.0).T
+        return found
+
+    def mean(self, values: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:  # (DRAWS,)
+        """The mean of a value per event, under each draw."""
+        if not self.enough:
+            return np.full(DRAWS, np.nan)
+        keep = np.ones(len(values), bool) if mask is None else mask
+        totals = np.bincount(self.of[keep], values[keep], self.count)
+        counts = np.bincount(self.of[keep], minlength=self.count)
+        with np.errstate(invalid="ignore"):
+            return (self.weights @ totals) / (self.weights @ counts)
+
+
+def standard_error(draws: np.ndarray) -> float | None:
+    """The standard deviation over draws; None where too few have a value."""
+    known = draws[np.isfinite(draws)]
+    return float(known.std()) if len(known) > DRAWS // 2 else None
+
+
+def interval(draws: np.ndarray, share: float = 0.95) -> tuple[float, float] | None:
+    """The middle 95 % of the draws; None where too few have a value."""
+    known = draws[np.isfinite(draws)]
+    if len(known) <= DRAWS // 2:
+        return None
+    low, high = np.quantile(known, [(1 - share) / 2, (1 + share) / 2])
+    return float(low), float(high)
+
+
+def mean_of(several: list[Draws]) -> Draws:
+    """The mean over runs, draw by draw."""
+    return {name: np.mean([one[name] for one in several], 0) for name in several[0]}
+
+
+def plain(value: Any) -> Any:
+    """NumPy numbers as Python's; None for what is not finite."""
+    return None if value is None or not np.isfinite(value) else float(value)

@@ -1,0 +1,230 @@
+"""What a report looks at: runs on one log, asked about the same test events and the same negatives, event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadFile, BadInput
+from pintgn.events.log import EventLog
+from pintgn.learn.calibration import Calibration
+from pintgn.learn.finish import replay
+from pintgn.learn.measure import compare, heuristic_streams, ranks_in_part
+from pintgn.learn.metrics import Scores
+from pintgn.learn.negatives import KINDS, Drawn, Negatives, draw
+from pintgn.learn.protocol import Parts, measured
+from pintgn.learn.ranking import Candidates
+from pintgn.learn.reproducible import reproducible
+from pintgn.learn.run import Run, fingerprint
+from pintgn.report.names import named
+from pintgn.stream import Stream
+from pintgn.stream.core import Gathered
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Measured:
+    """One model on the test part, event by event."""
+
+    scores: dict[str, Scores]  # by kind of negatives
+    ranks: np.ndarray  # (e,) among the candidates
+    new: np.ndarray  # (e,) which events touch a node that it was not trained on
+    run: Run | None = None  # None for training-free rows
+    calibration: Calibration | None = None
+    blind: dict[str, Scores] | None = None  # the same model, every read of positions answered with zeros
+
+
+@dataclass
+class Row:
+    """What stands in one row of every table: runs that differ in their seed, or one training-free model."""
+
+    name: str
+    members: list[Measured]
+
+    @property
+    def runs(self) -> list[Run]:
+        return [one.run for one in self.members if one.run is not None]
+
+    @property
+    def trained(self) -> bool:
+        return bool(self.runs)
+
+    @property
+    def judges(self) -> bool:
+        """Whether there are scores; a model that only embeds nodes has none."""
+        return bool(self.members[0].scores)
+
+
+@dataclass
+class Study:
+    """Everything that was measured, before it is put into figures."""
+
+    parts: Parts
+    events: EventLog  # the test part's measured events
+    drawn: dict[str, Drawn]  # the first kind is the one that the page leads with
+    candidates: int  # destinations that each event is ranked against
+    rows: list[Row] = field(default_factory=list)
+    seed: int = 0
+
+    @property
+    def log(self) -> EventLog:
+        return self.parts.log
+
+    @property
+    def trained(self) -> list[Row]:
+        return [row for row in self.rows if row.trained]
+
+    @property
+    def judging(self) -> list[Row]:
+        return [row for row in self.rows if row.judges]
+
+    @property
+    def main(self) -> str:
+        """The kind of negatives that the page leads with."""
+        return next(iter(self.drawn))
+
+
+def opened(runs: Any) -> list[Run]:
+    """Runs, folders of runs and folders of several runs, as one list without repeats."""
+    given = [runs] if isinstance(runs, Run | str | Path) else list(runs)
+    found: list[Run] = []
+    for one in given:
+        if isinstance(one, Run):
+            found.append(one)
+            continue
+        folder = Path(one)
+        inside = [path.parent for path in sorted(folder.glob("seed-*/run.json"), key=_by_seed)]
+        for place in inside if inside and not (folder / "run.json").exists() else [folder]:
+            if place.resolve() not in [run.folder.path.resolve() for run in found if run.folder is not None]:
+                found.append(_opened(place))
+    if not found:
+        raise BadInput("there is no run to report on; name at least one folder of a run.")
+    return found
+
+
+def _by_seed(path: Path) -> tuple[int, str]:
+    name = path.parent.name.removeprefix("seed-")
+    return (int(name) if name.isdecimal() else 0, name)
+
+
+def _opened(folder: Path) -> Run:
+    run = Run.open(folder)
+    if not (folder / "last.safetensors").exists():
+        raise BadFile(
+            f"the run in {folder} was stopped before its first checkpoint, so there is nothing to report. "
+            f"Continue it: pintgn train {folder} --resume."
+        )
+    return run
+
+
+def study(
+    runs: Sequence[Run],
+    names: Sequence[str] | None = None,
+    negatives: Mapping[str, Negatives] | None = None,
+    rank: int | str = 20,
+    seed: int = 0,
+    progress: Progress = lambda phase: None,
+) -> Study:
+    """Measure runs on the test part of the log that they share.
+
+    Args:
+        runs: trained on the same log, cut at the same places. Those that differ in nothing but their seed share a row.
+        names: of the rows, one for each run; made from model names and settings when not given.
+        negatives: kinds of your own by name, before the usual ones.
+        rank: how many destinations each event is ranked against, or `"all"`.
+        seed: of negatives and candidates; the same for every run, whatever its own seed.
+    """
+    _check_together(runs)
+    parts, test = runs[0].parts, runs[0].parts.test
+    before = parts.before(test)
+    kinds: dict[str, str | Negatives] = {**(negatives or {}), **{kind: kind for kind in KINDS}}
+    drawn = {name: draw(kind, parts.log, test, seed, before) for name, kind in kinds.items()}
+    candidates = Candidates(parts.log, test, rank, seed)
+    rows: dict[str, list[Measured]] = {}
+    for name, run in zip(named(runs, names), runs, strict=True):
+        progress(f"measuring {name}" + (f", seed {run.seed}" if len(runs) > 1 else ""))
+        with reproducible(run.settings.train.threads):
+            rows.setdefault(name, []).append(_measured(run, drawn, candidates))
+    new = parts.is_new(measured(test))
+    for name, stream in heuristic_streams(parts, runs[0].schema, before):
+        if name not in rows:
+            progress(f"measuring {name}")
+            scores = dict(zip(drawn, compare(stream.fork(), test, drawn, new)[1], strict=True))
+            rows[name] = [Measured(scores, ranks_in_part(stream, test, candidates), new)]
+    found = [Row(name, members) for name, members in rows.items()]
+    return Study(parts, candidates.events, drawn, candidates.count, found, seed)
+
+
+def _check_together(runs: Sequence[Run]) -> None:
+    first = runs[0]
+    for other in runs[1:]:
+        if fingerprint(other.log) != fingerprint(first.log):
+            raise BadInput(
+                f"{_place(first)} and {_place(other)} were trained on different data; write a report for each."
+            )
+        mine, theirs = first.parts.test, other.parts.test
+        if (mine.first, len(mine)) != (theirs.first, len(theirs)):
+            raise BadInput(
+                f"{_place(first)} and {_place(other)} were tested on different parts of the log "
+                f"(train.val, train.test); write a report for each."
+            )
+
+
+def _place(run: Run) -> str:
+    return repr(run) if run.folder is None else str(run.folder.path)
+
+
+def _measured(run: Run, drawn: dict[str, Drawn], candidates: Candidates) -> Measured:
+    """A run on its test part; its stream has observed everything before it, as a deployed system would have."""
+    parts, test = run.parts, run.parts.test
+    new = parts.is_new(measured(test))
+    if not run.judges_links:
+        return Measured({}, np.zeros(0), new, run)
+    stream = run.new_stream()
+    calibration = run.calibration
+    stream.observe(parts.train)
+    if calibration is None:  # stopped before its end
+        calibration = Calibration.of(replay(stream, run, parts.val)[1])
+    else:
+        stream.observe(parts.val)
+
+    def scored(by: Stream) -> dict[str, Scores]:
+        return dict(zip(drawn, compare(by, test, drawn, new)[1], strict=True))
+
+    scores = scored(stream.fork())
+    blind = scored(Blind.of(stream)) if run.model.positions else None
+    return Measured(scores, ranks_in_part(stream, test, candidates), new, run, calibration, blind)
+
+
+class Blind(Stream):
+    """A stream whose every read of positions says that there are no walks: what a trained model does without them.
+
+    It is not what a model that never had positions would do; that takes a run of its own.
+    """
+
+    @classmethod
+    def of(cls, stream: Stream) -> Blind:
+        other = object.__new__(cls)
+        other.__dict__.update(stream.fork().__dict__)
+        return other
+
+    def _gather(self, *given: Any) -> Gathered:
+        gathered = super()._gather(*given)
+        for past in gathered.pasts:
+            _erase(past)
+        return gathered
+
+    def _serve_by_block(self, span: Any, past: Any, pure: bool) -> None:
+        super()._serve_by_block(span, past, pure)
+        _erase(past)
+
+
+def _erase(past: Any) -> None:
+    for read in past.reads:
+        if read.answer is not None:
+            read.answer[...] = 0

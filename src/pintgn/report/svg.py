@@ -1,0 +1,257 @@
+"""Charts as SVG that is part of the page: text stays text, and colors, dark or light, come from its style sheet.
+
+Drawn here rather than by a plotting library: the page can then be written wherever pintgn is installed, a chart costs
+a few kilobytes, and it follows the reader's theme. A chart is 400 wide and shown at about that size on any screen, so
+its letters are never scaled out of reach.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+from itertools import pairwise
+
+from pintgn.report.words import nice_ticks, short
+
+WIDTH, HEIGHT = 400, 236
+LETTER = 6.2
+"""Width of a letter of a label, on the safe side."""
+
+Ticks = Sequence[tuple[float, str]]
+Point = tuple[float, float, float, str]
+"""A value, from where to where it might be, and what to say about it."""
+
+
+class Plot:
+    """One chart: axes first, then marks, in data coordinates.
+
+    Args:
+        x, y: what the axes span.
+        x_label, y_label: what they mean, with the unit.
+        x_ticks, y_ticks: places and words; round numbers when not given.
+        left: room for the words of the y axis.
+        log_x, log_y: logarithmic axes.
+        name: what the chart shows, for those who cannot see it.
+    """
+
+    def __init__(
+        self,
+        x: tuple[float, float],
+        y: tuple[float, float],
+        *,
+        x_label: str = "",
+        y_label: str = "",
+        x_ticks: Ticks | None = None,
+        y_ticks: Ticks | None = None,
+        words: Callable[[float], str] = short,
+        left: float = 40,
+        height: float = HEIGHT,
+        log_x: bool = False,
+        log_y: bool = False,
+        name: str = "",
+        grid: str = "y",
+    ):
+        self.left, self.right = left, WIDTH - 12.0
+        self.top, self.bottom = (24.0 if y_label else 10.0), height - (38.0 if x_label else 22.0)
+        self.height, self.name = height, name or f"{y_label} by {x_label}"
+        self._x = _scale(*x, self.left, self.right, log_x)
+        self._y = _scale(*y, self.bottom, self.top, log_y)
+        self.parts: list[str] = []
+        ticks = _powers(*y) if log_y else [(value, words(value)) for value in nice_ticks(*y, 4)]
+        for value, word in ticks if y_ticks is None else y_ticks:
+            at = self._y(value)
+            if "y" in grid:
+                self.parts.append(f'<path class="mesh" d="M{_n(self.left)} {_n(at)}H{_n(self.right)}"/>')
+            self._text(self.left - 6, at + 4, word, "tick", "end")
+        ticks = _powers(*x) if log_x else [(value, short(value)) for value in nice_ticks(*x, 5)]
+        for value, word in _apart(self._x, ticks if x_ticks is None else x_ticks):
+            at = self._x(value)
+            if "x" in grid:
+                self.parts.append(f'<path class="mesh" d="M{_n(at)} {_n(self.top)}V{_n(self.bottom)}"/>')
+            half = LETTER * len(word) / 2
+            self._text(min(max(at, half), WIDTH - half - 1), self.bottom + 15, word, "tick", "middle")
+        if grid == "y":
+            self.parts.append(f'<path class="base" d="M{_n(self.left)} {_n(self.bottom)}H{_n(self.right)}"/>')
+        if y_label:
+            self._text(2, 12, y_label, "label", "start")
+        if x_label:
+            self._text(self.right, height - 4, x_label, "label", "end")
+
+    # -- marks -------------------------------------------------------------------------------------------------------
+
+    def line(self, xs: Sequence[float], ys: Sequence[float], series: str, dash: bool = False) -> None:
+        """A line through points; it breaks where a value is missing."""
+        path, pen = "", "M"
+        for x, y in zip(xs, ys, strict=True):
+            if not math.isfinite(y):
+                pen = "M"
+                continue
+            path += f"{pen}{_n(self._x(x))} {_n(self._y(y))}"
+            pen = "L"
+        if path:
+            self.parts.append(f'<path class="{series} line{" dash" * dash}" d="{path}"/>')
+
+    def dot(self, x: float, y: float, series: str, tip: str = "", hollow: bool = False, radius: float = 3.2) -> None:
+        if math.isfinite(x) and math.isfinite(y):
+            shape = "ring" if hollow else "dot"
+            place = f'cx="{_n(self._x(x))}" cy="{_n(self._y(y))}" r="{_n(radius)}"'
+            self.parts.append(f'<circle class="{series} {shape}" {place}>{_tip(tip)}</circle>')
+
+    def whisker(self, a: tuple[float, float], b: tuple[float, float], series: str) -> None:
+        """A thin line from one point to another: how far a figure might be off."""
+        (ax, ay), (bx, by) = ((self._x(x), self._y(y)) for x, y in (a, b))
+        self.parts.append(f'<path class="{series} whisker" d="M{_n(ax)} {_n(ay)}L{_n(bx)} {_n(by)}"/>')
+
+    def bar(self, x0: float, x1: float, y0: float, y1: float, series: str, tip: str = "", gap: float = 0.5) -> None:
+        left, right = self._x(x0) + gap, self._x(x1) - gap
+        low, high = self._y(y0), self._y(y1)
+        if right > left and low - high > 0.05:
+            box = f'x="{_n(left)}" y="{_n(high)}" width="{_n(right - left)}" height="{_n(low - high)}"'
+            self.parts.append(f'<rect class="{series} bar" {box}>{_tip(tip)}</rect>')
+
+    def area(self, edges: Sequence[float], heights: Sequence[float], series: str) -> None:
+        """A histogram as one outlined shape."""
+        floor = self._y(0)
+        path = f"M{_n(self._x(edges[0]))} {_n(floor)}"
+        for k, height in enumerate(heights):
+            path += f"L{_n(self._x(edges[k]))} {_n(self._y(height))}H{_n(self._x(edges[k + 1]))}"
+        self.parts.append(f'<path class="{series} area" d="{path}V{_n(floor)}Z"/>')
+
+    def span(self, x0: float, x1: float, kind: str, words: Sequence[str] = ()) -> None:
+        """A stretch of the x axis, shaded, and named by the first of some words that fits."""
+        left, right = self._x(x0), self._x(x1)
+        box = f'x="{_n(left)}" y="{_n(self.top)}" width="{_n(right - left)}" height="{_n(self.bottom - self.top)}"'
+        self.parts.insert(0, f'<rect class="{kind}" {box}/>')
+        word = next((word for word in words if right - left > LETTER * len(word)), None)
+        if word is not None:
+            self._text((left + right) / 2, self.top + 11, word, "note", "middle")
+
+    def rule(self, x: float | None = None, y: float | None = None, word: str = "", kind: str = "rule") -> None:
+        """A line across the chart."""
+        if x is not None:
+            at = self._x(x)
+            self.parts.append(f'<path class="{kind}" d="M{_n(at)} {_n(self.top)}V{_n(self.bottom)}"/>')
+            if word:
+                end = at + LETTER * len(word) + 5 > self.right
+                self._text(at + (-5 if end else 5), self.top + 11, word, "note", "end" if end else "start")
+        if y is not None:
+            at = self._y(y)
+            self.parts.append(f'<path class="{kind}" d="M{_n(self.left)} {_n(at)}H{_n(self.right)}"/>')
+            if word:
+                self._text(self.right, at - 4, word, "note", "end")
+
+    def diagonal(self) -> None:
+        ends = (self.left, self.bottom, self.right, self.top)
+        self.parts.append('<path class="rule" d="M{} {}L{} {}"/>'.format(*map(_n, ends)))
+
+    def note(self, x: float, y: float, word: str, anchor: str = "start", kind: str = "note") -> None:
+        self._text(self._x(x), self._y(y) + 4, word, kind, anchor)
+
+    def _text(self, x: float, y: float, word: str, kind: str, anchor: str) -> None:
+        self.parts.append(f'<text class="{kind}" x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{escape(word)}</text>')
+
+    def svg(self) -> str:
+        return (
+            f'<svg viewBox="0 0 {WIDTH} {_n(self.height)}" role="img" aria-label="{escape(self.name, quote=True)}">'
+            + "".join(self.parts)
+            + "</svg>"
+        )
+
+
+def dots(
+    rows: Sequence[str],
+    series: Sequence[tuple[str, Sequence[Point | None]]],
+    *,
+    x_label: str,
+    words: Callable[[float], str],
+    span: tuple[float, float] | None = None,
+    zero: bool = False,
+    name: str = "",
+) -> str:
+    """Figures as dots on horizontal lines, one line for each row, with whiskers from low to high.
+
+    Args:
+        rows: words at the left.
+        series: class, and a point for each row, or None.
+        span: what the axis spans; from the data when not given.
+        zero: whether a line marks zero.
+    """
+    rows = [row if len(row) <= 22 else f"{row[:21]}…" for row in rows]
+    known = [point for _, points in series for point in points if point is not None]
+    values = [value for point in known for value in point[:3]] + [0.0] * zero
+    low, high = span or padded(min(values), max(values))
+    left = max(LETTER * max(map(len, rows)) + 14, 40)
+    each = 24.0 if len(series) == 1 else 11.0 * len(series) + 16
+    height = 10 + each * len(rows) + 38
+    places = [(len(rows) - 0.5 - k, word) for k, word in enumerate(rows)]
+    ticks = [(value, words(value)) for value in nice_ticks(low, high, 4)]
+    plot = Plot(
+        (low, high),
+        (0, len(rows)),
+        x_label=x_label,
+        x_ticks=ticks,
+        y_ticks=places,
+        left=left,
+        height=height,
+        grid="x",
+        name=name,
+    )
+    if zero:
+        plot.rule(x=0.0, kind="base")
+    for k in range(1, len(rows) if len(series) > 1 else 0):
+        plot.rule(y=float(k), kind="mesh")
+    step = 11.0 / each
+    for k, (kind, points) in enumerate(series):
+        shift = ((len(series) - 1) / 2 - k) * step
+        for (place, _), point in zip(places, points, strict=True):
+            if point is not None:
+                value, least, most, tip = point
+                plot.whisker((max(least, low), place + shift), (min(most, high), place + shift), kind)
+                plot.dot(value, place + shift, kind, tip, radius=3.6)
+    return plot.svg()
+
+
+def padded(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
+    """A little more than from low to high, and never nothing.
+
+    >>> padded(0.0, 1.0), padded(2.0, 2.0)
+    ((-0.06, 1.06), (1.94, 2.06))
+    """
+    room = (high - low or 1.0) * share
+    return low - room, high + room
+
+
+def _scale(low: float, high: float, a: float, b: float, log: bool) -> Callable[[float], float]:
+    if log:
+        low, high = math.log10(low), math.log10(high)
+    width = high - low or 1.0
+    return lambda value: a + (b - a) * ((math.log10(value) if log else value) - low) / width
+
+
+def _powers(low: float, high: float) -> list[tuple[float, str]]:
+    """Powers of ten on a logarithmic axis, about five of them; 1, 2 and 5 where it is short."""
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    if last - first < 1:
+        found = [m * 10.0**k for k in range(first - 1, last + 1) for m in (1, 2, 5)]
+        return [(value, short(value)) for value in found if low <= value <= high]
+    step = max(1, -(-(last - first) // 5))
+    return [(10.0**k, short(10.0**k)) for k in range(first, last + 1, step)]
+
+
+def _apart(scale: Callable[[float], float], ticks: Ticks) -> Ticks:
+    """The ticks whose words do not run into each other: all of them, or every second, every third …"""
+    for step in range(1, len(ticks) + 1):
+        kept = ticks[::step]
+        free = [abs(scale(b[0]) - scale(a[0])) >= LETTER * (len(a[1]) + len(b[1])) / 2 + 4 for a, b in pairwise(kept)]
+        if all(free):
+            return kept
+    return ticks[:1]
+
+
+def _tip(text: str) -> str:
+    return f"<title>{escape(text)}</title>" if text else ""
+
+
+def _n(value: float) -> str:
+    return f"{value:.1f}".rstrip("0").rstrip(".")

@@ -1,0 +1,171 @@
+"""The page's findings in plain words, computed from its numbers."""
+
+from __future__ import annotations
+
+from pintgn.report.figures import RANKING, Difference, Figure, Figures
+from pintgn.report.names import asked
+from pintgn.report.slices import Slice, in_slice
+from pintgn.report.study import Row
+from pintgn.report.words import count, listed, percent, plural, signed
+
+NEGATIVES = {
+    "random": "a random one",
+    "historical": "one that happened before but not now",
+    "inductive": "one that first happened during the test",
+    "per-event": "one to somebody its source met before",
+}
+
+
+def against(kind: str) -> str:
+    """What a true link is compared with, in words."""
+    return NEGATIVES.get(kind, f"a wrong one ({kind})")
+
+
+def links(kind: str) -> str:
+    """What wrong links of a kind are called."""
+    return f"{kind} links" if kind in NEGATIVES else f"“{kind}”"
+
+
+def best_row(figures: Figures) -> Row:
+    """The trained row with the best AP against the leading kind of negatives."""
+    main = figures.study.main
+    rows = [row for row in figures.study.judging if row.trained]
+    return max(rows, key=lambda row: figures.table[row.name][main]["all"]["ap"].value or 0.0)
+
+
+def baseline(figures: Figures) -> Row | None:
+    """The training-free row with the best AP."""
+    main = figures.study.main
+    rows = [row for row in figures.study.judging if not row.trained]
+    return max(rows, key=lambda row: figures.table[row.name][main]["all"]["ap"].value or 0.0, default=None)
+
+
+def headline(figures: Figures) -> str:
+    """One line: how often the true link comes out on top."""
+    row = best_row(figures)
+    auc = figures.table[row.name][figures.study.main]["all"]["auc"].value
+    return f"{row.name} ranks the true link above {against(figures.study.main)} {percent(auc, 1)} % of the time"
+
+
+def summary(figures: Figures) -> list[str]:
+    """The paragraph below it: beside what, how sure, how hard, for whom."""
+    study = figures.study
+    row, other = best_row(figures), baseline(figures)
+    found = [f"Measured on {plural(len(study.events), 'event')} that came after everything it was trained on."]
+    if other is not None:
+        found.append(_beside(figures, row, other))
+    found += _other_trained(figures, row)
+    found += _harder(figures, row)
+    found += _novelty(figures, row)
+    return found
+
+
+def _auc(figures: Figures, row: Row, kind: str, group: str = "all") -> Figure:
+    return figures.table[row.name][kind][group]["auc"]
+
+
+def _beside(figures: Figures, row: Row, other: Row) -> str:
+    main = figures.study.main
+    theirs = percent(_auc(figures, other, main).value, 1)
+    difference = figures.find(row.name, other.name, main, "auc")
+    if difference is None:
+        return ""
+    start = f"Without any training, {other.name} gets {theirs} %"
+    return f"{start}: {compared(difference, 'learning adds', 'the model does worse by', 'the model is no better')}."
+
+
+def compared(d: Difference, better: str, worse: str, neither: str) -> str:
+    """A difference in words, with its interval, and plainly nothing where the interval holds zero.
+
+    >>> d = Difference("a", "b", "random", "all", "ap", 0.02, 0.01, 0.03, 500)
+    >>> compared(d, "a is better by", "a is worse by", "a is no better")
+    'a is better by 2.0 points (95 % interval 1.0 to 3.0)'
+    """
+    if d.low is None or d.high is None:
+        verb = better if d.value > 0 else worse
+        return f"{verb} {abs(100 * d.value):.1f} points (too few events to say how surely)"
+    low, high = (d.low, d.high) if d.value >= 0 else (-d.high, -d.low)
+    if not d.clear:
+        return f"{neither} ({signed(d.value, 1)} points, 95 % interval {signed(d.low, 1)} to {signed(d.high, 1)})"
+    verb = better if d.value > 0 else worse
+    return f"{verb} {abs(100 * d.value):.1f} points (95 % interval {percent(low, 1)} to {percent(high, 1)})"
+
+
+def _other_trained(figures: Figures, row: Row) -> list[str]:
+    main = figures.study.main
+    others = [other for other in figures.study.judging if other.trained and other.name != row.name]
+    if not others:
+        return []
+    told = [f"{other.name} gets {percent(_auc(figures, other, main).value, 1)} %" for other in others]
+    return [f"Beside it, {listed(told)}."]
+
+
+def _harder(figures: Figures, row: Row) -> list[str]:
+    study, found = figures.study, []
+    if "historical" in study.drawn and study.drawn["historical"].fallback_fraction < 0.5:
+        values = {one.name: _auc(figures, one, "historical").value or 0.0 for one in study.judging}
+        mine, top = values[row.name], max(values, key=lambda name: values[name])
+        harder = ", which is harder," if mine < (_auc(figures, row, study.main).value or 0.0) else ""
+        better = f"; {top} gets {percent(values[top], 1)} %" if values[top] > mine else ""
+        found.append(f"Told from a pair that met before but not now{harder} it is {percent(mine, 1)} %{better}.")
+    first = figures.table[row.name][RANKING]["all"]["hits@1"].value
+    if first is not None:
+        found.append(
+            f"Among {plural(study.candidates, 'other destination')} the true one comes first "
+            f"{percent(first, 0)} % of the time."
+        )
+    return found
+
+
+def _novelty(figures: Figures, row: Row) -> list[str]:
+    seen, new = (_auc(figures, row, figures.study.main, group) for group in ("seen", "new"))
+    if new.value is None:
+        return ["No test event touches a node that it was not trained on."]
+    if seen.value is None:
+        return ["Every test event touches a node that it was not trained on."]
+    share = percent(new.events / len(figures.study.events), 0)
+    return [
+        f"For the {share} % of events with a node that it was never trained on it is {percent(new.value, 1)} %, "
+        f"for the others {percent(seen.value, 1)} %."
+    ]
+
+
+def over_kinds(found: dict[str, Difference], main: str, better: str, worse: str, neither: str) -> str:
+    """A difference against the leading kind of negatives, and against those where it is clearly the other way round."""
+    words = f"against {links(main)} {compared(found[main], better, worse, neither)}"
+    turned = [d for kind, d in found.items() if kind != main and d.clear and d.value * found[main].value < 0]
+    told = [f"against {links(d.kind)} {compared(d, better, worse, neither)}" for d in turned]
+    return words + (f", but {listed(told)}" if told else "")
+
+
+def ablations(figures: Figures) -> list[tuple[Row, Row]]:
+    """Pairs of rows whose settings differ in nothing but that the second has no positions."""
+    found = []
+    rows = [row for row in figures.study.judging if row.trained]
+    for row in rows:
+        for other in rows:
+            mine, theirs = asked(row.runs[0]), asked(other.runs[0])
+            differ = {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)}
+            if differ == {"model.positions"} and mine["model.positions"] and not theirs["model.positions"]:
+                found.append((row, other))
+    return found
+
+
+def weakest(figures: Figures, row: Row, slices: dict[str, list[Slice]]) -> str:
+    """The slice that costs most: the lowest MRR among slices with at least a twentieth of the events."""
+    least = max(len(figures.study.events) / 20, 1)
+    found = [
+        (in_slice(row, part, figures.blocks)[0], label, part)
+        for label, parts in slices.items()
+        if len(parts) > 1
+        for part in parts
+        if part.events >= least
+    ]
+    if not found:
+        return ""
+    value, label, part = min(found, key=lambda one: one[0])
+    whole = figures.table[row.name][RANKING]["all"]["mrr"].value
+    return (
+        f"{row.name} is weakest where “{label}” is {part.word}: MRR {percent(value, 1)} % over "
+        f"{count(part.events)} events, against {percent(whole, 1)} % over all."
+    )

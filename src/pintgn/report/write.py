@@ -1,0 +1,169 @@
+"""`write_report`: runs in, one HTML file out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from pintgn.errors import BadFile, BadInput
+from pintgn.learn.negatives import Negatives
+from pintgn.learn.run import Run
+from pintgn.report import about, results, verdict
+from pintgn.report.figures import RANKING, Figures
+from pintgn.report.html import page, text
+from pintgn.report.study import Progress, Study, opened, study
+from pintgn.report.words import percent, plural
+
+SECTIONS = {
+    "results": "Results",
+    "differences": "Side by side",
+    "data": "Data",
+    "learning": "Learning",
+    "scores": "Scores",
+    "time": "Over time",
+    "positions": "Positions",
+    "failures": "Where it fails",
+    "cost": "Cost",
+    "settings": "Settings",
+    "reproduce": "Do it again",
+    "notes": "Notes",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report that was written: where, what it says first, and every figure in it."""
+
+    path: Path
+    headline: str
+    summary: list[str]
+    figures: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"report": str(self.path), "headline": self.headline, "summary": self.summary} | self.figures
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline + ".", *self.summary])
+
+
+def write_report(
+    runs: Run | str | Path | Sequence[Run | str | Path],
+    output: str | Path = "report.html",
+    *,
+    names: Sequence[str] | None = None,
+    negatives: Mapping[str, Negatives] | None = None,
+    rank: int | str = 20,
+    seed: int = 0,
+    commands: Sequence[str] | None = None,
+    progress: Progress = lambda phase: None,
+) -> Report:
+    """Write one self-contained page about a run, or about several on the same data side by side.
+
+    The page needs no network and no other file. The same runs give the same page, byte for byte.
+
+    Args:
+        runs: what `fit` returned, folders of runs, folders of several runs; on the same data, tested on the same part.
+        output: the HTML file; whole or not at all.
+        names: of the rows, one for each run; made from model names and settings when not given.
+        negatives: kinds of your own by name; the page leads with the first.
+        rank: how many destinations each test event is ranked against, or `"all"`.
+        seed: of the negatives that all runs share.
+        commands: how the runs were made; from their folders when not given.
+        progress: called with what is being done.
+    """
+    target = Path(output)
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise BadInput(f"{target} does not end in .html; the report is an HTML page.")
+    measured = study(opened(runs), names, negatives, rank, seed, progress)
+    progress("drawing")
+    figures = Figures(measured)
+    report = Report(target, *_opening(figures), figures.to_dict())
+    _write(target, _page(figures, report, commands))
+    return report
+
+
+def _opening(figures: Figures) -> tuple[str, list[str]]:
+    if any(row.trained for row in figures.study.judging):
+        return verdict.headline(figures), verdict.summary(figures)
+    names = ", ".join(row.name for row in figures.study.trained)
+    said = "It does not judge links. How well its embeddings tell labels: pintgn evaluate RUN --classify."
+    return f"{names} embeds nodes", [said]
+
+
+def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> str:
+    measured = figures.study
+    found = {"data": about.data(measured)}
+    if any(row.trained for row in measured.judging):
+        found |= {
+            "results": results.results(figures),
+            "differences": results.differences(figures),
+            "learning": results.learning(figures),
+            "scores": results.scores(figures),
+            "time": results.over_time(figures),
+            "positions": results.positions(figures),
+            "failures": results.failures(figures),
+        }
+    found |= {
+        "cost": about.cost(measured),
+        "settings": about.settings(measured),
+        "reproduce": about.reproduce(measured, commands),
+        "notes": about.notes(measured),
+    }
+    shown = [name for name in SECTIONS if found.get(name)]
+    links = "".join(f'<a href="#{name}">{SECTIONS[name]}</a>' for name in shown)
+    events = plural(len(measured.log), "event")
+    names = ", ".join(row.name for row in measured.trained)
+    body = (
+        f'<header><p class="brand">pintgn report · {text(names)} · {events}</p><h1>{text(report.headline)}</h1>'
+        f'<p class="verdict">{text(" ".join(report.summary))}</p>{tiles(figures)}</header>\n'
+        f"<nav><div>{links}</div></nav>\n<main>\n" + "\n".join(found[name] for name in shown) + "\n</main>\n"
+        "<footer>Written by pintgn. The page is complete: it loads nothing and can be sent as it is.</footer>"
+    )
+    style = resources.files("pintgn.report").joinpath("style.css").read_text(encoding="utf-8")
+    return page(f"{names} · pintgn report", style, body)
+
+
+def tiles(figures: Figures) -> str:
+    """The four numbers to remember, each beside the training-free row's."""
+    if not any(row.trained for row in figures.study.judging):
+        return ""
+    row, other = verdict.best_row(figures), verdict.baseline(figures)
+    main = figures.study.main
+    has_new = figures.table[row.name][main]["new"]["ap"].value is not None
+    kinds = [
+        (f"AP, {verdict.links(main)}", main, "all", "ap"),
+        ("AP, new nodes", main, "new", "ap") if has_new else (f"AUC, {verdict.links(main)}", main, "all", "auc"),
+        ("AP, historical links", "historical", "all", "ap"),
+        (f"MRR among {figures.study.candidates}", RANKING, "all", "mrr"),
+    ]
+    made = ""
+    for title, kind, group, metric in kinds:
+        figure = figures.table[row.name][kind][group][metric]
+        spread = "" if figure.spread is None else f" <small>± {percent(figure.spread, 1)}</small>"
+        theirs = None if other is None else figures.table[other.name][kind][group][metric]
+        below = "" if theirs is None or other is None else f"<span>{text(other.name)} {percent(theirs.value, 1)}</span>"
+        made += (
+            f'<div class="tile"><span class="what">{text(title)}</span><b>{percent(figure.value, 1)}{spread}</b>'
+            f"{below}</div>"
+        )
+    return f'<div class="tiles">{made}</div>'
+
+
+def _write(target: Path, html: str) -> None:
+    """Under another name, then renamed: nobody ever sees half of it."""
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(html, encoding="utf-8")
+        os.replace(part, target)
+    except OSError as error:
+        raise BadFile(f"cannot write {target}: {error.strerror or error}.") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+__all__ = ["Report", "Study", "write_report"]
