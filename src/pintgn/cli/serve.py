@@ -111,7 +111,8 @@ def _listen(uvicorn: Any, service: Any, key: Any, host: str, port: int, as_json:
     hosts = ("localhost", host.strip("[]")) if is_local(host) else None
     app = create_app(service, key, hosts)
     logging.basicConfig(format="%(asctime)s  %(message)s", level=logging.WARNING)
-    config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False, server_header=False)
+    quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
+    config = uvicorn.Config(app, host=host, port=port, timeout_keep_alive=75, **quiet)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:

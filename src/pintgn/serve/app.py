@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,9 @@ from fastapi import Query as InQuery
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pintgn import __version__
 from pintgn.errors import BadInput, EventOrderError, PintgnError, StaleQuery, TooLarge
@@ -27,12 +28,14 @@ from pintgn.serve.store import StoreFull
 
 log = logging.getLogger("pintgn.serve")
 PAGES = Path(__file__).parent / "pages"
-SECURITY = {
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
+SECURITY = [
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+]
 FAULTS: list[tuple[type[BaseException], int, str, str]] = [
     (LateEvent, 409, "late_event", "Send events in order of time; drop or correct what comes too late."),
     (KeyReused, 409, "key_reused", "Give every event a key of its own, and repeat only identical events."),
@@ -68,7 +71,8 @@ def create_app(service: Service, key: Key | None = None, hosts: tuple[str, ...] 
         openapi_tags=describe.TAGS,
     )
     app.state.service = service
-    _guard(app, service, key, hosts)
+    app.add_middleware(Guard, service=service, key=key, hosts=hosts)
+    _faults(app, service)
     _routes(app, service)
     _pages(app)
     describe.finish(app, with_key=key is not None)
@@ -78,22 +82,53 @@ def create_app(service: Service, key: Key | None = None, hosts: tuple[str, ...] 
 # -- around every request ----------------------------------------------------------------------------------------------
 
 
-def _guard(app: FastAPI, service: Service, key: Key | None, hosts: tuple[str, ...] | None) -> None:
-    @app.middleware("http")
-    async def around(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
-        begin = time.perf_counter()
-        response = _refused(request, key, hosts)
-        if response is None:
-            try:
-                response = await call(request)
-            except Exception:  # a fault of ours: said plainly, written to the log, never shown
-                log.exception("%s %s failed", request.method, request.url.path)
-                response = fault(500, "failed", "Something went wrong inside the service.", "See the service's log.")
-        route = getattr(request.scope.get("route"), "path", "other")
-        service.metrics.add("requests_total", route=route, status=str(response.status_code))
-        service.metrics.observe("request_seconds", time.perf_counter() - begin, route=route)
-        response.headers.update(SECURITY)
-        return response
+class Guard:
+    """Stands before every request: lets in who may ask, counts, and turns a fault of ours into a plain answer."""
+
+    def __init__(self, app: ASGIApp, service: Service, key: Key | None, hosts: tuple[str, ...] | None):
+        self.app, self.service, self.key, self.hosts = app, service, key, hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begin, status = time.perf_counter(), 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", []), *SECURITY]
+            await send(message)
+
+        try:
+            refused = self._refused(Headers(scope=scope), scope["path"])
+            await (self.app if refused is None else refused)(scope, receive, sending)
+        except Exception:  # said plainly, written to the log, never shown
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            if status:
+                raise
+            answer = fault(500, "failed", "Something went wrong inside the service.", "See the service's log.")
+            await answer(scope, receive, sending)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self.service.metrics.add("requests_total", route=route, status=str(status))
+            self.service.metrics.observe("request_seconds", time.perf_counter() - begin, route=route)
+
+    def _refused(self, headers: Headers, path: str) -> Response | None:
+        """The answer to somebody who may not ask."""
+        name = host_name(headers.get("host", ""))
+        if self.hosts is not None and name not in self.hosts and not is_local(name):
+            said = f"This service is not {name[:100]!r}."
+            return fault(421, "wrong_host", said, "Call it by the name it was started with.")
+        if self.key is None or path in OPEN or path.startswith("/static/") or self.key(given_key(headers)):
+            return None
+        challenge = {"WWW-Authenticate": "Bearer"}
+        return fault(401, "no_key", "The API key is missing or wrong.", "Send `Authorization: Bearer KEY`.", challenge)
+
+
+def _faults(app: FastAPI, service: Service) -> None:
+    """Every error as clients get it."""
 
     @app.exception_handler(PintgnError)
     async def ours(request: Request, error: PintgnError) -> Response:
@@ -119,22 +154,6 @@ def _guard(app: FastAPI, service: Service, key: Key | None, hosts: tuple[str, ..
         next_step = error.detail if error.status_code not in text else "/openapi.json lists what there is."
         headers = dict(error.headers or {})
         return fault(error.status_code, name or "refused", said, str(next_step), headers)
-
-
-def _refused(request: Request, key: Key | None, hosts: tuple[str, ...] | None) -> Response | None:
-    """The answer to somebody who may not ask."""
-    name = host_name(request.headers.get("host", ""))
-    if hosts is not None and name not in hosts and not is_local(name):
-        return fault(
-            421, "wrong_host", f"This service is not {name[:100]!r}.", "Call it by the name it was started with."
-        )
-    path = request.url.path
-    if key is None or path in OPEN or path.startswith("/static/"):
-        return None
-    if key(given_key(dict(request.headers))):
-        return None
-    headers = {"WWW-Authenticate": "Bearer"}
-    return fault(401, "no_key", "The API key is missing or wrong.", "Send `Authorization: Bearer KEY`.", headers)
 
 
 def fault(status: int, name: str, message: str, next_step: str, headers: dict[str, str] | None = None) -> Response:

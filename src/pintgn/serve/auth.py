@@ -7,6 +7,7 @@ import hmac
 import ipaddress
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from pintgn.errors import BadFile, BadInput
@@ -72,7 +73,7 @@ class Key:
         return made, text
 
 
-def given_key(headers: dict[str, str]) -> str | None:
+def given_key(headers: Mapping[str, str]) -> str | None:
     """The key in a request's headers: `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer" and value:

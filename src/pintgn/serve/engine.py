@@ -244,5 +244,6 @@ def _numbers(names: Any, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     """Node numbers of checked events; new ids become nodes."""
     src, dst = list(map(names.space(0).get, batch.src)), list(map(names.space(1).get, batch.dst))
     if None in src or None in dst:
-        return names.add(batch.src, batch.dst)
+        for row in [row for row, ends in enumerate(zip(src, dst, strict=True)) if None in ends]:
+            src[row], dst[row] = names._number(batch.src[row], 0), names._number(batch.dst[row], 1)
     return np.array(src, np.int64), np.array(dst, np.int64)

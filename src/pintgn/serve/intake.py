@@ -233,7 +233,8 @@ class Intake:
             place = f"event {row}" if len(ids) > 1 else "this"
             if id is None:
                 raise BadInput(f"{place} has no {name}.")
-            if type(id) is not kind:
+            fits = type(id) is kind
+            if not fits:
                 expected = "text" if self.text else "whole numbers"
                 raise BadInput(f"{place}: node ids here are {expected}, given {name}={shown(id)}.")
             if self.text and not 0 < len(id) <= LONGEST_ID:

@@ -77,8 +77,10 @@ class Options:
 
 @dataclass
 class _Job:
-    batch: Batch | None  # None: make a snapshot
-    answer: Future
+    """For the writer: observe a batch; without one, make a snapshot; with nobody to answer either, tidy the store."""
+
+    batch: Batch | None
+    answer: Future | None
 
 
 class Service:
@@ -97,7 +99,9 @@ class Service:
         self._asking = 0
         self._failure: str | None = None
         self._closed = False
-        self._saving: threading.Thread | None = None
+        self._saving = False  # whether a snapshot is being written
+        self._saver: threading.Thread | None = None
+        self._again: list[_Job] | None = None  # asked for meanwhile
         self._snapshot_at = 0  # number of the last event that the newest snapshot has seen
         self.store = Store(store, run.fingerprint, run.log.schema.width, run.log.t.dtype)
         try:
@@ -131,8 +135,9 @@ class Service:
         self._closed = True
         self._jobs.put(None)
         self._writer.join()
-        if self._saving is not None:
-            self._saving.join()
+        if self._saver is not None:
+            self._saver.join()
+        self._refuse_the_rest()
         if self._failure is None and self.engine.total > self._snapshot_at:
             try:
                 self.snapshots.write(self.engine.capture())
@@ -203,17 +208,17 @@ class Service:
             if self._waiting and self._waiting + len(batch) > self.limits.waiting:
                 raise Busy(f"{self._waiting:,} events are waiting to be written already.")
             self._waiting += len(batch)
-            job = _Job(batch, Future())
-            self._jobs.put(job)
-        return job.answer
+            answer: Future = Future()
+            self._jobs.put(_Job(batch, answer))
+        return answer
 
     def snapshot(self) -> Future:
         """Ask for a snapshot of the state after everything accepted so far."""
         with self._mutex:
             self._check_alive()
-            job = _Job(None, Future())
-            self._jobs.put(job)
-        return job.answer
+            answer: Future = Future()
+            self._jobs.put(_Job(None, answer))
+        return answer
 
     def _check_alive(self) -> None:
         if self._failure is not None:
@@ -248,7 +253,7 @@ class Service:
                         "Restart the service: what was acknowledged is safe."
                     )
                 for job in jobs:
-                    if not job.answer.done():
+                    if job.answer is not None and not job.answer.done():
                         job.answer.set_exception(Stopped(self._failure))
                 ended = True
         self._refuse_the_rest()
@@ -259,15 +264,15 @@ class Service:
                 job = self._jobs.get_nowait()
             except queue.Empty:
                 return
-            if job is not None:
+            if job is not None and job.answer is not None:
                 job.answer.set_exception(Stopped(self._failure or "the service is going down."))
 
     def _handle(self, jobs: list[_Job]) -> None:
         """Commit a group of batches together, observe them, answer."""
         accepted: list[tuple[_Job, Batch, int]] = []
-        snapshots = [job for job in jobs if job.batch is None]
+        snapshots = [job for job in jobs if job.batch is None and job.answer is not None]
         clock: Any = self.engine.clock
-        fresh: dict[str, Batch] = {}
+        fresh: dict[str, tuple] = {}  # events of this group by their keys
         for job in jobs:
             if job.batch is None:
                 continue
@@ -280,8 +285,7 @@ class Service:
             if len(batch):
                 clock = batch.t[-1]
                 if batch.keys is not None:
-                    rows = (batch[k : k + 1] for k in range(len(batch)))
-                    fresh.update((key, row) for key, row in zip(batch.keys, rows, strict=True) if key is not None)
+                    fresh.update((key, (batch, row)) for row, key in enumerate(batch.keys) if key is not None)
             accepted.append((job, batch, duplicates))
         together = [batch for _, batch, _ in accepted if len(batch)]
         if together:
@@ -308,10 +312,12 @@ class Service:
             self._save(snapshots)
         elif self.engine.total - self._snapshot_at >= self.options.snapshot_every:
             self._save([])
-        self._drop_old()
+        if jobs and jobs[-1].answer is None:
+            self._drop_old()
 
     def _done(self, job: _Job, answer: Any) -> None:
         assert job.batch is not None
+        assert job.answer is not None
         with self._mutex:
             self._waiting -= len(job.batch)
         if isinstance(answer, BaseException):
@@ -319,22 +325,24 @@ class Service:
         else:
             job.answer.set_result(answer)
 
-    def _without_duplicates(self, batch: Batch, fresh: dict[str, Batch]) -> tuple[Batch, int]:
+    def _without_duplicates(self, batch: Batch, fresh: dict[str, tuple]) -> tuple[Batch, int]:
         """The events that are not known by their key yet; how many are."""
         if batch.keys is None:
             return batch, 0
-        known = self.store.known({key for key in batch.keys if key is not None})
+        named = {key for key in batch.keys if key is not None}
+        known = self.store.known(named)
+        if not known and len(named) + batch.keys.count(None) == len(batch) and named.isdisjoint(fresh):
+            return batch, 0
         kept: list[int] = []
-        own: dict[str, Batch] = {}
+        own: dict[str, tuple] = {}
         for row, key in enumerate(batch.keys):
             before = None if key is None else (known.get(key) or own.get(key) or fresh.get(key))
             if key is None or before is None:
                 kept.append(row)
                 if key is not None:
-                    own[key] = batch[row : row + 1]
+                    own[key] = (batch, row)
                 continue
-            mine = batch[row : row + 1]
-            if not _same(mine, before):
+            if _content(batch, row) != (_content(*before) if len(before) == 2 else before[1:]):
                 raise KeyReused(
                     f"event {row} has the key {key!r}, under which another event was sent before. "
                     "A key names one event for good. Nothing of this batch was applied."
@@ -344,12 +352,14 @@ class Service:
         return batch.take(kept), len(batch) - len(kept)
 
     def _check_order(self, whole: Batch, batch: Batch, clock: Any) -> None:
+        """Refuse events from before the clock; `batch` is what remains of the whole without duplicates."""
         if len(batch) and batch.t[0] < clock:
+            row = 0
+            if batch is not whole and batch.keys is not None and whole.keys is not None:
+                row = whole.keys.index(batch.keys[0])
             show = self.run.log.schema.time.show
-            row = len(whole) - len(batch) if whole is not batch else 0
-            row = next(k for k in range(row + 1) if whole.t[k] < clock and whole.src[k] == batch.src[0])
             raise LateEvent(
-                f"event {row} ({whole.src[row]!r} → {whole.dst[row]!r}) is at {show(batch.t[0])}; "
+                f"event {row} ({batch.src[0]!r} → {batch.dst[0]!r}) is at {show(batch.t[0])}; "
                 f"{show(clock)} has been observed already. Nothing of this batch was applied."
             )
 
@@ -357,14 +367,17 @@ class Service:
 
     def _save(self, jobs: list[_Job]) -> None:
         """Copy the state, which is quick, and let another thread write it."""
-        if self._saving is not None and self._saving.is_alive():
-            if not jobs:
-                return  # the next events will ask again
-            self._saving.join()
+        with self._mutex:
+            if self._saving:  # once more, when that is done
+                self._again = [*(self._again or []), *jobs]
+                return
+            self._saving = True
         begin = time.perf_counter()
         captured = self.engine.capture()  # the writer is the only one who changes it
         self.metrics.set("snapshot_pause_seconds", time.perf_counter() - begin)
         before, self._snapshot_at = self._snapshot_at, captured.total
+
+        waiting = [job.answer for job in jobs if job.answer is not None]
 
         def write() -> None:
             try:
@@ -373,28 +386,35 @@ class Service:
                 self._snapshot_at = before
                 self.metrics.add("snapshot_failures_total")
                 log.error("%s", error)
-                for job in jobs:
-                    job.answer.set_exception(error)
-                return
-            seconds = time.perf_counter() - begin
-            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-            self.metrics.add("snapshots_total")
-            self.metrics.set("snapshot_bytes", size)
-            self.metrics.set("snapshot_events", captured.total)
-            for job in jobs:
-                job.answer.set_result({"events": captured.total, "clock": plain(captured.clock), "bytes": size,
-                                       "seconds": round(seconds, 3)})  # fmt: skip
+                for answer in waiting:
+                    answer.set_exception(error)
+            else:
+                size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+                self.metrics.add("snapshots_total")
+                self.metrics.set("snapshot_bytes", size)
+                self.metrics.set("snapshot_events", captured.total)
+                told = {"events": captured.total, "clock": plain(captured.clock), "bytes": size}
+                for answer in waiting:
+                    answer.set_result(told | {"seconds": round(time.perf_counter() - begin, 3)})
+            with self._mutex:
+                self._saving = False
+                if self._again is not None:
+                    for job in self._again or [_Job(None, Future())]:
+                        self._jobs.put(job)
+                elif self.options.keep_events is not None:
+                    self._jobs.put(_Job(None, None))
+                self._again = None
 
-        self._saving = threading.Thread(target=write, name="pintgn-snapshot", daemon=True)
-        self._saving.start()
+        self._saver = threading.Thread(target=write, name="pintgn-snapshot", daemon=True)
+        self._saver.start()
 
     def _drop_old(self) -> None:
         """Keep the store at the size that was asked for; only what every snapshot holds may go."""
-        if self.options.keep_events is None or (self._saving is not None and self._saving.is_alive()):
+        if self.options.keep_events is None:
             return
         oldest = min(self.snapshots.numbers(), default=0)
         upto = min(oldest, self.store.total - self.options.keep_events)
-        if upto >= self.store.dropped + self.options.snapshot_every:
+        if upto > self.store.dropped:
             self.metrics.add("dropped_total", self.store.drop(upto))
 
     def compact(self) -> int:
@@ -436,16 +456,11 @@ class Service:
         return self._failure
 
 
-def _same(mine: Batch, before: Batch | tuple) -> bool:
-    """Whether an event is the one that was sent under its key before."""
-    if isinstance(before, Batch):
-        before = (0, before.src[0], before.dst[0], before.t[0],
-                  None if before.op is None else int(before.op[0]),
-                  None if before.features is None else before.features[0].astype("<f4").tobytes())  # fmt: skip
-    _, src, dst, t, op, features = before
-    op_now = None if mine.op is None else int(mine.op[0])
-    features_now = None if mine.features is None else mine.features[0].astype("<f4").tobytes()
-    return (mine.src[0], mine.dst[0], op_now, features_now) == (src, dst, op, features) and mine.t[0] == t
+def _content(batch: Batch, row: int) -> tuple:
+    """What an event is, as the store has it."""
+    op = None if batch.op is None else int(batch.op[row])
+    features = None if batch.features is None else batch.features[row].astype("<f4").tobytes()
+    return batch.src[row], batch.dst[row], batch.t[row].item(), op, features
 
 
 def plain(value: Any) -> Any:

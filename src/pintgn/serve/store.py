@@ -29,6 +29,7 @@ FORMAT = 1
 FILE = "events.db"
 CHUNK = 10_000
 """Events read at once."""
+DURABLE = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
 TABLES = """
 CREATE TABLE IF NOT EXISTS events (
     number INTEGER PRIMARY KEY, src, dst, t, op INTEGER, features BLOB, key TEXT
@@ -68,7 +69,7 @@ class Store:
         self._reader_lock = threading.Lock()
         self._open.enter_context(self.folder.locked())
         try:
-            self.db = self._connect()
+            self.db = self._connect(durable=False)
             self._prepare()
         except BaseException:
             self.close()
@@ -113,15 +114,15 @@ class Store:
 
     # -- opening -------------------------------------------------------------------------------------------------------
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, durable: bool = True) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=10)
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
+        if durable:
+            db.executescript(DURABLE)
         return db
 
     def _prepare(self) -> None:
         try:
-            self.db.executescript(TABLES)
+            self.db.executescript(DURABLE + TABLES)
             known = self._fact("run")
         except sqlite3.OperationalError as error:
             raise BadFile(f"cannot write {self.path}: {error}.") from error
@@ -245,21 +246,18 @@ class Store:
 
     def _chunk(self, commits: list[tuple[int, int, bytes]], after: int) -> Iterator[tuple[int, int, Batch]]:
         first, last = commits[0][0], commits[-1][1]
-        if last - first + 1 > sum(end - begin + 1 for begin, end, _ in commits) or first < 1:
-            raise Damaged("the numbers of its commits do not fit together")
         rows = self.db.execute(
             "SELECT number, src, dst, t, op, features, key FROM events WHERE number BETWEEN ? AND ? ORDER BY number",
             (first, last),
         ).fetchall()
         good: list[Batch] = []
         trouble = None
-        begin = end = max(first, after + 1)
-        done = 0
+        begin, end, done = max(first, after + 1), first - 1, 0
         for one, two, expected in commits:
             mine = rows[done : done + two - one + 1]
             done += len(mine)
             try:
-                if len(mine) != two - one + 1 or mine[0][0] != one or mine[-1][0] != two:
+                if one != end + 1 or len(mine) != two - one + 1 or mine[0][0] != one or mine[-1][0] != two:
                     raise Damaged("rows are missing")
                 batch = self._batch(mine)
                 if digest(batch) != expected:

@@ -1,0 +1,193 @@
+"""A service under load: durable ingestion, latency beside it, restart. Loopback, the clients in processes of their own.
+
+    python benchmarks/serve.py [--data ../shared/data/wikipedia.parquet] [--events 120000] [--batch 2000] [--run FOLDER]
+
+The first events of the data train a PINT for one epoch (its speed does not depend on how well it was trained); the
+last 120,000 are sent to `pintgn serve`, which makes them durable, updates positions and index, and judges one in ten.
+
+1. ingestion: JSON batches, one after the other, as fast as they are acknowledged;
+2. scores of 100 pairs while 1,000 events per second come in, 100 at a time;
+3. kill -9, then a restart from a snapshot and a tail of 100,000 events.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+import pintgn
+
+DATA = Path(__file__).parents[2] / "shared" / "data" / "wikipedia.parquet"
+JSON = {"Content-Type": "application/json"}
+
+
+class Server:
+    """`pintgn serve` in a process of its own."""
+
+    def __init__(self, run: Path, store: Path, *options: str):
+        self.begin = time.perf_counter()
+        command = [sys.executable, "-m", "pintgn", "serve", str(run), "--store", str(store), "--port", "0", "--json"]
+        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit("the service did not start")
+        self.port = int(json.loads(line)["address"].rpartition(":")[2])
+        self.seconds = time.perf_counter() - self.begin
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, port: int):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+
+    def post(self, path: str, body: bytes) -> dict[str, Any]:
+        self.connection.request("POST", path, body, JSON)
+        answer = self.connection.getresponse()
+        told = json.loads(answer.read())
+        if answer.status != 200:
+            raise SystemExit(f"{path} answered {answer.status}: {told}")
+        return told
+
+    def get(self, path: str) -> dict[str, Any]:
+        self.connection.request("GET", path)
+        return json.loads(self.connection.getresponse().read())
+
+
+def bodies(columns: dict[str, list], start: int, stop: int, batch: int, keyed: bool = False) -> list[bytes]:
+    """Batches as a client would send them, with all that JSON repeats in every event."""
+    made = []
+    for begin in range(start, stop, batch):
+        rows = range(begin, min(begin + batch, stop))
+        events = [{name: columns[name][k] for name in ("src", "dst", "t")} for k in rows]
+        if keyed:
+            for k, event in zip(rows, events, strict=True):
+                event["key"] = f"event-{k}"
+        made.append(json.dumps({"events": events}).encode())
+    return made
+
+
+def ingest(port: int, parts: list[bytes], events: int) -> float:
+    """Events per second, acknowledged."""
+    client = Client(port)
+    begin = time.perf_counter()
+    for part in parts:
+        client.post("/events", part)
+    return events / (time.perf_counter() - begin)
+
+
+def trickle(port: int, parts: list[bytes], every: float, ready: Any, stop: Any) -> None:
+    """Send a batch at fixed times until told to stop."""
+    client = Client(port)
+    ready.set()
+    begin = time.perf_counter()
+    for k, part in enumerate(parts):
+        if stop.is_set():
+            return
+        time.sleep(max(0.0, begin + k * every - time.perf_counter()))
+        client.post("/events", part)
+
+
+def latencies(port: int, ids: list, destinations: list, seconds: float, rng: np.random.Generator) -> np.ndarray:
+    """Milliseconds of POST /score with 100 pairs, one after the other with short pauses."""
+    client, found = Client(port), []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        src, dst = rng.choice(ids, 100).tolist(), rng.choice(destinations, 100).tolist()
+        body = json.dumps({"pairs": [{"src": s, "dst": d} for s, d in zip(src, dst, strict=True)]}).encode()
+        begin = time.perf_counter()
+        client.post("/score", body)
+        found.append(1000 * (time.perf_counter() - begin))
+        time.sleep(0.01)
+    return np.array(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--events", type=int, default=120_000, help="how many of the last events are sent")
+    parser.add_argument("--batch", type=int, default=2_000)
+    parser.add_argument("--seconds", type=float, default=20, help="how long latency is measured")
+    parser.add_argument("--run", type=Path, help="a run of all but the last events, made by an earlier call")
+    options = parser.parse_args()
+    if not options.data.exists():
+        print(f"skipped: {options.data} is not here")
+        return
+    table = pq.read_table(options.data, columns=["src", "dst", "t"])
+    head = table.num_rows - options.events
+    columns = {name: table.column(name).to_pylist()[head:] for name in ("src", "dst", "t")}
+    print(f"load average before: {os.getloadavg()[0]:.2f}")
+    with tempfile.TemporaryDirectory() as scratch:
+        run = options.run or Path(scratch) / "run"
+        if not run.exists():
+            pintgn.fit(pintgn.PINT(), pintgn.read_events(table.slice(0, head)), folder=run, seed=0, epochs=1)
+        measure(run, Path(scratch), columns, options)
+    print(f"load average after: {os.getloadavg()[0]:.2f}")
+
+
+def measure(run: Path, scratch: Path, columns: dict[str, list], options: argparse.Namespace) -> None:
+    store, total = scratch / "store", options.events
+    ids, destinations = sorted(set(columns["src"])), sorted(set(columns["dst"]))
+    server = Server(run, store, "--snapshot-every", str(10 * total))
+    print(f"start from the run's log: {server.seconds:.1f} s")
+
+    quiet = total - 100_000
+    context = multiprocessing.get_context("spawn")
+    ready, stop = context.Event(), context.Event()
+    parts = bodies(columns, 0, quiet, 100)
+    sender = context.Process(target=trickle, args=(server.port, parts, 0.1, ready, stop))
+    sender.start()
+    ready.wait()
+    found = latencies(server.port, ids, destinations, min(options.seconds, quiet / 1000 - 1), np.random.default_rng(0))
+    stop.set()
+    sender.join()
+    client = Client(server.port)
+    sent = client.get("/status")["live_events"]
+    print(
+        f"POST /score, 100 pairs, beside 1,000 events/s: median {np.median(found):.1f} ms, "
+        f"p99 {np.percentile(found, 99):.1f} ms, max {found.max():.1f} ms ({len(found)} requests)"
+    )
+    if sent < quiet:
+        ingest(server.port, bodies(columns, sent, quiet, 1_000), quiet - sent)
+    print("snapshot:", json.dumps(client.post("/snapshot", b"")))
+
+    half = (quiet + total) // 2
+    for keyed, begin, end in ((False, quiet, half), (True, half, total)):
+        rate = ingest(server.port, bodies(columns, begin, end, options.batch, keyed), end - begin)
+        kind = "with keys" if keyed else "without keys"
+        print(f"ingestion {kind}: {rate:,.0f} events/s durable, batches of {options.batch:,}")
+    status = client.get("/status")
+    assert status["live_events"] == total
+    print(f"rolling AP {status['quality']['ap_rolling']:.3f}, reference {status['quality']['reference_ap']:.3f}")
+    asked = json.dumps({"src": ids[0], "dst": destinations[:100]}).encode()
+    before = client.post("/score", asked)
+    server.kill()
+
+    server = Server(run, store)
+    same = Client(server.port).post("/score", asked) == before
+    print(f"restart after kill -9, snapshot + {total - quiet:,} events: {server.seconds:.1f} s, same scores: {same}")
+    server.kill()
+    shutil.rmtree(store)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Small runs to serve, ways to say what happened, and what it means that two states are the same."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+
+from pintgn import fit, read_events
+from pintgn.learn.run import Run
+from pintgn.models.registry import model_class
+from pintgn.serve.engine import Engine
+from pintgn.serve.intake import Batch
+from pintgn.serve.retention import Retention
+
+SMALL = {
+    "pint": {"dim": 8, "neighbors": 4, "positions": 3},
+    "tgn": {"dim": 8, "memory": 8, "neighbors": 4, "heads": 2, "time_dim": 8},
+    "dyrep": {"dim": 8, "memory": 8, "neighbors": 4, "time_dim": 8},
+}
+TRAINED = 240
+
+
+def happened(events: int = 900, nodes: int = 24, seed: int = 0, features: bool = False, op: bool = False) -> dict:
+    """Columns of random events between named people: ties, repeats, self-loops; new people keep coming."""
+    rng = np.random.default_rng(seed)
+    late = np.linspace(nodes // 2, nodes, events).astype(int)
+    src, dst = rng.integers(0, late), rng.integers(0, late)
+    for row in np.flatnonzero(rng.random(events) < 0.5):
+        if row > 10:
+            src[row], dst[row] = src[row - 5], dst[row - 5]
+    columns = {
+        "src": [f"person {k}" for k in src],
+        "dst": [f"person {k}" for k in dst],
+        "t": (1_000 + np.sort(rng.integers(0, events // 2, events))).tolist(),
+    }
+    if features:
+        columns["amount"] = np.round(rng.exponential(20, events), 2).tolist()
+        columns["kind"] = rng.choice(["card", "cash", "wire"], events).tolist()
+    if op:
+        columns["op"] = np.where(rng.random(events) < 0.2, "delete", "add").tolist()
+    return columns
+
+
+def trained(folder: Path, columns: dict, model: str = "pint", **settings) -> Path:
+    """A run of the first events, quickly trained."""
+    head = {name: column[:TRAINED] for name, column in columns.items()}
+    names = [name for name in ("amount", "kind") if name in columns]
+    log = read_events(head, features=names or None, op="op" if "op" in columns else None)
+    made = model_class(model).from_settings(SMALL.get(model, {}) | settings)
+    fit(made, log, folder=folder, epochs=1, batch=80, learning_rate=1e-2)
+    return folder
+
+
+def as_events(columns: dict, start: int, stop: int, keyed: bool = False) -> list[dict]:
+    """Events as clients send them."""
+    named = [name for name in ("amount", "kind") if name in columns]
+    found = []
+    for k in range(start, min(stop, len(columns["t"]))):
+        event = {name: columns[name][k] for name in ("src", "dst", "t")}
+        if named:
+            event["features"] = {name: columns[name][k] for name in named}
+            if columns.get("op", ["add"] * (k + 1))[k] == "delete":
+                del event["features"]
+        if "op" in columns:
+            event["op"] = columns["op"][k]
+        if keyed:
+            event["key"] = f"event {k}"
+        found.append(event)
+    return found
+
+
+def as_batch(engine: Engine, columns: dict, start: int, stop: int, keyed: bool = False) -> Batch:
+    """The same, checked."""
+    return engine.intake.batch(json.dumps({"events": as_events(columns, start, stop, keyed)}).encode())
+
+
+def replayed(
+    run: Path | Run, columns: dict, stop: int, batch: int = 10_000, retention: Retention | None = None
+) -> Engine:
+    """A clean replay: the run's log, then events up to a number, never stopped."""
+    engine = Engine(run if isinstance(run, Run) else Run.open(run), retention)
+    for begin in range(TRAINED, stop, batch):
+        engine.observe(as_batch(engine, columns, begin, min(begin + batch, stop)))
+    return engine
+
+
+def assert_same_state(one: Engine, other: Engine) -> None:
+    """Everything that answers depend on is the same, bit for bit."""
+    assert one.total == other.total
+    assert one.clock == other.clock
+    assert one.live.names.ids == other.live.names.ids
+    assert one.pool.values.tolist() == other.pool.values.tolist()
+    for name, column in one.nodes.arrays().items():
+        assert np.array_equal(column, other.nodes.arrays()[name]), name
+    a, b = one.live.stream, other.live.stream
+    assert (a.events, a._group_start, a.blocks.planned) == (b.events, b._group_start, b.blocks.planned)
+    for name, array in _saved(a.index).items():
+        assert np.array_equal(array, _saved(b.index)[name]), f"index: {name}"
+    if a.event_table is not None:
+        assert np.array_equal(a.event_table[: a.events], b.event_table[: b.events])
+    if a.state is not None:
+        for name, column in a.state.arrays().items():
+            assert np.array_equal(column, b.state.arrays()[name]), f"memory: {name}"
+    everyone = np.arange(len(one.live.names))
+    if a.positions is not None:
+        grid = np.meshgrid(everyone, everyone)
+        assert np.array_equal(a.positions.read(*grid, transform="raw"), b.positions.read(*grid, transform="raw"))
+    assert np.array_equal(all_scores(one), all_scores(other))
+    assert one.quality.judged == other.quality.judged
+    assert np.allclose(one.quality.positive, other.quality.positive, atol=1e-4)
+    assert np.allclose(one.quality.negative, other.quality.negative, atol=1e-4)
+
+
+def all_scores(engine: Engine, at: object = None) -> np.ndarray:
+    """Logits of all pairs of the first people."""
+    live = engine.asking()
+    ids = live.names.ids[:12]
+    pairs = [(s, d) for s in ids for d in ids]
+    when = live._at(at)
+    return live.logits([s for s, _ in pairs], [d for _, d in pairs], [when] * len(pairs))
+
+
+def _saved(index) -> dict[str, np.ndarray]:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        index.save(f"{folder}/index.npz")
+        with np.load(io.BytesIO(Path(f"{folder}/index.npz").read_bytes())) as file:
+            return dict(file)

@@ -1,0 +1,287 @@
+"""The service: acknowledged means durable and observed; restarts change nothing; one event, one time."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from pintgn.errors import BadInput, EventOrderError
+from pintgn.serve.service import Busy, KeyReused, LateEvent, Limits, Options, Service, Stopped
+from pintgn.serve.store import StoreFull
+from tests.serve.helpers import TRAINED, all_scores, as_batch, assert_same_state, happened, replayed, trained
+
+
+@pytest.fixture
+def service(run_folder, tmp_path):
+    with Service.open(run_folder, tmp_path / "store", Options(judge_every=3)) as made:
+        yield made
+
+
+def send(service, columns, start, stop, keyed=False):
+    return service.submit(as_batch(service.engine, columns, start, stop, keyed)).result(60)
+
+
+def fresh(run_folder, columns, stop):
+    """A clean replay with the service's own settings."""
+    from pintgn.learn.run import Run
+    from pintgn.serve.engine import Engine
+
+    engine = Engine(Run.open(run_folder), judge_every=3)
+    engine.observe(as_batch(engine, columns, TRAINED, stop))
+    return engine
+
+
+def test_an_acknowledged_event_counts_in_the_next_answer(service, columns):
+    before = all_scores(service.engine)
+    told = send(service, columns, TRAINED, TRAINED + 50)
+    assert told == {"accepted": 50, "duplicates": 0, "clock": columns["t"][TRAINED + 49], "total": TRAINED + 50}
+    assert not np.array_equal(all_scores(service.engine), before)
+
+
+@pytest.mark.parametrize("sizes", [(1,), (7, 200), (600,)])
+def test_batches_have_no_meaning(service, run_folder, columns, sizes):
+    begin, k = TRAINED, 0
+    while begin < 400:
+        size = sizes[k % len(sizes)]
+        send(service, columns, begin, min(begin + size, 400))
+        begin, k = begin + size, k + 1
+    assert_same_state(service.engine, fresh(run_folder, columns, 400))
+
+
+@pytest.mark.parametrize("model", ["pint", "tgn", "dyrep"])
+def test_a_restart_is_as_if_it_had_never_stopped(model, tmp_path):
+    columns = happened(700, seed=3, features=True)
+    run = trained(tmp_path / "run", columns, model)
+    options = Options(snapshot_every=120)
+    for begin, end in ((TRAINED, 300), (300, 301), (301, 555), (555, 700)):
+        with Service.open(run, tmp_path / "store", options) as service:
+            assert service.engine.total == begin - TRAINED
+            for row in range(begin, end, 40):
+                send(service, columns, row, min(row + 40, end))
+    with Service.open(run, tmp_path / "store", options) as service:
+        assert service.replayed == 0, "a service that was closed properly has nothing to replay"
+        assert_same_state(service.engine, replayed(run, columns, 700))
+
+
+def test_without_any_snapshot_everything_is_replayed(run_folder, columns, tmp_path):
+    import shutil
+
+    with Service.open(run_folder, tmp_path / "store") as service:
+        send(service, columns, TRAINED, 500)
+    shutil.rmtree(tmp_path / "store" / "snapshots")
+    with Service.open(run_folder, tmp_path / "store") as service:
+        assert service.replayed == 500 - TRAINED
+        assert_same_state(service.engine, replayed(run_folder, columns, 500))
+
+
+def test_many_clients_at_once_are_committed_together_and_all_answered(service, columns):
+    same = [{"src": "person 1", "dst": "person 2", "t": 5_000}]
+    batch = service.engine.intake._rows(same * 5)
+    futures = []
+    threads = [threading.Thread(target=lambda: futures.append(service.submit(batch))) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    told = [future.result(30) for future in futures]
+    assert sum(one["accepted"] for one in told) == 100
+    assert service.store.total == service.engine.total == 100
+
+
+# -- idempotence -------------------------------------------------------------------------------------------------------
+
+
+def test_an_event_sent_again_under_its_key_counts_once(service, run_folder, columns):
+    send(service, columns, TRAINED, 300, keyed=True)
+    send(service, columns, 300, 310, keyed=True)
+    told = send(service, columns, TRAINED, 330, keyed=True)  # a client that never got its answers
+    assert (told["accepted"], told["duplicates"]) == (20, 310 - TRAINED)
+    assert_same_state(service.engine, fresh(run_folder, columns, 330))
+
+
+def test_keys_hold_across_restarts(run_folder, columns, tmp_path):
+    with Service.open(run_folder, tmp_path / "store") as service:
+        send(service, columns, TRAINED, 300, keyed=True)
+    with Service.open(run_folder, tmp_path / "store") as service:
+        assert send(service, columns, TRAINED, 300, keyed=True)["accepted"] == 0
+
+
+def test_a_key_twice_in_one_batch_counts_once(service):
+    event = {"src": "person 1", "dst": "person 2", "t": 5_000, "key": "a"}
+    told = service.submit(service.engine.intake._rows([event, event])).result(30)
+    assert (told["accepted"], told["duplicates"]) == (1, 1)
+
+
+@pytest.mark.parametrize("change", [{"dst": "person 3"}, {"t": 5_001}])
+def test_a_key_for_another_event_is_refused_and_nothing_applied(service, change):
+    event = {"src": "person 1", "dst": "person 2", "t": 5_000, "key": "a"}
+    other = {"src": "person 4", "dst": "person 2", "t": 5_000, "key": "b"}
+    service.submit(service.engine.intake._rows([event])).result(30)
+    with pytest.raises(KeyReused, match="'a'"):
+        service.submit(service.engine.intake._rows([other, event | change])).result(30)
+    assert service.engine.total == service.store.total == 1
+
+
+# -- time --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_late_event_is_named_and_nothing_of_its_batch_applied(service, columns):
+    send(service, columns, TRAINED, 400)
+    clock = columns["t"][399]
+    rows = [{"src": "person 1", "dst": "person 2", "t": clock - 1}, {"src": "person 1", "dst": "person 3", "t": clock}]
+    with pytest.raises(LateEvent, match="event 0 .*Nothing of this batch"):
+        service.submit(service.engine.intake._rows(rows)).result(30)
+    assert isinstance(LateEvent("x"), EventOrderError)
+    assert service.store.total == 400 - TRAINED
+
+
+def test_a_late_event_between_duplicates_is_named_by_its_own_place(service):
+    intake = service.engine.intake
+    known = [{"src": "person 1", "dst": "person 2", "t": t, "key": str(t)} for t in (5_000, 5_001, 5_009)]
+    service.submit(intake._rows(known)).result(30)
+    late = {"src": "person 1", "dst": "person 2", "t": 5_002, "key": "late"}
+    with pytest.raises(LateEvent, match="event 2 "):
+        service.submit(intake._rows([*known[:2], late, known[2]])).result(30)
+
+
+def test_events_at_the_clock_belong_to_its_open_group(service):
+    intake = service.engine.intake
+    for _ in range(3):
+        service.submit(intake._rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
+    live = service.engine.asking()
+    at_clock = live.logits(["person 1"], ["person 2"], [7_000])
+    service.submit(intake._rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
+    assert np.array_equal(service.engine.asking().logits(["person 1"], ["person 2"], [7_000]), at_clock)
+
+
+# -- limits and failures -----------------------------------------------------------------------------------------------
+
+
+def test_a_full_queue_refuses(run_folder, tmp_path):
+    with Service.open(run_folder, tmp_path / "store", limits=Limits(waiting=10)) as service:
+        rows = [{"src": "person 1", "dst": "person 2", "t": 5_000}] * 8
+        batch = service.engine.intake._rows(rows)
+        with service.turns.reading():  # the writer cannot observe meanwhile
+            first = service.submit(batch)
+            with pytest.raises(Busy, match="8 events are waiting"):
+                service.submit(batch)
+        assert first.result(30)["accepted"] == 8
+        assert service.submit(batch).result(30)["accepted"] == 8
+
+
+def test_too_many_questions_are_refused(run_folder, tmp_path):
+    with Service.open(run_folder, tmp_path / "store", limits=Limits(asking=1)) as service:  # noqa: SIM117
+        with service.asking(), pytest.raises(Busy, match="1 questions"), service.asking():
+            pass
+
+
+def test_when_the_disk_is_full_nothing_is_kept_and_the_service_goes_on(service, run_folder, columns, monkeypatch):
+    send(service, columns, TRAINED, 300)
+    room = service.store.db.execute("PRAGMA page_count").fetchone()[0]
+    service.store.db.execute(f"PRAGMA max_page_count = {room}")
+    with pytest.raises(StoreFull, match="Nothing of them was kept"):
+        send(service, columns, 300, 900)
+    assert service.healthy
+    assert service.engine.total == service.store.total == 300 - TRAINED
+    service.store.db.execute("PRAGMA max_page_count = 1000000")
+    send(service, columns, 300, 900)
+    assert_same_state(service.engine, fresh(run_folder, columns, 900))
+
+
+def test_a_writer_that_fails_leaves_nobody_waiting(service, columns, monkeypatch, caplog):
+    def broken(*_):
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(service.engine, "observe", broken)
+    with pytest.raises(Stopped, match="Restart"):
+        send(service, columns, TRAINED, 300)
+    assert not service.healthy
+    with pytest.raises(Stopped):
+        send(service, columns, 300, 310)
+
+
+def test_events_that_were_stored_but_not_observed_are_observed_after_a_restart(run_folder, columns, tmp_path, caplog):
+    with Service.open(run_folder, tmp_path / "store") as service:
+        service.engine.observe = lambda *_: 1 / 0
+        with pytest.raises(Stopped):
+            send(service, columns, TRAINED, 300)
+    with Service.open(run_folder, tmp_path / "store") as service:
+        assert_same_state(service.engine, replayed(run_folder, columns, 300))
+
+
+def test_a_closed_service_refuses(run_folder, columns, tmp_path):
+    with Service.open(run_folder, tmp_path / "store") as service:
+        batch = as_batch(service.engine, columns, TRAINED, 300)
+    with pytest.raises(Stopped, match="going down"):
+        service.submit(batch)
+
+
+def test_two_services_on_one_store_the_second_refuses(service, run_folder, tmp_path):
+    with pytest.raises(BadInput, match="in use by process"):
+        Service.open(run_folder, tmp_path / "store")
+
+
+def eventually(true, seconds=20.0):
+    """Wait for what another thread is about to do."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it never came to pass"
+        time.sleep(0.005)
+
+
+# -- snapshots ---------------------------------------------------------------------------------------------------------
+
+
+def test_snapshots_are_written_every_so_many_events_and_old_ones_go(run_folder, columns, tmp_path):
+    with Service.open(run_folder, tmp_path / "store", Options(snapshot_every=50)) as service:
+        for row in range(TRAINED, TRAINED + 300, 50):
+            send(service, columns, row, row + 50)
+            eventually(lambda row=row: service.snapshots.numbers()[:1] == [row + 50 - TRAINED])
+        eventually(lambda: service.snapshots.numbers() == [300, 250])
+        told = service.snapshot().result(30)
+        assert told["events"] == 300
+        assert told["bytes"] > 1_000
+
+
+def test_a_snapshot_that_cannot_be_written_is_told_and_survived(service, columns, monkeypatch):
+    from pintgn.errors import BadFile
+
+    send(service, columns, TRAINED, 300)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pintgn.serve.engine.Captured.write", full)
+    with pytest.raises(BadFile, match="No space left"):
+        service.snapshot().result(30)
+    assert list((service.store.folder / "snapshots").glob("*")) == []
+    assert send(service, columns, 300, 320)["accepted"] == 20
+
+
+def test_a_compacted_store_starts_from_its_snapshot_and_goes_on(run_folder, columns, tmp_path):
+    with Service.open(run_folder, tmp_path / "store") as service:
+        send(service, columns, TRAINED, 600)
+        size = service.store.nbytes
+        assert service.compact() == 600 - TRAINED
+        assert service.store.nbytes < size
+        send(service, columns, 600, 650)
+    with Service.open(run_folder, tmp_path / "store") as service:
+        send(service, columns, 650, 700)
+        assert_same_state(service.engine, replayed(run_folder, columns, 700))
+
+
+def test_a_store_keeps_to_its_size(run_folder, columns, tmp_path):
+    options = Options(snapshot_every=40, keep_events=80)
+    with Service.open(run_folder, tmp_path / "store", options) as service:
+        for row in range(TRAINED, 900, 20):
+            send(service, columns, row, row + 20)
+            if (row + 20 - TRAINED) % 40 == 0:
+                eventually(lambda row=row: service.snapshots.numbers()[:1] == [row + 20 - TRAINED])
+        eventually(lambda: service.store.total - service.store.dropped <= 80 + 20)
+        held = service.store.db.execute("SELECT count(*) FROM events").fetchone()[0]
+        assert held == service.store.total - service.store.dropped >= 80
+    with Service.open(run_folder, tmp_path / "store", options) as service:
+        assert_same_state(service.engine, replayed(run_folder, columns, 900))
