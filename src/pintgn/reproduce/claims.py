@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pintgn.reproduce.jobs import LAYOUT, MODELS, SETS
 from pintgn.reproduce.results import Row
-from pintgn.reproduce.tables import HALVES, Cell, cell
+from pintgn.reproduce.tables import HALVES, cell
 
 MESSAGE_PASSING = ("jodie", "dyrep", "tgat", "tgn", "pint-plain")
 
@@ -73,13 +73,9 @@ def _above(sentence: str, pairs: list[tuple[str, tuple[str, ...], str]], newest:
                 continue
             best = max(beside, key=lambda one: one.mean or 0.0)
             assert best.mean is not None
-            said = f"{SETS[data]} {half.lower()} {_of(mine)} against {_of(best)} of {MODELS[best.model]}"
+            said = f"{SETS[data]} {half.lower()} {mine.ours()} against {best.ours()} of {MODELS[best.model]}"
             (held if mine.mean > best.mean else failed).append(said)
     return Claim(sentence, tuple(held), tuple(failed))
-
-
-def _of(one: Cell) -> str:
-    return f"{one.ours()}".replace("*", "")
 
 
 def every_row(newest: Mapping[str, Row]) -> list[Row]:

@@ -120,7 +120,7 @@ def _place(one: Cell) -> str:
 
 
 def _claims(newest: Mapping[str, Row]) -> str:
-    lines = [[one.sentence, one.verdict()] for one in claims(newest)]
+    lines = [[one.sentence, one.verdict().replace("*", "\\*")] for one in claims(newest)]
     return "### What the paper claims, and what became of it\n\n" + _markdown(["claim", "here"], lines, left=2)
 
 
@@ -142,7 +142,7 @@ def _table(table: str, newest: Mapping[str, Row], published: Published) -> str:
     text = f"{HEADINGS[table]}\n\n{_markdown(heads, lines, left=2)}"
     if "wikipedia" in columns and not features_of("wikipedia", newest):
         text += "\n\n¹ Wikipedia here has no edge features; the paper's has 172."
-    return text + _absent(absent)
+    return text + _absent(absent, newest)
 
 
 def _head(data: str, newest: Mapping[str, Row]) -> str:
@@ -150,8 +150,9 @@ def _head(data: str, newest: Mapping[str, Row]) -> str:
     return SETS[data] + (" ¹" if bare else "")
 
 
-def _absent(absent: Sequence[str]) -> str:
-    """What to do about data sets that are not here."""
+def _absent(absent: Sequence[str], newest: Mapping[str, Row]) -> str:
+    """What to do about data sets that nothing has been run on."""
+    absent = [data for data in absent if all(row["data"] != data for row in newest.values())]
     lines = [
         f"- {SETS[data]} {missing(data).replace('pintgn data fetch ' + data, f'`pintgn data fetch {data}`')}."
         for data in absent
@@ -203,7 +204,7 @@ def _time(newest: Mapping[str, Row], drawn: Mapping[str, str]) -> str:
         "events in every epoch, so there is no one-off cost: the row below PINT's is without what updating them costs."
     )
     text = f"### Time per epoch\n\n{about}\n\n{_markdown(heads, lines)}{_picture('time', 'seconds per epoch', drawn)}"
-    return text + _absent([data for data in absent if data == "lastfm"])
+    return text + _absent(absent, newest)
 
 
 def _without_positions(row: Row | None) -> str:
@@ -220,7 +221,7 @@ def _nodes(newest: Mapping[str, Row], published: Published, drawn: Mapping[str, 
     ]
     table = _markdown(["", *(_head(data, newest) for data in LAYOUT["nodes"][1])], lines)
     about = "A decoder on the frozen embeddings of the runs above tells which editors are about to be banned; AUC."
-    return f"### Node classification\n\n{about}\n\n{table}{_picture('nodes', 'AUC', drawn)}{_absent(absent)}"
+    return f"### Node classification\n\n{about}\n\n{table}{_picture('nodes', 'AUC', drawn)}{_absent(absent, newest)}"
 
 
 def _differences(newest: Mapping[str, Row], published: Published, notes: Notes) -> str:
@@ -269,4 +270,4 @@ def _rows(newest: Mapping[str, Row]) -> str:
         cost = [seconds(row["processor_seconds"]), seconds(row["wall_seconds"]), f"{row['load']:.1f}"]
         lines.append([*name, end_of(row), str(row["best_epoch"]), *test, *cost])
     heads = ["data", "row", "seed", "ended", "best epoch", "AP", "new-node AP", "processor s", "wall s", "load"]
-    return "### Every run\n\n" + _markdown(heads, [line + [""] * (10 - len(line)) for line in lines], left=2)
+    return "### Every run\n\n" + _markdown(heads, [line + [""] * (10 - len(line)) for line in lines], left=4)

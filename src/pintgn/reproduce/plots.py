@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from pintgn.reproduce.jobs import DIMS, LAYOUT, MODELS, SETS
 from pintgn.reproduce.results import Row
 from pintgn.reproduce.tables import HALVES, Published, cell, columns_of, rows_of
 
-OURS, PAPER, LIGHT = "#1f6feb", "#6e7781", "#9ec5fe"
+OURS, PAPER, ACCENT = "#1f6feb", "#6e7781", "#d1242f"
 STYLE: Any = {
     "svg.hashsalt": "pintgn",
     "svg.fonttype": "none",
@@ -77,6 +78,7 @@ def draw_dims(pyplot: Any, newest: Mapping[str, Row], published: Published) -> A
                 yerr=[cells[d].std or 0.0 for d in have],
                 color=OURS,
                 marker="o",
+                markerfacecolor=OURS if solid else "white",
                 linestyle="-" if solid else "--",
                 capsize=3,
                 label=f"ours, {half.lower()}",
@@ -94,7 +96,7 @@ def draw_dims(pyplot: Any, newest: Mapping[str, Row], published: Published) -> A
                 label=f"paper, {half.lower()}",
             )
         axis.set(title=SETS[data], xlabel="d", ylabel="AP (%)", xticks=list(DIMS))
-    axes[0][0].legend(fontsize=8)
+    _legend_below(figure, axes[0][0])
     return figure
 
 
@@ -110,15 +112,21 @@ def draw_time(pyplot: Any, newest: Mapping[str, Row], published: Published) -> A
                 names.append(MODELS[model])
                 values.append(row["epoch_processor"])
                 rest.append(row["epoch_processor"] - row["positions_processor"])
-        axis.barh(names, values, color=LIGHT, label="with updating positions")
-        axis.barh(names, rest, color=OURS, label="without")
+        axis.barh(names, values, color=ACCENT, label="updating positions")
+        axis.barh(names, rest, color=OURS, label="all the rest")
         for place, value in enumerate(values):
             axis.text(value * 1.05, place, f"{value:.3g}", va="center", fontsize=8)
-        axis.set(title=SETS[data], xlabel="processor seconds per epoch", xscale="log", xlim=(None, max(values) * 2.5))
+        axis.set(title=SETS[data], xlabel="processor seconds per epoch", xscale="log")
+        axis.set_xlim(10 ** math.floor(math.log10(min(values))), max(values) * 2.5)
         axis.grid(axis="y", visible=False)
-    axes[0][-1].legend(fontsize=8, loc="lower right")
     figure.tight_layout()
+    _legend_below(figure, axes[0][0])
     return figure
+
+
+def _legend_below(figure: Any, axis: Any) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=4, fontsize=9)
 
 
 def draw_nodes(pyplot: Any, newest: Mapping[str, Row], published: Published) -> Any:
@@ -140,5 +148,5 @@ def draw_nodes(pyplot: Any, newest: Mapping[str, Row], published: Published) -> 
         axis.set(title=SETS[data], xlabel="AUC (%)", xlim=(50, 100), yticks=list(places))
         axis.set_yticklabels([MODELS[one.model] for one in cells])
         axis.grid(axis="y", visible=False)
-        axis.legend(fontsize=8, loc="upper right")
+    _legend_below(figure, axes[0][0])
     return figure
