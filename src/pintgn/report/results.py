@@ -90,7 +90,7 @@ def precision_table(figures: Figures) -> str:
     for kind, drawn in study.drawn.items():
         fell = drawn.fallback_fraction
         note = f" · {percent(fell, 1)} % random for want of others" if fell else ""
-        title = f"{text(KINDS.get(kind, kind))}<small>{note}</small>"
+        title = f"<span>{text(KINDS.get(kind, kind))}<small>{note}</small></span>"
         columns = [
             ("all", "ap"),
             ("seen", "ap"),
@@ -175,7 +175,7 @@ def difference_table(figures: Figures, pairs: list[tuple[str, str]]) -> str:
 
 def difference_words(d: Difference) -> str:
     kind = "" if not d.clear else "good" if d.value > 0 else "bad"
-    interval = "" if d.low is None else f" <small>{signed(d.low)} to {signed(d.high)}</small>"
+    interval = "" if d.low is None else f"<small class=below>{signed(d.low)} to {signed(d.high)}</small>"
     return f'<span class="{kind}">{signed(d.value)}</span>{interval}'
 
 
@@ -368,7 +368,9 @@ def surprise_table(figures: Figures, row: Row, known: slices.Known) -> str:
     body = ""
     for one in slices.least_expected(figures.study, row, known):
         ids = "".join(f'<td class="id" title="{text(v)}">{text(v)}</td>' for v in (one.src, one.dst))
-        rest = (text(one.t), percent(one.probability, 1), f"{count(one.meetings)} ×")
-        body += f"<tr>{ids}" + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
+        rest = (percent(one.probability, 1), f"{count(one.meetings)} ×")
+        body += (
+            f'<tr>{ids}<td class="when">{text(one.t)}</td>' + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
+        )
     note = f"Test events that {text(row.name)} thought least likely: its blind spots, or the log’s oddities."
     return card("Least expected events", table(heads, body), note)

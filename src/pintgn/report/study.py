@@ -95,7 +95,7 @@ def opened(runs: Any) -> list[Run]:
     found: list[Run] = []
     for one in given:
         if isinstance(one, Run):
-            found.append(one)
+            found += [] if any(one is other for other in found) else [one]
             continue
         folder = Path(one)
         inside = [path.parent for path in sorted(folder.glob("seed-*/run.json"), key=_by_seed)]

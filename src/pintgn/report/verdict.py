@@ -6,7 +6,7 @@ from pintgn.report.figures import RANKING, Difference, Figure, Figures
 from pintgn.report.names import asked
 from pintgn.report.slices import Slice, in_slice
 from pintgn.report.study import Row
-from pintgn.report.words import count, listed, percent, plural, signed
+from pintgn.report.words import listed, percent, plural, signed
 
 NEGATIVES = {
     "random": "a random one",
@@ -70,8 +70,9 @@ def _beside(figures: Figures, row: Row, other: Row) -> str:
     difference = figures.find(row.name, other.name, main, "auc")
     if difference is None:
         return ""
-    start = f"Without any training, {other.name} gets {theirs} %"
-    return f"{start}: {compared(difference, 'learning adds', 'the model does worse by', 'the model is no better')}."
+    learned = any(run.history for run in row.runs)
+    words = ("learning adds" if learned else "it is better by", "the model does worse by", "the model is no better")
+    return f"Without any training, {other.name} gets {theirs} %: {compared(difference, *words)}."
 
 
 def compared(d: Difference, better: str, worse: str, neither: str) -> str:
@@ -82,8 +83,7 @@ def compared(d: Difference, better: str, worse: str, neither: str) -> str:
     'a is better by 2.0 points (95 % interval 1.0 to 3.0)'
     """
     if d.low is None or d.high is None:
-        verb = better if d.value > 0 else worse
-        return f"{verb} {abs(100 * d.value):.1f} points (too few events to say how surely)"
+        return f"a difference of {signed(d.value, 1)} points, on too few events to say more"
     low, high = (d.low, d.high) if d.value >= 0 else (-d.high, -d.low)
     if not d.clear:
         return f"{neither} ({signed(d.value, 1)} points, 95 % interval {signed(d.low, 1)} to {signed(d.high, 1)})"
@@ -167,5 +167,5 @@ def weakest(figures: Figures, row: Row, slices: dict[str, list[Slice]]) -> str:
     whole = figures.table[row.name][RANKING]["all"]["mrr"].value
     return (
         f"{row.name} is weakest where “{label}” is {part.word}: MRR {percent(value, 1)} % over "
-        f"{count(part.events)} events, against {percent(whole, 1)} % over all."
+        f"{plural(part.events, 'event')}, against {percent(whole, 1)} % over all."
     )
