@@ -17,6 +17,8 @@ from pintgn.explain.worlds import Absence, Frozen, Walks, scores
 from pintgn.models.base import Model
 from pintgn.stream import Stream
 
+ONE_BY_ONE = 3
+"""Newest contacts of the two that are thought away one at a time: of many, one more or less hardly matters."""
 LOOKED_AT = 10
 """Newest contacts of each end whose partners are tried as reasons, unless the model says how many it reads."""
 
@@ -153,7 +155,7 @@ class _Question:
         a, b = name(self.src), name(self.dst)
         ends = np.array([self.src, self.dst])
         both = f"{a} and {b}" if self.src != self.dst else f"{a} and itself"
-        steps = [near.step(mine.start + k) for k in range(min(count, self.limit))]
+        steps = [near.step(mine.start + k) for k in range(min(count, self.limit, ONE_BY_ONE))]
         contacts = [self.teller.contact(self.src, self.dst, step) for step in steps]
         drafts = []
         if count > 1:

@@ -222,6 +222,7 @@ def status(service: Service) -> dict[str, Any]:
         "columns": {"src": schema.src, "dst": schema.dst, "t": schema.t, "op": schema.op},
         "features": [feature.name for feature in schema.features],
         "time_unit": schema.time.unit,
+        "time_zone": schema.time.zone,
         "ids": "text" if live.names.text else "numbers",
         "two_spaces": schema.two_spaces,
     }

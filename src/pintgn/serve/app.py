@@ -206,7 +206,7 @@ def _routes(app: FastAPI, service: Service) -> None:
         body, _ = await _body(request, limits.body)
         return JSONResponse(await run_in_threadpool(_scored, service, body))
 
-    @app.get("/recommend/{node}", **describe.RECOMMEND)
+    @app.get("/recommend/{node:path}", **describe.RECOMMEND)
     async def recommend(node: Id, k: Annotated[int, InQuery(ge=1, le=1_000)] = 10, at: At = None) -> Response:
         """Where is a node most likely to go next?"""
         who, when = _id(service, node), _time(service, at)
@@ -219,7 +219,7 @@ def _routes(app: FastAPI, service: Service) -> None:
         """Which ids begin like this?"""
         return JSONResponse(await run_in_threadpool(answers.nodes, service, prefix, limit))
 
-    @app.get("/nodes/{node}", **describe.NODE)
+    @app.get("/nodes/{node:path}", **describe.NODE)
     async def node(
         node: Id,
         depth: Annotated[int, InQuery(ge=0, le=3)] = 2,

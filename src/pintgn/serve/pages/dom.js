@@ -1,0 +1,59 @@
+// Building blocks. Whatever comes from outside becomes text, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export const byId = (id) => document.getElementById(id);
+
+function filled(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : document.createTextNode(String(child)))));
+  return node;
+}
+
+export const el = (tag, attributes = {}, ...children) => filled(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes = {}, ...children) => filled(document.createElementNS(SVG, tag), attributes, children);
+
+export function put(where, ...children) {
+  (typeof where === "string" ? byId(where) : where).replaceChildren(...children.flat(Infinity).filter(Boolean));
+}
+
+export function say(where, text) {
+  const node = typeof where === "string" ? byId(where) : where;
+  if (node.textContent !== text) node.textContent = text; // unchanged text is not announced again
+}
+
+/** Names and values as a description list. */
+export function facts(where, rows) {
+  put(where, rows.filter(([, value]) => value !== null && value !== undefined && value !== "")
+    .flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+/** A bar that is filled by a share. */
+export function meter(share, label) {
+  const filled = el("span", {});
+  filled.style.width = `${(100 * share).toFixed(1)}%`;
+  return el("span", { class: "meter", role: "meter", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 1,
+    "aria-valuenow": share.toFixed(4) }, filled);
+}
+
+/** An id cut in the middle when it is long; the whole one is in its title. */
+export function short(id, most = 28) {
+  const text = [...String(id)];
+  return text.length <= most ? String(id) : `${text.slice(0, most - 9).join("")}…${text.slice(-8).join("")}`;
+}
+
+export const nodeLink = (id, most) =>
+  el("a", { class: "chip", href: hashOf(id), title: String(id) }, short(id, most));
+
+export const hashOf = (src, dst) =>
+  `#node=${encodeURIComponent(String(src))}${dst === undefined ? "" : `&why=${encodeURIComponent(String(dst))}`}`;
+
+export function fromHash() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  return { node: given.get("node"), why: given.get("why") };
+}

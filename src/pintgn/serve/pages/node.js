@@ -1,0 +1,84 @@
+// One node: what is known about it, its neighborhood, and where it is likely to go next.
+
+import { get, inPath } from "./api.js";
+import { byId, el, facts, hashOf, meter, put, say, short } from "./dom.js";
+import { drawTree } from "./tree.js";
+import { count, fixed, percent, span, time } from "./words.js";
+
+let shown = null; // the node on the page, as the service spells it
+let tree = null;
+let seen = null; // the clock that the recommendations were made for
+let turn = 0;
+
+export const current = () => shown;
+
+export async function showNode(id, focus = true) {
+  const mine = ++turn;
+  byId("about-node").hidden = false;
+  byId("about-node").setAttribute("aria-busy", "true");
+  try {
+    const about = await get(`nodes/${inPath(id)}`, { depth: byId("depth").value, neighbors: byId("breadth").value });
+    if (mine !== turn) return;
+    shown = about.node;
+    document.title = `${short(shown)} · pintgn live`;
+    put("node-title", el("span", { class: "muted" }, "Node "), el("span", { title: String(shown) }, short(shown, 40)));
+    facts("node-facts", about.known ? [
+      ["Contacts", count(about.degree)], ["First seen", time(about.first_seen)],
+      ["Last seen", `${time(about.last_seen)} (${span(Number(about.at) - Number(about.last_seen))} ago)`],
+    ] : [["Contacts", "none: never seen before, judged as a new node"]]);
+    tree = about.tree;
+    drawTree(byId("tree"), byId("tree-list"), tree);
+    if (focus) byId("node-title").focus({ preventScroll: false });
+    await recommend(mine);
+  } catch (error) {
+    if (mine === turn) failed(error);
+  } finally {
+    if (mine === turn) byId("about-node").removeAttribute("aria-busy");
+  }
+}
+
+async function recommend(mine) {
+  say("next-note", "Ranking every destination …");
+  const answer = await get(`recommend/${inPath(shown)}`, { k: byId("k").value });
+  if (mine !== turn) return;
+  seen = String(answer.at);
+  byId("refresh").classList.remove("eager");
+  say("next-note", answer.items.length ? `As of ${time(answer.at)}, best first.` : "There is no destination to recommend yet.");
+  put("next", answer.items.map((item) => el("li", {},
+    el("a", { class: "name", href: hashOf(item.dst), title: String(item.dst) }, short(item.dst, 32)),
+    meter(item.probability, "probability"),
+    el("span", { class: "number", title: `logit ${fixed(item.logit)}` }, percent(item.probability)),
+    el("a", { class: "button small why", href: hashOf(shown, item.dst), "aria-label": `Why ${item.dst}?` }, "Why?"))));
+}
+
+/** The clock has moved: what is shown is not the newest. */
+export function newer(clock) {
+  if (seen === null || byId("about-node").hidden) return;
+  if (Number(clock) >= Number(seen)) {
+    byId("refresh").classList.add("eager");
+    say("next-note", `As of ${time(seen)}; there are newer events.`);
+  }
+}
+
+function failed(error) {
+  shown = null;
+  put("node-title", "Node");
+  facts("node-facts", []);
+  put("tree");
+  put("tree-list");
+  put("next");
+  say("next-note", `${error.message} ${error.next ?? ""}`);
+}
+
+export function setUpNode() {
+  if (matchMedia("(max-width: 560px)").matches) byId("depth").value = "1"; // what a small screen can hold
+  const again = () => shown !== null && showNode(shown, false);
+  for (const id of ["depth", "breadth", "k"]) byId(id).addEventListener("change", again);
+  byId("refresh").addEventListener("click", again);
+  byId("other").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const other = byId("other-id").value.trim();
+    if (other && shown !== null) location.hash = hashOf(shown, other);
+  });
+  new ResizeObserver(() => tree && drawTree(byId("tree"), byId("tree-list"), tree)).observe(byId("tree"));
+}

@@ -1,0 +1,92 @@
+// The stream now: clock, rate, quality, and the cards of model, data and service.
+
+import { bars, lines } from "./chart.js";
+import { byId, el, facts, put, say } from "./dom.js";
+import { compact, count, fixed, lasts, rate, setTime, time } from "./words.js";
+
+let carded = "";
+let last = null;
+
+export function showStatus(status) {
+  last = status;
+  setTime(status.data);
+  const [day, hour] = status.data.time_unit ? status.clock_text.split(" ") : ["", status.clock_text];
+  say("clock", hour ?? day);
+  say("clock-note", hour && day ? `${day} · newest event` : "newest event");
+  say("rate", rate(status.rate_1m));
+  say("events", count(status.events));
+  say("events-note", `${count(status.live_events)} since the run’s own log`);
+  say("nodes", count(status.nodes));
+  say("nodes-note", status.nodes > status.data.nodes ? `${count(status.nodes - status.data.nodes)} new` : "all from the run’s log");
+  drawRate(status);
+  showQuality(status.quality);
+  showCards(status);
+}
+
+function drawRate(status) {
+  const recent = status.rate_history.slice(-60).map(([, per]) => per);
+  if (recent.length) bars(byId("rate-chart"), recent, `Events per second over the last minute, at most ${compact(Math.max(...recent))}`);
+}
+
+function showQuality(quality) {
+  const pill = byId("drift");
+  if (!quality.active) {
+    say("quality-now", "–");
+    say("quality-note", "not measured");
+    say("quality-text", "Events are not judged: the service was started with --judge-every 0, or the model scores no links.");
+    pill.hidden = true;
+    return;
+  }
+  const reference = quality.reference_ap;
+  say("quality-now", quality.ap_rolling === null ? "–" : `AP ${fixed(quality.ap_rolling)}`);
+  say("quality-note", reference === null ? "" : `${fixed(reference)} on the run’s test part`);
+  say("quality-text", `Rolling AP of ${quality.window ? `the last ${count(quality.window)}` : "no"} judged events. One event in ${quality.every} is `
+    + "scored just before it happens, beside one random destination.");
+  const [word, kind] = quality.drift ? ["Drift: harder than the test part", "warn"]
+    : quality.window < 200 ? [`${count(quality.judged)} judged so far`, ""] : ["Steady", "good"];
+  say(pill, word);
+  pill.className = `pill ${kind}`;
+  pill.hidden = false;
+  byId("quality-now").className = `big ${quality.drift ? "warn" : ""}`;
+  const values = quality.history.map(([, ap]) => ap).concat(reference ?? []);
+  const low = Math.max(0, Math.floor((Math.min(1, ...values) - 0.01) * 20) / 20);
+  lines(byId("quality-chart"), {
+    series: [{ name: "AP", points: quality.history.map(([t, ap]) => [Number(t), ap]), color: quality.drift ? "line-warn" : "line-1" }],
+    reference: reference === null ? null : { y: reference, name: `test part ${fixed(reference)}` },
+    low, high: 1, showX: time, showY: (ap) => fixed(ap, low > 0.85 ? 3 : 2),
+    label: `Average precision over time, now ${fixed(quality.ap_rolling)}, on the test part ${fixed(reference)}${quality.drift ? "; it drifts" : ""}`,
+    empty: "The first point comes after 50 judged events.",
+  });
+}
+
+function showCards(status) {
+  const { model, data } = status;
+  facts("service", [
+    ["Up for", lasts(status.uptime)], ["Waiting to be written", count(status.waiting)],
+    ["Contacts in memory", count(status.contacts)], ["Forgotten", status.forgotten ? count(status.forgotten) : null],
+    ["Version", status.version],
+  ]);
+  put("reports", status.reports.map((line) => el("li", { class: "wrong small" }, line)));
+  const card = JSON.stringify([model, data], (_, value) => (typeof value === "bigint" ? String(value) : value));
+  if (card === carded) return;
+  carded = card;
+  say("run-name", data.run ?? "");
+  const two = (figures) => (figures ? `AP ${fixed(figures.ap)}, AUC ${fixed(figures.auc)}` : null);
+  facts("model", [
+    ["Model", model.class], ["Parameters", count(model.parameters)], ["Trained", `best epoch ${model.best_epoch} of ${model.epochs}, seed ${model.seed}`],
+    ["Test, all events", two(model.test)], ["Test, new nodes", two(model.test_new_nodes)],
+    ...Object.entries(model.heuristics ?? {}).map(([name, figures]) => [`Beside it: ${name}`, two(figures)]),
+  ]);
+  facts("model-settings", Object.entries(model.settings).map(([name, value]) => [name, value === null ? "automatic" : String(value)]));
+  facts("data", [
+    ["Log", `${count(data.events)} events, ${count(data.nodes)} nodes`], ["From", data.first_text], ["To", data.last_text],
+    ["Columns", [data.columns.src, data.columns.dst, data.columns.t, data.columns.op].filter(Boolean).join(", ")],
+    ["Features", data.features.length ? data.features.join(", ") : "none"],
+    ["Ids", `${data.ids}${data.two_spaces ? ", sources and destinations named apart" : ""}`],
+    ["Times", data.time_unit ? `dates, counted in ${data.time_unit}` : "plain numbers"],
+  ]);
+}
+
+export function redraw() {
+  if (last) { drawRate(last); showQuality(last.quality); }
+}

@@ -1,0 +1,92 @@
+// Why a pair is scored as it is: the walks that join the two, and the score without each.
+
+import { get } from "./api.js";
+import { byId, el, nodeLink, put, short } from "./dom.js";
+import { watch } from "./history.js";
+import { adds, compact, fixed, percent } from "./words.js";
+
+const SHOWN = 3; // reasons of a kind before the rest is folded away
+let turn = 0;
+
+export async function showWhy(src, dst) {
+  const mine = ++turn;
+  const panel = byId("why");
+  panel.hidden = false;
+  put("why-title", "Why ", el("span", { title: String(src) }, short(src, 32)), " → ", el("span", { title: String(dst) }, short(dst, 32)), "?");
+  put("why-body", el("p", { class: "muted", role: "status" }, "Working it out …"));
+  byId("why-title").focus();
+  panel.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  try {
+    const why = await get("explain", { src, dst });
+    if (mine !== turn) return;
+    put("why-body", body(why));
+    if (why.logit !== null) watch(why.src, why.dst, why);
+  } catch (error) {
+    if (mine === turn) put("why-body", el("p", { class: "wrong", role: "alert" }, `${error.message} ${error.next ?? ""}`));
+  }
+}
+
+export function hideWhy() {
+  turn += 1;
+  byId("why").hidden = true;
+}
+
+function body(why) {
+  const most = Math.max(...[...why.reasons, ...why.neighbors].map((r) => Math.abs(r.without?.adds ?? 0)), 1e-9);
+  const others = (side, id) => section(`What ${short(id)} does with others`, why.neighbors.filter((r) => r.of === side), most);
+  return [
+    el("div", { class: "verdict" },
+      why.logit === null ? null : el("p", { class: "big" }, percent(why.probability), " ",
+        el("span", { class: "muted small" }, `probability · logit ${fixed(why.logit)} · at ${why.when}`)),
+      el("ul", { class: "summary" }, why.summary.map((line) => el("li", {}, line)))),
+    groups(why).map(([title, reasons]) => section(title, reasons, most)),
+    el("div", { class: "columns tight" }, others("src", why.src), others("dst", why.dst)),
+    el("p", { class: "muted small note" }, `${why.note} A number is what those events add to the logit. Reasons overlap: the numbers do not add up.`),
+  ];
+}
+
+/** What joins the two: their own contacts, then walks by where they start and how long they are. */
+function groups(why) {
+  const found = [["Between the two", why.reasons.filter((reason) => reason.kind !== "walks")]];
+  for (const steps of [2, 3]) {
+    for (const [of, from, to] of [["src", why.src, why.dst], ["dst", why.dst, why.src]]) {
+      found.push([`From ${short(from)} back to ${short(to)} in ${steps === 2 ? "two" : "three"} steps`,
+        why.reasons.filter((reason) => reason.kind === "walks" && reason.steps === steps && reason.of === of)]);
+    }
+  }
+  return found;
+}
+
+function section(title, reasons, most) {
+  if (!reasons.length) return null;
+  const rows = reasons.map((reason) => row(reason, most)), rest = rows.splice(SHOWN);
+  return el("div", {}, el("h3", {}, title), el("ul", { class: "reasons" }, rows),
+    rest.length ? el("details", { class: "more" }, el("summary", {}, `${rest.length} more`), el("ul", { class: "reasons" }, rest)) : null);
+}
+
+function row(reason, most) {
+  return el("li", {}, el("div", { class: "what" }, reason.kind === "walks" ? chain(reason) : reason.text),
+    reason.without ? effect(reason, most) : null);
+}
+
+/** A walk: nodes, and between them when they met; it goes back in time. */
+function chain(reason) {
+  const parts = [nodeLink(reason.nodes[0], 20)];
+  reason.contacts.forEach((contact, i) => parts.push(
+    el("span", { class: "step", title: `${contact.op === "delete" ? "parted" : "met"} at ${contact.when}` },
+      `${contact.op === "delete" ? "parted " : ""}${contact.ago}`),
+    nodeLink(reason.nodes[i + 1], 20)));
+  if (reason.walks > 1) parts.push(el("span", { class: "muted" }, `${compact(reason.walks)} such walks`));
+  return el("span", { class: "chain", title: reason.text }, parts);
+}
+
+/** A bar to the right for what speaks for the link, to the left for what speaks against it. */
+function effect(reason, most) {
+  const { adds: by, logit } = reason.without;
+  const bar = el("span", { class: by >= 0 ? "for" : "against" });
+  bar.style.width = `${Math.max(1, (50 * Math.abs(by)) / most)}%`;
+  const removed = reason.left_out === 1 ? "this event" : `these ${reason.left_out.toLocaleString("en-US")} events`;
+  return el("div", { class: "effect", title: `Without ${removed} the logit would be ${fixed(logit)}.` },
+    el("span", { class: "scale", "aria-hidden": "true" }, bar), el("span", { class: "number" }, adds(by)),
+    el("span", { class: "number muted without" }, `without: ${fixed(logit, 2)}`));
+}
