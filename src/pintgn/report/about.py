@@ -22,7 +22,7 @@ def data(study: Study) -> str:
     lead = (
         f"<strong>{plural(stats.events, 'event')}</strong> between <strong>{plural(stats.nodes, 'node')}</strong>, "
         f"from {text(unit.show(log.t[0]))} to {text(unit.show(log.t[-1]))}. {repeated} % repeat an earlier link"
-        + (", sources and destinations are different nodes." if stats.bipartite else ".")
+        + ("; sources and destinations are different nodes." if stats.bipartite else ".")
     )
     gaps = draw.gaps_between_events(log)
     groups = draw.simultaneous(log)
@@ -45,7 +45,7 @@ def data(study: Study) -> str:
 def _zero_gaps(log: Any) -> str:
     gaps = draw.node_gaps(log)
     zero = float((gaps == 0).mean()) if len(gaps) else 0.0
-    return "Logarithmic." + (f" {percent(zero, 1)} % of gaps are 0 and not drawn." if zero else "")
+    return "Logarithmic." + (f" {percent(zero, 1)} % of gaps are 0 and not drawn." if zero >= 0.0005 else "")
 
 
 def _facts(study: Study, stats: Any) -> list[tuple[str, str]]:
@@ -68,7 +68,7 @@ def _facts(study: Study, stats: Any) -> list[tuple[str, str]]:
         rows.append(("typical gap of a node (median)", duration(stats.node_gaps.median, unit)))
     columns = log.schema.feature_columns()
     shown = ", ".join(columns[:4]) + (f" and {len(columns) - 4} more" if len(columns) > 4 else "")
-    rows.append(("event features", text(shown) if columns else "none"))
+    rows.append(("event features", f"<span>{text(shown)}</span>" if columns else "none"))
     if log.schema.node_features:
         rows.append(("node features", count(len(log.schema.node_features))))
     rows.append(("label column", text(log.schema.label) if log.label is not None else "none"))
@@ -180,7 +180,7 @@ def made_with(study: Study) -> str:
             ("pintgn", text(__version__)),
             *((name, text(version)) for name, version in _versions()),
             ("seed of the negatives", str(study.seed)),
-            ("data (BLAKE2b)", f"<code>{fingerprint(study.trained[0].runs[0].log)}</code>"),
+            ("data (BLAKE2b)", f"<span><code>{fingerprint(study.trained[0].runs[0].log)}</code></span>"),
         ]
     )
 

@@ -14,7 +14,7 @@ from pintgn.report.slices import Slice, in_slice
 from pintgn.report.spread import Blocks
 from pintgn.report.study import Row, Study
 from pintgn.report.svg import Plot, Point, dots, padded
-from pintgn.report.words import count, percent, short, signed, time_label, time_ticks
+from pintgn.report.words import count, percent, percent_tick, short, signed, time_label, time_ticks
 
 Words = Callable[[float], str]
 COLORS = 6
@@ -56,7 +56,7 @@ def by_negatives(figures: Figures, metric: str = "ap") -> str:
         kinds,
         rows,
         x_label=f"{METRICS[metric]} (%), all events",
-        words=_tick,
+        words=percent_tick,
         name=f"{METRICS[metric]} by kind of negatives",
     )
 
@@ -80,7 +80,7 @@ def by_novelty(figures: Figures, kind: str, metric: str) -> str:
         [GROUP_WORDS[g] for g in known],
         rows,
         x_label=f"{METRICS[metric]} (%) {among}",
-        words=_tick,
+        words=percent_tick,
         name=f"{METRICS[metric]} by novelty, {among}",
     )
 
@@ -113,10 +113,6 @@ def differences(figures: Figures, first: str, second: str) -> str:
     )
 
 
-def _tick(value: float) -> str:
-    return percent(value, 0 if abs(100 * value - round(100 * value)) < 1e-6 else 1)
-
-
 # -- learning --------------------------------------------------------------------------------------------------------
 
 
@@ -143,7 +139,9 @@ def validation(study: Study, group: str = "all", metric: str = "ap") -> str | No
     if not values:
         return None
     where = "" if group == "all" else f", {GROUP_WORDS[group]}"
-    plot = _epochs(runs, padded(min(values), max(values), 0.1), f"validation {METRICS[metric]} (%){where}", words=_tick)
+    plot = _epochs(
+        runs, padded(min(values), max(values), 0.1), f"validation {METRICS[metric]} (%){where}", words=percent_tick
+    )
     for row, run in runs:
         color = series(study)[row.name]
         ys = [np.nan if (v := e["val"][group][metric]) is None else v for e in run.history]
@@ -180,7 +178,7 @@ def score_histogram(study: Study, row: Row) -> str:
         (0, max(h.max() for h in heights) * 1.12),
         x_label="score (logit)",
         y_label="share (%)",
-        words=lambda v: percent(v, 0),
+        words=percent_tick,
         name=f"Scores of {row.name}",
     )
     plot.area(edges.tolist(), heights[0].tolist(), "yes")
@@ -200,7 +198,7 @@ def reliability(study: Study, bins: int = 10) -> str | None:
         x_label="probability given (%)",
         y_label="true links among them (%)",
         x_ticks=[(v, percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)],
-        words=lambda v: percent(v, 0),
+        words=percent_tick,
         y_ticks=[(v, percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)],
         name="Calibration",
     )
@@ -252,7 +250,7 @@ def through_test(study: Study, kind: str) -> str | None:
         x_label=time_label(unit),
         y_label=f"AUC (%) against {kind} negatives",
         x_ticks=ticks,
-        words=_tick,
+        words=percent_tick,
     )
     for row in reversed(study.judging):
         color = series(study)[row.name]
@@ -276,7 +274,9 @@ def with_and_without(figures: Figures, name: str) -> str:
         value = (point[0] if point else 0.0) - figures.blindness[name][kind].value
         blind.append((value, value, value, f"{kind}, positions read as zero: {percent(value)}"))
     rows: list[tuple[str, list[Point | None]]] = [(series(figures.study)[name], seen), ("maybe", blind)]
-    return dots(kinds, rows, x_label="AP (%), all events", words=_tick, name=f"{name} with and without its positions")
+    return dots(
+        kinds, rows, x_label="AP (%), all events", words=percent_tick, name=f"{name} with and without its positions"
+    )
 
 
 def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: Blocks) -> str:
@@ -288,7 +288,7 @@ def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: Blocks) 
         x_label=label,
         y_label="MRR (%), bars: share of test events (%)",
         x_ticks=ticks,
-        words=lambda v: percent(v, 0),
+        words=percent_tick,
     )
     for k, part in enumerate(slices):
         share = part.events / len(study.events)

@@ -9,7 +9,7 @@ import numpy as np
 from pintgn.events.log import EventLog
 from pintgn.learn.protocol import Parts
 from pintgn.report.svg import Plot
-from pintgn.report.words import count, duration, percent, plural, short, time_label, time_ticks
+from pintgn.report.words import count, duration, percent, percent_tick, plural, short, time_label, time_ticks
 
 BINS = 60
 
@@ -60,7 +60,7 @@ def links_over_time(log: EventLog) -> str:
         (0, 1),
         x_label="events, in order of time",
         y_label="share of events (%)",
-        words=lambda v: percent(v, 0),
+        words=percent_tick,
         name="New and repeated links",
     )
     for first, last in pairwise(edges.tolist()):
@@ -107,7 +107,7 @@ def gaps_between_events(log: EventLog) -> str | None:
         (0, max(heights.max(), 1e-9) * 1.12),
         x_label=label,
         y_label="share of gaps (%)",
-        words=lambda v: percent(v, 0 if heights.max() > 0.05 else 1),
+        words=percent_tick,
         log_x=True,
         x_ticks=_duration_ticks(low, high, log) if unit.unit else None,
         name="Times between events of one node",
@@ -147,7 +147,7 @@ def simultaneous(log: EventLog) -> str | None:
         x_label="events at one time",
         y_label="share of events (%)",
         x_ticks=[(float(k), word) for k, (word, _) in enumerate(bins)],
-        words=lambda v: percent(v, 0),
+        words=percent_tick,
         name="Simultaneous events",
     )
     for k, (word, share) in enumerate(bins):

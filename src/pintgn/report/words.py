@@ -24,6 +24,15 @@ def percent(value: float | None, digits: int = 2) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f}"
 
 
+def percent_tick(value: float) -> str:
+    """A share on an axis: as many digits as it needs.
+
+    >>> percent_tick(0.5), percent_tick(0.025)
+    ('50', '2.5')
+    """
+    return f"{100 * value:.6g}".replace("-", MINUS)
+
+
 def signed(value: float | None, digits: int = 2) -> str:
     """A difference of shares in points, with its sign.
 
