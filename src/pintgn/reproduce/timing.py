@@ -25,7 +25,7 @@ from pintgn.positions import RelativePositions
 from pintgn.reproduce.results import Row
 
 PLACES = (0.1, 0.5, 0.9)
-WARM, STEPS = 3, 15
+WARM, STEPS = 3, 10
 OWN_SIZES = ("caw",)
 """Models that keep their own sizes in this comparison."""
 
