@@ -1,0 +1,365 @@
+"""The page in a browser: a person finds a node, sees what is likely next, and why; with a mouse or a keyboard alone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import threading
+import time
+import urllib.parse
+import urllib.request
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+from tests.serve.helpers import happened, trained
+
+PAGES = ROOT / "src" / "pintgn" / "serve" / "pages"
+SCRIPTS = sorted(PAGES.glob("*.js"))
+NASTY = '<img src=x onerror="window.hacked=1">'
+SLASHED = "a/b?c#d&e=f %2F"
+NOON = 1_700_000_000
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --force-prefers-reduced-motion"
+)
+
+
+# -- without a browser -----------------------------------------------------------------------------------------------
+
+
+def test_the_page_holds_no_inline_code_and_nothing_from_elsewhere():
+    page = (PAGES / "index.html").read_text()
+    assert not re.search(r"<script(?![^>]*\bsrc=)", page)
+    assert not re.search(r"<style|\sstyle=|\son\w+=", page)
+    for file in [PAGES / "index.html", *SCRIPTS, *PAGES.glob("*.css")]:
+        assert not re.search(r"https?://(?!www\.w3\.org/)", file.read_text()), f"{file.name} needs the network"
+    for name in re.findall(r'(?:src|href)="static/([^"]+)"', page):
+        assert (PAGES / name).exists()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_text_from_outside_cannot_become_markup(script):
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", script.read_text()
+    )
+    assert len(script.read_text().splitlines()) < 400
+
+
+# -- with one --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run whose ids are as unpleasant as ids get, and whose times are dates."""
+    columns = happened(240)
+    renamed = {"person 1": NASTY, "person 2": SLASHED, "person 3": "Zoë 漢字 " + "x" * 60}
+    for end in ("src", "dst"):
+        columns[end] = [renamed.get(name, name) for name in columns[end]]
+    columns["t"] = np.datetime64(NOON - 20_000, "s") + 40 * (np.array(columns["t"]) - 1_000)
+    return trained(tmp_path_factory.mktemp("page") / "run", columns)
+
+
+@contextlib.contextmanager
+def serving(folder, store, key=None):
+    """A service on a port of its own; gives its address and a way to end it."""
+    import uvicorn
+
+    from pintgn.serve.app import create_app
+    from pintgn.serve.service import Options, Service
+
+    with Service.open(folder, store, Options(judge_every=1)) as service:
+        config = uvicorn.Config(create_app(service, key), port=0, log_level="error", ws="none", lifespan="off")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        stop = lambda: setattr(server, "should_exit", True) or setattr(server, "force_exit", True)  # noqa: E731
+        try:
+            yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/", stop
+        finally:
+            stop()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def address(folder, tmp_path_factory):
+    with serving(folder, tmp_path_factory.mktemp("page") / "store") as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    browser, driver = (shutil.which(name) for name in ("chromium", "chromedriver"))
+    if not browser or not driver:
+        pytest.skip("chromium and chromedriver are not here")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = browser
+    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    made = webdriver.Chrome(options=options, service=Service(driver))
+    try:
+        yield made
+    finally:
+        made.quit()
+
+
+class Page:
+    """What a person does on the page."""
+
+    def __init__(self, driver, address):
+        self.driver, self.address = driver, address
+        self.size(1280, 900)
+        driver.get("about:blank")
+        driver.get(address)
+
+    def size(self, width, height):
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+        )
+
+    def get(self, **given):
+        """Open the page at an address that names a node, and perhaps a pair."""
+        self.driver.get("about:blank")
+        self.driver.get(f"{self.address}#{urllib.parse.urlencode(given, quote_via=urllib.parse.quote)}")
+
+    def all(self, selector):
+        from selenium.webdriver.common.by import By
+
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def one(self, selector):
+        return self.until(lambda: self.all(selector), selector)[0]
+
+    def text(self, selector):
+        return self.js("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
+
+    def js(self, code, *given):
+        return self.driver.execute_script(code, *given)
+
+    def keys(self, *keys):
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        ActionChains(self.driver).send_keys(*keys).perform()
+
+    def focused(self):
+        return self.js("const e = document.activeElement; return e.id || e.getAttribute('aria-label') || e.textContent")
+
+    def until(self, true, what="that", seconds=15):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if found := true():
+                return found
+            time.sleep(0.03)
+        raise AssertionError(f"waited in vain for {what}; the console says {self.driver.get_log('browser')}")
+
+
+@pytest.fixture
+def page(chromium, address):
+    chromium.get_log("browser")  # what earlier pages said
+    made = Page(chromium, address)
+    yield made
+    assert chromium.get_log("browser") == [], "the console is silent"
+
+
+def asked(address, path, **given):
+    with urllib.request.urlopen(f"{address}{path}?{urllib.parse.urlencode(given)}") as answer:
+        return json.load(answer)
+
+
+def send(address, events):
+    body = json.dumps({"events": [dict(zip(("src", "dst", "t"), event, strict=True)) for event in events]}).encode()
+    request = urllib.request.Request(f"{address}events", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        return json.load(answer)
+
+
+def test_a_node_is_found_its_future_seen_and_explained(page, address):
+    page.until(lambda: page.text("#events") == "240", "the number of events")
+    assert page.text("#health") == "live"
+    assert page.text("#model").startswith("ModelPINT")
+    page.one("#search").send_keys("PERSON 1")
+    first = page.one("#found li[role=option]")
+    assert first.text == "person 10", "ids are found whatever their case"
+    first.click()
+    page.until(lambda: len(page.all("#next li")) == 10, "recommendations")
+    best = asked(address, "recommend/person%2010")["items"]
+    assert [link.get_attribute("title") for link in page.all("#next .name")] == [one["dst"] for one in best]
+    assert page.js("return document.querySelectorAll('#tree svg .tree-node').length") > 5
+    assert re.search(r"\d (s|min|h)", page.text("#tree .edge-time"))
+    page.one("#next .why").click()
+    page.one("#why-body .reasons li")
+    told = asked(address, "explain", src="person 10", dst=best[0]["dst"])
+    assert [line.text for line in page.all("#why-body .summary li")] == told["summary"]
+    assert len(page.js("return [...document.querySelectorAll('#why-body .reasons li')]")) == len(
+        told["reasons"] + told["neighbors"]
+    )
+    assert page.all("#history-legend li")
+
+
+def test_everything_can_be_reached_from_the_keyboard(page):
+    from selenium.webdriver.common.keys import Keys
+
+    page.until(lambda: page.text("#events") != "–")
+    page.keys("/")
+    assert page.focused() == "search"
+    page.keys("person 1")
+    page.until(lambda: page.js("return !document.getElementById('found').hidden"), "the list")
+    page.keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    marked = page.js(
+        "const chosen = document.getElementById('search').getAttribute('aria-activedescendant');"
+        "return document.getElementById(chosen).textContent"
+    )
+    page.keys(Keys.ARROW_UP, Keys.ARROW_DOWN, Keys.ENTER)
+    page.until(lambda: page.focused() == "node-title", "the focus on the node")
+    assert page.text("#node-title") == f"Node {marked}"
+    page.one("#next .why")
+    for _ in range(100):
+        page.keys(Keys.TAB)
+        if (page.focused() or "").startswith("Why "):
+            break
+    asked_about = page.focused()
+    page.keys(Keys.ENTER)
+    page.until(lambda: page.focused() == "why-title", "the focus on the explanation")
+    page.one("#why-body .summary li")
+    page.keys(Keys.TAB)
+    assert page.focused() == "why-close"
+    page.keys(Keys.ENTER)
+    page.until(lambda: page.js("return document.getElementById('why').hidden"), "the explanation to close")
+    assert page.focused() == asked_about, "the focus goes back to where it came from"
+
+
+def test_escape_closes_the_list_and_unknown_ids_are_new_nodes(page):
+    from selenium.webdriver.common.keys import Keys
+
+    page.until(lambda: page.text("#events") != "–")
+    page.one("#search").send_keys("person")
+    page.one("#found li[role=option]")
+    page.keys(Keys.ESCAPE)
+    assert page.one("#search").get_attribute("aria-expanded") == "false"
+    page.one("#search").clear()
+    page.one("#search").send_keys("nobody yet")
+    page.until(lambda: "No id begins with" in page.text("#found"), "a word about it")
+    page.keys(Keys.ENTER)
+    page.until(lambda: "never seen before" in page.text("#node-facts"), "a new node")
+    page.until(lambda: page.all("#next li"), "recommendations all the same")
+
+
+@pytest.mark.parametrize("id", [NASTY, SLASHED, "Zoë 漢字 " + "x" * 60])
+def test_ids_are_shown_as_they_are_and_never_run(page, id):
+    page.get(node=id, why=NASTY)
+    page.one("#why-body .summary li")
+    page.until(lambda: page.all("#next li"), "recommendations")
+    assert page.js("return document.querySelector('#node-title span:last-child').title") == id
+    assert page.js("return window.hacked === undefined && document.querySelectorAll('main img').length === 0")
+    assert page.text("#node-facts").startswith("Contacts")
+    assert "none" not in page.text("#node-facts")
+
+
+def test_the_page_follows_the_stream(page, address):
+    page.get(node="person 5", why="person 6")
+    page.one("#history-legend li")
+    before = asked(address, "status")
+    start = before["clock"] + 60
+    send(address, [("person 5", "person 6", start + k) for k in range(120)])
+    page.until(lambda: page.text("#events") == f"{before['events'] + 120}", "the new count")
+    page.until(lambda: "eager" in page.one("#refresh").get_attribute("class"), "a hint at newer events")
+    page.until(
+        lambda: page.js("return document.querySelector('#history-chart polyline').points.length") >= 2, "a history"
+    )
+    page.until(lambda: page.all("#quality-chart polyline"), "the quality over time")
+    contacts = page.text("#node-facts")
+    page.one("#refresh").click()
+    page.until(lambda: page.text("#node-facts") != contacts, "newer facts")
+
+
+def test_dark_and_light_as_the_system_says_or_as_chosen(page):
+    def background():
+        return page.js("return getComputedStyle(document.body).backgroundColor")
+
+    def system(name):
+        feature = {"name": "prefers-color-scheme", "value": name}
+        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+    page.until(lambda: page.text("#events") != "–")
+    system("light")
+    light = background()
+    system("dark")
+    dark = background()
+    assert light != dark
+    page.one("#theme").click()
+    assert page.text("#theme") == "Theme: light"
+    assert background() == light
+    page.driver.refresh()
+    assert background() == light, "the choice stays"
+    page.one("#theme").click()
+    system("light")
+    assert background() == dark
+    page.one("#theme").click()
+    page.until(lambda: page.text("#events") != "–")
+
+
+@pytest.mark.parametrize("width", [340, 700, 1280])
+def test_nothing_is_cut_off_on_screens_of_any_width(page, width):
+    page.size(width, 800)
+    page.get(node="Zoë 漢字 " + "x" * 60, why=NASTY)
+    page.one("#why-body .reasons li")
+    page.until(lambda: page.all("#next li"), "recommendations")
+    assert page.js("return document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_every_control_has_a_name(page):
+    page.get(node="person 5", why="person 6")
+    page.one("#why-body .reasons li")
+    page.until(lambda: page.all("#next li"), "recommendations")
+    nameless = page.js("""
+        return [...document.querySelectorAll("button, input, select, a, [role=img], [role=meter], [role=group]")]
+          .filter((e) => e.offsetParent !== null || e instanceof SVGElement)
+          .filter((e) => !(e.textContent.trim() || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby")
+            || e.labels?.length)).map((e) => e.outerHTML)""")
+    assert nameless == []
+    ids = page.js("return [...document.querySelectorAll('[id]')].map((e) => e.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_large_whole_numbers_stay_exact(page):
+    told = page.driver.execute_async_script("""
+        const [done] = arguments, real = window.fetch;
+        window.fetch = async () => new Response('{"id": 1152921504606846977, "t": 12.5, "n": 7}');
+        import("./static/api.js").then(async (api) => {
+          const answer = await api.get("anything");
+          window.fetch = real;
+          const sent = api.json({ pairs: [{ src: answer.id, dst: "x" }] });
+          done([String(answer.id), typeof answer.t, typeof answer.n, sent]);
+        });""")
+    assert told == ["1152921504606846977", "number", "number", '{"pairs":[{"src":1152921504606846977,"dst":"x"}]}']
+
+
+def test_the_key_is_asked_for_and_a_service_that_is_gone_is_noticed(chromium, folder, tmp_path):
+    from pintgn.serve.auth import Key
+
+    with serving(folder, tmp_path / "store", Key.of(secret := "a key that nobody else has")) as (address, stop):
+        page = Page(chromium, address)
+        page.until(lambda: page.js("return document.getElementById('key-dialog').open"), "the question for the key")
+        assert page.focused() == "key"
+        page.keys("something else entirely\n")
+        page.until(lambda: page.js("return !document.getElementById('key-wrong').hidden"), "a no")
+        assert page.text("#events") == "–"
+        page.keys(f"{secret}\n")
+        page.until(lambda: page.text("#events") == "240", "the number of events")
+        assert page.js("return Object.values(sessionStorage).length") == 1
+        assert page.js("return Object.values(localStorage).includes(arguments[0])", secret) is False
+        stop()
+        page.until(lambda: "does not answer" in page.text("#banner"), "the banner")
+        assert page.text("#health") == "no answer"
+    chromium.get("about:blank")
+    chromium.get_log("browser")  # refusals are errors to the console
