@@ -10,6 +10,7 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.learn.settings import published_rows
 from pintgn.reproduce.jobs import paper_settings
 from pintgn.reproduce.page import read_notes, render, write_page
+from pintgn.reproduce.plots import DRAWN
 from pintgn.reproduce.results import Results
 from tests.conftest import ROOT
 from tests.reproduce.helpers import by_job, link_row
@@ -17,7 +18,7 @@ from tests.reproduce.test_tables import node_row, time_row
 
 PUBLISHED = published_rows(paper_settings())
 ROWS = by_job(
-    link_row(ap=(0.97, 0.9397)),
+    link_row(ap=(0.97, 0.9397), curve=[0.9, 0.92, None]),
     link_row(seed=1, ap=(0.96, 0.9397), ended="capped", epochs=3),
     link_row("pint-d20", ap=(0.9636, 0.95)),
     link_row("gat"),
@@ -47,7 +48,7 @@ def test_everything_outside_the_marks_is_kept(tmp_path):
 def test_the_same_results_give_the_same_page_and_pictures(tmp_path):
     one, two = (write_page(tmp_path / name / "results.md", ROWS, PUBLISHED) for name in "ab")
     assert [path.name for path in one] == [
-        "results.md", "reproduce-dims.svg", "reproduce-time.svg", "reproduce-nodes.svg",
+        "results.md", "reproduce-curves.svg", "reproduce-dims.svg", "reproduce-time.svg", "reproduce-nodes.svg",
     ]  # fmt: skip
     for first, second in zip(one, two, strict=True):
         assert first.read_bytes() == second.read_bytes()
@@ -114,7 +115,7 @@ def test_notes_that_cannot_be_read_are_one_line(tmp_path):
 def test_the_committed_page_shows_the_committed_rows():
     results = Results(ROOT / "results" / "paper.jsonl")
     notes = read_notes(results.path.with_suffix(".notes.toml"))
-    drawn = {name: path for name in ("dims", "time", "nodes") if (path := IMG / f"reproduce-{name}.svg").exists()}
+    drawn = {name: path for name in DRAWN if (path := IMG / f"reproduce-{name}.svg").exists()}
     page = (ROOT / "docs" / "results.md").read_text()
     assert render(results.newest(), PUBLISHED, notes, drawn) in page, "run `make results`"
 

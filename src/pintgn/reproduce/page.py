@@ -78,7 +78,9 @@ def read_notes(path: Path) -> Notes:
 def render(newest: Mapping[str, Row], published: Published, notes: Notes, plots: Mapping[str, Path]) -> str:
     """All sections."""
     drawn = {name: f"img/{path.name}" for name, path in plots.items()}
-    parts = [INTRODUCTION, _claims(newest), _table("table1", newest, published), _table("table2", newest, published)]
+    curves = _picture("curves", "validation AP by epoch", drawn)
+    parts = [INTRODUCTION, _claims(newest), _table("table1", newest, published) + (CURVES + curves if curves else "")]
+    parts += [_table("table2", newest, published)]
     parts += [_dims(newest, published, drawn), _time(newest, drawn), _nodes(newest, published, drawn)]
     parts += [_differences(newest, published, notes), _rows(newest)]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -159,6 +161,12 @@ def _absent(absent: Sequence[str], newest: Mapping[str, Row]) -> str:
     ]
     lines = [line.replace("--data-folder FOLDER", "`--data-folder FOLDER`") for line in lines]
     return "\n\n" + "\n".join(lines) + "\n\nThese rows run the same way once the data is here." if lines else ""
+
+
+CURVES = (
+    "\n\nHow the runs of seed 0 learned. Where a line ends while it still rises, the run was capped; PINT with and "
+    "without positions is best compared at the same epoch."
+)
 
 
 def _picture(name: str, about: str, drawn: Mapping[str, str]) -> str:

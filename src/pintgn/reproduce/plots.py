@@ -32,8 +32,8 @@ STYLE: Any = {
 def write_plots(folder: Path, newest: Mapping[str, Row], published: Published) -> dict[str, Path]:
     """Draw whatever there are results for; paths by figure."""
     drawn = {}
-    for name, draw in (("dims", draw_dims), ("time", draw_time), ("nodes", draw_nodes)):
-        if not columns_of(name, newest)[0]:
+    for name, (table, draw) in DRAWN.items():
+        if not columns_of(table, newest)[0]:
             continue
         with _figure() as pyplot:
             figure = draw(pyplot, newest, published)
@@ -61,6 +61,38 @@ def _figure() -> Iterator[Any]:
 
     with matplotlib.rc_context(STYLE):
         yield pyplot
+
+
+CURVES = {
+    "pint": (OURS, "-"),
+    "pint-plain": (OURS, "--"),
+    "tgn-positions": ("#8250df", "-"),
+    "tgn": ("#8250df", "--"),
+    "caw": ("#1a7f37", "-"),
+    "tgat": ("#bf8700", "-"),
+    "jodie": (PAPER, "-"),
+    "dyrep": (PAPER, ":"),
+}
+"""The rows whose learning is drawn: with positions solid, without them dashed."""
+
+
+def draw_curves(pyplot: Any, newest: Mapping[str, Row], published: Published) -> Any:
+    """Validation AP by epoch, seed 0: where a capped run stood, and whether it was still rising."""
+    columns, _ = columns_of("table1", newest)
+    figure, axes = pyplot.subplots(1, len(columns), figsize=(3.6 * len(columns), 3.2), squeeze=False)
+    shown: dict[str, Any] = {}
+    for axis, data in zip(axes[0], columns, strict=True):
+        for model, (color, style) in CURVES.items():
+            row = next(rows_of("links", model, data, newest), None)
+            curve = [100 * value for value in (row or {}).get("curve") or [] if value is not None]
+            if curve:
+                line = axis.plot(range(1, len(curve) + 1), curve, color=color, linestyle=style, marker=".")[0]
+                shown.setdefault(MODELS[model], line)
+        axis.set(title=SETS[data], xlabel="epoch", ylabel="validation AP (%)")
+        axis.xaxis.get_major_locator().set_params(integer=True)
+    figure.tight_layout()
+    figure.legend(shown.values(), shown, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=4, fontsize=9)
+    return figure
 
 
 def draw_dims(pyplot: Any, newest: Mapping[str, Row], published: Published) -> Any:
@@ -150,3 +182,12 @@ def draw_nodes(pyplot: Any, newest: Mapping[str, Row], published: Published) -> 
         axis.grid(axis="y", visible=False)
     _legend_below(figure, axes[0][0])
     return figure
+
+
+DRAWN = {
+    "curves": ("table1", draw_curves),
+    "dims": ("dims", draw_dims),
+    "time": ("time", draw_time),
+    "nodes": ("nodes", draw_nodes),
+}
+"""Every figure: the table that it shows, and how."""
