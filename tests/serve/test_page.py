@@ -363,3 +363,29 @@ def test_the_key_is_asked_for_and_a_service_that_is_gone_is_noticed(chromium, fo
         assert page.text("#health") == "no answer"
     chromium.get("about:blank")
     chromium.get_log("browser")  # refusals are errors to the console
+
+
+def test_drift_is_plain_to_see(page, address):
+    status = asked(address, "status")
+    status["quality"] |= {
+        "drift": True,
+        "ap_rolling": 0.71,
+        "reference_ap": 0.95,
+        "judged": 900,
+        "window": 900,
+        "history": [[NOON + k, 0.95 - k / 40] for k in range(10)],
+    }
+    page.until(lambda: page.text("#events") != "–")
+    told = page.driver.execute_async_script(
+        """
+        const [status, done] = arguments;
+        import("./static/status.js").then((module) => {
+          module.showStatus(status);
+          const pill = document.getElementById("drift");
+          done([pill.textContent, pill.className, document.querySelectorAll("#quality-chart .short").length,
+            document.querySelector("#quality-chart svg").getAttribute("aria-label")]);
+        });""",
+        status,
+    )
+    assert told[:3] == ["Drift: harder than the test part", "pill warn", 1]
+    assert told[3] == "Average precision over time, now 0.710, on the test part 0.950; it drifts"

@@ -45,9 +45,14 @@ export function lines(where, { series, reference, low, high, showX, showY, label
     svg("line", { x1: PAD.left, x2: width - PAD.right, y1: y(reference.y), y2: y(reference.y) }),
     svg("text", { x: PAD.left + 6, y: y(reference.y) > 30 ? y(reference.y) - 5 : y(reference.y) + 14, class: "tick" },
       reference.name));
+  const one = series[0].points;
+  const short = reference && one.length > 1 && svg("g", {}, // where a line is below its reference
+    svg("clipPath", { id: "below" }, svg("rect", { x: 0, y: y(reference.y), width, height: height - PAD.bottom - y(reference.y) })),
+    svg("polygon", { class: "short", "clip-path": "url(#below)", points: [...one.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`),
+      `${x(one.at(-1)[0])},${y(reference.y)}`, `${x(one[0][0])},${y(reference.y)}`].join(" ") }));
   const reader = svg("g", { class: "reader", visibility: "hidden" },
     svg("line", { y1: PAD.top, y2: height - PAD.bottom }), svg("text", { y: PAD.top + 10, class: "tick strong" }));
-  const picture = svg("svg", { width, height, role: "img", "aria-label": label }, grid, ends, wanted, drawn, reader);
+  const picture = svg("svg", { width, height, role: "img", "aria-label": label }, grid, ends, short, wanted, drawn, reader);
   picture.addEventListener("pointermove", (event) => {
     const at = event.clientX - picture.getBoundingClientRect().left;
     const near = points.reduce((best, point) => (Math.abs(x(point[0]) - at) < Math.abs(x(best[0]) - at) ? point : best));

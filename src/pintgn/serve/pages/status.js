@@ -15,7 +15,7 @@ export function showStatus(status) {
   say("clock-note", hour && day ? `${day} · newest event` : "newest event");
   say("rate", rate(status.rate_1m));
   say("events", count(status.events));
-  say("events-note", `${count(status.live_events)} since the run’s own log`);
+  say("events-note", `${count(status.live_events)} observed live`);
   say("nodes", count(status.nodes));
   say("nodes-note", status.nodes > status.data.nodes ? `${count(status.nodes - status.data.nodes)} new` : "all from the run’s log");
   drawRate(status);

@@ -4,11 +4,17 @@ const LENGTHS = [["y", 31557600], ["mo", 2629800], ["d", 86400], ["h", 3600], ["
 const PER_SECOND = { s: 1, ms: 1e3, us: 1e6, ns: 1e9 };
 
 let unit = null; // of the log's times: s, ms, us, ns since 1970, or null for plain numbers
-let zone = null;
+let dates = null; // how they are written; Swedish for 2024-01-31 12:00:00
 
 export function setTime(data) {
   unit = data.time_unit ?? null;
-  zone = data.time_zone ?? null;
+  if (!unit || dates) return;
+  const form = { dateStyle: "short", timeStyle: "medium" };
+  try {
+    dates = new Intl.DateTimeFormat("sv-SE", { ...form, timeZone: data.time_zone ?? "UTC" });
+  } catch { // a zone that this browser does not know
+    dates = new Intl.DateTimeFormat("sv-SE", { ...form, timeZone: "UTC" });
+  }
 }
 
 export const count = (value) => Number(value).toLocaleString("en-US");
@@ -47,12 +53,7 @@ export function time(t) {
   if (t === null || t === undefined) return "–";
   if (!unit) return compactTime(t);
   const date = new Date((Number(t) / PER_SECOND[unit]) * 1e3);
-  if (Number.isNaN(date.valueOf())) return String(t);
-  try {
-    return new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium", timeZone: zone ?? "UTC" }).format(date);
-  } catch {
-    return `${date.toISOString().slice(0, 19).replace("T", " ")} UTC`;
-  }
+  return Number.isNaN(date.valueOf()) ? String(t) : dates.format(date);
 }
 
 const compactTime = (t) => (Number.isInteger(Number(t)) ? String(t) : String(Number(Number(t).toPrecision(9))));
