@@ -145,12 +145,13 @@ def test_a_model_without_parameters_is_measured_as_it_is(log):
     assert run.test["all"]["ap"] > 0.5
 
 
-def test_a_test_part_without_new_nodes_has_a_dash():
+def test_a_test_part_without_new_nodes_says_so():
     rng = np.random.default_rng(0)
     log = EventLog(rng.integers(0, 8, 400), rng.integers(0, 8, 400), np.arange(400))
     run = fit(PINT(dim=8, positions=2), log, **QUICK | {"hidden": 0.0, "epochs": 1})
     assert run.test["new"]["ap"] is None
-    assert "-" in str(run).splitlines()[-1]
+    assert str(run).splitlines()[-1] == "No event touches a new node."
+    assert "new nodes" not in str(run)
     assert evaluate(run, rank=3).ranking["pint"]["new"]["mrr"] is None
     assert "-" in str(evaluate(run, rank=3))
 

@@ -1,10 +1,14 @@
-"""What every command shares: where answers and progress go, `--json`, options that mean the same everywhere."""
+"""What every command shares: where answers and progress go, how tables and numbers look, `--json`.
+
+The rules are in docs/architecture.md, "Output". In short: stdout is the answer, stderr all else; a terminal gets
+colours, bars and lines that fit its width, anything else plain text with one row on a line.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -30,17 +34,96 @@ def emit_json(answer: Mapping[str, Any]) -> None:
     print(json.dumps(answer, default=plain, ensure_ascii=False))
 
 
-def table(title: str, rows: list[tuple[str, str]]) -> Any:
-    """A two-column table of names and right-aligned values."""
-    from rich import box
-    from rich.table import Table
+class Grid:
+    """A table: drawn to fit on a terminal, plain text elsewhere, with one line for each row and nothing behind it."""
 
-    made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_header=False)
-    made.add_column(style="dim")
-    made.add_column(justify="right")
-    for name, value in rows:
-        made.add_row(name, value)
-    return made
+    def __init__(
+        self, rows: Sequence[Sequence[str]], heads: Sequence[str] = (), title: str = "", note: str = "", left: int = 1
+    ):
+        self.rows, self.heads, self.title, self.note, self.left = rows, heads, title, note, left
+
+    def __str__(self) -> str:
+        from pintgn.learn.tables import text_table
+
+        body = text_table(self.heads, self.rows, self.left)
+        return "\n".join(part for part in (self.title, body, self.note) if part)
+
+    def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        if not console.is_terminal:
+            yield Text(str(self), no_wrap=True, overflow="ignore")
+            return
+        made = Table(
+            title=self.title or None, title_justify="left", title_style="bold", caption=self.note or None,
+            caption_justify="left", box=box.SIMPLE_HEAD, show_header=bool(self.heads), pad_edge=False,
+        )  # fmt: skip
+        widths = [max(map(len, cells)) for cells in zip(*self.rows, *([self.heads] if self.heads else []), strict=True)]
+        room = options.max_width - sum(widths) - 3 * len(widths)
+        for place, width in enumerate(widths):
+            text = place < self.left
+            # only long text may wrap, and only where there is no room for it: numbers never do
+            made.add_column(
+                self.heads[place] if self.heads else "",
+                justify="left" if text else "right",
+                no_wrap=not text or room >= 0 or width < 20,
+                style="dim" if not self.heads and text else "",
+            )
+        for row in self.rows:
+            made.add_row(*(Text(cell) for cell in row))
+        yield made
+
+
+def facts(title: str, rows: list[tuple[str, str]], note: str = "") -> Grid:
+    """Names and their values."""
+    return Grid(rows, title=title, note=note)
+
+
+def next_steps(say: Any, first: str, *commands: str) -> None:
+    """What to do now: a line, and commands to copy, each on a line of its own."""
+    say("\n".join([first, *(f"  {command}" for command in commands)]), markup=False)
+
+
+class Bar:
+    """One look for all progress, on a terminal only: what, how far, how fast, how long to go."""
+
+    def __init__(self, what: str, unit: str = "", left: str = "left", terminal: Any = None):
+        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.what, self.unit = what, unit
+        self.terminal = terminal or console(stderr=True)
+        small = self.terminal.width < 70
+        columns: list[Any] = [TextColumn("{task.description}"), BarColumn(16 if small else 30)]
+        columns += [DownloadColumn()] if unit == "bytes" else []
+        columns += [TextColumn("{task.fields[rate]}"), TimeRemainingColumn(compact=True)]
+        columns += [] if small else [TextColumn("{task.fields[left]}")]
+        self.progress = Progress(
+            *columns, console=self.terminal, disable=not self.terminal.is_terminal, transient=True, expand=False
+        )
+        self.task = self.progress.add_task(what, total=None, rate="", left=left)
+
+    def __enter__(self) -> Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.progress.stop()
+
+    def doing(self, what: str) -> None:
+        """Say what is being done now."""
+        self.progress.update(self.task, description=what, rate="")
+
+    def __call__(self, done: float, total: float | None = None, what: str | None = None, rate: float = 0) -> None:
+        """So much is done; the rate is worked out when it is not given."""
+        task = self.progress.tasks[0]
+        speed = rate or task.speed or 0.0
+        shown = (number_of_bytes(speed) if self.unit == "bytes" else number(round(speed))) if speed else ""
+        told = f"{shown}{'' if self.unit == 'bytes' else ' ' + self.unit}/s" if shown and self.unit else ""
+        self.progress.update(
+            self.task, completed=done, total=total, rate=told, description=self.what if what is None else what
+        )
 
 
 def number(value: float) -> str:
@@ -52,6 +135,19 @@ def number(value: float) -> str:
     if isinstance(value, int) or float(value).is_integer():
         return f"{int(value):,}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def number_of_bytes(size: float) -> str:
+    """A size as people say it.
+
+    >>> number_of_bytes(512), number_of_bytes(1_500_000), number_of_bytes(2.5e9)
+    ('512 B', '1.5 MB', '2.5 GB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} B" if unit == "B" else f"{size:,.1f} {unit}"
+        size /= 1000
+    raise AssertionError
 
 
 def share(part: int, whole: int) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pintgn.cli.common import AsJson, console, emit_json, number, share, table
+from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json, facts, number, share
 from pintgn.cli.source import reads_events
 from pintgn.events.log import EventLog
 
@@ -26,7 +26,7 @@ def info(load: Callable[[], EventLog], as_json: AsJson = False) -> None:
         console().print(describe(log))
 
 
-def describe(log: EventLog, title: str = "") -> object:
+def describe(log: EventLog, title: str = "") -> Grid:
     """A log's statistics as a table for people."""
     stats, show = log.statistics(), log.schema.time.show
     rows = [
@@ -48,12 +48,14 @@ def describe(log: EventLog, title: str = "") -> object:
         rows.append(("features", number(log.schema.feature_width)))
     if stats.t_first is not None:
         rows += [("first time", show(stats.t_first)), ("last time", show(stats.t_last))]
-    unit = f" ({log.schema.time.unit})" if log.schema.time.unit else ""
-    for name, gaps in (("between times", stats.event_gaps), ("between a node's events", stats.node_gaps)):
+    unit = f" {log.schema.time.unit}" if log.schema.time.unit else ""
+    note = ""
+    for name, gaps in (("time between events *", stats.event_gaps), ("time between a node's own *", stats.node_gaps)):
         if gaps is not None:
             spread = " / ".join(number(value) for value in (gaps.p10, gaps.median, gaps.p90))
-            rows.append((f"{name}{unit}, 10 / 50 / 90 %", spread))
-    return table(title or "Event log", rows)
+            rows.append((name, f"{spread}{unit}"))
+            note = "* 10 %, 50 % and 90 % quantile"
+    return facts(title or "Event log", rows, note)
 
 
 @app.command()
@@ -79,21 +81,9 @@ def list_sets(as_json: AsJson = False) -> None:
     if as_json:
         emit_json({s.name: {"events": s.events, "nodes": s.nodes, "cached": datasets.cached(s.name)} for s in sets})
         return
-    from rich import box
-    from rich.table import Table
-
-    made = Table(box=box.SIMPLE_HEAD)
-    for heading, right in (
-        ("name", False),
-        ("events", True),
-        ("nodes", True),
-        ("here", False),
-        ("about", False),
-    ):
-        made.add_column(heading, justify="right" if right else "left")
-    for s in sets:
-        made.add_row(s.name, f"{s.events:,}", f"{s.nodes:,}", "yes" if datasets.cached(s.name) else "-", s.about)
-    console().print(made)
+    rows = [[s.name, s.about, f"{s.events:,}", f"{s.nodes:,}", "yes" if datasets.cached(s.name) else "-"] for s in sets]
+    console().print(Grid(rows, ["name", "about", "events", "nodes", "here"], left=2))
+    console(stderr=True).print("Fetch one: pintgn data fetch NAME", markup=False)
 
 
 @app.command()
@@ -103,15 +93,8 @@ def fetch(
     again: Annotated[bool, typer.Option("--again", help="Fetch it anew even if it is here.")] = False,
 ) -> None:
     """Download a public data set, check its published counts, keep it in the cache folder."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
     from pintgn.events import datasets
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    terminal = console(stderr=True)
-    with Progress(*columns, console=terminal, disable=not terminal.is_terminal, transient=True) as bar:
-        task = bar.add_task(name, total=None)
-        path = datasets.fetch(
-            name, mirror=mirror, again=again, progress=lambda done, total: bar.update(task, completed=done, total=total)
-        )
+    with Bar(name, "bytes") as bar:
+        path = datasets.fetch(name, mirror=mirror, again=again, progress=bar)
     print(path)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.common import AsJson, Grid, console, emit_json
 
 
 def demo(
@@ -72,15 +72,7 @@ def demo(
         say(f"The whole story, to open in a browser: {written.path}", markup=False)
 
 
-def result_table(results: dict[str, float]) -> Any:
+def result_table(results: dict[str, float]) -> Grid:
     """Test AP of each row, beside a bar."""
-    from rich import box
-    from rich.table import Table
-
-    made = Table(title="Test AP (chance is 0.500)", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    made.add_column("model")
-    made.add_column("AP", justify="right")
-    made.add_column("")
-    for name, ap in results.items():
-        made.add_row(name, f"{ap:.3f}", "█" * round(30 * ap))
-    return made
+    rows = [[name, "█" * round(20 * ap), f"{100 * ap:.2f}"] for name, ap in results.items()]
+    return Grid(rows, ["model", "", "AP"], "Test AP (chance is 50.00)", left=2)

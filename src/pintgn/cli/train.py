@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.common import AsJson, Bar, console, emit_json, next_steps
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
@@ -124,12 +124,13 @@ def report(
     print(several(made) if several is not None and len(made) > 1 else made[0])
     written = after_training(made, folder) if page else None
     one = made[0].folder.path
-    console(stderr=True).print(
-        f"\n{folder} keeps it all"
-        + (f"; look at it: {written}. " if written else ". ")
-        + f"Next: pintgn evaluate {folder} --negatives historical · "
-        f"pintgn recommend {one} --src ID · pintgn predict {one} PAIRS",
-        markup=False,
+    next_steps(
+        console(stderr=True).print,
+        f"\n{folder} keeps it all" + (f"; look at it: {written}. " if written else ". ") + "Next:",
+        f"pintgn evaluate {folder} --negatives historical --rank 100",
+        f"pintgn recommend {one} --src ID",
+        f"pintgn predict {one} PAIRS.csv",
+        f"pintgn serve {one}",
     )
 
 
@@ -139,24 +140,14 @@ class EpochLines:
     def __init__(self, epochs: int | None = None):
         self.epochs = epochs
         self.terminal = console(stderr=True)
+        self.bar: Any = None
 
     def __enter__(self) -> EpochLines:
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TextColumn("at most"),
-            TimeRemainingColumn(),
-        )
-        self.bar = Progress(*columns, console=self.terminal, disable=not self.terminal.is_terminal, transient=True)
-        self.task = self.bar.add_task("compiling", total=None, rate="")
-        self.bar.start()
+        self.bar = Bar("compiling", "events", "at most", self.terminal).__enter__()
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.bar.stop()
+        self.bar.__exit__(kind, error, trace)
         if isinstance(error, KeyboardInterrupt):  # typer would swallow what it says
             self.terminal.print(str(error) or "Interrupted.", markup=False)
             raise typer.Exit(130) from None
@@ -166,11 +157,11 @@ class EpochLines:
 
         self.epochs = entry.get("epochs", self.epochs)
         if "phase" in entry:
-            self.bar.update(self.task, description=entry["phase"])
+            self.bar.doing(entry["phase"])
         elif "done" in entry:
             text = f"epoch {entry['epoch']}/{self.epochs}  loss {entry['loss']:.3f}"
-            rate = f"{entry['events_per_second']:,.0f} events/s"
             done, total = entry["done"] + (entry["epoch"] - 1) * entry["total"], (self.epochs or 1) * entry["total"]
-            self.bar.update(self.task, description=text, completed=done, total=total, rate=rate)
+            self.bar(done, total, text, entry["events_per_second"])
         else:
-            self.terminal.print(epoch_line(entry, self.epochs or entry["epoch"]), markup=False)
+            width = self.terminal.width if self.terminal.is_terminal else None
+            self.terminal.print(epoch_line(entry, self.epochs or entry["epoch"], width), markup=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,9 @@ if TYPE_CHECKING:
     from pintgn.learn.run import Run
 
 HEADS = {"ap": "AP", "chunked_ap": "AP (200-row chunks)", "auc": "AUC", "mrr": "MRR"}
+SHORT = {"ap": "AP", "chunked_ap": "AP/200", "auc": "AUC", "mrr": "MRR"}
 GROUPS = {"all": "all", "seen": "seen nodes", "new": "new nodes"}
+EMPTY = {"seen": "No event joins two seen nodes.", "new": "No event touches a new node."}
 
 
 def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -23,7 +27,8 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 
     pint      97.20
     edgebank    7.1
     """
-    widths = [max(len(row[k]) for row in [heads, *rows]) for k in range(len(heads))]
+    every = [heads, *rows] if heads else rows
+    widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
         parts = [
@@ -31,20 +36,53 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 
         ]
         return "  ".join(parts).rstrip()
 
-    return "\n".join([line(heads), "  ".join("─" * w for w in widths), *map(line, rows)])
+    top = [line(heads), "  ".join("─" * w for w in widths)] if heads else []
+    return "\n".join([*top, *map(line, rows)])
 
 
-def figures_table(rows: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
-    """Figures by row, group and name, in percent; a pair is mean ± standard deviation, None is a dash."""
+def figures_table(rows: Mapping[str, Mapping[str, Mapping[str, Any]]], width: int | None = None) -> str:
+    """Figures by row, group and name, in percent; a pair is mean ± standard deviation, None is a dash.
+
+    Groups without any event are left out, with a line that says so. `width` is what lines should fit into: by default
+    the terminal, where there is one. A table that does not gets shorter heads, then loses the column of events.
+    """
     first = next(iter(next(iter(rows.values())).values()))
     names = [name for name in first if name != "events"]
+    empty = [
+        group
+        for group in next(iter(rows.values()))
+        if group in EMPTY and all(count(groups[group]["events"]) == "0" for groups in rows.values())
+    ]
     lines = []
     for model, groups in rows.items():
-        for k, (group, metrics) in enumerate(groups.items()):
-            cells = [percent(metrics[name]) for name in names]
-            lines.append([model if k == 0 else "", GROUPS.get(group, group), count(metrics["events"]), *cells])
+        for group, metrics in groups.items():
+            if group not in empty:
+                cells = [percent(metrics[name]) for name in names]
+                lines.append([model, GROUPS.get(group, group), count(metrics["events"]), *cells])
     heads = ["", "", "events", *(HEADS.get(name, name.capitalize()) for name in names)]
-    return text_table(heads, lines, left=2)
+    short = ["", "", "events", *(SHORT.get(name, name.replace("hits", "H")) for name in names)]
+    wide = [[model if k == 0 or model != lines[k - 1][0] else "", *rest] for k, (model, *rest) in enumerate(lines)]
+    within = [[f"{a}, {b}" if b == "all" else f"  {b}", *rest] for a, b, *rest in lines]
+    width = screen_width() if width is None else width
+    made = text_table(heads, wide, left=2)
+    for fewer in (
+        lambda: text_table(short, wide, left=2),
+        lambda: text_table(short[1:], within),
+        lambda: text_table([short[0], *short[3:]], [[row[0], *row[2:]] for row in within]),
+    ):
+        if width is None or _widest(made) <= width:
+            break
+        made = fewer()
+    return "\n\n".join([made, *([" ".join(EMPTY[group] for group in empty)] if empty else [])])
+
+
+def screen_width() -> int | None:
+    """The width of the terminal that stdout is, or None if it is none."""
+    return shutil.get_terminal_size().columns if sys.stdout is not None and sys.stdout.isatty() else None
+
+
+def _widest(text: str) -> int:
+    return max(map(len, text.splitlines()))
 
 
 def percent(value: Any) -> str:
@@ -63,17 +101,25 @@ def count(value: Any) -> str:
     return "-" if value is None else f"{round(value):,}"
 
 
-def epoch_line(entry: Mapping[str, Any], epochs: int) -> str:
-    """An epoch in one line."""
-    val = entry["val"]
+def epoch_line(entry: Mapping[str, Any], epochs: int, width: int | None = None) -> str:
+    """An epoch in one line, shorter where that would not fit into `width`."""
+    val, took = entry["val"], duration(entry["seconds"])
+    told = f"epoch {entry['epoch']}/{epochs}  loss {entry['loss']:.3f}  val AP {percent(val['all']['ap'])}"
+    new, rate = percent(val["new"]["ap"]), f"{entry['events_per_second']:,.0f} events/s"
+    line = f"{told}  new-node AP {new}  {rate}  {took}"
+    return line if width is None or len(line) < width else f"{told}  new {new}  {took}"
 
-    def figure(value: float | None) -> str:
-        return "  -  " if value is None else f"{value:.3f}"
 
-    return (
-        f"epoch {entry['epoch']}/{epochs}  loss {entry['loss']:.3f}  val AP {figure(val['all']['ap'])}  "
-        f"new-node AP {figure(val['new']['ap'])}  {entry['events_per_second']:,.0f} events/s  {entry['seconds']:.1f} s"
-    )
+def duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> duration(0.04), duration(8.14), duration(75), duration(8000)
+    ('0.0 s', '8.1 s', '1 min 15 s', '2 h 13 min')
+    """
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds) // 60
+    return f"{minutes} min {round(seconds) % 60} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def run_table(run: Run) -> str:
