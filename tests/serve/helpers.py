@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,10 @@ from pintgn.models.registry import model_class
 from pintgn.serve.engine import Engine
 from pintgn.serve.intake import Batch
 from pintgn.serve.retention import Retention
+
+with warnings.catch_warnings():  # which HTTP library it would rather use is no concern of ours
+    warnings.simplefilter("ignore")
+    from fastapi.testclient import TestClient as TestClient
 
 SMALL = {
     "pint": {"dim": 8, "neighbors": 4, "positions": 3},
@@ -62,8 +67,6 @@ def as_events(columns: dict, start: int, stop: int, keyed: bool = False) -> list
         event = {name: columns[name][k] for name in ("src", "dst", "t")}
         if named:
             event["features"] = {name: columns[name][k] for name in named}
-            if columns.get("op", ["add"] * (k + 1))[k] == "delete":
-                del event["features"]
         if "op" in columns:
             event["op"] = columns["op"][k]
         if keyed:

@@ -209,7 +209,7 @@ def _routes(app: FastAPI, service: Service) -> None:
     @app.get("/recommend/{node:path}", **describe.RECOMMEND)
     async def recommend(node: Id, k: Annotated[int, InQuery(ge=1, le=1_000)] = 10, at: At = None) -> Response:
         """Where is a node most likely to go next?"""
-        who, when = _id(service, node), _time(service, at)
+        who, when = _id(service, node), _time(at)
         return JSONResponse(await run_in_threadpool(answers.recommend, service, who, k, when))
 
     @app.get("/nodes", **describe.NODES)
@@ -235,7 +235,7 @@ def _routes(app: FastAPI, service: Service) -> None:
         src: Annotated[str, InQuery(max_length=1_000)], dst: Annotated[str, InQuery(max_length=1_000)], at: At = None
     ) -> Response:
         """Why is a score what it is?"""
-        ends, when = (_id(service, src), _id(service, dst)), _time(service, at)
+        ends, when = (_id(service, src), _id(service, dst)), _time(at)
         return JSONResponse(await run_in_threadpool(answers.explain, service, *ends, when))
 
     @app.get("/status", **describe.STATUS)
@@ -307,17 +307,16 @@ def _no_id(text: str) -> Any:
     raise BadInput(f"{text[:60]!r} is no node: ids of this run are whole numbers.")
 
 
-def _time(service: Service, text: str | None) -> Any:
+def _time(text: str | None) -> Any:
     """A time as it stands in an address: a number, or a date where the log has dates."""
-    if text is None:
-        return None
+    if text is None or len(text) > 50:
+        return text
     for kind in (int, float):
         try:
-            return service.engine.intake.time(kind(text)) if len(text) < 50 else text
-        except ValueError as error:
-            if isinstance(error, BadInput):
-                raise
-    return service.engine.intake.time(text)
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

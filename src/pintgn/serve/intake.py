@@ -115,6 +115,7 @@ class Intake:
             if not isinstance(given["columns"], dict):
                 raise BadInput('"columns" is an object with a list for each of src, dst and t.')
             return self._columns(given["columns"])
+        only(given, ("events", "columns", *FIELDS), "the body")
         return self._rows([given])
 
     def _rows(self, events: list[Any]) -> Batch:
@@ -246,13 +247,10 @@ class Intake:
         """Times in the log's count."""
         kinds = set(map(type, given))
         if kinds <= ({int} if self.dtype.kind == "i" else {int, float}) and given:
-            try:
-                found = np.array(given, self.dtype)
-            except OverflowError:
-                found = np.array([0], self.dtype)
-            small = self.dtype.kind == "i" or all(abs(t) <= 2**53 for t in given if type(t) is int)
-            if len(found) == len(given) and np.isfinite(found).all() and (np.abs(found) <= LATEST).all() and small:
-                return found
+            least, most = min(given), max(given)
+            exact = self.dtype.kind == "i" or kinds == {float} or max(abs(least), abs(most)) <= 2**53
+            if exact and least >= -LATEST and most <= LATEST:  # no NaN: JSON has none
+                return np.array(given, self.dtype)
         return np.array([self._time(t, row) for row, t in enumerate(given)], self.dtype)
 
     def _time(self, value: Any, row: int) -> Any:

@@ -1,0 +1,224 @@
+"""Intake: what clients may send, and the one clear line they get when it is something else."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pintgn import read_events
+from pintgn.errors import BadInput
+from pintgn.learn.run import Run
+from pintgn.serve.engine import Engine
+from pintgn.serve.intake import ARROW, Batch
+from tests.serve.helpers import TRAINED, assert_same_state, happened, trained
+
+
+@pytest.fixture(scope="module")
+def plain(run_folder):
+    return Engine(Run.open(run_folder)).intake
+
+
+@pytest.fixture(scope="module")
+def rich(rich_folder):
+    return Engine(Run.open(rich_folder)).intake
+
+
+def body(value) -> bytes:
+    return json.dumps(value).encode()
+
+
+EVENT = {"src": "ann", "dst": "bob", "t": 2_000}
+CARD = EVENT | {"features": {"amount": 3.5, "kind": "card"}}
+
+
+@pytest.mark.parametrize(
+    "given", [EVENT, [EVENT], {"events": [EVENT]}, {"columns": {"src": ["ann"], "dst": ["bob"], "t": [2_000]}}]
+)
+def test_one_event_can_be_said_in_many_ways(plain, given):
+    found = plain.batch(body(given))
+    assert (found.src, found.dst, found.t.tolist(), found.features, found.keys) == (
+        ["ann"],
+        ["bob"],
+        [2_000],
+        None,
+        None,
+    )
+
+
+def test_columns_rows_lists_and_arrow_mean_the_same(rich):
+    events = [CARD | {"t": 2_000 + k, "features": {"amount": k / 3, "kind": "wire"}} for k in range(5)]
+    by_name = rich.batch(body({"events": events}))
+    by_place = rich.batch(body({"events": [e | {"features": list(e["features"].values())} for e in events]}))
+    columns = {name: [e[name] for e in events] for name in ("src", "dst", "t")}
+    features = {name: [e["features"][name] for e in events] for name in ("amount", "kind")}
+    wide = rich.batch(body({"columns": columns | {"features": features}}))
+    sink = pa.BufferOutputStream()
+    table = pa.table(columns | features)
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    arrow = rich.batch(sink.getvalue().to_pybytes(), ARROW)
+    for other in (by_place, wide, arrow):
+        assert (other.src, other.dst, other.t.tolist()) == (by_name.src, by_name.dst, by_name.t.tolist())
+        assert np.array_equal(other.features, by_name.features)
+
+
+def test_features_are_encoded_as_the_log_was(rich):
+    log = read_events({"src": ["a"], "dst": ["b"], "t": [1], "amount": [3.5], "kind": ["card"]},
+                      features=["amount", "kind"], like=empty_log(rich))  # fmt: skip
+    assert np.array_equal(rich.batch(body(CARD)).features, log.marked_features)
+
+
+def empty_log(rich):
+    from pintgn import EventLog
+
+    none = np.zeros(0, np.int64)
+    return EventLog(none, none, none, features=np.zeros((0, rich.schema.feature_width)), schema=rich.schema,
+                    ids=read_events({"src": ["x"], "dst": ["y"], "t": [0]}).ids)  # fmt: skip
+
+
+def test_a_category_never_seen_counts_as_none(rich):
+    strange = rich.batch(body(CARD | {"features": {"amount": 1, "kind": "barter"}}))
+    assert strange.features[0, 1:].tolist() == [0] * (rich.schema.feature_width - 1)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (b"", "no JSON"),
+        (b"{", "no JSON"),
+        (b"\xff\xfe", "no JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"1" * 10_000, "no JSON"),
+        (b'{"src": "a", "dst": "b", "t": NaN}', "NaN"),
+        (b'{"src": "a", "dst": "b", "t": -Infinity}', "-Infinity"),
+        (b"3", "the body is"),
+        (b"[3]", "event 0 is 3"),
+        (b"[]", "no events"),
+        ({"events": {}}, "is a list"),
+        ({"events": [], "more": 1}, 'field "more"'),
+        ({"event": [EVENT]}, "Did you mean"),
+        ({"columns": []}, "an object"),
+        ({"columns": {"src": ["a"], "dst": ["b"]}}, "no column 't'"),
+        ({"columns": {"src": ["a"], "dst": ["b"], "t": [1, 2]}}, "2 values"),
+        ({"columns": {"src": "a", "dst": "b", "t": 1}}, "is a list"),
+        ({"events": [EVENT, {"src": "a", "dst": "b"}]}, "event 1 has no t"),
+        ({"events": [EVENT, {"dst": "b", "t": 1}]}, "has no src"),
+        (EVENT | {"scr": "x"}, "Did you mean 'src'"),
+        (EVENT | {"src": 5}, "ids here are text"),
+        (EVENT | {"src": True}, "ids here are text"),
+        (EVENT | {"dst": ["b"]}, "ids here are text"),
+        (EVENT | {"src": ""}, "1 to 1,000 characters"),
+        (EVENT | {"src": "x" * 1_001}, "1 to 1,000 characters"),
+        (b'{"src": "\\ud800", "dst": "b", "t": 2000}', "not valid Unicode"),
+        (EVENT | {"t": "soon"}, "numbers"),
+        (EVENT | {"t": 1.5}, "whole numbers"),
+        (EVENT | {"t": True}, "a number or a date"),
+        (EVENT | {"t": 10**30}, r"within ±2\*\*62"),
+        (EVENT | {"t": 1e300}, r"within ±2\*\*62"),
+        ([EVENT, EVENT | {"t": 1_999}], "event 1 is at 1999, earlier than event 0"),
+        (EVENT | {"key": ""}, "a key is a text"),
+        (EVENT | {"key": 7}, "a key is a text"),
+        (EVENT | {"key": "k" * 201}, "a key is a text"),
+        (EVENT | {"op": "delete"}, "additions only"),
+        (EVENT | {"op": ["add"]}, "additions only"),
+        (EVENT | {"features": {"amount": 1}}, "trained without any"),
+        (EVENT | {"features": 3}, "trained without any"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(plain, given, said):
+    with pytest.raises(BadInput, match=said) as error:
+        plain.batch(given if isinstance(given, bytes) else body(given))
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        (None, "has no features"),
+        ({"amount": 1}, "no feature 'kind'"),
+        ({"amount": 1, "kind": "card", "x": 2}, "'x' is|unknown"),
+        ({"amout": 1, "kind": "card"}, "Did you mean 'amount'"),
+        ({"amount": "1", "kind": "card"}, "finite number"),
+        ({"amount": True, "kind": "card"}, "finite number"),
+        ({"amount": 1e39, "kind": "card"}, "single precision"),
+        ({"amount": 10**400, "kind": "card"}, "single precision"),
+        ({"amount": 1, "kind": ["card"]}, "a category"),
+        ({"amount": 1, "kind": None}, "a category"),
+        ([1], "2 are expected"),
+        ([1, "card", 3], "2 are expected"),
+        (["card", 1], "finite number"),
+    ],
+)
+def test_wrong_features_are_named(rich, features, said):
+    with pytest.raises(BadInput, match=said):
+        rich.batch(body([CARD, EVENT | {"features": features}]))
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from([2_000, "ann"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+odd_events = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("src", "dst", "t", "features", "op", "key", "x"), values)
+)
+bodies = st.one_of(
+    st.binary(max_size=40),
+    values.map(lambda v: json.dumps(v).encode()),
+    odd_events.map(lambda v: json.dumps(v).encode()),
+    st.lists(odd_events | st.just(EVENT), max_size=3).map(lambda v: json.dumps({"events": v}).encode()),
+    odd_events.map(lambda v: json.dumps({"columns": v}).encode()),
+)
+
+
+@settings(max_examples=150)
+@given(bodies, st.sampled_from(["application/json", ARROW]))
+def test_nothing_that_a_client_sends_is_more_than_refused(plain, rich, given, kind):
+    for intake in (plain, rich):
+        try:
+            found = intake.batch(given, kind)
+        except BadInput:
+            continue
+        assert isinstance(found, Batch)
+        assert len(found) == len(found.src) == len(found.dst) > 0
+
+
+def test_deletions_are_marked_and_removals_are_refused(tmp_path):
+    columns = happened(500, seed=5, features=True, op=True)
+    folder = trained(tmp_path / "run", columns)
+    one, other = Engine(Run.open(folder)), Engine(Run.open(folder))
+    from tests.serve.helpers import as_batch
+
+    for begin in range(TRAINED, 500, 50):
+        one.observe(as_batch(one, columns, begin, begin + 50))
+    other.observe(as_batch(other, columns, TRAINED, 500))
+    assert_same_state(one, other)
+    live = Engine(Run.open(folder)).live
+    rows = {name: column[TRAINED:] for name, column in columns.items()}
+    live.observe(pa.table(rows))  # the way of a file, for comparison
+    assert np.array_equal(one.live.stream.event_table[:500], live.stream.event_table[:500])
+    with pytest.raises(BadInput, match="deletion for each of its edges"):
+        one.intake.batch(body(EVENT | {"op": "remove"}))
+    with pytest.raises(BadInput, match="Did you mean 'delete'"):
+        one.intake.batch(body(EVENT | {"op": "delet"}))
+
+
+def test_whole_numbers_as_ids_and_dates_as_times(tmp_path):
+    import datetime
+
+    when = [datetime.datetime(2024, 1, 1) + datetime.timedelta(minutes=k) for k in range(TRAINED + 10)]
+    columns = happened(TRAINED + 10)
+    numbers = {name: [int(id.split()[1]) for id in columns[name]] for name in ("src", "dst")}
+    folder = trained(tmp_path / "run", numbers | {"t": when})
+    intake = Engine(Run.open(folder)).intake
+    found = intake.batch(body({"src": 1, "dst": 2, "t": "2024-02-01T12:00"}))
+    assert intake.schema.time.show(found.t[0]).startswith("2024-02-01 12:00:00")
+    for wrong, said in (({"src": "1"}, "whole numbers"), ({"src": 2**63}, "not between"), ({"t": "later"}, "date")):
+        with pytest.raises(BadInput, match=said):
+            intake.batch(body({"src": 1, "dst": 2, "t": "2024-02-01"} | wrong))
