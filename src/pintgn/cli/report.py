@@ -35,8 +35,9 @@ def report(
     from pintgn.report.write import write_report
 
     target = output or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
+    others: Any = _rank(rank)
     with saying() as progress:
-        made = write_report(list(runs), target, rank=_rank(rank) or 20, seed=seed, progress=progress)
+        made = write_report(list(runs), target, rank=others, seed=seed, progress=progress)
     if as_json:
         emit_json(made.to_dict())
     else:

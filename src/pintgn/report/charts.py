@@ -107,7 +107,7 @@ def differences(figures: Figures, first: str, second: str) -> str:
         words,
         [(series(figures.study)[first], points)],
         x_label="difference in points, 95 % interval",
-        words=lambda v: signed(v, 0 if abs(v) >= 0.0995 or not v else 1),
+        words=lambda v: "+" * (v > 0) + percent_tick(v),
         zero=True,
         name=f"{first} minus {second}",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pintgn.errors import BadFile, BadInput
+from pintgn.events.store import replacing
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.run import Run
 from pintgn.report import about, results, verdict
@@ -78,11 +78,17 @@ def write_report(
     target = Path(output)
     if target.suffix.lower() not in (".html", ".htm"):
         raise BadInput(f"{target} does not end in .html; the report is an HTML page.")
-    measured = study(opened(runs), names, negatives, rank, seed, progress)
-    progress("drawing")
-    figures = Figures(measured)
-    report = Report(target, *_opening(figures), figures.to_dict())
-    _write(target, _page(figures, report, commands))
+    found = opened(runs)
+    with replacing(target) as part:  # a place that cannot be written to is found before anything is measured
+        measured = study(found, names, negatives, rank, seed, progress)
+        progress("drawing")
+        figures = Figures(measured)
+        report = Report(target, *_opening(figures), figures.to_dict())
+        html = _page(figures, report, commands)
+        try:
+            part.write_text(html, encoding="utf-8")
+        except OSError as error:
+            raise BadFile(f"{target} cannot be written: {error.strerror or error}.") from error
     return report
 
 
@@ -151,19 +157,6 @@ def tiles(figures: Figures) -> str:
             f"{below}</div>"
         )
     return f'<div class="tiles">{made}</div>'
-
-
-def _write(target: Path, html: str) -> None:
-    """Under another name, then renamed: nobody ever sees half of it."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(html, encoding="utf-8")
-        os.replace(part, target)
-    except OSError as error:
-        raise BadFile(f"cannot write {target}: {error.strerror or error}.") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 __all__ = ["Report", "Study", "write_report"]

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+import pintgn
+from pintgn.errors import BadFile, BadInput
+from pintgn.events.log import EventLog
+from pintgn.learn.measure import score_part
+from pintgn.report.slices import known_before
+from pintgn.report.study import Blind, Study, opened, study
+
+
+def scrambled(log: EventLog, first: int) -> EventLog:
+    """The log with everything from event `first` on among other nodes; times stay."""
+    rng = np.random.default_rng(0)
+    src, dst = log.src.copy(), log.dst.copy()
+    src[first:], dst[first:] = rng.permutation(src[first:]), rng.permutation(dst[first:])
+    return EventLog(src, dst, log.t, ids=log.ids)
+
+
+def test_a_blind_stream_does_not_see_the_future(run):
+    test = run.parts.test
+    cut = len(test) // 2
+    answers = []
+    for log in (run.parts.log, scrambled(run.parts.log, test.first + cut)):
+        stream = run.new_stream()
+        stream.observe(log[: test.first])
+        blind = Blind.of(stream)
+        answers.append(score_part(blind, log[test.first :], [test.query])[0])
+    before = test.t < test.t[cut]
+    assert before.sum() > 50
+    assert (answers[0][before] == answers[1][before]).all()
+    assert (answers[0] != answers[1]).any()
+
+
+@pytest.mark.parametrize("refresh", ["event", "block"])
+def test_a_blind_stream_reads_zeros_and_leaves_the_seeing_one_alone(log, refresh):
+    model = pintgn.PINT(dim=8)
+    stream = pintgn.Stream(model, log.schema, positions_refresh=refresh)
+    stream.observe(log[:500])
+    query = log[500:540].query
+    with torch.no_grad():
+        seeing = stream.score(query)
+        blind = Blind.of(stream)
+        found = blind.score(query)
+        assert (found != seeing).any()
+        assert torch.equal(stream.score(query), seeing)
+        inputs = blind._gather(*blind._checked(None, [query]), model.gather)
+        if refresh == "event":
+            assert not any(read.answer.any() for past in inputs.pasts for read in past.reads)
+
+
+def test_what_is_known_before_an_event_does_not_depend_on_what_comes_later(run):
+    parts = run.parts
+    half = len(parts.test) // 2
+    other = scrambled(parts.log, parts.test.first + half)
+    early = parts.test[:half]
+    early = early.where(early.t < parts.test.t[half])
+    known = []
+    for log in (parts.log, other):
+        cut = type(parts)(log, parts.train, parts.val, parts.test, parts.trained, parts.seen)
+        known.append(known_before(Study(cut, early, {}, 1)))
+    for name in ("src_events", "dst_events", "src_age", "dst_age", "src_idle", "apart", "meetings"):
+        np.testing.assert_array_equal(getattr(known[0], name), getattr(known[1], name))
+
+
+def test_runs_on_other_data_or_another_test_part_are_refused(run, log):
+    other = pintgn.fit(pintgn.PINT(dim=4), pintgn.simulate("repeat", events=300, seed=5), epochs=0)
+    with pytest.raises(BadInput, match="different data; write a report for each"):
+        study([run, other])
+    other = pintgn.fit(pintgn.PINT(dim=4), log, epochs=0, test=0.3)
+    with pytest.raises(BadInput, match="different parts of the log"):
+        study([run, other])
+
+
+def test_a_folder_of_several_runs_is_all_of_them_and_none_is_counted_twice(run, other_seed, tmp_path):
+    for seed, one in ((0, run), (10, other_seed)):
+        shutil.copytree(one.folder.path, tmp_path / "many" / f"seed-{seed}")
+    assert [one.seed for one in opened([tmp_path / "many", tmp_path / "many" / "seed-0"])] == [0, 1]
+    assert opened([run, run]) == [run]
+
+
+def test_rows_are_named_by_what_tells_them_apart(run, without, place, tmp_path):
+    from pintgn.report.names import named
+
+    assert named([run]) == ["pint"]
+    assert named([run, without]) == ["pint (positions=4)", "pint (positions=0)"]
+    shutil.copytree(run.folder.path, tmp_path / "copy")
+    assert named(opened([run.folder.path, tmp_path / "copy"])) == ["pint (pint)", "pint (copy)"]
+    assert named([run, without], ["with", "without"]) == ["with", "without"]
+    with pytest.raises(BadInput, match="1 names for 2 runs"):
+        named([run, without], ["with"])
+
+
+def test_a_folder_that_is_no_run_says_so(tmp_path, run):
+    with pytest.raises(BadFile, match="holds no run"):
+        opened(tmp_path)
+    with pytest.raises(BadInput, match="no run to report on"):
+        opened([])
+    shutil.copytree(run.folder.path, tmp_path / "begun")
+    for name in ("last.safetensors", "best.safetensors", "result.json"):
+        (tmp_path / "begun" / name).unlink()
+    with pytest.raises(BadFile, match="--resume"):
+        opened(tmp_path / "begun")
+
+
+def test_a_run_that_was_stopped_is_measured_as_it_is(run, tmp_path):
+    shutil.copytree(run.folder.path, tmp_path / "stopped")
+    (tmp_path / "stopped" / "result.json").unlink()
+    (one,) = opened(tmp_path / "stopped")
+    assert not one.finished
+    (row, *_) = study([one]).rows
+    assert row.members[0].calibration == run.calibration
+    assert row.members[0].scores["random"].metrics() == study([run]).rows[0].members[0].scores["random"].metrics()
