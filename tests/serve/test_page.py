@@ -14,6 +14,7 @@ import urllib.request
 import numpy as np
 import pytest
 
+from pintgn import PINT, fit, read_events
 from tests.conftest import ROOT
 from tests.serve.helpers import happened, trained
 
@@ -363,6 +364,29 @@ def test_the_key_is_asked_for_and_a_service_that_is_gone_is_noticed(chromium, fo
         assert page.text("#health") == "no answer"
     chromium.get("about:blank")
     chromium.get_log("browser")  # refusals are errors to the console
+
+
+def test_the_same_id_on_both_sides_is_two_nodes(chromium, tmp_path):
+    rng = np.random.default_rng(0)
+    source = {"src": rng.integers(0, 6, 200), "dst": rng.integers(0, 9, 200), "t": np.arange(200)}
+    fit(PINT(dim=4), read_events(source, bipartite=True), folder=tmp_path / "run", epochs=1)
+    with serving(tmp_path / "run", tmp_path / "store") as (address, _):
+        page = Page(chromium, address)
+        page.get(node="3")
+        page.until(lambda: page.all("#next li"), "recommendations")
+        assert page.text("#node-facts").startswith("Sidesource")
+        contacts = int(np.count_nonzero(source["src"] == 3)), int(np.count_nonzero(source["dst"] == 3))
+        assert f"Contacts{contacts[0]}F" in page.text("#node-facts")
+        link = next(link for link in page.all("#next .name") if link.text == "3")
+        link.click()
+        page.until(lambda: page.text("#node-facts").startswith("Sidedestination"), "the other node")
+        assert f"Contacts{contacts[1]}F" in page.text("#node-facts")
+        page.until(lambda: "A destination" in page.text("#next-note"), "a word about it")
+        assert page.all("#next li") == []
+        page.one("#tree .tree-node:not(.root)").click()
+        page.until(lambda: page.text("#node-facts").startswith("Sidesource"), "one of its sources")
+    chromium.get("about:blank")
+    assert chromium.get_log("browser") == []
 
 
 def test_drift_is_plain_to_see(page, address):

@@ -80,7 +80,9 @@ def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: s
     with service.asking() as live:
         number = _number(live, id, side)
         known = number is not None and engine.nodes.known(number)
-        answer: dict[str, Any] = {"node": id, "known": known, "at": plain(live._at(None))}
+        answer: dict[str, Any] = {"node": id, "known": known, "side": side, "at": plain(live._at(None))}
+        if live.names.two_spaces and number is not None:
+            answer["side"] = ("src", "dst")[live.names.sides[number]]
         if not known or number is None:
             return answer | {
                 "first_seen": None,

@@ -47,13 +47,16 @@ export function short(id, most = 28) {
   return text.length <= most ? String(id) : `${text.slice(0, most - 9).join("")}…${text.slice(-8).join("")}`;
 }
 
-export const nodeLink = (id, most) =>
-  el("a", { class: "chip", href: hashOf(id), title: String(id) }, short(id, most));
+export const nodeLink = (id, most, side) =>
+  el("a", { class: "chip", href: hashOf(id, side), title: String(id) }, short(id, most));
 
-export const hashOf = (src, dst) =>
-  `#node=${encodeURIComponent(String(src))}${dst === undefined ? "" : `&why=${encodeURIComponent(String(dst))}`}`;
+/** The address of a node; `side` says which is meant where sources and destinations are named apart. */
+export const hashOf = (id, side = null) => `#node=${encodeURIComponent(String(id))}${side === null ? "" : `&side=${side}`}`;
+
+/** The address of a pair. */
+export const hashOfPair = (src, dst) => `${hashOf(src)}&why=${encodeURIComponent(String(dst))}`;
 
 export function fromHash() {
   const given = new URLSearchParams(location.hash.slice(1));
-  return { node: given.get("node"), why: given.get("why") };
+  return { node: given.get("node"), why: given.get("why"), side: given.get("side") === "dst" ? "dst" : null };
 }

@@ -1,9 +1,9 @@
 // The page: what is in the address is what is shown, and the stream's state is asked for again and again.
 
 import { get } from "./api.js";
-import { byId, fromHash, hashOf, nodeLink, put, say } from "./dom.js";
+import { byId, fromHash, hashOf, hashOfPair, nodeLink, put, say } from "./dom.js";
 import { drawHistory, follow } from "./history.js";
-import { current, newer, setUpNode, showNode } from "./node.js";
+import { isShown, newer, setUpNode, showNode } from "./node.js";
 import { searchBox } from "./search.js";
 import { redraw, showStatus } from "./status.js";
 import { hideWhy, showWhy } from "./why.js";
@@ -53,16 +53,16 @@ async function examples() {
 
 /** Show what the address asks for. */
 function go() {
-  const { node, why } = fromHash();
+  const { node, why, side } = fromHash();
   if (node === null) {
     byId("about-node").hidden = true;
     hideWhy();
     return;
   }
   byId("examples").hidden = true;
-  if (String(current()) !== node) {
+  if (!isShown(node, side)) {
     byId("search").value = node;
-    showNode(node, why === null);
+    showNode(node, side, why === null);
   }
   if (why === null) hideWhy();
   else showWhy(node, why);
@@ -76,7 +76,7 @@ searchBox((id) => {
 byId("why-close").addEventListener("click", () => {
   const { node, why } = fromHash();
   location.hash = hashOf(node);
-  const opener = [...document.querySelectorAll("#next .why")].find((link) => link.getAttribute("href") === hashOf(node, why));
+  const opener = [...document.querySelectorAll("#next .why")].find((link) => link.getAttribute("href") === hashOfPair(node, why));
   (opener ?? byId("node-title")).focus();
 });
 document.querySelector(".skip").addEventListener("click", (event) => { // the address is ours: it names the node

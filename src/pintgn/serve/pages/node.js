@@ -1,33 +1,38 @@
 // One node: what is known about it, its neighborhood, and where it is likely to go next.
 
 import { get, inPath } from "./api.js";
-import { byId, el, facts, hashOf, meter, put, say, short } from "./dom.js";
+import { byId, el, facts, hashOf, hashOfPair, meter, put, say, short } from "./dom.js";
+import { sideAfter } from "./sides.js";
 import { drawTree } from "./tree.js";
 import { count, fixed, percent, span, time } from "./words.js";
 
 let shown = null; // the node on the page, as the service spells it
+let asked = {}; // as the address spells it
+let side = null; // of the node, where sources and destinations are named apart
 let tree = null;
 let seen = null; // the clock that the recommendations were made for
 let turn = 0;
 
-export const current = () => shown;
+export const isShown = (id, wanted) => shown !== null && asked.id === String(id) && asked.side === wanted;
 
-export async function showNode(id, focus = true) {
+export async function showNode(id, wanted, focus = true) {
   const mine = ++turn;
+  asked = { id: String(id), side: wanted };
   byId("about-node").hidden = false;
   byId("about-node").setAttribute("aria-busy", "true");
   try {
-    const about = await get(`nodes/${inPath(id)}`, { depth: byId("depth").value, neighbors: byId("breadth").value });
+    const about = await get(`nodes/${inPath(id)}`, { depth: byId("depth").value, neighbors: byId("breadth").value, side: wanted });
     if (mine !== turn) return;
-    shown = about.node;
+    [shown, side] = [about.node, about.side];
     document.title = `${short(shown)} · pintgn live`;
     put("node-title", el("span", { class: "muted" }, "Node "), el("span", { title: String(shown) }, short(shown, 40)));
     facts("node-facts", about.known ? [
+      ["Side", side && (side === "dst" ? "destination" : "source")],
       ["Contacts", count(about.degree)], ["First seen", time(about.first_seen)],
       ["Last seen", `${time(about.last_seen)} (${span(Number(about.at) - Number(about.last_seen))} ago)`],
     ] : [["Contacts", "none: never seen before, judged as a new node"]]);
     tree = about.tree;
-    drawTree(byId("tree"), byId("tree-list"), tree);
+    drawTree(byId("tree"), byId("tree-list"), tree, side);
     if (focus) byId("node-title").focus({ preventScroll: false });
     await recommend(mine);
   } catch (error) {
@@ -38,6 +43,13 @@ export async function showNode(id, focus = true) {
 }
 
 async function recommend(mine) {
+  byId("other").hidden = side === "dst";
+  seen = null;
+  if (side === "dst") { // what it is likely to do next is for its sources to say
+    put("next");
+    say("next-note", "A destination: events lead to it, not from it. Open one of its contacts to see what is likely next.");
+    return;
+  }
   say("next-note", "Ranking every destination …");
   const answer = await get(`recommend/${inPath(shown)}`, { k: byId("k").value });
   if (mine !== turn) return;
@@ -45,10 +57,10 @@ async function recommend(mine) {
   byId("refresh").classList.remove("eager");
   say("next-note", answer.items.length ? `As of ${time(answer.at)}, best first.` : "There is no destination to recommend yet.");
   put("next", answer.items.map((item) => el("li", {},
-    el("a", { class: "name", href: hashOf(item.dst), title: String(item.dst) }, short(item.dst, 32)),
+    el("a", { class: "name", href: hashOf(item.dst, sideAfter(1, side)), title: String(item.dst) }, short(item.dst, 32)),
     meter(item.probability, "probability"),
     el("span", { class: "number", title: `logit ${fixed(item.logit)}` }, percent(item.probability)),
-    el("a", { class: "button small why", href: hashOf(shown, item.dst), "aria-label": `Why ${item.dst}?` }, "Why?"))));
+    el("a", { class: "button small why", href: hashOfPair(shown, item.dst), "aria-label": `Why ${item.dst}?` }, "Why?"))));
 }
 
 /** The clock has moved: what is shown is not the newest. */
@@ -72,13 +84,13 @@ function failed(error) {
 
 export function setUpNode() {
   if (matchMedia("(max-width: 560px)").matches) byId("depth").value = "1"; // what a small screen can hold
-  const again = () => shown !== null && showNode(shown, false);
+  const again = () => shown !== null && showNode(asked.id, asked.side, false);
   for (const id of ["depth", "breadth", "k"]) byId(id).addEventListener("change", again);
   byId("refresh").addEventListener("click", again);
   byId("other").addEventListener("submit", (event) => {
     event.preventDefault();
     const other = byId("other-id").value.trim();
-    if (other && shown !== null) location.hash = hashOf(shown, other);
+    if (other && shown !== null) location.hash = hashOfPair(shown, other);
   });
-  new ResizeObserver(() => tree && drawTree(byId("tree"), byId("tree-list"), tree)).observe(byId("tree"));
+  new ResizeObserver(() => tree && drawTree(byId("tree"), byId("tree-list"), tree, side)).observe(byId("tree"));
 }

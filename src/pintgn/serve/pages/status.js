@@ -2,6 +2,7 @@
 
 import { bars, lines } from "./chart.js";
 import { byId, el, facts, put, say } from "./dom.js";
+import { setSides } from "./sides.js";
 import { compact, count, fixed, lasts, rate, setTime, time } from "./words.js";
 
 let carded = "";
@@ -10,6 +11,7 @@ let last = null;
 export function showStatus(status) {
   last = status;
   setTime(status.data);
+  setSides(status.data);
   const [day, hour] = status.data.time_unit ? status.clock_text.split(" ") : ["", status.clock_text];
   say("clock", hour ?? day);
   say("clock-note", hour && day ? `${day} · newest event` : "newest event");

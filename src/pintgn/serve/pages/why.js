@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { byId, el, nodeLink, put, short } from "./dom.js";
 import { watch } from "./history.js";
+import { sideAfter } from "./sides.js";
 import { adds, compact, fixed, percent } from "./words.js";
 
 const SHOWN = 3; // reasons of a kind before the rest is folded away
@@ -71,11 +72,12 @@ function row(reason, most) {
 
 /** A walk: nodes, and between them when they met; it goes back in time. */
 function chain(reason) {
-  const parts = [nodeLink(reason.nodes[0], 20)];
+  const link = (i) => nodeLink(reason.nodes[i], 20, sideAfter(i, reason.of));
+  const parts = [link(0)];
   reason.contacts.forEach((contact, i) => parts.push(
     el("span", { class: "step", title: `${contact.op === "delete" ? "parted" : "met"} at ${contact.when}` },
       `${contact.op === "delete" ? "parted " : ""}${contact.ago}`),
-    nodeLink(reason.nodes[i + 1], 20)));
+    link(i + 1)));
   if (reason.walks > 1) parts.push(el("span", { class: "muted" }, `${compact(reason.walks)} such walks`));
   return el("span", { class: "chain", title: reason.text }, parts);
 }
