@@ -77,6 +77,13 @@ def test_wl_colors_a_log_or_compares_two(tmp_path):
     assert json.loads(run("wl", first, "--against", second, "--json"))["verdict"] == "inconclusive"
 
 
+def test_wl_reads_the_second_log_with_the_same_options(tmp_path):
+    for name, rows in {"a": "5;ann;bob\n2;bob;cay\n", "b": "2;x;y\n5;y;z\n"}.items():
+        (tmp_path / f"{name}.csv").write_text("when;who;whom\n" + rows)
+    options = ("--src", "who", "--dst", "whom", "--time", "when", "--sort")
+    assert run("wl", tmp_path / "a.csv", "--against", tmp_path / "b.csv", *options).startswith("inconclusive")
+
+
 def test_trees_are_printed_and_drawn(attention, tmp_path):
     assert run("tree", attention, "c", "--monotone").splitlines()[:2] == ["c", "└─ t=2 ─ w"]
     run("tree", attention, "u", "--svg", tmp_path / "u.svg")

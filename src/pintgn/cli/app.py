@@ -11,6 +11,7 @@ import typer
 
 from pintgn import __version__
 from pintgn.cli import data, demo, evaluate, explain, report, reproduce, serve, simulate, theory, train, tune, use
+from pintgn.cli.shape import dress
 from pintgn.errors import PintgnError, PintgnWarning
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ app.command("report")(report.report)
 app.command("serve")(serve.serve)
 app.add_typer(theory.app, name="theory")
 app.command("demo")(demo.demo)
+dress(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -88,7 +88,7 @@ def list_sets(as_json: AsJson = False) -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A name from `pintgn data list`.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from `pintgn data list`.")],
     mirror: Annotated[str | None, typer.Option(help="A URL or a folder to take the file from instead.")] = None,
     again: Annotated[bool, typer.Option("--again", help="Fetch it anew even if it is here.")] = False,
 ) -> None:

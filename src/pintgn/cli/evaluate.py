@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.common import AsJson, Bar, emit_json
 from pintgn.errors import BadInput
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, as `pintgn train` made it.")]
@@ -46,10 +46,11 @@ def evaluate(
 
         kinds = None if negatives is None else [kind.strip() for kind in negatives.split(",")]
         kinds = list(KINDS) if kinds == ["all"] else kinds
-        console(stderr=True).print(f"measuring {run} on its {part} part", markup=False)
-        answer = measure(
-            run, kinds, _rank(rank), part=part, protocol=protocol, heuristics=heuristics, seed=seed
-        )  # fmt: skip
+        among = _rank(rank)
+        with Bar("opening the run", "events") as bar:
+            answer = measure(
+                run, kinds, among, part=part, protocol=protocol, heuristics=heuristics, seed=seed, progress=bar
+            )
     emit_json(answer.to_dict()) if as_json else print(answer)
 
 

@@ -11,7 +11,7 @@ from pintgn.cli.common import AsJson, console, emit_json, parse_setting
 
 
 def simulate(
-    world: Annotated[str, typer.Argument(help="repeat, twins or shop.")],
+    world: Annotated[str, typer.Argument(metavar="WORLD", help="repeat, twins or shop.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Where to: .parquet, .csv, .csv.gz or .csv.zst.")],
     events: Annotated[int, typer.Option(help="How many events.")] = 10_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same world.")] = 0,

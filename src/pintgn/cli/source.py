@@ -10,34 +10,46 @@ from typing import Annotated, Any
 
 import typer
 
+from pintgn.cli.shape import READING
+from pintgn.errors import BadFile, suggest
 from pintgn.events.log import EventLog
 
 Data = Annotated[
     str,
-    typer.Argument(metavar="DATA", help="A CSV or Parquet file, a folder of Parquet files, or a data set's name."),
+    typer.Argument(
+        metavar="DATA",
+        help="A CSV, JSON-lines or Parquet file, a folder of Parquet files, the folder of a run, or a data set's name.",
+    ),
 ]
+
+
+def _option(*names: str, metavar: str | None = None, help: str) -> Any:
+    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=READING)
+
+
+COLUMN, COLUMNS = "COLUMN", "COLUMNS"
 OPTIONS: dict[str, Any] = {
-    "src": Annotated[str, typer.Option(help="Column of the source ids.")],
-    "dst": Annotated[str, typer.Option(help="Column of the destination ids.")],
-    "t": Annotated[str, typer.Option("--time", "-t", help="Column of the times: numbers, or ISO-8601 dates.")],
+    "src": Annotated[str, _option(metavar=COLUMN, help="Who acts: the source ids.")],
+    "dst": Annotated[str, _option(metavar=COLUMN, help="On whom: the destination ids.")],
+    "t": Annotated[str, _option("--time", "-t", metavar=COLUMN, help="When: numbers, or ISO-8601 dates.")],
     "features": Annotated[
-        str | None, typer.Option(help="Feature columns, separated by commas, or 'all' for every other column.")
+        str | None, _option(metavar=COLUMNS, help="Event features, separated by commas; 'all' for every other column.")
     ],
     "categorical": Annotated[
-        str | None, typer.Option(help="Feature columns that are categories although they look like numbers.")
+        str | None, _option(metavar=COLUMNS, help="Features that are categories although they look like numbers.")
     ],
-    "fill": Annotated[float | None, typer.Option(help="What a missing feature counts as; otherwise it is an error.")],
-    "label": Annotated[str | None, typer.Option(help="Column of labels, such as a node's changing state.")],
-    "op": Annotated[str | None, typer.Option(help="Column that says add, delete, node or remove.")],
-    "node_updates": Annotated[str | None, typer.Option(help="Columns that node events carry, separated by commas.")],
-    "nodes": Annotated[str | None, typer.Option(help="A file of node features: a column 'id' and numbers.")],
-    "bipartite": Annotated[bool, typer.Option("--bipartite", help="Source and destination ids are named apart.")],
-    "sort": Annotated[bool, typer.Option("--sort", help="Sort the events by time (stable).")],
-    "strict": Annotated[bool, typer.Option("--strict", help="Refuse a deletion of something never added.")],
-    "delimiter": Annotated[str | None, typer.Option(help="What separates CSV columns; found out when not given.")],
-    "charset": Annotated[str, typer.Option(help="How the text of a CSV is encoded, such as latin-1.")],
+    "fill": Annotated[float | None, _option(help="What a missing feature counts as; otherwise it is an error.")],
+    "label": Annotated[str | None, _option(metavar=COLUMN, help="Labels, such as a node's changing state.")],
+    "op": Annotated[str | None, _option(metavar=COLUMN, help="What an event does: add, delete, node or remove.")],
+    "node_updates": Annotated[str | None, _option(metavar=COLUMNS, help="What node events carry.")],
+    "nodes": Annotated[str | None, _option(metavar="FILE", help="Node features: a column 'id' and numbers.")],
+    "bipartite": Annotated[bool, _option("--bipartite", help="Source and destination ids are named apart.")],
+    "sort": Annotated[bool, _option("--sort", help="Sort the events by time (stable).")],
+    "strict": Annotated[bool, _option("--strict", help="Refuse a deletion of something never added.")],
+    "delimiter": Annotated[str | None, _option(help="What separates CSV columns; found out when not given.")],
+    "charset": Annotated[str, _option(help="How a text file is encoded, such as latin-1.")],
     "no_header": Annotated[
-        bool, typer.Option("--no-header", help="The CSV has no header; name columns by position, from 0.")
+        bool, _option("--no-header", help="The CSV has no header; name columns by position, from 0.")
     ],
 }
 DEFAULTS: dict[str, Any] = {"src": "src", "dst": "dst", "t": "t", "charset": "utf-8"}
@@ -73,13 +85,35 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+def _fetched(name: str) -> EventLog:
+    """A named set, with a bar while it is downloaded."""
+    from pintgn.cli.common import Bar
+    from pintgn.events import datasets
+
+    if datasets.cached(name):
+        return datasets.load(name)
+    with Bar(name, "bytes") as bar:
+        return datasets.load(name, progress=bar)
+
+
+def _beside(path: Path) -> list[str]:
+    return sorted(one.name for one in path.parent.iterdir()) if path.parent.is_dir() else []
+
+
 def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     """Events from a file, a folder or a named data set."""
     from pintgn.events import datasets
     from pintgn.events.ingest import read_events
 
-    if not Path(data).exists() and data in datasets.DATASETS:
-        return datasets.load(data)
+    path = Path(data).expanduser()
+    if not path.exists() and data in datasets.DATASETS:
+        return _fetched(data)
+    if not path.exists() and not path.suffix and "/" not in data:
+        raise BadFile(
+            f"{data} is neither a file nor a data set's name.{suggest(data, [*_beside(path), *datasets.DATASETS])}"
+        )
+    if (path / "run.json").exists():  # the log that a run was trained on
+        data = str(path / "events.parquet")
     options["categorical"] = options["categorical"] or ""
     for name in ("features", "node_updates", "categorical"):
         if options[name] not in (None, "all"):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json
 from pintgn.cli.source import reads_events
 from pintgn.events.log import EventLog
 
@@ -23,7 +23,9 @@ Side = Annotated[str | None, typer.Option(help="src or dst, where sources and de
 
 @app.command()
 def gallery(
-    name: Annotated[str | None, typer.Argument(help="An item of the gallery; all when not given.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="An item of the gallery; all when not given.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A folder for drawings and events (all items: a page).")
     ] = None,
@@ -96,12 +98,12 @@ def _write_page(shown: Any, folder: Path) -> int:
 @app.command()
 @reads_events
 def wl(
-    load: Callable[[], EventLog],
+    load: Callable[..., EventLog],
     rounds: Annotated[int | None, typer.Option(help="How many rounds; until stable when not given.")] = None,
     at: At = None,
     times: Times = "exact",
     against: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Test this log (columns src, dst, t) for isomorphism.")
+        str | None, typer.Option(metavar="DATA", help="Test this log, read with the same options, for isomorphism.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -110,9 +112,7 @@ def wl(
 
     log = load()
     if against is not None:
-        from pintgn.events.ingest import read_events
-
-        answer = temporal_wl_test(log, read_events(against), t=_time(log, at))
+        answer = temporal_wl_test(log, load(against), t=_time(log, at))
         if as_json:
             emit_json({"verdict": answer.verdict, "round": answer.round, "witness": answer.witness})
         else:
@@ -166,17 +166,9 @@ def distinguish(
     if as_json:
         emit_json(answer.to_dict())
         return
-    from rich import box
-    from rich.table import Table
-
     settings = ", ".join(f"{name}={value}" for name, value in answer.settings.items())
-    made = Table(title=f"{answer.question} ({settings})", title_justify="left", box=box.SIMPLE_HEAD)
-    for heading in ("class", "verdict", "why"):
-        made.add_column(heading)
-    for verdict in answer.verdicts.values():
-        why = str(verdict).split(": ", 1)[1]
-        made.add_row(verdict.model, verdict.word, why.replace("[", r"\["))
-    console().print(made)
+    rows = [[one.model, one.word, str(one).split(": ", 1)[1]] for one in answer.verdicts.values()]
+    console().print(Grid(rows, ["class", "verdict", "why"], f"{answer.question} ({settings})", left=3))
 
 
 @app.command()
@@ -227,25 +219,11 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """What each class of models can separate in your data, and whether positions are worth their cost."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
     from pintgn.theory.data_report import report as make
 
     log = load()
-    terminal = console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=terminal, disable=not terminal.is_terminal, transient=True) as bar:
-        task = bar.add_task("reading", total=None)
-        answer = make(
-            log,
-            _time(log, at),
-            depth=depth,
-            d=d,
-            steps=steps,
-            pairs=pairs,
-            seed=seed,
-            progress=lambda done, total, what: bar.update(task, completed=done, total=total, description=what),
-        )
+    with Bar("reading") as bar:
+        answer = make(log, _time(log, at), depth=depth, d=d, steps=steps, pairs=pairs, seed=seed, progress=bar)
     if plot is not None:
         plot.write_text(answer.svg())
     if as_json:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.learn import paper
-from pintgn.learn.measure import Figures, compare, heuristic_streams, rank_part
+from pintgn.learn.measure import Figures, Told, compare, heuristic_streams, rank_part
 from pintgn.learn.metrics import Metrics, mean_and_std
 from pintgn.learn.negatives import KINDS, Negatives, draw
 from pintgn.learn.protocol import PROTOCOLS, measured
@@ -17,6 +17,7 @@ from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
 from pintgn.learn.tables import figures_table
 
+Progress = Callable[[int, int, str], None]
 Rows = dict[str, dict[str, Metrics]]
 """By model, then by all / seen / new."""
 
@@ -60,6 +61,7 @@ def evaluate(
     protocol: str | None = None,
     heuristics: bool = True,
     seed: int = 0,
+    progress: Progress | None = None,
 ) -> Evaluation:
     """Measure a run (or several, then mean ± std) on a part of its log.
 
@@ -72,16 +74,25 @@ def evaluate(
         protocol: `stream` or `paper`; as the run was trained when not given.
         heuristics: whether the training-free rows are measured, too.
         seed: of the negatives; the same for every model. Not the run's, so that runs are compared on the same ones.
+        progress: called with the events done, how many there are, and what is being measured.
     """
     found = [one for given in _several(run) for one in _opened(given)]
     parts = [
-        _evaluate(one, negatives, rank, part, protocol, heuristics and k == 0, seed) for k, one in enumerate(found)
+        _evaluate(one, negatives, rank, part, protocol, heuristics and k == 0, seed, progress)
+        for k, one in enumerate(found)
     ]
     return parts[0] if len(parts) == 1 else _mean(parts)
 
 
 def _evaluate(
-    run: Run, negatives: Any, rank: int | str | None, part: str, protocol: str | None, heuristics: bool, seed: int
+    run: Run,
+    negatives: Any,
+    rank: int | str | None,
+    part: str,
+    protocol: str | None,
+    heuristics: bool,
+    seed: int,
+    progress: Progress | None,
 ) -> Evaluation:
     if part not in ("val", "test"):
         raise BadInput(f"part={part!r}; it is 'val' or 'test': a model is not measured on what it was trained on.")
@@ -94,6 +105,12 @@ def _evaluate(
     drawn = {_name(kind): draw(kind, parts.log, events, seed, before) for kind in kinds}
     fallback = {kind: d.fallback_fraction for kind, d in drawn.items()}
     rows: dict[str, Figures] = {}
+
+    def told(what: str) -> Told:
+        return None if progress is None else lambda done: progress(done, len(events), what)
+
+    if progress is not None:
+        progress(0, len(events), "observing what came before")
     ready = run.new_stream()
     if protocol == "paper":
         ready.observe(parts.trained)
@@ -101,14 +118,17 @@ def _evaluate(
         ready = run.new_stream()
     ready.observe(before)
     if protocol == "stream":
-        rows[name] = compare(ready.fork(), events, drawn, new)[0] if kinds else {}
+        rows[name] = compare(ready.fork(), events, drawn, new, told(name))[0] if kinds else {}
     beside = dict(heuristic_streams(parts, run.schema, before, without=name)) if heuristics else {}
-    rows |= {other: compare(stream.fork(), events, drawn, new)[0] for other, stream in beside.items() if kinds}
+    rows |= {
+        other: compare(stream.fork(), events, drawn, new, told(other))[0] for other, stream in beside.items() if kinds
+    }
     ranking, candidates = None, None
     if rank is not None:
         among = Candidates(parts.log, events, rank, seed)
         candidates = among.count
-        ranking = {other: rank_part(s, events, among, new) for other, s in ({name: ready} | beside).items()}
+        every = {name: ready} | beside
+        ranking = {other: rank_part(s, events, among, new, told(f"{other}, ranking")) for other, s in every.items()}
     by_kind = {kind: {model: figures[kind] for model, figures in rows.items()} for kind in drawn}
     return Evaluation(part, protocol, by_kind, fallback, ranking, candidates, settings=run.settings.to_dict())
 

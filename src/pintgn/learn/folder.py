@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from pintgn.errors import BadFile, BadInput
+from pintgn.errors import BadFile, BadInput, suggest
 
 FORMAT = 1
 KEY = "pintgn"
@@ -82,10 +82,23 @@ class Folder:
     def read_json(self, name: str) -> Any:
         try:
             return json.loads((self / name).read_text())
-        except FileNotFoundError as error:
-            raise BadFile(f"{self.path} holds no run: there is no {name} in it.") from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise BadFile(f"{self.path} holds no run: {self._instead(name)}") from error
         except (OSError, ValueError) as error:
             raise BadFile(f"{self / name} is damaged: {error}.") from error
+
+    def _instead(self, name: str) -> str:
+        """Why there is no run here, and where one may be."""
+        if self.path.is_file():
+            return "it is a file. Name the folder that `pintgn train` made."
+        if self.path.is_dir():
+            near = sorted(str(path.parent) for path in self.path.glob("*/run.json"))
+            return f"there is no {name} in it." + (f" Did you mean {' or '.join(near[:3])}?" if near else "")
+        near = sorted(
+            str(path.parent) for place in (self.path.parent, Path("runs")) for path in place.glob("*/run.json")
+        )
+        found = suggest(self.path, near) if near else ""
+        return f"there is no such folder.{found or ' Make one: pintgn train DATA -o ' + str(self.path)}"
 
     def read_tensors(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """What `write_tensors` wrote."""
