@@ -79,7 +79,7 @@ def test_without_any_snapshot_everything_is_replayed(run_folder, columns, tmp_pa
 
 def test_many_clients_at_once_are_committed_together_and_all_answered(service, columns):
     same = [{"src": "person 1", "dst": "person 2", "t": 5_000}]
-    batch = service.engine.intake._rows(same * 5)
+    batch = service.engine.intake.rows(same * 5)
     futures = []
     threads = [threading.Thread(target=lambda: futures.append(service.submit(batch))) for _ in range(20)]
     for thread in threads:
@@ -111,7 +111,7 @@ def test_keys_hold_across_restarts(run_folder, columns, tmp_path):
 
 def test_a_key_twice_in_one_batch_counts_once(service):
     event = {"src": "person 1", "dst": "person 2", "t": 5_000, "key": "a"}
-    told = service.submit(service.engine.intake._rows([event, event])).result(30)
+    told = service.submit(service.engine.intake.rows([event, event])).result(30)
     assert (told["accepted"], told["duplicates"]) == (1, 1)
 
 
@@ -119,9 +119,9 @@ def test_a_key_twice_in_one_batch_counts_once(service):
 def test_a_key_for_another_event_is_refused_and_nothing_applied(service, change):
     event = {"src": "person 1", "dst": "person 2", "t": 5_000, "key": "a"}
     other = {"src": "person 4", "dst": "person 2", "t": 5_000, "key": "b"}
-    service.submit(service.engine.intake._rows([event])).result(30)
+    service.submit(service.engine.intake.rows([event])).result(30)
     with pytest.raises(KeyReused, match="'a'"):
-        service.submit(service.engine.intake._rows([other, event | change])).result(30)
+        service.submit(service.engine.intake.rows([other, event | change])).result(30)
     assert service.engine.total == service.store.total == 1
 
 
@@ -133,7 +133,7 @@ def test_a_late_event_is_named_and_nothing_of_its_batch_applied(service, columns
     clock = columns["t"][399]
     rows = [{"src": "person 1", "dst": "person 2", "t": clock - 1}, {"src": "person 1", "dst": "person 3", "t": clock}]
     with pytest.raises(LateEvent, match="event 0 .*Nothing of this batch"):
-        service.submit(service.engine.intake._rows(rows)).result(30)
+        service.submit(service.engine.intake.rows(rows)).result(30)
     assert isinstance(LateEvent("x"), EventOrderError)
     assert service.store.total == 400 - TRAINED
 
@@ -141,19 +141,19 @@ def test_a_late_event_is_named_and_nothing_of_its_batch_applied(service, columns
 def test_a_late_event_between_duplicates_is_named_by_its_own_place(service):
     intake = service.engine.intake
     known = [{"src": "person 1", "dst": "person 2", "t": t, "key": str(t)} for t in (5_000, 5_001, 5_009)]
-    service.submit(intake._rows(known)).result(30)
+    service.submit(intake.rows(known)).result(30)
     late = {"src": "person 1", "dst": "person 2", "t": 5_002, "key": "late"}
     with pytest.raises(LateEvent, match="event 2 "):
-        service.submit(intake._rows([*known[:2], late, known[2]])).result(30)
+        service.submit(intake.rows([*known[:2], late, known[2]])).result(30)
 
 
 def test_events_at_the_clock_belong_to_its_open_group(service):
     intake = service.engine.intake
     for _ in range(3):
-        service.submit(intake._rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
+        service.submit(intake.rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
     live = service.engine.asking()
     at_clock = live.logits(["person 1"], ["person 2"], [7_000])
-    service.submit(intake._rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
+    service.submit(intake.rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
     assert np.array_equal(service.engine.asking().logits(["person 1"], ["person 2"], [7_000]), at_clock)
 
 
@@ -163,7 +163,7 @@ def test_events_at_the_clock_belong_to_its_open_group(service):
 def test_a_full_queue_refuses(run_folder, tmp_path):
     with Service.open(run_folder, tmp_path / "store", limits=Limits(waiting=10)) as service:
         rows = [{"src": "person 1", "dst": "person 2", "t": 5_000}] * 8
-        batch = service.engine.intake._rows(rows)
+        batch = service.engine.intake.rows(rows)
         with service.turns.reading():  # the writer cannot observe meanwhile
             first = service.submit(batch)
             with pytest.raises(Busy, match="8 events are waiting"):

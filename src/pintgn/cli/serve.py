@@ -128,5 +128,20 @@ def _listen(uvicorn: Any, service: Any, key: Any, host: str, port: int, as_json:
         else:
             print(f"{service.engine.live!r}\n{address}  (Ctrl-C stops; nothing acknowledged is lost)")
         sys.stdout.flush()
-        uvicorn.Server(config).run(sockets=[bound])
+        _run_until_told(uvicorn.Server(config), bound)
     console(stderr=True).print("stopping: writing a snapshot")
+
+
+def _run_until_told(server: Any, bound: Any) -> None:
+    """Run until Ctrl-C or SIGTERM, and come back: uvicorn would let the signal end the process, with no snapshot."""
+    import signal
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        server.run(sockets=[bound])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

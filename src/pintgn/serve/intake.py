@@ -102,23 +102,24 @@ class Intake:
             return self._columns(arrow_columns(body))
         given = parsed(body)
         if isinstance(given, list):
-            return self._rows(given)
+            return self.rows(given)
         if not isinstance(given, dict):
             raise BadInput('the body is {"events": [...]}, one event such as {"src": …, "dst": …, "t": …}, or columns.')
         if "events" in given:
             only(given, ("events",), "the body")
             if not isinstance(given["events"], list):
                 raise BadInput('"events" is a list of events.')
-            return self._rows(given["events"])
+            return self.rows(given["events"])
         if "columns" in given:
             only(given, ("columns",), "the body")
             if not isinstance(given["columns"], dict):
                 raise BadInput('"columns" is an object with a list for each of src, dst and t.')
             return self._columns(given["columns"])
         only(given, ("events", "columns", *FIELDS), "the body")
-        return self._rows([given])
+        return self.rows([given])
 
-    def _rows(self, events: list[Any]) -> Batch:
+    def rows(self, events: list[Any]) -> Batch:
+        """Events as a list of objects."""
         for row, event in enumerate(events):
             if type(event) is not dict:
                 raise BadInput(f'event {row} is {shown(event)}; an event is {{"src": …, "dst": …, "t": …}}.')

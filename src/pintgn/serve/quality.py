@@ -128,7 +128,7 @@ def standard_error(auc: float, count: int) -> float:
     """Of an AUC over as many positives as negatives (Hanley and McNeil, 1982).
 
     >>> round(standard_error(0.9, 1000), 4)
-    0.007
+    0.0071
     """
     one, two = auc / (2 - auc), 2 * auc**2 / (1 + auc)
     variance = (auc * (1 - auc) + (count - 1) * (one - auc**2 + two - auc**2)) / count**2

@@ -84,7 +84,19 @@ class _Job:
 
 
 class Service:
-    """A run at work. `with Service.open("runs/pint", "store") as service: …`"""
+    """A run at work: what `pintgn serve` puts behind HTTP.
+
+        with pintgn.Service.open("runs/pint") as service:
+            service.observe([{"src": "alice", "dst": "bob", "t": 1700000000, "key": "order-17"}])
+            with service.asking() as live:
+                live.recommend("alice", k=10)
+
+    Args:
+        run: an opened run; used up, its stream moves on.
+        store: folder of the events and snapshots; locked while the service is open.
+        options, limits: how it runs, and how much at once.
+        progress: told what a start is doing.
+    """
 
     def __init__(self, run: Run, store: str | Path, options: Options | None = None, limits: Limits | None = None,
                  progress: Progress = log.info):  # fmt: skip
@@ -211,6 +223,10 @@ class Service:
             answer: Future = Future()
             self._jobs.put(_Job(batch, answer))
         return answer
+
+    def observe(self, events: list[dict[str, Any]]) -> dict[str, Any]:
+        """Let events happen, as `POST /events` does; returns the acknowledgement."""
+        return self.submit(self.engine.intake.rows(events)).result()
 
     def snapshot(self) -> Future:
         """Ask for a snapshot of the state after everything accepted so far."""
