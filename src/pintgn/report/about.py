@@ -65,7 +65,7 @@ def _facts(study: Study, stats: Any) -> list[tuple[str, str]]:
     if log.op is not None:
         rows += [("deletions", share(stats.deletions)), ("node events", share(stats.node_events))]
     if stats.node_gaps is not None:
-        rows.append(("typical gap of a node (median)", duration(stats.node_gaps.median, unit)))
+        rows.append(("median gap of a node", duration(stats.node_gaps.median, unit)))
     columns = log.schema.feature_columns()
     shown = ", ".join(columns[:4]) + (f" and {len(columns) - 4} more" if len(columns) > 4 else "")
     rows.append(("event features", f"<span>{text(shown)}</span>" if columns else "none"))

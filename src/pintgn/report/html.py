@@ -15,6 +15,11 @@ def text(value: Any) -> str:
     return escape(str(value), quote=True)
 
 
+def unbroken(html: str) -> str:
+    """Prose whose numbers stay with their units."""
+    return html.replace(" %", "\u00a0%").replace(" points", "\u00a0points")
+
+
 def card(title: str, body: str, note: str = "", legend: str = "") -> str:
     """A titled box with a drawing, and a line below the title that says what to see."""
     told = f"<p>{note}</p>" if note else ""
@@ -67,7 +72,7 @@ def code(*lines: str) -> str:
 
 
 def section(name: str, title: str, lead: str, *body: str) -> str:
-    told = f'<p class="lead">{lead}</p>' if lead else ""
+    told = f'<p class="lead">{unbroken(lead)}</p>' if lead else ""
     return f'<section id="{name}"><h2>{text(title)}</h2>{told}{"".join(body)}</section>'
 
 

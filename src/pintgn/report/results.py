@@ -233,8 +233,28 @@ def scores(figures: Figures) -> str:
             said += (
                 f" Expected gap between probability and frequency, as recorded in training: {listed(errors)} points."
             )
+        drawings.append(threshold_table(figures))
     several = " Of several runs the first is drawn." if any(len(row.members) > 1 for row in rows) else ""
     return section("scores", "Scores and probabilities", said + several, grid(*drawings))
+
+
+THRESHOLDS = (0.5, 0.8, 0.9, 0.95, 0.99)
+
+
+def threshold_table(figures: Figures) -> str:
+    """What acting on links from some probability on would catch, and how often it would be a false alarm."""
+    study, row = figures.study, best_row(figures)
+    one = row.members[0]
+    assert one.calibration is not None
+    kinds = [study.main, *(kind for kind in ("historical",) if kind in study.drawn and kind != study.main)]
+    heads = ["probability", "true links<br>caught", *(f"false alarms,<br>{text(kind)}" for kind in kinds)]
+    body = ""
+    for least in THRESHOLDS:
+        caught = float((one.calibration(one.scores[study.main].positive) >= least).mean())
+        alarms = [float((one.calibration(one.scores[kind].negative) >= least).mean()) for kind in kinds]
+        body += cells([f"≥ {percent(least, 0)}", *(percent(share, 1) for share in (caught, *alarms))])
+    note = f"If {text(row.name)} is trusted from some probability on, in percent of true and of wrong links."
+    return f'<div class="tables">{card("Where to draw the line", table(heads, body), note)}</div>'
 
 
 # -- test time -------------------------------------------------------------------------------------------------------

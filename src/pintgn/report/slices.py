@@ -83,12 +83,15 @@ def by_time(values: np.ndarray, log: EventLog, never: str, parts: int = 4) -> li
     if not len(known):
         return found
     edges = np.unique(np.quantile(known, np.linspace(0, 1, parts + 1)[1:], method="inverted_cdf"))
+    words: list[str] = []
+    for digits in range(2, 8):  # as few as tell the slices apart
+        words = [duration(float(high), log.schema.time, digits).replace(" ", "\u00a0") for high in edges]
+        if len(set(words)) == len(words):
+            break
+    words = [f"≤ {word}" for word in words[:-1]] + ["longer" if len(words) > 1 else f"≤ {words[0]}"]
     low = -np.inf
-    for k, high in enumerate(edges):
-        rows = ~missing & (values > low) & (values <= high)
-        if rows.any():
-            word = duration(float(high), log.schema.time).replace(" ", "\u00a0")
-            found.append(Slice(f"≤ {word}" if k < len(edges) - 1 or len(edges) == 1 else "longer", rows))
+    for high, word in zip(edges, words, strict=True):
+        found.append(Slice(word, ~missing & (values > low) & (values <= high)))
         low = high
     return found
 

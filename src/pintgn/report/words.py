@@ -69,23 +69,27 @@ def short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def duration(value: float, unit: TimeUnit) -> str:
+def duration(value: float, unit: TimeUnit, digits: int = 2) -> str:
     """A length of time: in words where the log has dates, else a bare number in the log's own unit.
 
     >>> duration(7200, TimeUnit("s")), duration(90_000, TimeUnit("ms")), duration(7200, TimeUnit())
     ('2 h', '1.5 min', '7.2k')
     """
-    return short(value) if unit.unit is None else seconds(value / PER_SECOND[unit.unit])
+    if unit.unit is None:
+        return short(value) if digits == 2 else f"{value:,.{digits + 2}g}"
+    return seconds(value / PER_SECOND[unit.unit], digits)
 
 
-def seconds(value: float) -> str:
+def seconds(value: float, digits: int = 2) -> str:
     """
-    >>> seconds(0.25), seconds(14.2), seconds(125), seconds(86400 * 3)
-    ('0.25 s', '14 s', '2.1 min', '3 d')
+    >>> seconds(0.25), seconds(14.2), seconds(125), seconds(86400 * 12.87), seconds(86400 * 12.87, 3)
+    ('0.25 s', '14 s', '2.1 min', '13 d', '12.9 d')
     """
     name, size = next((span for span in reversed(SPANS) if value >= span[1]), SPANS[0])
     value = value / size
-    return f"{value:.2g} {name}" if value < 10 else f"{value:.0f} {name}"
+    behind = max(0, digits - 1 - math.floor(math.log10(value))) if value > 0 else 0
+    text = f"{value:.{behind}f}"
+    return f"{text.rstrip('0').rstrip('.') if behind else text} {name}"
 
 
 def size(value: float) -> str:

@@ -14,7 +14,7 @@ from pintgn.learn.negatives import Negatives
 from pintgn.learn.run import Run
 from pintgn.report import about, results, verdict
 from pintgn.report.figures import RANKING, Figures
-from pintgn.report.html import page, text
+from pintgn.report.html import page, text, unbroken
 from pintgn.report.study import Progress, Study, opened, study
 from pintgn.report.words import percent, plural
 
@@ -124,8 +124,9 @@ def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> s
     events = plural(len(measured.log), "event")
     names = ", ".join(row.name for row in measured.trained)
     body = (
-        f'<header><p class="brand">pintgn report · {text(names)} · {events}</p><h1>{text(report.headline)}</h1>'
-        f'<p class="verdict">{text(" ".join(report.summary))}</p>{tiles(figures)}</header>\n'
+        f'<header><p class="brand">pintgn report · {text(names)} · {events}</p>'
+        f"<h1>{unbroken(text(report.headline))}</h1>"
+        f'<p class="verdict">{unbroken(text(" ".join(report.summary)))}</p>{tiles(figures)}</header>\n'
         f"<nav><div>{links}</div></nav>\n<main>\n" + "\n".join(found[name] for name in shown) + "\n</main>\n"
         "<footer>Written by pintgn. The page is complete: it loads nothing and can be sent as it is.</footer>"
     )
