@@ -17,7 +17,6 @@ import http.client
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -145,11 +144,30 @@ def main() -> None:
 
 
 def measure(run: Path, scratch: Path, columns: dict[str, list], options: argparse.Namespace) -> None:
-    store, total = scratch / "store", options.events
-    ids, destinations = sorted(set(columns["src"])), sorted(set(columns["dst"]))
-    server = Server(run, store, "--snapshot-every", str(10 * total))
-    print(f"start from the run's log: {server.seconds:.1f} s")
+    store = scratch / "store"
+    server = Server(run, store, "--snapshot-every", str(10 * options.events))
+    try:
+        print(f"start from the run's log: {server.seconds:.1f} s")
+        before = under_load(server, columns, options)
+    finally:
+        server.kill()
+    server = Server(run, store)
+    try:
+        same = Client(server.port).post("/score", question(columns)) == before
+        print(f"restart after kill -9, snapshot + 100,000 events: {server.seconds:.1f} s, same scores: {same}")
+    finally:
+        server.kill()
 
+
+def question(columns: dict[str, list]) -> bytes:
+    """Something to compare answers by."""
+    return json.dumps({"src": columns["src"][0], "dst": sorted(set(columns["dst"]))[:100]}).encode()
+
+
+def under_load(server: Server, columns: dict[str, list], options: argparse.Namespace) -> dict[str, Any]:
+    """Latency, a snapshot, then ingestion; what it answered in the end."""
+    total = options.events
+    ids, destinations = sorted(set(columns["src"])), sorted(set(columns["dst"]))
     quiet = total - 100_000
     context = multiprocessing.get_context("spawn")
     ready, stop = context.Event(), context.Event()
@@ -178,15 +196,7 @@ def measure(run: Path, scratch: Path, columns: dict[str, list], options: argpars
     status = client.get("/status")
     assert status["live_events"] == total
     print(f"rolling AP {status['quality']['ap_rolling']:.3f}, reference {status['quality']['reference_ap']:.3f}")
-    asked = json.dumps({"src": ids[0], "dst": destinations[:100]}).encode()
-    before = client.post("/score", asked)
-    server.kill()
-
-    server = Server(run, store)
-    same = Client(server.port).post("/score", asked) == before
-    print(f"restart after kill -9, snapshot + {total - quiet:,} events: {server.seconds:.1f} s, same scores: {same}")
-    server.kill()
-    shutil.rmtree(store)
+    return client.post("/score", question(columns))
 
 
 if __name__ == "__main__":

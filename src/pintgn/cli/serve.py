@@ -118,6 +118,7 @@ def _listen(uvicorn: Any, service: Any, key: Any, host: str, port: int, as_json:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host.strip("[]"), port))
+        bound.listen(128)  # before anybody is told the address
     except OSError as error:
         bound.close()
         raise BadInput(f"cannot listen at {host}:{port}: {error.strerror}. Choose another --port.") from None
