@@ -100,3 +100,15 @@ def test_the_commands_on_the_page_make_the_same_run_again(command, run, tmp_path
     command(*arguments, "--no-report")
     again = json.loads((tmp_path / "again" / "result.json").read_text())
     assert again["test"] == json.loads((run.folder.path / "result.json").read_text())["test"]
+
+
+def test_the_demo_shows_what_learning_and_positions_are_worth(command, tmp_path):
+    small = ("demo", "--events", "8000", "--epochs", "2", "--json")
+    answer = json.loads(command(*small)[0])
+    ap = answer["test_ap"]
+    assert ap["PINT"] > max(ap["PINT without positions"], ap["heuristic, no training"], ap["edgebank, no training"])
+    assert ap["PINT"] < ap["upper bound"]
+    assert (tmp_path / answer["report"]).exists()
+    out, err = command(*small)  # a second time nothing is trained again, and all is the same
+    assert json.loads(out) == answer
+    assert "trained before, kept in demo/pint" in err

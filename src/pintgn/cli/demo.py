@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pintgn.cli.common import AsJson, Grid, console, emit_json
+from pintgn.cli.common import AsJson, Grid, console, emit_json, next_steps
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for events and report.")] = Path("demo"),
+    folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for events, runs and report.")] = Path("demo"),
     events: Annotated[int, typer.Option(help="How many events to simulate.")] = 12_000,
     epochs: Annotated[int, typer.Option(help="Passes over the training part.")] = 3,
     seed: Annotated[int, typer.Option(help="The same seed gives the same demo.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate twin communities, train PINT with and without positions, and see the difference they make."""
+    """Simulate a shop, train PINT with and without positions, and see what learning and positions are worth."""
     from pintgn.cli.data import describe
     from pintgn.cli.report import saying
     from pintgn.cli.train import EpochLines
@@ -29,47 +28,39 @@ def demo(
     from pintgn.report.write import write_report
 
     say = console(stderr=True).print
-    world = make_world("twins")
+    world = make_world("shop")
     path = folder / "events.parquet"
     folder.mkdir(parents=True, exist_ok=True)
     world.simulate(events, seed).save(path)
     log = read_events(path)
-    say(f"Simulated twin communities ({world.summary}): {path}")
+    say(f"Simulated a shop ({world.summary}): {path}")
     say(describe(log, "What is in it"))
-
-    def same_role_elsewhere(part: Any, rng: Any) -> Any:
-        return part.query.toward(world.negatives(part, int(rng.integers(2**31))))
-
-    results, runs = {}, {}
-    for name, model in (("PINT", PINT(dim=32)), ("PINT without positions", PINT(dim=32, positions=0))):
-        say(f"\nTraining {name}: who is met, against the same role in another community")
+    runs = {}
+    for name, place, positions in (("PINT", "pint", 4), ("PINT without positions", "without-positions", 0)):
+        if (folder / place / "result.json").exists():
+            say(f"\n{name}: trained before, kept in {folder / place}")
+        else:
+            say(f"\nTraining {name}: who buys what next, against a random item")
         with EpochLines(epochs) as lines:
-            fitted = fit(
-                model,
-                log,
-                seed=seed,
-                epochs=epochs,
-                hidden=0,
-                learning_rate=3e-3,
-                negatives=same_role_elsewhere,
-                progress=lines,
-            )
-        results[name], runs[name] = fitted.test["all"]["ap"] or 0.0, fitted
+            model = PINT(dim=32, positions=positions)
+            options: dict[str, Any] = {"seed": seed, "epochs": epochs, "learning_rate": 3e-3}
+            runs[name] = fit(model, log, folder=folder / place, progress=lines, **options)
     with saying() as progress:
-        written = write_report(
-            list(runs.values()),
-            folder / "report.html",
-            names=list(runs),
-            negatives={"same role elsewhere": same_role_elsewhere},
-            commands=[f"pintgn demo --events {events} --epochs {epochs} --seed {seed} -o {shlex.quote(str(folder))}"],
-            progress=progress,
-        )
-    results["best possible"] = world.best_ap(log, first=len(log) - len(fitted.parts.test))
+        page = write_report(list(runs.values()), folder / "report.html", names=list(runs), progress=progress)
+    results = {name: run.test["all"]["ap"] or 0.0 for name, run in runs.items()}
+    first = runs["PINT"]
+    results |= {f"{name}, no training": figures["all"]["ap"] or 0.0 for name, figures in first.heuristics.items()}
+    results["upper bound"] = world.best_ap(log, first=len(log) - len(first.parts.test))
     if as_json:
-        emit_json({"world": "twins", "events": events, "seed": seed, "test_ap": results, "report": written.path})
-    else:
-        console().print(result_table(results))
-        say(f"The whole story, to open in a browser: {written.path}", markup=False)
+        emit_json({"world": world.name, "events": events, "seed": seed, "test_ap": results, "report": page.path})
+        return
+    console().print(result_table(results))
+    next_steps(
+        say,
+        f"\nThe whole story, to open in a browser: {page.path}. Next:",
+        f"pintgn recommend {folder / 'pint'} --src user17",
+        f"pintgn report {folder / 'pint'} {folder / 'without-positions'} --open",
+    )
 
 
 def result_table(results: dict[str, float]) -> Grid:
