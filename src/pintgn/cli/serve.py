@@ -114,7 +114,8 @@ def _listen(uvicorn: Any, service: Any, key: Any, host: str, port: int, as_json:
     quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
     config = uvicorn.Config(app, host=host, port=port, timeout_keep_alive=75, **quiet)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
+    # named as TCP, or asyncio leaves Nagle's algorithm on and every answer waits 40 ms for an acknowledgement
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host.strip("[]"), port))
