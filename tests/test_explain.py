@@ -69,7 +69,7 @@ def test_every_walk_is_counted_in_every_world(seed):
     rng = np.random.default_rng(seed)
     gone = [np.sort(rng.choice(len(log), size, replace=False)) for size in (1, 5, 20)]
     absences = [Absence(events, np.unique([log.src[events], log.dst[events]])) for events in gone]
-    walks = Walks(frozen, frozen.before(at), 4, absences)
+    walks = Walks(frozen, frozen.before(at), 4, np.arange(6), absences)
     for root, node in itertools.product(range(0, 6, 2), range(6)):
         for world, absent in enumerate([[], *gone]):
             expected = [len(walks_between(log, root, node, at, k, set(map(int, absent)))) for k in range(4)]

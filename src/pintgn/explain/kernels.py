@@ -21,56 +21,72 @@ def events_in_order(starts, lengths, ids, times, numbers, remembered, one, two, 
 
 
 @njit(cache=True, nogil=True)
-def count_walks(one, two, when, stop, row_of, counts, absent_event, absent_world):
+def distances(one, two, stop, distance, most):
+    """Spread distances over events, whatever their times, from the nodes at 0 to those at most `most` steps away."""
+    for step in range(most):
+        for i in range(stop):
+            x, y = one[i], two[i]
+            if distance[x] == step and distance[y] > step + 1:
+                distance[y] = step + 1
+            elif distance[y] == step and distance[x] > step + 1:
+                distance[x] = step + 1
+
+
+@njit(cache=True, nogil=True)
+def add_level(counts, x, y, k, gone, some_gone):
+    """A step from x, reached in k steps, to y; not in the worlds that lack the event."""
+    for w in range(counts.shape[2]):
+        if not (some_gone and gone[w]):
+            counts[y, k + 1, w] += counts[x, k, w]
+
+
+@njit(cache=True, nogil=True)
+def count_walks(one, two, when, stop, row_of, reach, need, counts, absent_event, absent_world):
     """Walks from a root back to every node, by steps, in many worlds: each world lacks some of the events.
 
-    counts (rows, d, worlds) starts as 1 at the root's own row and level 0, else 0; row_of[node] is a node's row, -1 for
-    one that no walk reaches. Events 0 … stop - 1 are taken from the newest to the oldest, those of one time together:
+    counts (rows, d, worlds) starts as 1 at the root's own row and level 0, else 0. row_of[node] is a node's row, -1 for
+    one that does not matter; reach (rows,) is the least level at which a walk can arrive at it, need (rows,) the last
+    level at which anyone wants to know. Events 0 … stop - 1 are taken from the newest to the oldest, those of one time
+    together:
 
         counts[y, k + 1] += counts[x, k],  counts[x, k + 1] += counts[y, k]        for an event between x and y
 
     The levels of a group are taken from the last to the first, so that none of its events sees another (PINT, Eqs.
     10-11, read backwards). absent_event (falling) and absent_world say which events are left out where.
     """
-    levels, worlds = counts.shape[1], counts.shape[2]
-    gone = np.zeros(worlds, np.bool_)
+    gone = np.zeros(counts.shape[2], np.bool_)
     last, pointer = stop - 1, 0
     while last >= 0:
         if row_of[one[last]] < 0 or row_of[two[last]] < 0:
-            last -= 1  # no walk comes by
+            last -= 1  # nothing comes by that anyone wants to know
             continue
         first = last
         while first > 0 and when[first - 1] == when[last]:
             first -= 1
         while pointer < absent_event.shape[0] and absent_event[pointer] > last:
             pointer += 1
-        end = pointer
-        for k in range(levels - 2, -1, -1):
-            pointer = end
+        begin = pointer
+        for k in range(counts.shape[1] - 2, -1, -1):
+            pointer = begin
             for i in range(last, first - 1, -1):
                 x, y = row_of[one[i]], row_of[two[i]]
                 if x < 0 or y < 0:
                     continue
+                there, back = reach[x] <= k < need[y], x != y and reach[y] <= k < need[x]
+                if not (there or back):
+                    continue
                 while pointer < absent_event.shape[0] and absent_event[pointer] > i:
                     pointer += 1
-                begin = pointer
+                here = pointer
                 while pointer < absent_event.shape[0] and absent_event[pointer] == i:
                     gone[absent_world[pointer]] = True
                     pointer += 1
-                if pointer > begin:
-                    for w in range(worlds):
-                        if not gone[w]:
-                            counts[y, k + 1, w] += counts[x, k, w]
-                            if x != y:
-                                counts[x, k + 1, w] += counts[y, k, w]
-                    for p in range(begin, pointer):
-                        gone[absent_world[p]] = False
-                else:
-                    for w in range(worlds):
-                        counts[y, k + 1, w] += counts[x, k, w]
-                    if x != y:
-                        for w in range(worlds):
-                            counts[x, k + 1, w] += counts[y, k, w]
+                if there:
+                    add_level(counts, x, y, k, gone, pointer > here)
+                if back:
+                    add_level(counts, y, x, k, gone, pointer > here)
+                for p in range(here, pointer):
+                    gone[absent_world[p]] = False
         last = first - 1
 
 

@@ -213,7 +213,8 @@ class _Question:
     def _reached(self) -> dict[str, tuple[float, ...]]:
         """Positions of each end relative to the other, as counts of walks of 1, 2, … steps."""
         levels = max(self.frozen.stream.model.positions, self.steps + 1)
-        walks = Walks(self.frozen, self.frozen.before(self.at), levels)
+        ends = np.array([self.src, self.dst])
+        walks = Walks(self.frozen, self.frozen.before(self.at), levels, ends)
         pairs = (("src", self.src, self.dst), ("dst", self.dst, self.src))
         return {of: tuple(walks.read(root, np.array([node]))[0, 1:].tolist()) for of, root, node in pairs}
 

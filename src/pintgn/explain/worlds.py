@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 
 from pintgn.events.log import Query
-from pintgn.explain.kernels import count_walks, events_in_order
+from pintgn.explain.kernels import count_walks, distances, events_in_order
 from pintgn.models.base import Model
 from pintgn.models.fused import Distinct
+from pintgn.models.past import Events
 from pintgn.neighbors.contents import contents, left_out
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream import Stream
+from pintgn.stream.core import serve_positions
 
 ROOM = 2**27
 """Bytes that counting walks in many worlds at once may take."""
@@ -105,10 +107,14 @@ class Frozen:
 
 
 class Walks:
-    """How many walks over the first events lead from roots back to every node, with each absence and with none."""
+    """How many walks over the first events lead from roots back to nodes, with each absence and with none.
 
-    def __init__(self, frozen: Frozen, events: int, levels: int, absences: Sequence[Absence] = ()):
+    Only what leads from a root to a node that was asked for is counted, so name all `nodes` at once.
+    """
+
+    def __init__(self, frozen: Frozen, events: int, levels: int, nodes: np.ndarray, absences: Sequence[Absence] = ()):
         self.frozen, self.stop, self.levels, self.absences = frozen, events, levels, absences
+        self.nodes = np.unique(nodes[(nodes >= 0) & (nodes < frozen.stream.index.nodes)])
         self._roots: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def read(self, root: int, nodes: np.ndarray, world: int = 0) -> np.ndarray:  # (m, d)
@@ -117,36 +123,48 @@ class Walks:
             self._roots[root] = self._counted(root)
         row_of, counts = self._roots[root]
         found = np.zeros((len(nodes), self.levels))
-        known = (nodes >= 0) & (nodes < len(row_of))
+        known = np.flatnonzero((nodes >= 0) & (nodes < len(row_of)))
         rows = row_of[nodes[known]]
-        found[known] = np.where((rows >= 0)[:, None], counts[rows, :, world], 0)
+        found[known[rows >= 0]] = counts[rows[rows >= 0], :, world]
         found[nodes == root, 0] = 1  # also one that was never seen
         return found
 
     def _counted(self, root: int) -> tuple[np.ndarray, np.ndarray]:
-        index = self.frozen.stream.index
-        if not index.nodes or root >= index.nodes or root < 0:
-            return np.full(1, -1), np.zeros((1, self.levels, len(self.absences) + 1))
-        everyone = np.arange(index.nodes)
-        whole = self._run(root, everyone, index.nodes, [])
-        reached = np.flatnonzero(whole[:, :, 0].any(1))
-        row_of = np.full(index.nodes, -1)
-        row_of[reached] = np.arange(len(reached))
-        at_once = max(1, ROOM // (8 * self.levels * len(reached)))
-        parts = [whole[reached]]
-        for first in range(0, len(self.absences), at_once):
-            parts.append(self._run(root, row_of, len(reached), self.absences[first : first + at_once]))
+        """A row for each node that lies between, and the counts of each row."""
+        nodes, worlds = self.frozen.stream.index.nodes, len(self.absences) + 1
+        row_of = np.full(nodes, -1)
+        if not 0 <= root < nodes:
+            return row_of, np.zeros((0, self.levels, worlds))
+        reach = self._distances(np.array([root]))
+        need = self.levels - 1 - self._distances(self.nodes)
+        useful = np.flatnonzero(reach <= need)
+        row_of[useful] = np.arange(len(useful))
+        at_once = max(1, ROOM // (8 * self.levels * max(len(useful), 1)))
+        parts = []
+        for begin in range(0, worlds, at_once):
+            some = [_NOTHING, *self.absences][begin : begin + at_once]
+            parts.append(self._run(root, row_of, reach[useful], need[useful], some))
         return row_of, np.concatenate(parts, 2)
 
-    def _run(self, root: int, row_of: np.ndarray, rows: int, absences: Sequence[Absence]) -> np.ndarray:
-        counts = np.zeros((rows, self.levels, max(len(absences), 1)))
-        counts[row_of[root], 0] = 1
-        missing = np.concatenate([[], *(a.events for a in absences)]).astype(np.int64)
+    def _distances(self, nodes: np.ndarray) -> np.ndarray:  # (n,)
+        """Steps from the nearest of some nodes; as many as there are levels where it takes no fewer."""
+        found = np.full(self.frozen.stream.index.nodes, self.levels)
+        found[nodes] = 0
+        distances(self.frozen.events.one, self.frozen.events.two, self.stop, found, self.levels - 1)
+        return found
+
+    def _run(
+        self, root: int, row_of: np.ndarray, reach: np.ndarray, need: np.ndarray, absences: Sequence[Absence]
+    ) -> np.ndarray:  # (rows, d, worlds)
+        counts = np.zeros((len(reach), self.levels, len(absences)))
+        if row_of[root] >= 0:
+            counts[row_of[root], 0] = 1
+        missing = np.concatenate([a.events for a in absences]).astype(np.int64)
         world = np.repeat(np.arange(len(absences)), [len(a.events) for a in absences])
         order = np.argsort(-missing, kind="stable")
         events = self.frozen.events
         missing = events.places(missing[order])
-        count_walks(events.one, events.two, events.when, self.stop, row_of, counts, missing, world[order])
+        count_walks(events.one, events.two, events.when, self.stop, row_of, reach, need, counts, missing, world[order])
         return counts
 
 
@@ -155,12 +173,11 @@ class PositionsWithout:
 
     def __init__(self, walks: Walks, given: RelativePositions, world: int):
         self.walks, self.given, self.world = walks, given, world
-        self.backend, self.d = given.backend, given.d
 
     def replay(
         self, src: Any, dst: Any, t: Any, nodes: np.ndarray, roots: np.ndarray, at: np.ndarray, transform: str = "log1p"
     ) -> np.ndarray:  # (q, m, w, d)
-        raw = np.zeros((len(nodes), roots.shape[1], nodes.shape[1], self.d))
+        raw = np.zeros((len(nodes), roots.shape[1], nodes.shape[1], self.given.d))
         kept = self.walks.frozen.positions
         for q in range(len(nodes)):
             for w, root in enumerate(roots[q].tolist()):
@@ -173,28 +190,46 @@ class PositionsWithout:
         return self.given.transformed(raw, at, transform)
 
 
+class _Later:
+    """Stands in for positions while a model only says which it will want."""
+
+    def replay(self, src: Any, dst: Any, t: Any, nodes: np.ndarray, *more: Any, **settings: Any) -> np.ndarray:
+        return np.zeros(0, np.float32)
+
+
 def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absence]) -> np.ndarray:  # (1 + absences,)
     """The logit of a link as it is, and as it would be if the events of each absence had never happened.
 
     Neighbors and positions are exactly those of a log without the events, whatever the model asks for. What stays as it
     is: the weights, event numbers (a left-out event leaves its number unused, so blocks keep their borders), and
     recurrent memory, in models that have one.
+
+    Every world is looked up first; then the positions that all of them want are counted together.
     """
     stream = frozen.stream
-    given = stream.positions
-    walks = None if given is None else Walks(frozen, frozen.seen(at), given.d, absences)
     asked = Query(np.array([src]), np.array([dst]), np.array([at], stream._time_dtype))
-    found = []
-    with _judging(stream.model), torch.no_grad():
-        for world in range(len(absences) + 1):
-            read = None if walks is None or given is None else PositionsWithout(walks, given, world)
-            seen = _with_positions(stream, read)
-            if world == 0:
-                found.append(seen.score(asked).item())
-            else:
-                with left_out(stream.index, *absences[world - 1]):
-                    found.append(seen.score(asked).item())
-    return np.array(found)
+    given, model = stream.positions, stream.model
+    with _judging(model), torch.no_grad():
+        worlds = []
+        for absence in (_NOTHING, *absences):
+            with left_out(stream.index, *absence):
+                lacking = _with_positions(stream, None if given is None else _Later())
+                worlds.append(lacking._gather(*lacking._checked(None, [asked]), model.gather))
+        if given is None:
+            return np.array([stream._compute(world, model).item() for world in worlds])
+        wanted = [read.nodes.ravel() for world in worlds for past in world.pasts for read in past.reads]
+        everyone = np.concatenate([np.zeros(0, np.int64), *wanted])
+        walks = Walks(frozen, frozen.seen(at), given.d, everyone, absences)
+        found = []
+        for number, world in enumerate(worlds):
+            positions = PositionsWithout(walks, given, number)
+            nothing = Events.none(stream.schema.width, stream._time_dtype)
+            serve_positions(cast(RelativePositions, positions), model.positions_transform, world.pasts, nothing)
+            found.append(_with_positions(stream, positions)._compute(world, model).item())
+        return np.array(found)
+
+
+_NOTHING = Absence(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def _with_positions(stream: Stream, positions: Any) -> Stream:
