@@ -116,3 +116,9 @@ def test_a_run_that_was_stopped_is_measured_as_it_is(run, tmp_path):
     (row, *_) = study([one]).rows
     assert row.members[0].calibration == run.calibration
     assert row.members[0].scores["random"].metrics() == study([run]).rows[0].members[0].scores["random"].metrics()
+
+
+def test_a_run_keeps_the_time_and_memory_it_took(run):
+    assert run.spent["training_seconds"] == sum(entry["seconds"] for entry in run.history)
+    assert run.spent["testing_seconds"] > 0
+    assert pintgn.Run.open(run.folder.path).spent == run.spent

@@ -247,7 +247,7 @@ def through_test(study: Study, kind: str) -> str | None:
     plot = Plot(
         (float(t[0]), float(t[-1])),
         span,
-        x_label=time_label(unit),
+        x_label=time_label(unit, t[0], t[-1]),
         y_label=f"AUC (%) against {kind} negatives",
         x_ticks=ticks,
         words=percent_tick,

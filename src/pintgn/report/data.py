@@ -26,7 +26,7 @@ def events_over_time(parts: Parts) -> str:
     plot = Plot(
         (float(low), float(high)),
         (0, heights.max() * 1.12),
-        x_label=time_label(unit),
+        x_label=time_label(unit, low, high),
         y_label=f"events per {step}",
         x_ticks=time_ticks(low, high, unit),
         name="Events over time",

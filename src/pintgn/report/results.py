@@ -378,19 +378,13 @@ def node_table(figures: Figures, row: Row, known: slices.Known, side: str) -> tu
 
 def surprise_table(figures: Figures, row: Row, known: slices.Known) -> str:
     schema = figures.study.log.schema
-    heads = [
-        text(schema.src),
-        f'<span class="left">{text(schema.dst)}</span>',
-        text(schema.t),
-        "probability",
-        "met before",
-    ]
+    heads = [text(schema.src), text(schema.dst), text(schema.t), "proba-<br>bility", "met<br>before"]
     body = ""
     for one in slices.least_expected(figures.study, row, known):
         ids = "".join(f'<td class="id" title="{text(v)}">{text(v)}</td>' for v in (one.src, one.dst))
-        rest = (percent(one.probability, 1), f"{count(one.meetings)} ×")
-        body += (
-            f'<tr>{ids}<td class="when">{text(one.t)}</td>' + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
-        )
+        day, _, hour = text(one.t).partition(" ")
+        when = f"{day}<small class=below>{hour}</small>" if hour else day
+        rest = (when, percent(one.probability, 1), f"{count(one.meetings)} ×")
+        body += f"<tr>{ids}" + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
     note = f"Test events that {text(row.name)} thought least likely: its blind spots, or the log’s oddities."
     return card("Least expected events", table(heads, body), note)

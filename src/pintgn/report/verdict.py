@@ -134,8 +134,11 @@ def over_kinds(found: dict[str, Difference], main: str, better: str, worse: str,
     """A difference against the leading kind of negatives, and against those where it is clearly the other way round."""
     words = f"against {links(main)} {compared(found[main], better, worse, neither)}"
     turned = [d for kind, d in found.items() if kind != main and d.clear and d.value * found[main].value < 0]
-    told = [f"against {links(d.kind)} {compared(d, better, worse, neither)}" for d in turned]
-    return words + (f", but {listed(told)}" if told else "")
+    if not turned:
+        return words
+    verb = better if turned[0].value > 0 else worse
+    kinds = listed([d.kind for d in turned])
+    return f"{words}, but against {kinds} links {verb} {listed([f'{abs(100 * d.value):.1f}' for d in turned])}"
 
 
 def ablations(figures: Figures) -> list[tuple[Row, Row]]:

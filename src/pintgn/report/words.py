@@ -170,11 +170,21 @@ def _date_ticks(low: Any, high: Any, unit: str, most: int) -> list[tuple[float, 
             if start <= place <= stop:
                 text = str(place.astype("datetime64[s]"))[:letters]
                 shown = {"h": text[11:] + ":00", "m": text[11:], "s": text[11:]}.get(code, text)
+                shown = text[5:10] if code == "h" and shown == "00:00" else shown  # midnight is when the day changes
                 found.append((float(place.astype(f"datetime64[{unit}]").astype(np.int64)), shown))
         if len(found) > 1:
             return found
     return [(float(low), str(start).replace("T", " "))]
 
 
-def time_label(unit: TimeUnit) -> str:
-    return "time since the first event, in the log's own unit" if unit.unit is None else "time (UTC)"
+def time_label(unit: TimeUnit, low: Any, high: Any) -> str:
+    """What an axis of times from low to high means; with the day where only hours stand at its ticks.
+
+    >>> time_label(TimeUnit("s"), 1_700_000_000, 1_700_050_000)
+    'time (UTC), from 2023-11-14'
+    """
+    if unit.unit is None:
+        return "time since the first event, in the log's own unit"
+    short_span = float(high - low) / PER_SECOND[unit.unit] < 4 * 86400
+    day = str(np.datetime64(int(low), unit.unit).astype("datetime64[D]"))  # type: ignore[call-overload]
+    return f"time (UTC), from {day}" if short_span else "time (UTC)"
