@@ -37,6 +37,20 @@ class Naive:
         """(time, event number) of the visible events between u and v, newest first."""
         return [(when, n) for a, b, when, n in self.events[::-1] if {a, b} == {u, v} and when < t and n < before]
 
+    def acquaintance(self, u, v, t, before=math.inf) -> tuple[list[int], list[float]]:
+        """Counts and times since the last event: u to v, v to u, u to anyone, anyone to u, v to anyone, anyone to v."""
+        seen = [(a, b, when) for a, b, when, n in self.events if when < t and n < before]
+        ways = (
+            lambda a, b: (a, b) == (u, v),
+            lambda a, b: (a, b) == (v, u) and u != v,  # a self-loop goes out, and is one entry
+            lambda a, b: a == u,
+            lambda a, b: b == u and a != u,
+            lambda a, b: a == v,
+            lambda a, b: b == v and a != v,
+        )
+        times = [[when for a, b, when in seen if way(a, b)] for way in ways]
+        return [len(found) for found in times], [t - max(found) if found else 0 for found in times]
+
 
 @dataclass
 class Log:

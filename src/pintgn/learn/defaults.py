@@ -19,7 +19,7 @@ from pintgn.models.registry import MODELS
 
 BUSY = 200
 """Events per node from which twice as many neighbors are worth their cost."""
-STEPS = 2_500
+STEPS = 4_000
 """Steps after which a model of this size has usually learned what it will."""
 
 
@@ -35,7 +35,7 @@ def from_log(settings: Settings, train: EventLog) -> Settings:
 
 
 def model_defaults(train: EventLog, given: dict[str, Any]) -> dict[str, Any]:
-    """Sizes and decay.
+    """Sizes, decay, and what PINT looks at beyond the paper's model.
 
     β is 1 / neighbors per time scale (the mean time between a node's events): a contact's weight halves over the time
     that the newest neighbors usually span.
@@ -45,12 +45,14 @@ def model_defaults(train: EventLog, given: dict[str, Any]) -> dict[str, Any]:
     neighbors = 20 if per_node >= BUSY else 10
     dim = 64 if len(train) < 1_000_000 else 100
     span = given.get("neighbors", neighbors)
-    return {"dim": dim, "neighbors": neighbors, "beta": 1 / span if isinstance(span, int) and span > 0 else 0.1}
+    beta = 1 / span if isinstance(span, int) and span > 0 else 0.1
+    return {"dim": dim, "neighbors": neighbors, "beta": beta, "contact_age": True, "acquaintance": True}
 
 
 def training_defaults(train: EventLog, given: Training) -> Training:
-    """Epochs and learning rate, from the number of steps in an epoch."""
+    """Epochs and learning rate, from the number of steps in an epoch. Who gives a learning rate means that one."""
     steps = max(math.ceil(len(train) / given.batch), 1)
     epochs = min(max(math.ceil(STEPS / steps), 3), 100) if given.epochs is None else given.epochs
     rate = (3e-3 if steps < 1_000 else 1e-3) if given.learning_rate is None else given.learning_rate
-    return dataclasses.replace(given, epochs=epochs, learning_rate=rate)
+    schedule = given.schedule or ("cosine" if given.learning_rate is None else "constant")
+    return dataclasses.replace(given, epochs=epochs, learning_rate=rate, schedule=schedule)

@@ -44,6 +44,26 @@ def random_destination(log: EventLog) -> Negatives:
     return lambda part, rng: part.query.toward(pool[rng.integers(0, len(pool), len(part))])
 
 
+def earlier_pairs(log: EventLog) -> Negatives:
+    """A pair that met before the batch's first time and is not in the batch, in place of each event's; for training.
+
+    Every distinct pair is equally likely; a random destination where the one that was drawn is in the batch.
+    """
+    known, otherwise = Pairs(measured(log)), random_destination(log)
+
+    def draw_pairs(part: EventLog, rng: np.random.Generator) -> Query:
+        random = otherwise(part, rng)
+        room = int(np.searchsorted(known.first_t, part.t[0], "left"))
+        if not room:
+            return random
+        keys = known.keys[rng.integers(0, room, len(part))]
+        free = ~np.isin(keys, known.key(part.src, part.dst))
+        src, dst = keys // known.width, keys % known.width
+        return Query(np.where(free, src, random.src), np.where(free, dst, random.dst), part.t)
+
+    return draw_pairs
+
+
 def draw(kind: str | Negatives, population: EventLog, part: EventLog, seed: int, observed: EventLog) -> Drawn:
     """Negatives of a part's measured events.
 

@@ -27,6 +27,8 @@ from pintgn.models.base import Model
 from pintgn.models.registry import MODELS, model_class, model_name
 
 CHOOSE_BY = ("ap", "chunked_ap", "auc")
+SCHEDULES = ("cosine", "constant")
+LOSSES = ("binary", "ranking")
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,17 @@ class Training:
 
     Args:
         epochs: at most so many passes over the training part; from the size of the log when not given.
-        patience: stop after so many epochs in a row without a better validation figure.
+        patience: stop after so many epochs in a row without a better validation figure; None never stops early.
         tolerance: how much better counts as better; the best epoch is kept however small its lead.
         choose_by: the figure on validation that decides: `ap`, `chunked_ap` (the papers') or `auc`.
         batch: events per step.
         learning_rate: of Adam; from the size of the log when not given.
+        schedule: `cosine` lets the learning rate fall to almost nothing over the epochs; `constant` keeps it, also when
+            not given with a learning rate that is.
+        negatives: questions whose answer should be no, for each event.
+        loss: `binary` cross-entropy of each answer; `ranking` adds that of the event among its negatives.
+        historical: weight of a further negative for each event, a pair that met before; 0 for none. Choose by it, too,
+            when old acquaintances must be told from current ones (`pintgn evaluate --negatives historical`).
         clip: largest norm of a step's gradient; 0 for no limit.
         average: decay of the running mean of the weights that is measured and kept, per step; 0 keeps the weights
             themselves.
@@ -53,11 +61,15 @@ class Training:
     """
 
     epochs: int | None = None
-    patience: int = 3
+    patience: int | None = None
     tolerance: float = 5e-4
     choose_by: str = "ap"
     batch: int = 200
     learning_rate: float | None = None
+    schedule: str | None = None
+    negatives: int = 1
+    loss: str = "binary"
+    historical: float = 0.0
     clip: float = 1.0
     average: float = 0.99
     weight_decay: float = 0.0
@@ -70,18 +82,23 @@ class Training:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 0), ("patience", 1), ("batch", 1), ("threads", 1)):
+        for name, least in (("epochs", 0), ("patience", 1), ("batch", 1), ("negatives", 1), ("threads", 1)):
             if (value := getattr(self, name)) is not None and value < least:
                 raise BadInput(f"train.{name}={value}; it is at least {least}.")
-        for name in ("tolerance", "clip", "weight_decay", "checkpoint_seconds"):
+        for name in ("tolerance", "clip", "weight_decay", "historical", "checkpoint_seconds"):
             if not getattr(self, name) >= 0:
                 raise BadInput(f"train.{name}={getattr(self, name)}; it cannot be negative.")
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
             raise BadInput(f"train.learning_rate={self.learning_rate}; it is a number above 0.")
         if not 0 <= self.average < 1:
             raise BadInput(f"train.average={self.average}; it is at least 0 and below 1.")
-        for name, known in (("protocol", PROTOCOLS), ("choose_by", CHOOSE_BY)):
-            if (value := getattr(self, name)) not in known:
+        for name, known in (
+            ("protocol", PROTOCOLS),
+            ("choose_by", CHOOSE_BY),
+            ("schedule", SCHEDULES),
+            ("loss", LOSSES),
+        ):
+            if (value := getattr(self, name)) not in known and not (name == "schedule" and value is None):
                 raise UnknownName(f"train.{name}={value!r} does not exist.{suggest(value, known)}")
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
@@ -19,8 +18,9 @@ from pintgn.learn import paper
 from pintgn.learn.checkpoint import Average, Cursor, load_last, load_memory, save_best, save_last
 from pintgn.learn.finish import Progress, finish, no_progress, replay
 from pintgn.learn.folder import Folder
+from pintgn.learn.loss import loss_of, rate
 from pintgn.learn.metrics import Metrics
-from pintgn.learn.negatives import Negatives, random_destination
+from pintgn.learn.negatives import Negatives, earlier_pairs, random_destination
 from pintgn.learn.protocol import cut, measured
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible, seed_step, step_rng
 from pintgn.learn.run import Run, fingerprint
@@ -28,6 +28,16 @@ from pintgn.learn.settings import Settings, Streaming, Training, check_names, da
 from pintgn.learn.tables import epoch_line, mean_of
 from pintgn.models.base import Model
 from pintgn.stream import Stream
+
+LATER = {
+    "schedule": "constant",
+    "negatives": 1,
+    "loss": "binary",
+    "historical": 0,
+    "acquaintance": False,
+    "contact_age": False,
+}
+"""Settings that early runs do not name, and what they had."""
 
 
 def fit(
@@ -156,6 +166,8 @@ def taken_up(place: Folder, settings: Settings, seed: int, log: EventLog, model:
     mine, theirs = settings.to_dict(), facts["asked"]
     for table in mine:
         for key, value in mine[table].items():
+            if key not in theirs[table] and value == LATER.get(key, value):
+                continue
             if theirs[table].get(key) != value and key not in ("threads", "checkpoint_seconds"):
                 raise BadInput(
                     f"{place.path} holds a run with {table}.{key} = {theirs[table].get(key)!r}, not {value!r}. "
@@ -193,7 +205,9 @@ class Trainer:
         self.optimizer = self._optimizer()
         self.average = Average(self.model, self.settings.average)
         self.cursor = Cursor()
-        self.negatives_in_training = negatives or random_destination(self.parts.train)
+        self.negatives_in_training = [negatives or random_destination(self.parts.train)] * self.settings.negatives
+        if self.settings.historical:
+            self.negatives_in_training.append(earlier_pairs(self.parts.trained))
         self.best_weights: dict[str, Tensor] | None = None
         self.ready: Stream | None = None  # has observed the training part; for models without memory
         self.saved_at = time.monotonic()
@@ -205,16 +219,15 @@ class Trainer:
         """The loop."""
         at, settings = self.cursor, self.settings
         assert settings.epochs is not None
-        while self.optimizer and at.epoch <= settings.epochs and at.stale < settings.patience:
+        while self.optimizer and at.epoch <= settings.epochs and not self._stale:
             started, begun_with = time.perf_counter(), at.events
             self.model.train()
             seed_step(self.run.seed, at.epoch, at.step)
             for events, scores in self.stream.follow(self._batches(), self._ask):
                 if scores:
-                    yes, no = scores
-                    loss = softplus(-yes).mean() + softplus(no).mean()  # binary cross-entropy
+                    loss = loss_of(scores[0], scores[1:], settings)
                     self._step(loss)
-                    at.events, at.loss = at.events + len(yes), at.loss + loss.item() / 2 * len(yes)
+                    at.events, at.loss = at.events + len(scores[0]), at.loss + loss.item() / 2 * len(scores[0])
                 at.step += 1
                 self._after_step(events, started, begun_with)
             seconds, trained = time.perf_counter() - started, at.events - begun_with
@@ -239,10 +252,10 @@ class Trainer:
         yield from self.parts.trained[self.cursor.step * self.settings.batch :].batches(self.settings.batch)
 
     def _ask(self, batch: EventLog) -> list[Query]:
-        """A batch's events and one negative for each; nothing where it has none to learn from."""
+        """A batch's events and the negatives of each; nothing where it has none to learn from."""
         events = measured(batch)
         rng = step_rng(self.run.seed, self.cursor.epoch, batch.first // self.settings.batch)
-        return [events.query, self.negatives_in_training(events, rng)] if len(events) else []
+        return [events.query, *(draw(events, rng) for draw in self.negatives_in_training)] if len(events) else []
 
     def _step(self, loss: Tensor) -> None:
         assert self.optimizer is not None
@@ -251,6 +264,9 @@ class Trainer:
                 f"the loss became {loss.item()} in epoch {self.cursor.epoch}, step {self.cursor.step}. "
                 f"Use a smaller learning rate than {self.settings.learning_rate}."
             )
+        steps = -(-len(self.parts.trained) // self.settings.batch)
+        done = (self.cursor.epoch - 1) * steps + self.cursor.step
+        self.optimizer.param_groups[0]["lr"] = rate(self.settings, done, steps * (self.settings.epochs or 1))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         if self.settings.clip:
@@ -285,6 +301,10 @@ class Trainer:
             if not self.model.remembers:  # what it has seen does not depend on the weights: seen once is enough
                 self.ready = stream
         return replay(stream if self.ready is None else self.ready.fork(), self.run, self.parts.val, self.negatives)[0]
+
+    @property
+    def _stale(self) -> bool:
+        return self.settings.patience is not None and self.cursor.stale >= self.settings.patience
 
     def _remember_best(self, value: float) -> None:
         at = self.cursor

@@ -50,15 +50,17 @@ class InjectiveLayer(nn.Module):
     splits by input, so that what slots share is mapped once; its last map commutes with the weighted sum and merges
     with the first map of MLP_upd; what remains per slot is one fused loop. Elsewhere, or with `fused = False`, it is
     computed as written.
+
+    `ages` more columns beside the positions of a child belong to the event e that joins it to its parent.
     """
 
     fused = True
 
-    def __init__(self, state: int, positions: int, features: int, dim: int):
+    def __init__(self, state: int, positions: int, features: int, dim: int, ages: int = 0):
         super().__init__()
-        self.split = [state, positions, features]
-        self.aggregate = MLP(state + positions + features, dim, dim)
-        self.update = MLP(state + positions + dim, dim, dim)
+        self.split, self.own = [state, positions + ages, features], [state, positions]
+        self.aggregate = MLP(sum(self.split), dim, dim)
+        self.update = MLP(sum(self.own) + dim, dim, dim)
 
     def forward(
         self, parents: Slots, children: Slots, features: Tensor | None, event_of: np.ndarray, weight: Tensor
@@ -91,12 +93,12 @@ class InjectiveLayer(nn.Module):
             by_position.T,
             weight,
         )
-        own_state, own_position, from_sum = into.weight.split([*self.split[:2], len(last.bias)], 1)
+        own_state, own_position, from_sum = into.weight.split([*self.own, len(last.bias)], 1)
         total = weight.view(-1, k).sum(1, keepdim=True)
         z = torch.addmm(into.bias, summed, (from_sum @ last.weight).T) + total * (from_sum @ last.bias)
-        if self.split[0]:
+        if self.own[0]:
             z = z + (parents.table @ own_state.T)[tensor(parents.row_of)]
-        if self.split[1]:
+        if self.own[1]:
             z = torch.addmm(z, tensor(parents.positions), own_position.T)
         return self.update.last(torch.relu(z))
 

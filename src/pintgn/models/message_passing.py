@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -16,7 +16,7 @@ from pintgn.models.base import Model
 from pintgn.models.layers import MLP, Slots, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.past import Events, Past
-from pintgn.models.trees import Ranking, Trees, grow, grow_ranking
+from pintgn.models.trees import ACQUAINTANCE, Ranking, Trees, grow, grow_ranking, known
 from pintgn.neighbors.index import Neighbors
 
 POSITIONS_AT = ("input", "every")
@@ -41,7 +41,8 @@ class TreeModel(Model):
     thus plug into any model of this family by its `positions` setting.
 
     A subclass says what a step is: `make_step(state, positions, features)` makes the module of one layer,
-    `step_up(step, parents, children, edges)` runs it from one level of the trees to the level above.
+    `step_up(step, parents, children, edges)` runs it from one level of the trees to the level above. With
+    `acquaintance`, the readout also sees how often and how recently the two roots met, and each of them anyone.
 
     Args:
         dim: width of every hidden layer and of the embeddings.
@@ -54,6 +55,8 @@ class TreeModel(Model):
         memory_cell, memory_aggregate: see `Memory`.
         time_unit: what times are divided by; the log's own time scale when not given.
     """
+
+    acquaintance: bool = False
 
     def __init__(
         self,
@@ -96,7 +99,7 @@ class TreeModel(Model):
         again = 2 * self.positions if self.positions_at == "every" else 0
         widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
         self.steps = nn.ModuleList([self.make_step(state, r, schema.width) for state, r in widths])
-        self.readout = MLP(2 * self.dim, self.dim, 1)
+        self.readout = MLP(2 * self.dim + (ACQUAINTANCE if self.acquaintance else 0), self.dim, 1)
 
     def _state_width(self) -> int:
         """Width of s_j ‖ x_j; a layer needs some input, so it is a constant 0 where there is nothing else."""
@@ -125,30 +128,41 @@ class TreeModel(Model):
     # -- looking up ----------------------------------------------------------------------------------------------
 
     def gather(self, query: Query, past: Past) -> Trees:
-        return self.gather_nodes(np.stack([query.src, query.dst], 1), past)
+        trees = self.gather_nodes(np.stack([query.src, query.dst], 1), past)
+        if not self.acquaintance:
+            return trees
+        return replace(trees, acquaintance=known(query.src, query.dst, past, self.dt_unit))
 
     def gather_nodes(self, nodes: np.ndarray, past: Past) -> Trees:
         roots = nodes.reshape(len(nodes), -1)
         return grow(roots, past, self.layers, self.look, self.dt_unit, self.positions > 0)
 
     def gather_ranking(self, query: Query, past: Past) -> Ranking:
-        return grow_ranking(query.src, query.dst, past, self.layers, self.look, self.dt_unit)
+        ranking = grow_ranking(query.src, query.dst, past, self.layers, self.look, self.dt_unit)
+        if not self.acquaintance:
+            return ranking
+        return replace(ranking, acquaintance=known(query.src[:, None], query.dst, past, self.dt_unit))
 
     # -- computing -----------------------------------------------------------------------------------------------
 
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
-        return self.readout(self.embed(inputs, state).view(-1, 2 * self.dim)).squeeze(-1)
+        pair = self.embed(inputs, state).view(-1, 2 * self.dim)
+        if inputs.acquaintance is not None:
+            pair = torch.cat([pair, tensor(inputs.acquaintance, self.device)], 1)
+        return self.readout(pair).squeeze(-1)
 
     def rank(self, inputs: Ranking, state: MemoryState | None) -> Tensor:  # (q, c)
         """Logits of every candidate; equal to scoring pair by pair, with each distinct tree computed once."""
         trees, version = inputs.versions()
         first, last = self.readout.first, self.readout.last
-        as_source, as_candidate = first.weight.split(self.dim, 1)
+        as_source, as_candidate, as_pair = first.weight.tensor_split([self.dim, 2 * self.dim], 1)
         h = self.embed(trees, state)
         sources, candidates = h[: len(h) - version.size], h[len(h) - version.size :]
         ours = (sources @ as_source.T)[tensor(version.ravel(), self.device)]
-        z = torch.relu(torch.addmm(first.bias, candidates, as_candidate.T) + ours)
-        return last(z).view(version.shape)
+        z = torch.addmm(first.bias, candidates, as_candidate.T) + ours
+        if inputs.acquaintance is not None:
+            z = torch.addmm(z, tensor(inputs.acquaintance, self.device), as_pair.T)
+        return last(torch.relu(z)).view(version.shape)
 
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)
         table, positions = self._states(inputs, state), self._positions(inputs)

@@ -127,6 +127,10 @@ class Past:
         """How often each pair has met."""
         return self.index.count_pair(u, v, self._like(self.t, u), before=self._like(self.before, u))
 
+    def acquaintance(self, u: np.ndarray, v: np.ndarray) -> Any:
+        """How often each pair had events with each other and with anyone, and how long ago the last was."""
+        return self.index.acquaintance(u, v, self._like(self.t, u), before=self._like(self.before, u))
+
     def positions(self, nodes: np.ndarray, roots: np.ndarray, whose: np.ndarray | None = None) -> Reads:
         """Ask for the positions (…, m, w, r) of nodes (…, m) relative to roots (…, w), as of each query's time.
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pintgn.errors import BadInput
 from pintgn.events.schema import Schema
+from pintgn.models.kernels_ages import AGES, ages
 from pintgn.models.layers import InjectiveLayer, Slots
 from pintgn.models.message_passing import Edges, TreeModel
 
@@ -31,6 +35,14 @@ class PINT(TreeModel):
         beta: initial decay, per unit of the log's time scale; per raw unit of time when `time_unit` is 1, as the paper
             has it.
         learn_beta: whether β is learned (through a ReLU, so that it stays non-negative).
+        contact_age: whether e also says how long ago the event was, as columns at several scales. The paper's model
+            knows it by the factor α^(-β (t - t')) alone.
+        acquaintance: whether the readout also sees how often and how recently u had events with v, v with u, and each
+            of them with anyone, as source and as destination: beyond the newest contacts, and which way round.
+
+    Both additions are more input to the same injective functions, so what could be told apart still can. They are off
+    here, which is the paper's model, and on in `pintgn train` and `pintgn.fit("pint", log)`, because they predict
+    better (docs/results.md).
     """
 
     def __init__(
@@ -46,6 +58,8 @@ class PINT(TreeModel):
         memory_aggregate: str = "last",
         beta: float = 1.0,
         learn_beta: bool = False,
+        contact_age: bool = False,
+        acquaintance: bool = False,
         time_unit: float | None = None,
     ):
         super().__init__(
@@ -63,6 +77,7 @@ class PINT(TreeModel):
         if beta < 0:
             raise BadInput(f"beta={beta}; it cannot be negative (0 switches it off).")
         self.beta, self.learn_beta = beta, learn_beta
+        self.contact_age, self.acquaintance = contact_age, acquaintance
 
     def make(self, schema: Schema) -> None:
         super().make(schema)
@@ -70,9 +85,13 @@ class PINT(TreeModel):
             self.learned_beta = nn.Parameter(torch.tensor(float(self.beta)))
 
     def make_step(self, state: int, positions: int, features: int) -> nn.Module:
-        return InjectiveLayer(state, positions, features, self.dim)
+        return InjectiveLayer(state, positions, features, self.dim, ages=AGES if self.contact_age else 0)
 
     def step_up(self, step: nn.Module, parents: Slots, children: Slots, edges: Edges) -> Tensor:
         beta = torch.relu(self.learned_beta) if self.learn_beta else self.beta
         weight = torch.exp2(-beta * edges.dt) * edges.mask
+        if self.contact_age:
+            told = np.empty((len(children.row_of), children.positions.shape[1] + AGES), np.float32)
+            ages(children.positions, edges.dt.numpy(force=True), edges.mask.numpy(force=True), told)
+            children = replace(children, positions=told)
         return step(parents, children, edges.features, edges.event_of, weight)

@@ -8,8 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from pintgn.models import kernels_ages
+from pintgn.models.kernels_ages import KNOWN
 from pintgn.models.past import Past, Reads
 from pintgn.neighbors.index import Neighbors
+from pintgn.neighbors.pairs import WAYS
 
 
 @dataclass
@@ -36,6 +39,7 @@ class Trees:
     event_of: list[np.ndarray]  # from level 1 on: (slots,)
     features: np.ndarray | None  # (e', f) of the distinct events
     positions: Reads | None  # (trees, m, w, r): each tree's levels one after the other; its own root comes first
+    acquaintance: np.ndarray | None = None  # (q, a) what the two roots of a link know of each other; see `known`
 
     def bounds(self) -> list[tuple[int, int]]:
         """First and last slot of each level, when the levels of a tree stand one after the other."""
@@ -58,6 +62,18 @@ class Trees:
             positions=Reads(rows[:, None], rows[:, None], rows, positions),
         )
 
+
+def known(src: np.ndarray, dst: np.ndarray, past: Past, time_unit: float) -> np.ndarray:  # (q, a)
+    """How often and how recently u met v, v met u, and each of them anyone, either way round: as columns."""
+    found = past.acquaintance(src, dst)
+    counts = found.counts.reshape(-1, found.counts.shape[-1])
+    out = np.empty((len(counts), KNOWN * counts.shape[1]), np.float32)
+    kernels_ages.known(counts, found.dt.reshape(counts.shape), time_unit, out)
+    return out
+
+
+ACQUAINTANCE = KNOWN * len(WAYS)
+"""Columns of `known`."""
 
 Look = Callable[[Past, np.ndarray, np.ndarray], Neighbors]
 """Which contacts (…, k) of nodes (q, m) become their children; the mask (q, m) says where there is a node."""
@@ -133,6 +149,7 @@ class Ranking:
 
     trees: Trees  # of 1 + c roots per query: the source, then its candidates
     reads: Reads  # (3 q c + q, m, 1, r); see `grow_ranking`
+    acquaintance: np.ndarray | None = None  # (q c, a)
 
     def versions(self) -> tuple[Trees, np.ndarray]:
         """The distinct trees that a ranking needs, and which of them is each source as a candidate sees it (q, c).

@@ -14,7 +14,7 @@ from pintgn.errors import BadFile
 from pintgn.neighbors import inputs
 from pintgn.neighbors import kernels_storage as storage
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Stored(NamedTuple):
@@ -24,6 +24,7 @@ class Stored(NamedTuple):
     ids: np.ndarray  # (entries,) int32
     times: np.ndarray  # (entries,) int64 or float64
     numbers: np.ndarray  # (entries,) int64
+    ways: np.ndarray  # (entries,) int8, 1 outgoing, 0 incoming
     clock: Any  # a scalar of the times' type, or None
     time: np.dtype | None
     events: int
@@ -46,6 +47,7 @@ def write(path: Path, stored: Stored) -> None:
                 ids=stored.ids,
                 times=stored.times,
                 numbers=stored.numbers,
+                ways=stored.ways,
             )
             file.flush()
             os.fsync(file.fileno())
@@ -62,26 +64,31 @@ def read(path: Path) -> Stored:
     """Read and check everything that a kernel will rely on."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            names = ("head", "clock", "lengths", "ids", "times", "numbers")
-            head, clock, lengths, ids, times, numbers = (archive[name] for name in names)
+            names = ("head", "clock", "lengths", "ids", "times", "numbers", "ways")
+            head, clock, lengths, ids, times, numbers, ways = (archive[name] for name in names)
     except FileNotFoundError:
         raise BadFile(f"there is no file {path}. Write one with NeighborIndex.save.") from None
     except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
         raise BadFile(f"{path} is not a saved NeighborIndex, or is damaged ({type(error).__name__}).") from error
     if head.shape != (5,) or head.dtype != np.int64 or head[0] != FORMAT:
         raise BadFile(f"{path} is not a NeighborIndex of format {FORMAT}. Build it again from the events.")
-    flat = all(array.ndim == 1 for array in (clock, lengths, ids, times, numbers))
-    types = (lengths.dtype, ids.dtype, numbers.dtype) == (np.int64, np.int32, np.int64)
+    flat = all(array.ndim == 1 for array in (clock, lengths, ids, times, numbers, ways))
+    types = (lengths.dtype, ids.dtype, numbers.dtype, ways.dtype) == (np.int64, np.int32, np.int64, np.int8)
     good = flat and types and times.dtype in inputs.LIMITS and clock.dtype == times.dtype and clock.size <= 1
     good = good and bool((lengths >= 0).all())
-    good = good and int(lengths.sum()) == len(ids) == len(times) == len(numbers) and (clock.size or not len(ids))
+    good = (
+        good
+        and int(lengths.sum()) == len(ids) == len(times) == len(numbers) == len(ways)
+        and (clock.size or not len(ids))
+    )
     if good and len(ids):
         limit = inputs.LIMITS[times.dtype]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        good = abs(clock[0]) <= limit and bool((times >= -limit).all())
+        good = abs(clock[0]) <= limit and bool((times >= -limit).all()) and bool(((ways == 0) | (ways == 1)).all())
         good = good and storage.check_stored(offsets, ids, times, numbers, len(lengths), head[1], clock[0])
     if not good:
         raise BadFile(f"{path} is damaged: its arrays do not fit together. Build it again from the events.")
     _, events, forgotten, uneven, decided = head.tolist()
     time = times.dtype if decided else None
-    return Stored(lengths, ids, times, numbers, clock[0] if clock.size else None, time, events, forgotten, bool(uneven))
+    clock = clock[0] if clock.size else None
+    return Stored(lengths, ids, times, numbers, ways, clock, time, events, forgotten, bool(uneven))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from pintgn.errors import BadInput, EventOrderError, TooLarge
-from pintgn.neighbors import files, inputs, kernels
+from pintgn.neighbors import files, inputs, kernels, pairs
 from pintgn.neighbors import kernels_storage as storage
 from pintgn.neighbors.queries import Query
 
@@ -36,14 +36,6 @@ class Neighbors(NamedTuple):
         time = np.dtype(time)
         kinds = (np.int64, time, time, np.int64, np.bool_)
         return cls(*(np.zeros(shape, kind) for kind in kinds))
-
-
-class Last(NamedTuple):
-    """The last event between two nodes: its time and event number where `mask` is True, else 0."""
-
-    t: np.ndarray
-    events: np.ndarray
-    mask: np.ndarray
 
 
 class NeighborIndex:
@@ -110,7 +102,7 @@ class NeighborIndex:
     @property
     def nbytes(self) -> int:
         """Bytes allocated, room to grow included."""
-        arrays = (self._heads, self._ids, self._times, self._numbers, self._free, self._used)
+        arrays = (self._heads, self._ids, self._times, self._numbers, self._ways, self._free, self._used)
         return sum(array.nbytes for array in arrays)
 
     def __repr__(self) -> str:
@@ -158,7 +150,7 @@ class NeighborIndex:
         try:
             while True:
                 done, need = storage.append_events(
-                    self._heads, self._ids, self._times, self._numbers, self._free, self._used,
+                    self._heads, self._ids, self._times, self._numbers, self._ways, self._free, self._used,
                     src, dst, t, own, first, done,
                 )  # fmt: skip
                 if done == total:
@@ -206,21 +198,23 @@ class NeighborIndex:
         self._nodes = max(self._nodes, nodes)
 
     def _new_arena(self, capacity: int) -> None:
-        _afford(capacity, 20, "entries")
+        _afford(capacity, 21, "entries")
         self._ids = np.empty(capacity, np.int32)
         self._times = np.empty(capacity, inputs.INT64 if self._time is None else self._time)
         self._numbers = np.empty(capacity, np.int64)
+        self._ways = np.empty(capacity, np.int8)
         self._free = np.full(storage.SIZES, -1, np.int64)
         self._used = np.zeros(1, np.int64)
 
     def _grow_arena(self, need: int) -> None:
         capacity = max(need, len(self._ids) * 3 // 2)
-        _afford(capacity, 20, "entries")
+        _afford(capacity, 21, "entries")
         end = int(self._used[0])
         # One after the other: the old array is gone before the next one is copied.
         self._ids = _grown(self._ids, end, capacity)
         self._times = _grown(self._times, end, capacity)
         self._numbers = _grown(self._numbers, end, capacity)
+        self._ways = _grown(self._ways, end, capacity)
 
     # --- asking -------------------------------------------------------------------------------------------
 
@@ -289,38 +283,22 @@ class NeighborIndex:
         query.check(kernel(*query.arrays(with_ids=False), *query.arguments(), counts))
         return counts.reshape(query.shape)
 
-    def last(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> Last:
+    def last(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> pairs.Last:
         """The last event between u and v (either way round) before t. u and v broadcast together, t to them.
 
         Reads the shorter of the two lists from its newest end.
         """
-        shape, times, numbers, counts = self._meetings(u, v, t, before, counting=False)
-        return Last(times.reshape(shape), numbers.reshape(shape), counts.reshape(shape) > 0)
+        return pairs.last(self, u, v, t, before)
 
     def count_pair(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> np.ndarray:
         """How many events there were between u and v (either way round) before t."""
-        shape, _, _, counts = self._meetings(u, v, t, before, counting=True)
-        return counts.reshape(shape)
+        return pairs.count(self, u, v, t, before)
 
-    def _meetings(
-        self, u: ArrayLike, v: ArrayLike, t: ArrayLike, before: ArrayLike | None, *, counting: bool
-    ) -> tuple[tuple[int, ...], np.ndarray, np.ndarray, np.ndarray]:
-        u, v = inputs.as_ids(u, "u"), inputs.as_ids(v, "v")
-        try:
-            shape = np.broadcast_shapes(u.shape, v.shape)
-        except ValueError:
-            raise BadInput(f"u and v do not fit together: shapes {u.shape} and {v.shape}.") from None
-        query = Query(self, np.broadcast_to(u, shape), t, before, None, None)
-        v = inputs.flat(np.broadcast_to(v, shape))
-        times = np.empty(v.size, query.t.dtype)
-        numbers, counts = np.empty(v.size, np.int64), np.empty(v.size, np.int64)
-        kernel: Any = kernels.meetings
-        place = kernel(
-            *query.arrays(), self._uneven, query.nodes, v, query.t, query.t_step, query.before, query.before_step,
-            counting, times, numbers, counts,
-        )  # fmt: skip
-        query.check(place, v)
-        return shape, times, numbers, counts
+    def acquaintance(
+        self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None
+    ) -> pairs.Acquaintance:
+        """How often u and v had events before t, and how long ago the last was: with each other and with anyone."""
+        return pairs.acquaintance(self, u, v, t, before)
 
     def _rows(self, query: Query, k: int, out: Neighbors | None) -> Neighbors:
         """The answer's arrays as (queries, k)."""
@@ -366,21 +344,31 @@ class NeighborIndex:
             lengths = np.minimum(lengths, keep_last + beside)
         dropped = self._entries - int(lengths.sum())
         if dropped:
-            self._rebuild(lengths, self._heads[:, 0].copy(), self._ids, self._times, self._numbers)
+            self._rebuild(lengths, self._heads[:, 0].copy(), *self._arenas)
             self._forgotten += dropped
             self._uneven |= keep_last is not None
         return dropped
 
-    def _rebuild(
-        self, lengths: np.ndarray, starts: np.ndarray, ids: np.ndarray, times: np.ndarray, numbers: np.ndarray
-    ) -> None:
-        """Lay the entries out anew, the newest lengths[v] of each node, found at starts[v]."""
+    @property
+    def _arenas(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        return self._ids, self._times, self._numbers, self._ways
+
+    def _rebuild(self, lengths: np.ndarray, starts: np.ndarray, *arenas: np.ndarray) -> None:
+        """Lay the entries out anew, the newest lengths[v] of each node, found at starts[v] of the arenas."""
         self._heads = np.zeros((len(lengths), 2), np.int64)
         used = storage.lay_out(lengths, self._heads)
         self._new_arena(used)
         self._used[0] = used
         self._entries = int(lengths.sum())
-        storage.copy_entries(starts, ids, times, numbers, self._heads, self._ids, self._times, self._numbers)
+        storage.copy_entries(starts, *arenas, self._heads, *self._arenas)  # type: ignore[call-arg]
+
+    def _tight(self) -> tuple[np.ndarray, ...]:
+        """How many entries each node has, and the four arenas with nothing between one node's entries and the next."""
+        lengths = np.ascontiguousarray(self._heads[: self._nodes, 1])
+        heads = np.stack([np.cumsum(lengths) - lengths, lengths], axis=1)
+        arenas = [np.empty(self._entries, arena.dtype) for arena in self._arenas]
+        storage.copy_entries(self._heads[:, 0].copy(), *self._arenas, heads, *arenas)
+        return lengths, *arenas
 
     def fork(self) -> NeighborIndex:
         """An independent copy: what either appends, the other never sees."""
@@ -389,33 +377,21 @@ class NeighborIndex:
         other._heads, other._free, other._used = self._heads.copy(), self._free.copy(), self._used.copy()
         end = int(self._used[0])
         other._ids, other._times = self._ids[:end].copy(), self._times[:end].copy()
-        other._numbers = self._numbers[:end].copy()
+        other._numbers, other._ways = self._numbers[:end].copy(), self._ways[:end].copy()
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to one file of plain arrays, whole or not at all."""
-        lengths = np.ascontiguousarray(self._heads[: self._nodes, 1])
-        tight = np.stack([np.cumsum(lengths) - lengths, lengths], axis=1)
-        ids = np.empty(self._entries, np.int32)
-        times, numbers = np.empty(self._entries, self._times.dtype), np.empty(self._entries, np.int64)
-        storage.copy_entries(
-            self._heads[:, 0].copy(), self._ids, self._times, self._numbers, tight, ids, times, numbers
-        )
-        files.write(
-            Path(path),
-            files.Stored(
-                lengths, ids, times, numbers, self._clock, self._time, self._events, self._forgotten, self._uneven
-            ),
-        )
+        facts = (self._clock, self._time, self._events, self._forgotten, self._uneven)
+        files.write(Path(path), files.Stored._make((*self._tight(), *facts)))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> NeighborIndex:
         """Read what `save` wrote; a damaged or foreign file is refused."""
         stored = files.read(Path(path))
         index = cls(time=stored.time)
-        index._rebuild(
-            stored.lengths, np.cumsum(stored.lengths) - stored.lengths, stored.ids, stored.times, stored.numbers
-        )
+        starts = np.cumsum(stored.lengths) - stored.lengths
+        index._rebuild(stored.lengths, starts, stored.ids, stored.times, stored.numbers, stored.ways)
         index._nodes, index._clock, index._events = len(stored.lengths), stored.clock, stored.events
         index._forgotten, index._uneven = stored.forgotten, stored.uneven
         return index

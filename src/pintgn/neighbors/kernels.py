@@ -1,8 +1,8 @@
 """Native look-ups over a time-sorted adjacency: plain arrays in, plain arrays out.
 
-The adjacency is four arrays. `heads[v] = (first, length)` says where node v's entries lie in the three
-arenas `ids` (the other endpoint), `times` and `numbers` (event numbers). Entries lie **newest first**, so
-that "the k most recent" is one forward copy, and a time or event gate is a cut at the front of a sorted run.
+The adjacency is five arrays. `heads[v] = (first, length)` says where node v's entries lie in the four arenas `ids` (the
+other endpoint), `times`, `numbers` (event numbers) and `ways` (1 outgoing, 0 incoming). Entries lie **newest first**,
+so that "the k most recent" is one forward copy, and a time or event gate is a cut at the front of a sorted run.
 
 Per-query arguments come as a flat array and a step: step 1 reads one value per query, step 0 the same value
 for all. Every kernel that reads queries returns the place of the first one it cannot answer (a negative node,
@@ -223,68 +223,6 @@ def count(
                 return q
             first, stop = visible(heads, times, numbers, node, now, gate, windowed, now - window)
             out[q] = stop - first
-    return -1
-
-
-@njit(cache=True, nogil=True)
-def find(ids, first, stop, node):
-    """First place in [first, stop) that names the node, else stop. Blocks of 32 compare as vectors."""
-    p, end = np.uint64(first), np.uint64(stop)
-    block = np.uint64(32)
-    while p + block <= end:
-        hit = False
-        for j in range(block):
-            hit |= ids[p + j] == node
-        if hit:
-            break
-        p += block
-    while p < end and ids[p] != node:
-        p += np.uint64(1)
-    return np.int64(p)
-
-
-@njit(cache=True, nogil=True)
-def tally(ids, first, stop, node):
-    """How often [first, stop) names the node."""
-    total = 0
-    for p in range(np.uint64(first), np.uint64(stop)):
-        total += ids[p] == node
-    return total
-
-
-@njit(cache=True, nogil=True)
-def meetings(
-    heads, ids, times, numbers, limit, uneven, src, dst, t, t_step, before, before_step,
-    counting, out_t, out_numbers, out_count,
-):  # fmt: skip
-    """The last event between two nodes that each query may see, or (counting) how many there are.
-
-    Both endpoints hold an entry for the event, so the shorter list is read. `uneven` says that trimming may have
-    dropped it from one of them: each keeps its newest, so then the other list is read where the first has less.
-    """
-    for q in range(src.shape[0]):
-        u, v, now, gate = src[q], dst[q], t[q * t_step], before[q * before_step]
-        if u < 0 or v < 0 or not (-limit <= now <= limit):
-            return q
-        first, stop = visible(heads, times, numbers, u, now, gate, False, now)
-        other_first, other_stop = visible(heads, times, numbers, v, now, gate, False, now)
-        target, other = v, u
-        if other_stop - other_first < stop - first:
-            first, other_first = other_first, first
-            stop, other_stop = other_stop, stop
-            target, other = u, v
-        if counting:
-            out_count[q] = tally(ids, first, stop, target)
-            if uneven:
-                out_count[q] = max(out_count[q], tally(ids, other_first, other_stop, other))
-            continue
-        p = find(ids, first, stop, target)
-        if p == stop and uneven:
-            p = find(ids, other_first, other_stop, other)
-            stop = other_stop
-        out_count[q] = p < stop
-        out_t[q] = times[p] if p < stop else 0
-        out_numbers[q] = numbers[p] if p < stop else 0
     return -1
 
 

@@ -4,6 +4,8 @@ Each node owns a segment of the arenas whose size is a power of two, filled from
 its entries lie newest first. A full segment moves to one of twice the size; the old one goes to a free list of its
 size and serves another node. An append therefore costs a constant number of copies per entry, whatever the
 degree, and at most a constant factor of space.
+
+The arenas are `ids` (the other endpoint), `times`, `numbers` (event numbers) and `ways` (1 outgoing, 0 incoming).
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def check_events(src, dst, t, numbers, floor, limit, next_number):
 
 
 @njit(cache=True, nogil=True)
-def make_room(heads, ids, times, numbers, free, used, node):
+def make_room(heads, ids, times, numbers, ways, free, used, node):
     """See that a node's segment can take one more entry. Returns 0, or the arena size that would be needed.
 
     A segment is always the smallest power of two, from SMALLEST on, that holds its entries: its size need not be kept.
@@ -65,6 +67,7 @@ def make_room(heads, ids, times, numbers, free, used, node):
         ids[first + j] = ids[start + j]
         times[first + j] = times[start + j]
         numbers[first + j] = numbers[start + j]
+        ways[first + j] = ways[start + j]
     if length > 0:
         numbers[start] = free[power - 1]
         free[power - 1] = start
@@ -74,27 +77,27 @@ def make_room(heads, ids, times, numbers, free, used, node):
 
 @njit(cache=True, nogil=True)
 def append_events(
-    heads, ids, times, numbers, free, used, src, dst, t, own_numbers, next_number, begin
+    heads, ids, times, numbers, ways, free, used, src, dst, t, own_numbers, next_number, begin
 ):  # fmt: skip
     """Append events from `begin` on; returns (events done, arena size needed to go on).
 
-    One entry for each endpoint, one in all for a self-loop.
+    One entry for each endpoint, one in all for a self-loop, which goes out.
     """
     for i in range(begin, src.shape[0]):
         u, v = src[i], dst[i]
-        need = make_room(heads, ids, times, numbers, free, used, u)
+        need = make_room(heads, ids, times, numbers, ways, free, used, u)
         if need == 0 and v != u:
-            need = make_room(heads, ids, times, numbers, free, used, v)
+            need = make_room(heads, ids, times, numbers, ways, free, used, v)
         if need > 0:
             return i, need
         number = own_numbers[i] if own_numbers.shape[0] > 0 else next_number + i
         p = heads[u, 0] - 1
-        ids[p], times[p], numbers[p] = v, t[i], number
+        ids[p], times[p], numbers[p], ways[p] = v, t[i], number, 1
         heads[u, 0] = p
         heads[u, 1] += 1
         if v != u:
             p = heads[v, 0] - 1
-            ids[p], times[p], numbers[p] = u, t[i], number
+            ids[p], times[p], numbers[p], ways[p] = u, t[i], number, 0
             heads[v, 0] = p
             heads[v, 1] += 1
     return src.shape[0], 0
@@ -134,7 +137,7 @@ def lay_out(lengths, heads):
 
 
 @njit(cache=True, nogil=True)
-def copy_entries(starts, ids, times, numbers, heads, new_ids, new_times, new_numbers):
+def copy_entries(starts, ids, times, numbers, ways, heads, new_ids, new_times, new_numbers, new_ways):
     """Copy each node's newest entries from their old place to their new one."""
     for v in range(heads.shape[0]):
         start, first = starts[v], heads[v, 0]
@@ -142,6 +145,7 @@ def copy_entries(starts, ids, times, numbers, heads, new_ids, new_times, new_num
             new_ids[first + j] = ids[start + j]
             new_times[first + j] = times[start + j]
             new_numbers[first + j] = numbers[start + j]
+            new_ways[first + j] = ways[start + j]
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,134 @@
+"""Native look-ups about two nodes: when they last met, how often, which way round. See `kernels` for the arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from pintgn.neighbors.kernels import visible
+
+
+@njit(cache=True, nogil=True)
+def find(ids, first, stop, node):
+    """First place in [first, stop) that names the node, else stop. Blocks of 32 compare as vectors."""
+    p, end = np.uint64(first), np.uint64(stop)
+    block = np.uint64(32)
+    while p + block <= end:
+        hit = False
+        for j in range(block):
+            hit |= ids[p + j] == node
+        if hit:
+            break
+        p += block
+    while p < end and ids[p] != node:
+        p += np.uint64(1)
+    return np.int64(p)
+
+
+@njit(cache=True, nogil=True)
+def tally(ids, first, stop, node):
+    """How often [first, stop) names the node."""
+    total = 0
+    for p in range(np.uint64(first), np.uint64(stop)):
+        total += ids[p] == node
+    return total
+
+
+@njit(cache=True, nogil=True)
+def meetings(
+    heads, ids, times, numbers, limit, uneven, src, dst, t, t_step, before, before_step,
+    counting, out_t, out_numbers, out_count,
+):  # fmt: skip
+    """The last event between two nodes that each query may see, or (counting) how many there are.
+
+    Both endpoints hold an entry for the event, so the shorter list is read. `uneven` says that trimming may have
+    dropped it from one of them: each keeps its newest, so then the other list is read where the first has less.
+    """
+    for q in range(src.shape[0]):
+        u, v, now, gate = src[q], dst[q], t[q * t_step], before[q * before_step]
+        if u < 0 or v < 0 or not (-limit <= now <= limit):
+            return q
+        first, stop = visible(heads, times, numbers, u, now, gate, False, now)
+        other_first, other_stop = visible(heads, times, numbers, v, now, gate, False, now)
+        target, other = v, u
+        if other_stop - other_first < stop - first:
+            first, other_first = other_first, first
+            stop, other_stop = other_stop, stop
+            target, other = u, v
+        if counting:
+            out_count[q] = tally(ids, first, stop, target)
+            if uneven:
+                out_count[q] = max(out_count[q], tally(ids, other_first, other_stop, other))
+            continue
+        p = find(ids, first, stop, target)
+        if p == stop and uneven:
+            p = find(ids, other_first, other_stop, other)
+            stop = other_stop
+        out_count[q] = p < stop
+        out_t[q] = times[p] if p < stop else 0
+        out_numbers[q] = numbers[p] if p < stop else 0
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def outgoing(ways, first, stop):
+    """How many entries of [first, stop) go out."""
+    total = 0
+    for p in range(np.uint64(first), np.uint64(stop)):
+        total += ways[p]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def latest(times, ways, first, way):
+    """Time of the newest entry from `first` on that goes this way; there must be one."""
+    p = first
+    while ways[p] != way:
+        p += 1
+    return times[p]
+
+
+@njit(cache=True, nogil=True)
+def acquaintance(
+    heads, ids, times, numbers, limit, ways, uneven, src, dst, t, t_step, before, before_step, counts, dt,
+):  # fmt: skip
+    """How often, and how long ago at last: u to v, v to u, u to anyone, anyone to u, v to anyone, anyone to v.
+
+    What two nodes had with each other stands in both lists, so the shorter one is read (see `meetings` for `uneven`).
+    """
+    for q in range(src.shape[0]):
+        u, v, now, gate = src[q], dst[q], t[q * t_step], before[q * before_step]
+        if u < 0 or v < 0 or not (-limit <= now <= limit):
+            return q
+        for i in range(6):
+            counts[q, i] = 0
+            dt[q, i] = 0
+        first_u, stop_u = visible(heads, times, numbers, u, now, gate, False, now)
+        first_v, stop_v = visible(heads, times, numbers, v, now, gate, False, now)
+        for side in range(2):
+            first, stop = (first_u, stop_u) if side == 0 else (first_v, stop_v)
+            out = outgoing(ways, first, stop)
+            if out > 0:
+                counts[q, 2 + 2 * side] = out
+                dt[q, 2 + 2 * side] = now - latest(times, ways, first, 1)
+            if stop - first > out:
+                counts[q, 3 + 2 * side] = stop - first - out
+                dt[q, 3 + 2 * side] = now - latest(times, ways, first, 0)
+        shorter_is_u = stop_u - first_u <= stop_v - first_v
+        for again in range(2 if uneven else 1):
+            reads_u = shorter_is_u == (again == 0)
+            first, stop, target = (first_u, stop_u, v) if reads_u else (first_v, stop_v, u)
+            forward, back = 0, 0  # from u to v, from v to u
+            for p in range(np.uint64(first), np.uint64(stop)):
+                if ids[p] == target:
+                    if (ways[p] == 1) == reads_u:
+                        forward += 1
+                        if counts[q, 0] == 0 and forward == 1:
+                            dt[q, 0] = now - times[p]
+                    else:
+                        back += 1
+                        if counts[q, 1] == 0 and back == 1:
+                            dt[q, 1] = now - times[p]
+            counts[q, 0] = max(counts[q, 0], forward)
+            counts[q, 1] = max(counts[q, 1], back)
+    return -1
