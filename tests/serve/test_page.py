@@ -389,6 +389,13 @@ def test_the_same_id_on_both_sides_is_two_nodes(chromium, tmp_path):
     assert chromium.get_log("browser") == []
 
 
+def test_the_page_is_asked_for_again_after_an_update(address):
+    for path in ("", "static/main.js"):
+        with urllib.request.urlopen(address + path) as answer:
+            assert answer.headers["Cache-Control"] == "no-cache"
+            assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+
+
 def test_drift_is_plain_to_see(page, address):
     status = asked(address, "status")
     status["quality"] |= {

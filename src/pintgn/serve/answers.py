@@ -171,8 +171,7 @@ def nodes(service: Service, prefix: str, limit: int) -> dict[str, Any]:
 
 
 def explain(service: Service, src: Any, dst: Any, at: Any = None) -> dict[str, Any]:
-    """Reasons behind a score."""
-    _check_judges(service)
+    """Reasons behind a score; of a model that judges no links, what joins the two."""
     intake = service.engine.intake
     intake.check_ids([src], "src")
     intake.check_ids([dst], "dst")

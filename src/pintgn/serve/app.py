@@ -325,11 +325,19 @@ def _time(text: str | None) -> Any:
 def _pages(app: FastAPI) -> None:
     from starlette.staticfiles import StaticFiles
 
+    again = {"Cache-Control": "no-cache"}  # browsers keep the files, but ask whether there are newer ones
+
+    class Files(StaticFiles):
+        def file_response(self, *given: Any, **more: Any) -> Response:
+            response = super().file_response(*given, **more)
+            response.headers.update(again)
+            return response
+
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
         if not (PAGES / "index.html").exists():
             return PlainTextResponse("pintgn is running. /openapi.json describes its interface.\n")
-        return FileResponse(PAGES / "index.html")
+        return FileResponse(PAGES / "index.html", headers=again)
 
     if PAGES.exists():
-        app.mount("/static", StaticFiles(directory=PAGES), name="static")
+        app.mount("/static", Files(directory=PAGES), name="static")

@@ -34,7 +34,11 @@ export async function showNode(id, wanted, focus = true) {
     tree = about.tree;
     drawTree(byId("tree"), byId("tree-list"), tree, side);
     if (focus) byId("node-title").focus({ preventScroll: false });
-    await recommend(mine);
+    await recommend(mine).catch((error) => { // the node itself is there all the same
+      if (mine !== turn) return;
+      put("next");
+      say("next-note", `${error.message} ${error.next ?? ""}`);
+    });
   } catch (error) {
     if (mine === turn) failed(error);
   } finally {
