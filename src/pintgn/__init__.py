@@ -35,6 +35,7 @@ _HOMES = {
     "open": "pintgn.learn.live",
     "Live": "pintgn.learn.live",
     "Run": "pintgn.learn.run",
+    "Explanation": "pintgn.explain",
     "Service": "pintgn.serve.service",
     "write_report": "pintgn.report.write",
 }
