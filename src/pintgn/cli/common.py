@@ -137,6 +137,14 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def counted(count: int, noun: str) -> str:
+    """
+    >>> counted(1, "event"), counted(12345, "event")
+    ('1 event', '12,345 events')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def number_of_bytes(size: float) -> str:
     """A size as people say it.
 

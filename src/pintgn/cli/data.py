@@ -28,6 +28,9 @@ def info(load: Callable[[], EventLog], as_json: AsJson = False) -> None:
 
 def describe(log: EventLog, title: str = "") -> Grid:
     """A log's statistics as a table for people."""
+    from pintgn.events.schema import TimeUnit
+    from pintgn.events.timeformat import since_1970
+
     stats, show = log.statistics(), log.schema.time.show
     rows = [
         ("events", number(stats.events)),
@@ -48,6 +51,9 @@ def describe(log: EventLog, title: str = "") -> Grid:
         rows.append(("features", number(log.schema.feature_width)))
     if stats.t_first is not None:
         rows += [("first time", show(stats.t_first)), ("last time", show(stats.t_last))]
+        assert stats.t_last is not None
+        if log.schema.time.unit is None and (counted := since_1970(stats.t_first, stats.t_last)):
+            rows.append((f"the first as a date (--time-format {counted})", TimeUnit(counted).show(stats.t_first)))
     unit = f" {log.schema.time.unit}" if log.schema.time.unit else ""
     note = ""
     for name, gaps in (("time between events *", stats.event_gaps), ("time between a node's own *", stats.node_gaps)):

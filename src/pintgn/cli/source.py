@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from pintgn.cli.shape import READING
-from pintgn.errors import BadFile, suggest
+from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
 
 Data = Annotated[
@@ -32,6 +33,10 @@ OPTIONS: dict[str, Any] = {
     "src": Annotated[str, _option(metavar=COLUMN, help="Who acts: the source ids.")],
     "dst": Annotated[str, _option(metavar=COLUMN, help="On whom: the destination ids.")],
     "t": Annotated[str, _option("--time", "-t", metavar=COLUMN, help="When: numbers, or ISO-8601 dates.")],
+    "time_format": Annotated[
+        str | None,
+        _option(metavar="FORMAT", help="How times are written: '%d.%m.%Y %H:%M', or s, ms, us, ns since 1970."),
+    ],
     "features": Annotated[
         str | None, _option(metavar=COLUMNS, help="Event features, separated by commas; 'all' for every other column.")
     ],
@@ -52,6 +57,7 @@ OPTIONS: dict[str, Any] = {
         bool, _option("--no-header", help="The CSV has no header; name columns by position, from 0.")
     ],
 }
+FLAGS = {"src": "--src", "dst": "--dst", "t": "--time"}
 DEFAULTS: dict[str, Any] = {"src": "src", "dst": "dst", "t": "t", "charset": "utf-8"}
 
 
@@ -118,4 +124,38 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     for name in ("features", "node_updates", "categorical"):
         if options[name] not in (None, "all"):
             options[name] = [part.strip() for part in options[name].split(",") if part.strip()]
-    return read_events(data, header=False if no_header else None, **options)
+    options["header"] = False if no_header else None
+    return read_events(_with_columns(data, options), **options)
+
+
+def _with_columns(data: str, options: dict[str, Any]) -> Any:
+    """The opened source; columns that nobody named and that are not called src, dst and t are found by their names."""
+    from pintgn.events.guess import by_look, by_name
+    from pintgn.events.sources import ParquetSource, open_source
+    from pintgn.events.store import saved_by_pintgn
+
+    layout = {name: options[name] for name in ("delimiter", "header", "charset")}
+    source = open_source(data, [options["src"], options["dst"], options["t"]], options["t"], **layout)
+    missing = [role for role in ("src", "dst", "t") if options[role] == role and role not in source.names]
+    if not missing or (isinstance(source, ParquetSource) and any(map(saved_by_pintgn, source.paths))):
+        return source
+    given = {options[role] for role in ("src", "dst", "t")}
+    found = {role: name for role, name in by_name(source.names).items() if role in missing and name not in given}
+    if len(found) == len(missing) and not getattr(source, "looks_headless", False):
+        options |= found
+        from pintgn.cli.common import console
+
+        taken = ", ".join(f"{name!r} as {FLAGS[role]}" for role, name in found.items())
+        console(stderr=True).print(f"note: taking {taken}", markup=False)
+        return source
+    if getattr(source, "looks_headless", False):
+        bare = open_source(data, **layout | {"header": False})
+        likely = {"src": "0", "dst": "1", "t": "2"} | by_look(bare)
+        flags = " ".join(f"{FLAGS[role]} {likely[role]}" for role in ("src", "dst", "t"))
+        advice = f" The first line looks like data. If it is, name columns by position, perhaps: --no-header {flags}"
+    else:
+        likely = {role: name for role, name in by_look(source).items() if role in missing}
+        flags = " ".join(f"{FLAGS[role]} {shlex.quote(name)}" for role, name in likely.items())
+        advice = f" Say which is which, perhaps: {flags}" if likely else ""
+    listed = ", ".join(map(repr, source.names[:12])) + (", …" if len(source.names) > 12 else "")
+    raise UnknownName(f"{source.title} has no column {missing[0]!r}. There are: {listed}.{advice}")

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.common import AsJson, console, counted, emit_json
 from pintgn.cli.evaluate import RunFolder
-from pintgn.errors import BadInput
+from pintgn.errors import BadInput, suggest
 
 Observe = Annotated[
     list[str] | None,
@@ -21,7 +21,9 @@ At = Annotated[str | None, typer.Option(help="A time in the log's own unit, or a
 
 def predict(
     run: RunFolder,
-    pairs: Annotated[str, typer.Argument(metavar="PAIRS", help="A CSV or Parquet file with a row for each pair.")],
+    pairs: Annotated[
+        str, typer.Argument(metavar="PAIRS", help="A CSV, JSON-lines or Parquet file with a row for each pair.")
+    ],
     observe: Observe = None,
     src: Annotated[str | None, typer.Option(help="Column of the source ids; as in the run's log by default.")] = None,
     dst: Annotated[str | None, typer.Option(help="Column of the destination ids.")] = None,
@@ -30,16 +32,19 @@ def predict(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write there, .csv or .parquet, instead of printing.")
     ] = None,
+    delimiter: Annotated[str | None, typer.Option(help="What separates columns of PAIRS; found out by itself.")] = None,
+    charset: Annotated[str, typer.Option(help="How PAIRS is encoded, such as latin-1.")] = "utf-8",
     as_json: AsJson = False,
 ) -> None:
     """How likely is each pair? A logit, and a probability calibrated on validation."""
     from pintgn.learn.predict import predict as answer
 
     live = opened(run, observe)
-    table = answer(live, pairs, src=src, dst=dst, t=time, at=None if at is None else parsed_time(live, at))
+    when = None if at is None else parsed_time(live, at)
+    table = answer(live, pairs, src=src, dst=dst, t=time, at=when, delimiter=delimiter, charset=charset)
     if output is not None:
         write_table(table, output)
-        console(stderr=True).print(f"{output}: {table.num_rows:,} rows", markup=False)
+        console(stderr=True).print(f"{output}: {counted(table.num_rows, 'row')}", markup=False)
     elif as_json:
         emit_json({"run": run, "pairs": table.to_pylist()})
     else:
@@ -60,6 +65,7 @@ def recommend(
     from pintgn.learn.tables import text_table
 
     live = opened(run, observe)
+    note_stranger(live, parsed_id(live, src))
     found = live.recommend(parsed_id(live, src), k, None if at is None else parsed_time(live, at))
     if as_json:
         emit_json({"run": run, "src": src, "recommended": [one._asdict() for one in found]})
@@ -117,7 +123,7 @@ def opened(run: Path, observe: list[str] | None) -> Any:
     live = open_run(run)
     for path in observe or []:
         count = live.observe(path)
-        console(stderr=True).print(f"observed {count:,} events of {path}", markup=False)
+        console(stderr=True).print(f"observed {counted(count, 'event')} of {path}", markup=False)
     return live
 
 
@@ -129,6 +135,14 @@ def parsed_id(live: Any, text: str) -> Any:
         return int(text)
     except ValueError:
         raise BadInput(f"{text!r} is no node: ids of this run are whole numbers.") from None
+
+
+def note_stranger(live: Any, id: Any, side: int = 0) -> None:
+    """Say that an id has never been seen: it is a new node, or a typing error."""
+    if id not in live.names.space(side):
+        near = suggest(id, live.names.ids[:50_000]) if live.names.text else ""
+        note = f"note: {id!r} has never been seen, and counts as a new node.{near if 'Did' in near else ''}"
+        console(stderr=True).print(note, markup=False)
 
 
 def parsed_time(live: Any, text: str) -> Any:

@@ -21,6 +21,7 @@ from pintgn.events.ops import named_nodes, parse_ops, settle
 from pintgn.events.schema import Feature, Schema
 from pintgn.events.sources import Source
 from pintgn.events.textfile import TextSource, Unexpected
+from pintgn.events.timeformat import UNITS
 from pintgn.events.times import TimeColumn
 
 
@@ -43,12 +44,18 @@ class Plan:
     default_encoding: str = "auto"
     fill: float | None = None
     like: EventLog | None = None
+    time_format: str | None = None
 
     @property
     def columns(self) -> list[str]:
         """Every column that is needed, once."""
         roles = [self.src, self.dst, self.t, self.label, self.op, *self.features, *self.node_updates]
         return list(dict.fromkeys(name for name in roles if name is not None))
+
+    @property
+    def written(self) -> str | None:
+        """How times are written, as far as that is known."""
+        return self.time_format or (None if self.like is None else self.like.schema.time.written)
 
 
 def build(source: Source, plan: Plan) -> Builder:
@@ -68,7 +75,7 @@ def build(source: Source, plan: Plan) -> Builder:
     for name in plan.columns:
         kind = _suggested(sample.column(name))
         if name == plan.t:
-            if kind == pa.int64():
+            if kind == pa.int64() and (plan.written is None or plan.written in UNITS):
                 hints[name] = kind
         elif name == plan.label and kind is not None:
             hints[name] = kind
@@ -132,7 +139,7 @@ class Builder:
         number = None if like is None else like.schema.dummy
         self.dummy = None if like is None or number is None else str(like.id(number))
         self.src, self.dst = Growing(np.int64, room), Growing(np.int64, room)
-        self.times = TimeColumn(plan.t, self.where, room, plan.sort)
+        self.times = TimeColumn(plan.t, self.where, room, plan.sort, plan.written, plan.time_format is not None)
         self.op = Growing(np.int8, room) if plan.op else None
         self.labels = Labels(plan.label, self.where, room) if plan.label else None
         numbers = [name for name in plan.features if not categories[name]]

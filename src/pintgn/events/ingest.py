@@ -10,6 +10,7 @@ from pintgn.events.builder import Plan, build
 from pintgn.events.log import EventLog
 from pintgn.events.sources import ParquetSource, Source, open_source
 from pintgn.events.store import open_log, saved_by_pintgn, write_events
+from pintgn.events.timeformat import check_format
 
 __all__ = ["read_events", "write_events"]
 
@@ -34,6 +35,7 @@ def read_events(
     categorical: Sequence[str | int] = (),
     encoding: str | Mapping[str, str] = "auto",
     fill: float | None = None,
+    time_format: str | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
     columns: Sequence[str] | None = None,
@@ -66,6 +68,8 @@ def read_events(
         encoding: "onehot" (a 0/1 column for each category), "code" (1, 2, … in one column), or "auto": one-hot
             up to 32 categories. A mapping says it for each column.
         fill: what a missing feature counts as; otherwise it is an error.
+        time_format: how times are written, where not as ISO-8601: a format of strptime such as "%d.%m.%Y %H:%M", or
+            "s", "ms", "us" or "ns" for numbers that count since 1970 and are then shown as dates.
         delimiter, header, columns, skip_lines, charset: the layout of a text file; found out when not given.
             `columns` names the columns of a file without a header, or instead of it.
 
@@ -76,6 +80,7 @@ def read_events(
         UnknownName: a column that does not exist.
         BadFile: a file that is missing, damaged or of another kind.
     """
+    written = check_format(time_format)
     given = {"src": src, "dst": dst, "t": t}
     roles = {"label": label, "op": op}
     if like is not None:
@@ -92,13 +97,18 @@ def read_events(
         "delimiter": delimiter, "header": header, "columns": columns, "skip_lines": skip_lines, "charset": charset,
     }  # fmt: skip
     opened = open_source(source, wanted, given["t"], **layout)
-    asked = any((features, label, op, node_updates, bipartite, categorical)) or nodes is not None or like is not None
+    asked = (
+        any((features, label, op, node_updates, bipartite, categorical, written))
+        or nodes is not None
+        or like is not None
+    )
     if not asked and isinstance(opened, ParquetSource) and len(opened.paths) == 1 and saved_by_pintgn(opened.paths[0]):
         log = open_log(opened.paths[0])
         if all(name in (role, getattr(log.schema, role)) for role, name in given.items()):
             return log
     plan = _plan(opened, given, roles, features, node_updates, like)
     plan.bipartite, plan.sort, plan.strict, plan.fill, plan.like = bipartite, sort, strict, fill, like
+    plan.time_format = written
     plan.categorical = opened.columns(categorical)
     _set_encoding(plan, opened, encoding)
     builder = build(opened, plan)

@@ -46,6 +46,8 @@ class TimeUnit:
 
     unit: str | None = None
     zone: str | None = None
+    written: str | None = dataclasses.field(default=None, compare=False)
+    """How the file writes them, where not as ISO-8601: a format of strptime, or the unit of numbers since 1970."""
 
     def show(self, t: Any) -> str:
         """A time as a person writes it.

@@ -14,6 +14,7 @@ import pyarrow.csv as pacsv
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.sources import Hints, Source, ahead
+from pintgn.events.timeformat import likely_formats
 from pintgn.events.times import is_time
 
 DELIMITERS = (",", "\t", ";", "|", " ")
@@ -121,7 +122,7 @@ class TextSource(Source):
         else:
             self.names = [str(place) for place in range(len(first))]
         self.header_lines = after if header else self.skip
-        self.looks_headless = header and any(is_time(cell) for cell in first)
+        self.looks_headless = header and any(is_time(cell) or likely_formats(cell) for cell in first)
 
     def _no_header(self) -> str:
         if not self.looks_headless:

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning
 from pintgn.events.columns import Growing, first_true, first_uncastable, is_text, null_rows, plain, try_cast
 from pintgn.events.schema import TimeUnit
+from pintgn.events.timeformat import UNITS, by_format, likely_formats
 
-UNITS = ("s", "ms", "us", "ns")
 EXACT = 2**53
 """Whole numbers up to here are exact in float64."""
 OFFSET = re.compile(r"(?:Z|([+-])(\d\d):?(\d\d)?)$")
@@ -29,8 +29,17 @@ class TimeColumn:
     were different. Dates are counted in the finest unit (s, ms, us, ns) that the file writes, since 1970 UTC.
     """
 
-    def __init__(self, name: str, where: Callable[[int], str], room: int = 0, sort: bool = False):
+    def __init__(
+        self,
+        name: str,
+        where: Callable[[int], str],
+        room: int = 0,
+        sort: bool = False,
+        written: str | None = None,
+        surely: bool = False,
+    ):
         self.name, self.where, self.sort = name, where, sort
+        self.written, self.surely = written, surely  # the format of the text; whether no other is allowed
         self.column = Growing(np.int64, room)
         self.kind: str | None = None  # "whole", "decimal" or "date"
         self.unit = "s"
@@ -44,6 +53,8 @@ class TimeColumn:
         if gap >= 0:
             raise BadInput(f"{self.where(row + gap)} has no time: {self.name!r} is empty. Every event needs one.")
         kind = values.type
+        if self.written is not None and self._by_format(values, row):
+            return
         if is_text(kind):
             self._text(values, row)
         elif pa.types.is_decimal(kind):
@@ -66,7 +77,7 @@ class TimeColumn:
         """All times and what they count; in the unit of an earlier log where one is given."""
         offsets = {None if offset is None else str(offset) for offset in self.offsets}
         zone = None if not offsets or offsets == {None} else (offsets.pop() if len(offsets) == 1 else "UTC")
-        time = TimeUnit(self.unit, zone) if self.kind == "date" else TimeUnit()
+        time = TimeUnit(self.unit, zone, self.written) if self.kind == "date" else TimeUnit()
         if like is not None and len(self.column):
             time = self._as_in(like, time)
         column = self.column.done()
@@ -77,6 +88,32 @@ class TimeColumn:
         return self.column.values.view(np.float64) if self.kind == "decimal" else self.column.values
 
     # -- kinds ---------------------------------------------------------------------------------------------
+
+    def _by_format(self, values: pa.Array, row: int) -> bool:
+        """Take times that are written in a format of their own; False where they turn out to be written otherwise."""
+        kind, written = values.type, str(self.written)
+        if not (is_text(kind) or pa.types.is_integer(kind) or (self.surely and pa.types.is_floating(kind))):
+            return False
+        if written in UNITS:
+            whole = try_cast(pc.ascii_trim_whitespace(values) if is_text(kind) else values, pa.int64())
+            if whole is not None:
+                self._date(whole.to_numpy(), written, {None}, row)
+                return True
+            bad = first_uncastable(values, pa.int64())
+        else:
+            text = pc.ascii_trim_whitespace(values.cast(pa.string()))
+            found = by_format(text, written)
+            if not isinstance(found, int):
+                self._date(found[0], found[1], found[2], row)
+                return True
+            bad = found
+        if self.surely:
+            expected = f"a whole number of {written}" if written in UNITS else f"as {written}"
+            raise BadInput(
+                f"{self.where(row + bad)} has {self.name}={values[bad].as_py()!r}, which is not written {expected}. "
+                "Correct it, or the format."
+            )
+        return False
 
     def _text(self, values: pa.Array, row: int) -> None:
         values = pc.ascii_trim_whitespace(values)
@@ -224,6 +261,10 @@ class TimeColumn:
         kind = _kind(values[k].as_py())
         shown = f"{self.where(row + k)} has {self.name}={values[k].as_py()!r}"
         if kind is None or expected is None:
+            likely = likely_formats(values[k].as_py())
+            if likely:
+                ways = " or ".join(repr(format) for format in likely[:2])
+                return BadInput(f"{shown}, which is no ISO-8601 date. Say how it is written: --time-format {ways}.")
             return BadInput(f"{shown}, neither a number nor an ISO-8601 date such as 2021-01-04T09:30:00Z.")
         if {kind, expected} == {"date", "zoned"}:
             other = "without a time zone" if kind == "date" else "with a time zone"

@@ -91,7 +91,7 @@ def as_time(value: Any, unit: TimeUnit, dtype: np.dtype) -> Any:
         raise BadInput(f"times here are numbers, given {value!r} ({type(value).__name__}).")
     if isinstance(value, str):
         try:
-            value = datetime.datetime.fromisoformat(value)
+            value = _parsed(value, unit.written)
         except ValueError:
             raise BadInput(f"{value!r} is neither a number nor a date such as 2024-01-31T12:00.") from None
     if isinstance(value, datetime.datetime):
@@ -107,6 +107,16 @@ def as_time(value: Any, unit: TimeUnit, dtype: np.dtype) -> Any:
             raise BadInput(f"times here are counted in {unit.unit}, which cannot hold {value}.")
         return count.astype(np.int64)
     raise BadInput(f"{value!r} is neither a number nor a date.")
+
+
+def _parsed(text: str, written: str | None) -> datetime.datetime:
+    """A date as the log's file writes it, or as ISO-8601."""
+    if written is not None and "%" in written:
+        try:
+            return datetime.datetime.strptime(text, written)
+        except ValueError:
+            pass
+    return datetime.datetime.fromisoformat(text)
 
 
 def feature_matrix(given: Sequence[Mapping[str, Any]], schema: Schema) -> np.ndarray | None:

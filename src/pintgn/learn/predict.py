@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pintgn.errors import BadInput
+from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.columns import is_text, plain
 from pintgn.events.schema import TimeUnit
 from pintgn.events.sources import Source, open_source
@@ -23,6 +23,7 @@ def predict(
     dst: str | None = None,
     t: str | None = None,
     at: Any = None,
+    **layout: Any,
 ) -> pa.Table:
     """A logit and a calibrated probability for every row.
 
@@ -30,14 +31,15 @@ def predict(
         pairs: a file, frame, table or dict with the users' own ids.
         src, dst, t: its columns; those of the run's log when not given. Without a column of times, `at` holds for all.
         at: one time for all rows; right after the newest event by default.
+        layout: of a text file: delimiter, header, charset; see `read_events`.
     """
     schema = live.schema
     names = [src or schema.src, dst or schema.dst]
-    source = open_source(pairs, names)
+    source = open_source(pairs, names, **layout)
     columns = [_column(source, name, fallback) for name, fallback in zip(names, ("src", "dst"), strict=True)]
     when = _time_column(source, t, schema.t) if at is None else None
     ids: list[list[Any]] = [[], []]
-    times = TimeColumn(when or "t", source.where, source.rows or 0, sort=True)
+    times = TimeColumn(when or "t", source.where, source.rows or 0, sort=True, written=schema.time.written)
     for batch in source.batches([*columns, *([when] if when else [])]):
         row = len(ids[0])
         for side in (0, 1):
@@ -49,6 +51,12 @@ def predict(
         if live._time_dtype.kind == "i" and found.dtype.kind == "f" and (found != np.floor(found)).any():
             raise BadInput(f"times of this run are whole numbers; {when!r} of {source.title} has others.")
         found = found.astype(live._time_dtype)
+        if len(found) and found.min() < live.clock:
+            row, show = int(found.argmin()), schema.time.show
+            raise StaleQuery(
+                f"{source.where(row)} asks about {show(found[row])}; this run has already observed {show(live.clock)} "
+                f"and judges no earlier time. Pass at= (--at) to judge all pairs at one time, or leave out {when!r}."
+            )
     else:
         found = np.full(len(ids[0]), live._at(at), live._time_dtype)
     logits = live.logits(ids[0], ids[1], found)
