@@ -9,31 +9,35 @@ from pintgn.models.recurrent import Step, gru_backward
 
 
 @pytest.mark.parametrize("cell", [torch.nn.GRUCell, torch.nn.RNNCell])
-@pytest.mark.parametrize("late", [None, [5, 0, 3]])
-def test_a_step_and_its_gradients_are_those_of_torch(cell, late):
+@pytest.mark.parametrize(
+    "waits", [[True] * 9, [True, False, True, False, False, True, True, False, False], [False] * 9]
+)
+def test_a_step_and_its_gradients_are_those_of_torch(cell, waits):
     torch.manual_seed(0)
-    d, more, waves, nodes = 4, 7, 5, 9
+    d, more, waves, known = 4, 7, 5, 9
     module = cell(d + more + waves, d).double()
     frequency, phase = (torch.randn(waves).double().requires_grad_() for _ in range(2))
-    state, dt = torch.randn(nodes, d).double(), torch.rand(nodes).double()
-    message = torch.cat([state, torch.randn(nodes, more).double()], 1)  # a message begins with the node's own state
+    state, dt = torch.randn(known, d).double(), torch.rand(known).double()
+    message = torch.cat([state, torch.randn(known, more).double()], 1)  # a message begins with the node's own state
     parameters = [module.weight_ih, module.weight_hh, module.bias_ih, module.bias_hh, frequency, phase]
-    expected = module(torch.cat([message, torch.cos(dt[:, None] * frequency + phase)], 1), state)
-    if late is not None:  # only these rows take the step
-        late = torch.tensor(late)
-        expected = state.index_copy(0, late, expected[late])
-    found = Step.apply(late, message, dt, state, *parameters)
+    stepped = module(torch.cat([message, torch.cos(dt[:, None] * frequency + phase)], 1), state)
+    everyone = torch.where(torch.tensor(waits)[:, None], stepped, state)  # nobody steps without a message
+    nodes = np.array([3, 8, 0, 11, 5, 2])  # 11 is new: zeros
+    expected = torch.cat([everyone, torch.zeros(3, d)])[nodes]
+    found = Step.apply(nodes, state, np.array(waits), message, dt, *parameters)
     torch.testing.assert_close(found, expected)
     grad = torch.randn_like(expected)
     for mine, its in zip(*(torch.autograd.grad(x, parameters, grad) for x in (found, expected)), strict=True):
-        torch.testing.assert_close(mine, its)
+        torch.testing.assert_close(mine, its, rtol=1e-6, atol=1e-7)
 
 
 def test_the_backward_loop_equals_the_formula():
     torch.manual_seed(1)
     grad, kept, state = (torch.randn(6, 3) for _ in range(3))
-    gates = torch.rand(6, 9)
-    found = np.empty((6, 9), np.float32), np.empty((6, 3), np.float32)
-    kernels.gru_backward(*(x.numpy() for x in (grad, gates, kept, state)), *found)
-    for mine, its in zip(found, gru_backward(grad, gates, kept, state), strict=True):
+    gates, late = torch.rand(6, 9), torch.tensor([0, 2, 3, 5, 6, 7])
+    found = [np.zeros(shape, np.float32) for shape in ((6, 9), (6, 3), 9, 3)]
+    everyone = torch.randn(8, 3).index_copy(0, late, grad)
+    kernels.gru_backward(*(x.numpy() for x in (late, everyone, gates, kept, state)), *found)
+    expected = gru_backward(grad, gates, kept, state)
+    for mine, its in zip(found, [*expected, *(x.sum(0) for x in expected)], strict=True):
         torch.testing.assert_close(torch.from_numpy(mine), its)

@@ -30,7 +30,7 @@ class Attention:
         offset: Tensor | None = None,  # (rows, h)
         slope: float = 1.0,
     ):
-        children, edges, kind = where.children, where.edges, np.dtype(str(query.dtype).split(".")[1]).type
+        children, edges = where.children, where.edges
         offset = query.new_zeros(query.shape[:2]) if offset is None else offset
         event = query.new_zeros(1, 0) if edges.features is None else edges.features
         self.k = where.k
@@ -38,10 +38,11 @@ class Attention:
         query_, offset_, table_, event_, dt, mask, frequency_, phase_ = arrays(
             query, offset, table, event, edges.dt, edges.mask, frequency * kernels.TURN, phase * kernels.TURN
         )
+        kind = query_.dtype
         self.parts = (
-            query_, where.own_of, offset_, kind(slope), table_, children.row_of, event_, edges.event_of,
+            query_, where.own_of, offset_, kind.type(slope), table_, children.row_of, event_, edges.event_of,
             np.ascontiguousarray(children.positions, kind), dt.astype(kind, copy=False), mask, frequency_, phase_,
-            kernels.SINE.astype(kind),
+            kernels.SINES[kind.name],
         )  # fmt: skip
         parents, heads, width = len(where.own_of), *query.shape[1:]
         self.out, self.weight = np.empty((parents, heads, width), kind), np.empty((parents, heads, self.k), kind)
@@ -206,7 +207,7 @@ class AttentionStep(torch.autograd.Function):
         own_of, heads, now, q, attention, seen, z = ctx.inside
         width, scale = own.shape[1], (len(key) // len(heads)) ** -0.5
         to_last, to_last_bias = grad.T @ z, grad.sum(0)
-        to_z = (grad @ last).mul_(z > 0)
+        to_z = torch.ops.aten.threshold_backward(grad @ last, z, 0)
         to_y = torch.zeros_like(q).index_add_(0, own_of, to_z)  # of what each row of own adds to z
         to_first = torch.empty_like(first)
         torch.mm(to_y.T, own, out=to_first[:, :width])

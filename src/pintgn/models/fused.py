@@ -25,6 +25,8 @@ def _pool() -> ThreadPoolExecutor:
 def shares(parents: int, k: int) -> list[tuple[int, int]]:
     """Cut the parents into one share per thread; as many threads as torch may use."""
     threads = min(torch.get_num_threads(), max(1, parents * k // WORTH_A_THREAD))
+    if threads == 1:
+        return [(0, parents)]
     return list(pairwise(np.linspace(0, parents, threads + 1).astype(int).tolist()))
 
 

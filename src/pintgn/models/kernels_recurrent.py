@@ -1,18 +1,74 @@
-"""The elementwise part of a GRU's backward pass in one loop. Plain arrays in and out; float32 or float64."""
+"""Loops of recurrent memory: what waits for nodes is laid out, applied, and left again. Plain arrays in and out.
+
+The inner loops run along a row and mix no types, so that the compiler makes vector instructions of them.
+"""
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def gru_backward(grad, gates, kept, state, to_gates, to_kept):
-    """Fill `to_gates` (n, 3d) and `to_kept` (n, d); see `recurrent.gru_backward`, which this equals."""
-    rows, d = grad.shape
+def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, given, own, everyone):
+    """Copy what a recurrent cell will read, for the nodes a message waits for; returns how many there are.
+
+    Of the i-th such node: late[i] is its place in `nodes`, given[i] = message ‖ cos(frequency · dt + phase), own[i] its
+    state. `everyone` gets the state of every node; zeros where the table does not know it. `frequency` and `phase` are
+    in turns; `sine` is `kernels_attention.SINE` in the type of the arrays.
+    """
+    known, d = memory.shape
+    width, waves = message.shape[1], frequency.shape[0]
+    zero, half, quarter = memory.dtype.type(0), memory.dtype.type(0.5), memory.dtype.type(0.25)
+    s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
+    count = 0
+    for i in range(nodes.shape[0]):
+        v = nodes[i]
+        if v >= known:
+            for j in range(d):
+                everyone[i, j] = zero
+            continue
+        for j in range(d):
+            everyone[i, j] = memory[v, j]
+        if not pending[v]:
+            continue
+        since = dt[v]
+        for j in range(d):
+            own[count, j] = memory[v, j]
+        for j in range(width):
+            given[count, j] = message[v, j]
+        for j in range(waves):
+            turns = since * frequency[j] + phase[j]
+            g = quarter - abs(turns - np.floor(turns + half))  # cos(2π x) = sin(2π (1/4 - |x|)), |x| <= 1/2
+            y = g * g
+            given[count, width + j] = g * (s0 + y * (s1 + y * (s2 + y * (s3 + y * s4))))
+        late[count] = i
+        count += 1
+    return count
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def gru_end(late, gates, own, everyone):
+    """s' = n + z (s - n) for the late nodes; gates (n, 3d) are r, z and n after their bends."""
+    d = own.shape[1]
+    for i in range(late.shape[0]):
+        for j in range(d):
+            n = gates[i, 2 * d + j]
+            everyone[late[i], j] = n + gates[i, d + j] * (own[i, j] - n)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def gru_backward(late, grad, gates, kept, own, to_gates, to_kept, to_bias, to_kept_bias):
+    """Fill `to_gates` (n, 3d) and `to_kept` (n, d), and add up their columns; `recurrent.gru_backward` says what it is.
+
+    `grad` has a row for every node, the others one for each late one.
+    """
+    d = own.shape[1]
     one = grad.dtype.type(1)
-    for i in range(rows):
-        for j in range(d):  # three short loops over few rows each: the compiler makes vector instructions of them
-            to_n = grad[i, j] * (one - gates[i, d + j]) * (one - gates[i, 2 * d + j] * gates[i, 2 * d + j])
+    for i in range(late.shape[0]):
+        row = late[i]
+        for j in range(d):  # short loops over few rows each: the compiler makes vector instructions of them
+            to_n = grad[row, j] * (one - gates[i, d + j]) * (one - gates[i, 2 * d + j] * gates[i, 2 * d + j])
             to_gates[i, 2 * d + j] = to_n
             to_kept[i, j] = to_n * gates[i, j]
         for j in range(d):
@@ -20,4 +76,78 @@ def gru_backward(grad, gates, kept, state, to_gates, to_kept):
             to_gates[i, j] = to_kept[i, j] * kept[i, j] * (one - r)
         for j in range(d):
             z = gates[i, d + j]
-            to_gates[i, d + j] = grad[i, j] * (state[i, j] - gates[i, 2 * d + j]) * z * (one - z)
+            to_gates[i, d + j] = grad[row, j] * (own[i, j] - gates[i, 2 * d + j]) * z * (one - z)
+        for j in range(3 * d):
+            to_bias[j] += to_gates[i, j]
+        for j in range(d):
+            to_kept_bias[j] += to_kept[i, j]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def waves_backward(late, nodes, dt, frequency, phase, sine, grad, to_frequency, to_phase):
+    """Add up the gradients, in radians, of the waves that `lay_out` made; `grad` (n, w) is that of their values."""
+    waves = frequency.shape[0]
+    half, quarter = grad.dtype.type(0.5), grad.dtype.type(0.25)
+    s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
+    for i in range(late.shape[0]):
+        since = dt[nodes[late[i]]]
+        for j in range(waves):
+            turns = since * frequency[j] + phase[j] - quarter  # sin(x) = cos(x - a quarter turn)
+            g = quarter - abs(turns - np.floor(turns + half))
+            y = g * g
+            s = g * (s0 + y * (s1 + y * (s2 + y * (s3 + y * s4)))) * grad[i, j]
+            to_phase[j] -= s
+            to_frequency[j] -= since * s
+
+
+@njit(cache=True, nogil=True)
+def leave_messages(
+    nodes, ends, t, applied, context, features, last, unit, memory, updated, ever, pending, message, message_t,
+    message_dt, newest, count,
+):  # fmt: skip
+    """Commit what waited for a block's nodes, then leave the block's own messages, in the columns of a `MemoryState`.
+
+    `ends` (2, e) are the places of sources and destinations in `nodes`, `applied` (nodes, d) everyone's new state,
+    `context` (e, 2, c) and `features` (e, f) what else a message says; any width may be 0. A message is the mean over
+    the node's events, with `last` over those of its newest time. `newest` and `count` (nodes,) are room to work in.
+    """
+    d, f, c = applied.shape[1], features.shape[1], context.shape[2]
+    zero = message.dtype.type(0)
+    for i in range(nodes.shape[0]):
+        v = nodes[i]
+        if pending[v]:
+            updated[v], ever[v] = message_t[v], True
+        pending[v] = True
+        message_dt[v] = zero
+        for j in range(d):
+            memory[v, j] = applied[i, j]
+            message[v, j] = applied[i, j]
+        for j in range(d, message.shape[1]):
+            message[v, j] = zero
+        count[i] = 0
+    for e in range(t.shape[0]):  # times never fall
+        newest[ends[0, e]] = t[e]
+        newest[ends[1, e]] = t[e]
+    for e in range(t.shape[0]):
+        for side in range(2):
+            mine, other = ends[side, e], ends[1 - side, e]
+            if (side and mine == other) or (last and t[e] != newest[mine]):  # a self-loop is one message
+                continue
+            v = nodes[mine]
+            count[mine] += 1
+            for j in range(d):
+                message[v, d + j] += applied[other, j]
+            for j in range(c):
+                message[v, 2 * d + j] += context[e, 1 - side, j]
+            for j in range(f):
+                message[v, 2 * d + c + j] += features[e, j]
+            if ever[v]:
+                message_dt[v] += message.dtype.type((t[e] - updated[v]) / unit)
+    for i in range(nodes.shape[0]):
+        v = nodes[i]
+        message_t[v] = newest[i]
+        if count[i] > 1:
+            share = message.dtype.type(1 / count[i])
+            message_dt[v] *= share
+            for j in range(d, message.shape[1]):
+                message[v, j] *= share

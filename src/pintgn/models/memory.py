@@ -7,13 +7,17 @@ leaves a new one. Every part of the state is an array over nodes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pintgn.errors import BadInput, suggest
+from pintgn.models import kernels_recurrent as kernels
 from pintgn.models.layers import TimeEncoding, tensor
 from pintgn.models.past import Events
 from pintgn.models.recurrent import Step
@@ -34,6 +38,18 @@ class MemoryState(State):
     message: Tensor  # (n, 2d + c + f) own state, other's state and context, event features: means over its events
     message_t: np.ndarray  # (n,) time of the newest of them
     message_dt: Tensor  # (n,) time from t_v to them, in units of the log's time scale
+
+    @contextmanager
+    def on_cpu(self, nodes: np.ndarray) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        """Columns of plain arrays to be changed, and where in them the nodes are; changes are kept on leaving."""
+        if self.memory.device.type == "cpu":
+            yield nodes, self.arrays()  # they share their memory
+        else:
+            columns = self.rows(nodes).arrays()
+            yield np.arange(len(nodes)), columns
+            rows = self.rows(nodes[:0])
+            rows.load(columns)
+            self.put(nodes, rows)
 
 
 class Memory(nn.Module):
@@ -89,16 +105,14 @@ class Memory(nn.Module):
 
     def current(self, state: MemoryState | Behind, nodes: np.ndarray) -> Tensor:  # (len(nodes), d)
         """s_v of each node with its pending message applied, differentiable in this module's parameters."""
-        return self._applied(state.rows(nodes))  # type: ignore[arg-type]
-
-    def _applied(self, rows: MemoryState) -> Tensor:
-        """s_v of rows; where a message waits, `self.cell` of message ‖ φ(dt). A message begins with the own state."""
-        if self.kind == "identity" or not rows.pending.any():
-            return rows.memory
-        late = None if rows.pending.all() else tensor(np.flatnonzero(rows.pending), rows.memory.device)
+        if not isinstance(state, MemoryState):
+            state, nodes = state.rows(nodes), np.arange(len(nodes))  # type: ignore[assignment]
+        assert isinstance(state, MemoryState)
+        if self.kind == "identity":
+            return state.rows(nodes).memory
         cell, time = self.cell, self.time
-        weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh
-        return Step.apply(late, rows.message, rows.message_dt, rows.memory, *weights, time.frequency, time.phase)
+        weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh, time.frequency, time.phase
+        return Step.apply(nodes, state.memory, state.pending, state.message, state.message_dt, *weights)
 
     @torch.no_grad()
     def commit(self, state: MemoryState, block: Events, time_unit: float, context: Tensor | None = None) -> None:
@@ -111,36 +125,15 @@ class Memory(nn.Module):
         if self.kind == "identity" or not len(block):
             return
         nodes, ends = np.unique(np.concatenate([block.src, block.dst]), return_inverse=True)
-        rows = state.rows(nodes)
-        rows.memory = self._applied(rows)
-        rows.updated = np.where(rows.pending, rows.message_t, rows.updated)
-        rows.ever = rows.ever | rows.pending
-
-        once = block.src != block.dst  # a self-loop is one message
-        one, two = ends.reshape(2, -1)
-        mine, other = np.concatenate([one, two[once]]), np.concatenate([two, one[once]])
-        event = np.concatenate([np.arange(len(block)), np.flatnonzero(once)])
-        side = np.repeat([1, 0], [len(block), once.sum()])  # which end the other is
-        t = block.t[event]
-        newest = np.full(len(nodes), block.t[0])
-        np.maximum.at(newest, mine, t)
-        if self.aggregate == "last":
-            keep = t == newest[mine]
-            mine, other, event, side, t = mine[keep], other[keep], event[keep], side[keep], t[keep]
-
-        device = rows.memory.device
-        since = np.where(rows.ever[mine], t - rows.updated[mine], 0) / time_unit
-        parts = [rows.memory.index_select(0, tensor(x, device)) for x in (mine, other)]
-        if self.context:
-            assert context is not None
-            parts.append(context[tensor(event, device), tensor(side, device)])
-        if self.features:
-            assert block.features is not None
-            parts.append(tensor(block.features[event], device))
-        parts.append(tensor(since.astype(np.float32), device)[:, None])
-        sums = torch.zeros(len(nodes), self.message_width + 1, device=device)
-        sums.index_add_(0, tensor(mine, device), torch.cat(parts, -1))
-        means = sums / tensor(np.bincount(mine, minlength=len(nodes)).astype(np.float32), device)[:, None]
-        rows.message, rows.message_dt = means[:, :-1], means[:, -1]
-        rows.message_t, rows.pending = newest, np.ones(len(nodes), bool)
-        state.put(nodes, rows)
+        state.grow(int(nodes[-1]) + 1)
+        applied = self.current(state, nodes)
+        none = np.zeros((len(block), 2, 0), np.float32)
+        said = none if context is None else context.numpy(force=True)
+        features = none[:, 0] if block.features is None else block.features
+        work = np.empty(len(nodes), block.t.dtype), np.empty(len(nodes), np.int64)
+        with state.on_cpu(nodes) as (rows, columns):
+            leave: Any = kernels.leave_messages
+            leave(
+                rows, ends.reshape(2, -1), block.t, applied.numpy(force=True), said, features, self.aggregate == "last",
+                time_unit, *columns.values(), *work,
+            )  # fmt: skip

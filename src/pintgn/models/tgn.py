@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -14,7 +15,9 @@ from pintgn.models.attention import AttentionLayer, masked_softmax
 from pintgn.models.layers import Slots, TimeEncoding, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.message_passing import Edges, TreeModel
+from pintgn.models.pairs import judge_pairs
 from pintgn.models.past import Events, Past
+from pintgn.models.trees import Trees
 from pintgn.neighbors.index import Neighbors
 
 EMBEDDINGS = ("attention", "time", "identity")
@@ -119,6 +122,9 @@ class TGN(TreeModel):
         if self.embedding != "attention":
             return step(parents, edges.dt)
         return step(parents, children, edges, self.machine.time if self._shares_time else self.own_time)
+
+    def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
+        return judge_pairs(self.readout, self.embed(replace(inputs, tree_of=None), state), inputs.tree_of)
 
     # -- remembering ---------------------------------------------------------------------------------------------
 
