@@ -113,13 +113,20 @@ def replayed_without(model, log, absence, query, **more) -> float:
         return stream_of(model, log, rows, **more).score(query).item()
 
 
-@pytest.mark.parametrize("name", FORGETFUL)
+VARIANTS = [(name, {}) for name in FORGETFUL] + [
+    ("pint", {"layers": 2, "positions_at": "every"}),
+    ("pint", {"positions": 0}),
+    ("pint", {"contact_age": True, "acquaintance": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=str)
 @pytest.mark.parametrize("features", [0, 2])
-def test_without_equals_a_replay_of_the_log_without_those_events(name, features):
+def test_without_equals_a_replay_of_the_log_without_those_events(name, settings, features):
     log = random_log(120, 9, seed=2)
     features = np.random.default_rng(0).normal(size=(120, features)).astype(np.float32) if features else None
     log = EventLog(log.src, log.dst, log.t, features=features)
-    model = make(name, memory=0, seed=0)
+    model = make(name, memory=0, seed=0, **settings)
     model.prepare(log)
 
     def observed(rows):

@@ -49,7 +49,7 @@ class InOrder:
             numbers = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
         count = index.events if numbers is None else len(numbers)
         one, two, when = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, held.times.dtype)
-        events_in_order(*held, np.zeros(0, np.int64) if numbers is None else numbers, one, two, when)
+        events_in_order(*held[:5], np.zeros(0, np.int64) if numbers is None else numbers, one, two, when)
         return cls(one, two, when, numbers)
 
     def places(self, events: Any) -> Any:
