@@ -12,8 +12,8 @@ import numpy as np
 from pintgn import fit, read_events
 from pintgn.learn.run import Run
 from pintgn.models.registry import model_class
+from pintgn.serve.batch import Batch
 from pintgn.serve.engine import Engine
-from pintgn.serve.intake import Batch
 from pintgn.serve.retention import Retention
 
 with warnings.catch_warnings():  # which HTTP library it would rather use is no concern of ours

@@ -10,7 +10,8 @@ import pytest
 from pintgn.events.log import Query
 from pintgn.serve.app import create_app
 from pintgn.serve.auth import Key
-from pintgn.serve.service import Limits, Options, Service
+from pintgn.serve.limits import Limits, Options
+from pintgn.serve.service import Service
 from tests.serve.helpers import TRAINED, TestClient, as_events, replayed
 
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from pintgn import read_events
 from pintgn.errors import BadInput
 from pintgn.learn.run import Run
+from pintgn.serve.batch import Batch
 from pintgn.serve.engine import Engine
-from pintgn.serve.intake import ARROW, Batch
+from pintgn.serve.intake import ARROW
 from tests.serve.helpers import TRAINED, assert_same_state, happened, trained
 
 

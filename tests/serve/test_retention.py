@@ -12,8 +12,9 @@ from pintgn.events.log import Query
 from pintgn.learn.run import Run
 from pintgn.models.registry import model_class
 from pintgn.serve.engine import Engine
+from pintgn.serve.limits import Options
 from pintgn.serve.retention import Retention, contacts_read
-from pintgn.serve.service import Options, Service
+from pintgn.serve.service import Service
 from tests.learn.helpers import random_log
 from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadInput, EventOrderError
-from pintgn.serve.service import Busy, KeyReused, LateEvent, Limits, Options, Service, Stopped
+from pintgn.serve.limits import Busy, KeyReused, LateEvent, Limits, Options, Stopped
+from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
 from tests.serve.helpers import TRAINED, all_scores, as_batch, assert_same_state, happened, replayed, trained
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.serve.intake import Batch
-from pintgn.serve.service import Options, Service
+from pintgn.serve.batch import Batch
+from pintgn.serve.limits import Options
+from pintgn.serve.service import Service
 from pintgn.serve.store import Store
 from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed
 

@@ -59,7 +59,8 @@ class Forked:
     @staticmethod
     def _serve(run: Path, store: Path, pipe: socket.socket, file_limit: int | None) -> None:
         from pintgn.errors import PintgnError
-        from pintgn.serve.service import Options, Service
+        from pintgn.serve.limits import Options
+        from pintgn.serve.service import Service
 
         service = Service.open(run, store, Options(**OPTIONS))
         if file_limit is not None:
@@ -106,6 +107,7 @@ class Served:
             assert self.process.stdout is not None
             line = self.process.stdout.readline()
             if not line:
+                assert self.process.wait() == -signal.SIGKILL, f"it did not start: {self.said()}"
                 raise Gone
             self.port = int(json.loads(line)["address"].rpartition(":")[2])
 
@@ -202,7 +204,8 @@ def survive_kills(
 
 def check_state(run: Path, columns: dict, folder: Path, total: int) -> None:
     """Every event is stored once, in order, and the state equals a clean replay, bit for bit."""
-    from pintgn.serve.service import Options, Service
+    from pintgn.serve.limits import Options
+    from pintgn.serve.service import Service
 
     with Service.open(run, folder, Options(**OPTIONS)) as service:
         assert not service.reports, service.reports

@@ -14,6 +14,7 @@ from pintgn.events.log import Query
 from pintgn.learn.live import Live
 from pintgn.learn.measure import judging
 from pintgn.learn.metrics import check_finite
+from pintgn.neighbors.contents import contents
 from pintgn.serve.service import Service, plain
 
 RANKED = 4_000
@@ -94,24 +95,22 @@ def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: s
         table, when = engine.nodes, live._at(None)
         answer["first_seen"], answer["last_seen"] = plain(table.first[number]), plain(table.last[number])
         answer["degree"] = plain(table.degree[number])
-        found = live.stream.index.recent(np.array([number]), when, max(neighbors, 1))
-        contacts = list(
-            zip(
-                found.ids[0].tolist(),
-                found.t[0].tolist(),
-                found.events[0].tolist(),
-                found.mask[0].tolist(),
-                strict=True,
-            )
-        )[:neighbors]
-        sides = _directions(service, live, number, [event for _, _, event, there in contacts if there])
-        answer["recent"] = [
-            {"other": live.names.ids[other], "t": t, "direction": sides.get(event)}
-            for other, t, event, there in contacts
-            if there
-        ]
+        answer["recent"] = _recent(live, number, neighbors)
         answer["tree"] = {"id": id, "children": _tree(live, number, when, depth, neighbors)}
     return answer
+
+
+def _recent(live: Live, node: int, count: int) -> list[dict[str, Any]]:
+    """A node's newest contacts: with whom, when, and who went to whom."""
+    held = contents(live.stream.index)
+    if node >= len(held.starts):
+        return []
+    entries = slice(held.starts[node], held.starts[node] + min(held.lengths[node], count))
+    columns = (held.ids[entries].tolist(), held.times[entries].tolist(), live.stream.index._ways[entries].tolist())
+    return [
+        {"other": live.names.ids[other], "t": t, "direction": "self" if other == node else ("in", "out")[way]}
+        for other, t, way in zip(*columns, strict=True)
+    ]
 
 
 def _tree(live: Live, root: int, when: Any, depth: int, width: int) -> list[dict[str, Any]]:
@@ -136,25 +135,6 @@ def _tree(live: Live, root: int, when: Any, depth: int, width: int) -> list[dict
                 below.append((other, child["children"]))
         level = below
     return children
-
-
-def _directions(service: Service, live: Live, node: int, events: list[int]) -> dict[int, str]:
-    """Whether the node was the source ("out") or the destination ("in") of events by number, or both ("self")."""
-    log, engine = live.run.log, service.engine
-    originals = dict(zip(events, engine.originals(events), strict=True))
-    stored = [number - len(log) + 1 for number in originals.values() if number >= len(log)]
-    ends = service.store.ends(stored) if stored else {}
-    found = {}
-    for event, number in originals.items():
-        if 0 <= number < len(log):
-            src, dst = int(log.src[number]), int(log.dst[number])
-        elif number - len(log) + 1 in ends:
-            one, other = ends[number - len(log) + 1]
-            src, dst = live.names.space(0).get(one, -1), live.names.space(1).get(other, -1)
-        else:
-            continue
-        found[event] = "self" if src == dst else "out" if src == node else "in"
-    return found
 
 
 def _number(live: Live, id: Any, side: str | None) -> int | None:

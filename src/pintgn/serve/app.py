@@ -22,9 +22,11 @@ from pintgn import __version__
 from pintgn.errors import BadInput, EventOrderError, PintgnError, StaleQuery, TooLarge
 from pintgn.serve import answers, describe
 from pintgn.serve.auth import OPEN, Key, given_key, host_name, is_local
-from pintgn.serve.intake import ARROW, only, parsed
-from pintgn.serve.service import Busy, KeyReused, LateEvent, Service, Stopped
+from pintgn.serve.intake import ARROW, parsed
+from pintgn.serve.limits import Busy, KeyReused, LateEvent, Stopped
+from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
+from pintgn.serve.words import only
 
 log = logging.getLogger("pintgn.serve")
 PAGES = Path(__file__).parent / "pages"

@@ -138,7 +138,7 @@ RECOMMEND = _route(
     (409, 422, 429, 507),
 )
 NODES = _route("answers", "Search nodes", _json(record({"nodes": listed(ID)})), (422, 429))
-CONTACT = record({"other": ID, "t": NUMBER, "direction": nullable({"type": "string", "enum": ["in", "out", "self"]})})
+CONTACT = record({"other": ID, "t": NUMBER, "direction": {"type": "string", "enum": ["in", "out", "self"]}})
 NODE = _route(
     "answers",
     "Describe a node",

@@ -24,7 +24,8 @@ from pintgn.learn.live import Live
 from pintgn.learn.protocol import destinations
 from pintgn.learn.run import Run
 from pintgn.models.past import Events
-from pintgn.serve.intake import Batch, Intake
+from pintgn.serve.batch import Batch
+from pintgn.serve.intake import Intake
 from pintgn.serve.nodes import NodeTable, Search
 from pintgn.serve.quality import EVERY, Quality
 from pintgn.serve.retention import Retention
@@ -150,11 +151,6 @@ class Engine:
             self._own.numbering = view.stream._numbering
         view.stream._numbering = self._own.numbering
         return view
-
-    def originals(self, events: list[int]) -> list[int]:
-        """Numbers of events, counted from the start of the run's log; -1 where forgetting has renumbered them."""
-        stream = self.live.stream
-        return [-1] * len(events) if self.retention.forgotten and stream.event_table is not None else events
 
     # -- on disk -------------------------------------------------------------------------------------------------------
 

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pintgn.errors import BadFile, BadInput, EventOrderError, PintgnError
+from pintgn.errors import BadFile, PintgnError
 from pintgn.learn.live import Live
 from pintgn.learn.run import Run
+from pintgn.serve.admission import Admission
+from pintgn.serve.batch import Batch
 from pintgn.serve.engine import Engine
-from pintgn.serve.intake import Batch
+from pintgn.serve.limits import Busy, Limits, Options, Stopped
 from pintgn.serve.metrics import Metrics, Rate
-from pintgn.serve.quality import EVERY
 from pintgn.serve.retention import Retention
 from pintgn.serve.snapshots import Snapshots
 from pintgn.serve.store import Store, StoreFull
@@ -34,45 +35,6 @@ log = logging.getLogger("pintgn.serve")
 GROUP = 20_000
 """Events that are committed together at most."""
 Progress = Callable[[str], None]
-
-
-class Busy(PintgnError):
-    """Too much is waiting already; try again a little later."""
-
-
-class Stopped(PintgnError):
-    """The service is going down, or its writer has failed."""
-
-
-class KeyReused(BadInput):
-    """A key that names another event already."""
-
-
-class LateEvent(EventOrderError):
-    """An event from before the clock."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much at once."""
-
-    body: int = 32 * 2**20  # bytes of one request
-    batch: int = 50_000  # events of one request
-    waiting: int = 200_000  # events that may wait for the writer
-    pairs: int = 10_000  # pairs of one score request
-    asking: int = 32  # questions that may wait or be answered at once
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a service runs; see `pintgn serve --help`."""
-
-    snapshot_every: int = 100_000
-    keep_last: int | None = None
-    window: float | None = None
-    retain_every: int = 10_000
-    keep_events: int | None = None  # of the store; all when not given
-    judge_every: int = EVERY
 
 
 @dataclass
@@ -287,22 +249,14 @@ class Service:
         """Commit a group of batches together, observe them, answer."""
         accepted: list[tuple[_Job, Batch, int]] = []
         snapshots = [job for job in jobs if job.batch is None and job.answer is not None]
-        clock: Any = self.engine.clock
-        fresh: dict[str, tuple] = {}  # events of this group by their keys
+        admit = Admission(self.store, self.engine.clock, self.run.log.schema.time)
         for job in jobs:
             if job.batch is None:
                 continue
             try:
-                batch, duplicates = self._without_duplicates(job.batch, fresh)
-                self._check_order(job.batch, batch, clock)
+                accepted.append((job, *admit(job.batch)))
             except PintgnError as error:
                 self._done(job, error)
-                continue
-            if len(batch):
-                clock = batch.t[-1]
-                if batch.keys is not None:
-                    fresh.update((key, (batch, row)) for row, key in enumerate(batch.keys) if key is not None)
-            accepted.append((job, batch, duplicates))
         together = [batch for _, batch, _ in accepted if len(batch)]
         if together:
             joined = Batch.joined(together)
@@ -340,44 +294,6 @@ class Service:
             job.answer.set_exception(answer)
         else:
             job.answer.set_result(answer)
-
-    def _without_duplicates(self, batch: Batch, fresh: dict[str, tuple]) -> tuple[Batch, int]:
-        """The events that are not known by their key yet; how many are."""
-        if batch.keys is None:
-            return batch, 0
-        named = {key for key in batch.keys if key is not None}
-        known = self.store.known(named)
-        if not known and len(named) + batch.keys.count(None) == len(batch) and named.isdisjoint(fresh):
-            return batch, 0
-        kept: list[int] = []
-        own: dict[str, tuple] = {}
-        for row, key in enumerate(batch.keys):
-            before = None if key is None else (known.get(key) or own.get(key) or fresh.get(key))
-            if key is None or before is None:
-                kept.append(row)
-                if key is not None:
-                    own[key] = (batch, row)
-                continue
-            if _content(batch, row) != (_content(*before) if len(before) == 2 else before[1:]):
-                raise KeyReused(
-                    f"event {row} has the key {key!r}, under which another event was sent before. "
-                    "A key names one event for good. Nothing of this batch was applied."
-                )
-        if len(kept) == len(batch):
-            return batch, 0
-        return batch.take(kept), len(batch) - len(kept)
-
-    def _check_order(self, whole: Batch, batch: Batch, clock: Any) -> None:
-        """Refuse events from before the clock; `batch` is what remains of the whole without duplicates."""
-        if len(batch) and batch.t[0] < clock:
-            row = 0
-            if batch is not whole and batch.keys is not None and whole.keys is not None:
-                row = whole.keys.index(batch.keys[0])
-            show = self.run.log.schema.time.show
-            raise LateEvent(
-                f"event {row} ({batch.src[0]!r} → {batch.dst[0]!r}) is at {show(batch.t[0])}; "
-                f"{show(clock)} has been observed already. Nothing of this batch was applied."
-            )
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
@@ -470,13 +386,6 @@ class Service:
     @property
     def failure(self) -> str | None:
         return self._failure
-
-
-def _content(batch: Batch, row: int) -> tuple:
-    """What an event is, as the store has it."""
-    op = None if batch.op is None else int(batch.op[row])
-    features = None if batch.features is None else batch.features[row].astype("<f4").tobytes()
-    return batch.src[row], batch.dst[row], batch.t[row].item(), op, features
 
 
 def plain(value: Any) -> Any:

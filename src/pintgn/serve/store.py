@@ -13,17 +13,15 @@ import json
 import os
 import shutil
 import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.folder import Folder
-from pintgn.serve.intake import Batch
+from pintgn.serve.batch import Batch
 
 FORMAT = 1
 FILE = "events.db"
@@ -66,7 +64,6 @@ class Store:
         self.path = self.folder / FILE
         self.reports: list[str] = []  # what was found damaged, for people to read
         self._open = contextlib.ExitStack()
-        self._reader_lock = threading.Lock()
         self._open.enter_context(self.folder.locked())
         try:
             self.db = self._connect(durable=False)
@@ -82,10 +79,8 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        for name in ("db", "_reader"):
-            connection = self.__dict__.pop(name, None)
-            if connection is not None:
-                connection.close()
+        if (connection := self.__dict__.pop("db", None)) is not None:
+            connection.close()
         self._open.close()
 
     # -- what there is -------------------------------------------------------------------------------------------------
@@ -204,16 +199,6 @@ class Store:
             found.update({row[0]: row[1:] for row in rows})
         return found
 
-    def ends(self, numbers: Iterable[int]) -> dict[int, tuple[Any, Any]]:
-        """(src, dst) of events by number, of those that are still here. May be called from any thread."""
-        wanted = list(numbers)
-        marks = ",".join("?" * len(wanted))
-        with self._reader_lock:
-            if not hasattr(self, "_reader"):
-                self._reader = self._connect()
-            rows = self._reader.execute(f"SELECT number, src, dst FROM events WHERE number IN ({marks})", wanted)
-            return {number: (src, dst) for number, src, dst in rows.fetchall()}
-
     def read(self, after: int = 0) -> Iterator[Batch]:
         """All events after a number, in order, checked against the digests of their commits.
 
@@ -307,8 +292,6 @@ class Store:
         made.execute("INSERT OR REPLACE INTO facts VALUES ('run', ?)", (self.fingerprint,))
         made.execute("INSERT OR REPLACE INTO facts VALUES ('format', ?)", (str(FORMAT),))
         made.close()
-        if (reader := self.__dict__.pop("_reader", None)) is not None:
-            reader.close()
         for suffix in ("", "-wal", "-shm"):  # copied while it is open: closing would write into the damaged file
             source = Path(f"{self.path}{suffix}")
             if source.exists():

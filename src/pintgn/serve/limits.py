@@ -1,0 +1,47 @@
+"""How a service runs, how much it takes at once, and what it says when that is too much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pintgn.errors import BadInput, EventOrderError, PintgnError
+from pintgn.serve.quality import EVERY
+
+
+class Busy(PintgnError):
+    """Too much is waiting already; try again a little later."""
+
+
+class Stopped(PintgnError):
+    """The service is going down, or its writer has failed."""
+
+
+class KeyReused(BadInput):
+    """A key that names another event already."""
+
+
+class LateEvent(EventOrderError):
+    """An event from before the clock."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much at once."""
+
+    body: int = 32 * 2**20  # bytes of one request
+    batch: int = 50_000  # events of one request
+    waiting: int = 200_000  # events that may wait for the writer
+    pairs: int = 10_000  # pairs of one score request
+    asking: int = 32  # questions that may wait or be answered at once
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a service runs; see `pintgn serve --help`."""
+
+    snapshot_every: int = 100_000
+    keep_last: int | None = None
+    window: float | None = None
+    retain_every: int = 10_000
+    keep_events: int | None = None  # of the store; all when not given
+    judge_every: int = EVERY
