@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import pintgn
 from pintgn.errors import UnknownName
 from pintgn.events.log import Query
 from pintgn.events.simulate import simulate
@@ -47,3 +48,9 @@ def test_every_name_gives_a_documented_model_that_runs_with_its_defaults(name, t
 def test_a_near_miss_is_suggested():
     with pytest.raises(UnknownName, match="Did you mean 'tgat'"):
         model_class("tgta")
+
+
+def test_every_model_of_the_table_has_a_public_name():
+    for name in MODELS:
+        cls = model_class(name)
+        assert getattr(pintgn, cls.__name__) is cls
