@@ -92,8 +92,11 @@ class Service:
     def open(
         cls, run: str | Path, store: str | Path | None = None, options: Options | None = None, **more: Any
     ) -> Service:
-        """Start from a run's folder: the newest valid snapshot, then the events after it; else the run's own log."""
-        opened = Run.open(run)
+        """Start from a run's folder: the newest valid snapshot, then the events after it; else the run's own log.
+
+        `model` is needed for a class of your own. The store is RUN/live when not given.
+        """
+        opened = Run.open(run, model)
         return cls(opened, Path(run) / "live" if store is None else store, options, **more)
 
     def __enter__(self) -> Service:
@@ -169,6 +172,7 @@ class Service:
             some = live.names.ids[:2]
             live.score(some[0], [some[-1]])
             live.recommend(some[0], k=1)
+            live.explain(some[0], some[-1])
 
     # -- events --------------------------------------------------------------------------------------------------------
 

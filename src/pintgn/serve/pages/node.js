@@ -4,7 +4,7 @@ import { get, inPath } from "./api.js";
 import { byId, el, facts, hashOf, hashOfPair, meter, put, say, short } from "./dom.js";
 import { sideAfter } from "./sides.js";
 import { drawTree } from "./tree.js";
-import { count, fixed, percent, span, time } from "./words.js";
+import { ago, count, fixed, percent, time } from "./words.js";
 
 let shown = null; // the node on the page, as the service spells it
 let asked = {}; // as the address spells it
@@ -29,7 +29,7 @@ export async function showNode(id, wanted, focus = true) {
     facts("node-facts", about.known ? [
       ["Side", side && (side === "dst" ? "destination" : "source")],
       ["Contacts", count(about.degree)], ["First seen", time(about.first_seen)],
-      ["Last seen", `${time(about.last_seen)} (${span(Number(about.at) - Number(about.last_seen))} ago)`],
+      ["Last seen", `${time(about.last_seen)} (${ago(Number(about.at) - Number(about.last_seen))})`],
     ] : [["Contacts", "none: never seen before, judged as a new node"]]);
     tree = about.tree;
     drawTree(byId("tree"), byId("tree-list"), tree, side);

@@ -2,7 +2,7 @@
 
 import { el, hashOf, short, svg } from "./dom.js";
 import { sideAfter } from "./sides.js";
-import { span, time } from "./words.js";
+import { ago, span, time } from "./words.js";
 
 const ROW = 26, TOP = 16, LETTER = 7.3, GAP = 92; // pixels; GAP is what an edge and its time need beside the label
 
@@ -46,14 +46,14 @@ export function drawTree(where, list, root, side) {
       svg("text", { class: "tick end edge-time", x: x2 - 4, y: node.y - 4 }, span(node.dt), svg("title", {}, `at ${time(node.t)}`)));
   });
   const nodes = all.map((node) => svg("a", { href: hashOf(node.id, sideAfter(node.depth, side)), class: node.parent ? "tree-node" : "tree-node root",
-    "aria-label": node.parent ? `${node.id}, ${span(node.dt)} before now` : `${node.id}, the node itself` },
+    "aria-label": node.parent ? `${node.id}, ${ago(node.dt)}` : `${node.id}, the node itself` },
     svg("rect", { class: "target", x: starts[node.depth] - 8, y: node.y - ROW / 2, width: label(node) + 6, height: ROW, rx: 5 }),
     svg("circle", { cx: starts[node.depth], cy: node.y, r: node.parent ? 5 : 7, opacity: fresh(node).toFixed(2) }),
     svg("text", { x: starts[node.depth] + 11, y: node.y + 4 }, short(node.id, most), svg("title", {}, String(node.id)))));
   where.replaceChildren(svg("svg", { width, height, role: "group",
     "aria-label": `Tree of ${all.length - 1} contacts around ${root.id}` }, edges, nodes));
   const item = (node, depth) => el("li", {}, el("a", { href: hashOf(node.id, sideAfter(depth, side)) }, short(node.id, 40)),
-    node.dt === undefined ? "" : ` – ${span(node.dt)} ago, at ${time(node.t)}`,
+    node.dt === undefined ? "" : ` – ${ago(node.dt)}, at ${time(node.t)}`,
     node.children.length ? el("ul", {}, node.children.map((child) => item(child, depth + 1))) : null);
   list.replaceChildren(all.length > 1 ? el("ul", { class: "tree-list" }, item(root, 0)) : el("p", { class: "muted" }, "No contacts yet."));
 }

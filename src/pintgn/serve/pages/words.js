@@ -48,6 +48,9 @@ export function lasts(seconds) {
 /** A difference of two times of the log. */
 export const span = (dt) => (unit ? lasts(Number(dt) / PER_SECOND[unit]) : compact(dt));
 
+/** How long before now. */
+export const ago = (dt) => (unit ? `${span(dt)} ago` : `${span(dt)} before now`);
+
 /** A time of the log. */
 export function time(t) {
   if (t === null || t === undefined) return "–";
