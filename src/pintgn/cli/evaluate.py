@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pintgn.cli.common import AsJson, Bar, emit_json
+from pintgn.cli.common import AsJson, Bar, console, emit_json
 from pintgn.errors import BadInput
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, as `pintgn train` made it.")]
@@ -47,6 +47,9 @@ def evaluate(
         kinds = None if negatives is None else [kind.strip() for kind in negatives.split(",")]
         kinds = list(KINDS) if kinds == ["all"] else kinds
         among = _rank(rank)
+        if (run / "last.safetensors").exists() and not (run / "result.json").exists():
+            note = f"note: the training of {run} has not ended; its best epoch so far is measured"
+            console(stderr=True).print(note, markup=False)
         with Bar("opening the run", "events") as bar:
             answer = measure(
                 run, kinds, among, part=part, protocol=protocol, heuristics=heuristics, seed=seed, progress=bar

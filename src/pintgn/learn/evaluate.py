@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.learn import paper
 from pintgn.learn.measure import Figures, Told, compare, heuristic_streams, rank_part
 from pintgn.learn.metrics import Metrics, mean_and_std
@@ -94,6 +94,11 @@ def _evaluate(
     seed: int,
     progress: Progress | None,
 ) -> Evaluation:
+    if run.folder is not None and not (run.finished or run.history):
+        raise BadFile(
+            f"the run in {run.folder.path} was stopped before its first checkpoint, so there is nothing to measure. "
+            f"Continue it: pintgn train {run.folder.path} --resume."
+        )
     if part not in ("val", "test"):
         raise BadInput(f"part={part!r}; it is 'val' or 'test': a model is not measured on what it was trained on.")
     protocol = run.settings.train.protocol if protocol is None else protocol

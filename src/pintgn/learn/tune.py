@@ -103,7 +103,8 @@ def tune(
         study.optimize(objective, n_trials=max(left, 0), catch=(BadInput,))
         done = [trial for trial in study.trials if trial.state == optuna.trial.TrialState.COMPLETE]
         if not done:
-            raise BadInput("no trial was completed; every one was pruned or stopped.")
+            reasons = [trial.user_attrs["error"] for trial in study.trials if "error" in trial.user_attrs]
+            raise BadInput(f"no trial was completed: {reasons[0] if reasons else 'every one was pruned or stopped.'}")
         best = _applied(base, study.best_params)
         place.write("best.toml", _toml(best, study.best_value, len(done)))
     listed = [
