@@ -15,7 +15,7 @@ from pintgn.learn.run import Run
 from pintgn.report import about, results, verdict
 from pintgn.report.figures import RANKING, Figures
 from pintgn.report.html import page, text, unbroken
-from pintgn.report.study import Progress, Study, opened, study
+from pintgn.report.study import Progress, opened, study
 from pintgn.report.words import percent, plural
 
 SECTIONS = {
@@ -160,4 +160,4 @@ def tiles(figures: Figures) -> str:
     return f'<div class="tiles">{made}</div>'
 
 
-__all__ = ["Report", "Study", "write_report"]
+__all__ = ["Report", "write_report"]
