@@ -12,7 +12,7 @@ from pintgn.serve.app import create_app
 from pintgn.serve.auth import Key
 from pintgn.serve.limits import Limits, Options
 from pintgn.serve.service import Service
-from tests.serve.helpers import TRAINED, TestClient, as_events, replayed
+from tests.serve.helpers import TRAINED, TestClient, as_events, replayed, trained
 
 
 @pytest.fixture
@@ -171,6 +171,41 @@ def test_the_interface_describes_itself(client):
                 assert status == "200" or answer["content"]["application/json"]["schema"]["required"] == [
                     "error", "message", "next",
                 ]  # fmt: skip
+
+
+def test_sources_and_destinations_named_apart(tmp_path):
+    from pintgn import PINT, fit, read_events
+
+    rng = np.random.default_rng(0)
+    given = {"src": rng.integers(0, 9, 400), "dst": rng.integers(0, 9, 400), "t": np.arange(400)}
+    fit(PINT(dim=8), read_events(given, bipartite=True), folder=tmp_path / "run", epochs=1, batch=100)
+    with Service.open(tmp_path / "run") as service:
+        client = TestClient(create_app(service))
+        client.post("/events", json=[{"src": 3, "dst": 77, "t": 500}, {"src": 88, "dst": 3, "t": 501}])
+        one, other = (client.get("/nodes/3", params={"side": side}).json() for side in ("src", "dst"))
+        assert one["recent"][0] | {"side": None} == {"other": 77, "t": 500, "direction": "out", "side": None}
+        assert other["recent"][0]["other"] == 88
+        assert other["recent"][0]["direction"] == "in"
+        assert 77 in [item["dst"] for item in client.get("/recommend/3?k=50").json()["items"]]
+        assert 88 not in [item["dst"] for item in client.get("/recommend/3?k=50").json()["items"]]
+        assert client.get("/nodes?prefix=3").json()["nodes"] == [3]
+        refused(client.get("/nodes/three"), 422, "bad_input")
+        refused(client.get("/nodes/1_000"), 422, "bad_input")
+
+
+def test_a_model_that_judges_no_links_takes_events_and_says_what_it_cannot(columns, tmp_path):
+    folder = trained(tmp_path / "run", columns, "ctdne", dim=4, walks=2, length=4)
+    with Service.open(folder) as service:
+        client = TestClient(create_app(service))
+        assert client.post("/events", json={"events": as_events(columns, TRAINED, 300)}).json()["accepted"] == 60
+        for answer in (
+            client.post("/score", json={"src": "person 1", "dst": "person 2"}),
+            client.get("/recommend/person 1"),
+        ):
+            assert "judges no links" in refused(answer, 422, "bad_input")
+        assert client.get("/explain", params={"src": "person 1", "dst": "person 2"}).json()["logit"] is None
+        assert client.get("/status").json()["quality"]["active"] is False
+        assert client.get("/metrics").status_code == 200
 
 
 # -- time --------------------------------------------------------------------------------------------------------------

@@ -103,6 +103,27 @@ def test_unsafe_or_senseless_options_are_refused(run_folder, tmp_path, options, 
     assert said in str(result.exception)
 
 
+@pytest.mark.parametrize("name", ["all.parquet", "all.csv"])
+def test_what_happened_can_be_exported_and_trained_on(rich_folder, rich_columns, tmp_path, name):
+    from typer.testing import CliRunner
+
+    from pintgn import read_events
+    from pintgn.cli.app import app
+    from tests.serve.helpers import as_batch
+
+    with Service.open(rich_folder, tmp_path / "s") as service:
+        for begin in range(TRAINED, 700, 115):
+            service.submit(as_batch(service.engine, rich_columns, begin, begin + 115)).result(30)
+    command = ["serve", str(rich_folder), "--store", str(tmp_path / "s"), "--export", str(tmp_path / name), "--json"]
+    assert json.loads(CliRunner().invoke(app, command).stdout)["live_events"] == 460
+    made = read_events(tmp_path / name, features=["amount", "kind"])
+    head = {name: column[:700] for name, column in rich_columns.items()}
+    whole = read_events(head, features=["amount", "kind"])
+    for column in ("src", "dst", "t", "features"):
+        assert (getattr(made, column) == getattr(whole, column)).all(), column
+    assert made.ids == whole.ids
+
+
 def test_compacting_from_the_command_line(run_folder, columns, tmp_path):
     from typer.testing import CliRunner
 

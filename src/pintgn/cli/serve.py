@@ -42,6 +42,10 @@ def serve(
     compact: Annotated[
         bool, typer.Option("--compact", help="Drop stored events that two snapshots hold, and stop.")
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Write the run's log and all live events there, to train on again, and stop."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Keep a run alive: take events over HTTP, answer, and never lose one.
@@ -54,7 +58,8 @@ def serve(
     except ImportError:
         raise BadInput("serving needs FastAPI and uvicorn. Install them: pip install 'pintgn[serve]'.") from None
     from pintgn.serve.auth import Key, is_local
-    from pintgn.serve.service import Options, Service
+    from pintgn.serve.limits import Options
+    from pintgn.serve.service import Service
 
     folder = store or run / "live"
     key = _key(Key, folder, key_file, new_key, as_json)
@@ -82,6 +87,9 @@ def serve(
             else:
                 print(f"{folder}: {gone:,} events dropped, {service.store.nbytes:,} bytes left")
             return
+        if export is not None:
+            _export(service, export, as_json)
+            return
         _listen(uvicorn, service, key, host, port, as_json)
 
 
@@ -98,6 +106,18 @@ def _key(kind: Any, folder: Path, key_file: Path | None, new_key: bool, as_json:
     else:
         print(f"API key (shown only now): {text}")
     return made
+
+
+def _export(service: Any, path: Path, as_json: bool) -> None:
+    from pintgn.events.ingest import write_events
+    from pintgn.serve.export import whole_log
+
+    log = whole_log(service.engine, service.store)
+    write_events(log, path)
+    if as_json:
+        emit_json({"output": path, "events": len(log), "live_events": service.store.total})
+    else:
+        print(f"{path}: {log!r}, {service.store.total:,} of them live")
 
 
 def _listen(uvicorn: Any, service: Any, key: Any, host: str, port: int, as_json: bool) -> None:

@@ -236,7 +236,8 @@ def health(service: Service) -> dict[str, Any]:
 def metrics(service: Service) -> str:
     """Everything that is counted, in Prometheus' text format."""
     engine = service.engine
-    quality = engine.quality.status()
+    with service.turns.reading():
+        quality = engine.quality.status()
     return service.metrics.text(
         {
             "clock": ("Time of the newest event, in the log's own unit.", plain(engine.clock)),

@@ -93,7 +93,7 @@ class Engine:
 
     def _block(self, batch: Batch, features: np.ndarray | None) -> None:
         live, names = self.live, self.live.names
-        src, dst = _numbers(names, batch)
+        src, dst = numbers_of(names, batch)
         events = Events(src, dst, batch.t, features)
         learnable = np.ones(len(batch), bool) if batch.op is None else batch.op == ADD
         if live.schema.dummy is not None:
@@ -236,7 +236,7 @@ def _first_met(run: Run) -> np.ndarray:
     return known[np.argsort(first)]
 
 
-def _numbers(names: Any, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+def numbers_of(names: Any, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     """Node numbers of checked events; new ids become nodes."""
     src, dst = list(map(names.space(0).get, batch.src)), list(map(names.space(1).get, batch.dst))
     if None in src or None in dst:

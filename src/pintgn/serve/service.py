@@ -21,6 +21,7 @@ from typing import Any
 from pintgn.errors import BadFile, PintgnError
 from pintgn.learn.live import Live
 from pintgn.learn.run import Run
+from pintgn.models.base import Model
 from pintgn.serve.admission import Admission
 from pintgn.serve.batch import Batch
 from pintgn.serve.engine import Engine
@@ -90,7 +91,12 @@ class Service:
 
     @classmethod
     def open(
-        cls, run: str | Path, store: str | Path | None = None, options: Options | None = None, **more: Any
+        cls,
+        run: str | Path,
+        store: str | Path | None = None,
+        options: Options | None = None,
+        model: type[Model] | None = None,
+        **more: Any,
     ) -> Service:
         """Start from a run's folder: the newest valid snapshot, then the events after it; else the run's own log.
 

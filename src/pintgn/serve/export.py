@@ -1,0 +1,56 @@
+"""Everything that has happened, as a log to train on again: the run's own log and the stored events."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadInput
+from pintgn.events.log import EventLog
+from pintgn.events.schema import NODE
+from pintgn.serve.batch import Batch
+from pintgn.serve.engine import Engine, numbers_of
+from pintgn.serve.store import Store
+
+
+def whole_log(engine: Engine, store: Store) -> EventLog:
+    """The run's log and every stored event after it, in users' own ids.
+
+    Labels are left out: live events have none. Categories that the run did not know count as none of the known ones,
+    as they did when they were observed. Refused when events have been dropped from the store.
+    """
+    if store.dropped:
+        raise BadInput(
+            f"the first {store.dropped:,} live events were dropped from the store, so the log has a gap. "
+            "Train on your own copy of the events."
+        )
+    log, names = engine.run.log, engine.live.names
+    batches = list(store.read())
+    if not batches:
+        return log
+    live = Batch.joined(batches)
+    src, dst = numbers_of(names, live)
+    width = log.schema.feature_width
+    updates = None
+    if log.node_updates is not None and live.features is not None and live.op is not None:
+        updates = np.concatenate([log.node_updates, live.features[live.op == NODE, width + 2 :]])
+    nodes = log.node_features
+    if nodes is not None and len(nodes) < len(names):
+        nodes = np.concatenate([nodes, np.zeros((len(names) - len(nodes), nodes.shape[1]), np.float32)])
+
+    def joined(old: Any, new: Any) -> Any:
+        return None if old is None else np.concatenate([old, new])
+
+    return EventLog(
+        np.concatenate([log.src, src]),
+        np.concatenate([log.dst, dst]),
+        np.concatenate([log.t, live.t]),
+        features=None if log.features is None else joined(log.features, live.features[:, :width]),  # type: ignore[index]
+        op=joined(log.op, live.op),
+        node_updates=updates,
+        node_features=nodes,
+        ids=names.id_map(),
+        schema=dataclasses.replace(log.schema, label=None, time_scale=None),
+    )
