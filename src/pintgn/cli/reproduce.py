@@ -10,7 +10,9 @@ import typer
 from pintgn.cli.common import AsJson, console, emit_json
 from pintgn.errors import BadInput
 
-What = Annotated[str, typer.Argument(metavar="WHAT", help="table1, table2, dims, time, nodes, or all of them.")]
+What = Annotated[
+    str, typer.Argument(metavar="WHAT", help="table1, table2, dims, time, nodes, all of these; or best: ours.")
+]
 
 
 def reproduce(
@@ -47,6 +49,9 @@ def reproduce(
     """
     from pintgn.reproduce.jobs import LAYOUT, jobs_of, paper_settings, parse_seeds
 
+    if what == "best":
+        _best(models, data, seeds, folder, results, data_folder, config, show, as_json)
+        return
     if cap < 0:
         raise BadInput(f"--cap {cap:g}; it is a number of seconds, or 0 for no cap.")
     config = config or paper_settings()
@@ -81,6 +86,46 @@ def reproduce(
     print(
         "\n\n".join(tables.text(one, newest, published, data_folder) for one in (LAYOUT if what == "all" else [what]))
     )
+
+
+def _best(
+    models: str | None,
+    data: str | None,
+    seeds: str | None,
+    folder: Path,
+    results: Path | None,
+    data_folder: Path | None,
+    config: Path | None,
+    show: bool,
+    as_json: bool,
+) -> None:
+    """The rows of configs/best.toml, on stderr as they are done, and their means."""
+    from pintgn.cli.train import EpochLines
+    from pintgn.reproduce.best import best_jobs, run_best
+    from pintgn.reproduce.best_page import row_line, text
+    from pintgn.reproduce.jobs import paper_settings, parse_seeds
+    from pintgn.reproduce.results import Results
+
+    folder = Path("runs/best") if folder == Path("runs/paper") else folder
+    config = config or paper_settings().with_name("best.toml")
+    store = Results(results or folder / "results.jsonl")
+    jobs = best_jobs(config, _split(models), _split(data), parse_seeds(seeds))
+    if not show:
+        with EpochLines() as lines:
+
+            def told(entry: dict[str, Any]) -> None:
+                if "job" in entry:
+                    lines.terminal.print(f"\n{entry['job'].row}, seed {entry['job'].seed}", markup=False)
+                else:
+                    lines(entry)
+
+            for row in run_best(jobs, folder, store, config, data_folder, told):
+                lines.terminal.print(row_line(row), markup=False)
+    rows = list(store.newest().values())
+    if as_json:
+        emit_json({"results": str(store.path), "rows": rows})
+    else:
+        print(text(rows))
 
 
 def _split(text: str | None) -> list[str] | None:

@@ -1,0 +1,92 @@
+"""What PINT may know beyond the paper's model: the age of each contact, and how two nodes are acquainted."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from pintgn import PINT, EventLog, Stream, check_model
+from pintgn.events.log import Query
+from pintgn.models import kernels_ages
+from pintgn.models.layers import InjectiveLayer
+
+EXTRAS = [
+    {"contact_age": True},
+    {"acquaintance": True},
+    {"acquaintance": True, "positions": 0},
+    {"contact_age": True, "acquaintance": True, "layers": 2, "memory": 6},
+]
+
+
+@pytest.mark.parametrize("extra", EXTRAS, ids=lambda extra: " ".join(extra))
+def test_every_promise_of_the_contract_holds_with_them(extra):
+    check_model(PINT(dim=8, neighbors=3, **extra))
+
+
+def small_log(seed: int = 0, events: int = 300, nodes: int = 12) -> EventLog:
+    rng = np.random.default_rng(seed)
+    return EventLog(
+        rng.integers(0, nodes, events), rng.integers(0, nodes, events), np.sort(rng.integers(0, 150, events))
+    )
+
+
+def test_ranking_equals_scoring_pair_by_pair():
+    log = small_log()
+    stream = Stream(PINT(dim=8, neighbors=4, contact_age=True, acquaintance=True), log.schema)
+    stream.observe(log[:200])
+    t = np.full(3, stream.clock + 5)
+    query = Query(np.array([0, 3, 11]), np.zeros(3, np.int64), t)
+    candidates = np.tile(np.arange(14), (3, 6))  # wide enough to be ranked together; two nodes are unknown
+    with torch.no_grad():
+        together = stream.rank(None, query, candidates)
+        pairs = query[np.repeat(np.arange(3), candidates.shape[1])].toward(candidates.ravel())
+        one_by_one = stream.score(pairs).view(3, -1)
+    torch.testing.assert_close(together, one_by_one, rtol=1e-5, atol=1e-5)
+
+
+def test_fused_message_passing_equals_the_equations_as_written():
+    log = small_log(1)
+    model = PINT(dim=8, neighbors=4, layers=2, contact_age=True)
+    stream = Stream(model, log.schema)
+    stream.observe(log[:250])
+    query = log[250:].query
+    with torch.no_grad():
+        fused = stream.fork().replay(log[250:], [query])[0]
+        for step in model.steps:
+            assert isinstance(step, InjectiveLayer)
+            step.fused = False
+        plain = stream.fork().replay(log[250:], [query])[0]
+    torch.testing.assert_close(fused, plain, rtol=1e-5, atol=1e-5)
+
+
+def test_acquaintance_tells_which_way_round_two_nodes_met():
+    """0 -> 1 and 2 -> 3 look alike to PINT seen from either side; only the direction of the query differs."""
+    log = EventLog(np.array([0, 3]), np.array([1, 2]), np.array([1, 1]))
+    asked = Query(np.array([0, 2]), np.array([1, 3]), np.array([5, 5]))
+    for acquaintance in (False, True):
+        stream = Stream(PINT(dim=8, acquaintance=acquaintance), log.schema)
+        stream.observe(log)
+        with torch.no_grad():
+            forth, back = stream.score(asked).tolist()
+        assert (abs(forth - back) > 1e-4) == acquaintance
+
+
+def test_columns_of_ages_are_what_they_say():
+    positions = np.array([[1.0, 2.0], [3.0, 4.0]], np.float32)
+    out = np.full((2, 2 + kernels_ages.AGES), np.nan, np.float32)
+    kernels_ages.ages(positions, np.array([0.5, 7.0], np.float32), np.array([True, False]), out)
+    wanted = [1, 2, math.log1p(0.5), math.log1p(50) / 2, math.log1p(5000) / 4, 2**-5]
+    assert out[0] == pytest.approx(wanted)
+    assert out[1].tolist() == [3, 4, 0, 0, 0, 0]
+
+
+def test_columns_of_acquaintance_are_what_they_say():
+    out = np.full((1, 2 * kernels_ages.KNOWN), np.nan, np.float32)
+    kernels_ages.known(np.array([[3, 0]]), np.array([[20, 0]]), 10.0, out)
+    d = 2.0
+    wanted = [1, math.log1p(3) / 2, math.log1p(d) / 2, math.log1p(100 * d) / 4, math.log1p(10_000 * d) / 8]
+    assert out[0, :8] == pytest.approx([*wanted, 2 ** (-0.1 * d), 2**-d, 2 ** (-10 * d)])
+    assert not out[0, 8:].any()
