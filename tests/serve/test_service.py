@@ -213,6 +213,31 @@ def test_events_that_were_stored_but_not_observed_are_observed_after_a_restart(r
         assert_same_state(service.engine, replayed(run_folder, columns, 300))
 
 
+def test_a_client_that_goes_away_does_not_stop_the_writer(service, columns):
+    with service.turns.reading():
+        answer = service.submit(as_batch(service.engine, columns, TRAINED, 300))
+        assert not answer.cancel(), "what was accepted happens"
+    assert answer.result(30)["accepted"] == 60
+    assert send(service, columns, 300, 310)["accepted"] == 10
+
+
+def test_a_run_that_was_trained_on_does_not_use_snapshots_of_its_old_weights(columns, tmp_path):
+    folder = trained(tmp_path / "run", columns)
+    with Service.open(folder) as service:
+        send(service, columns, TRAINED, 300)
+    from pintgn.learn.run import Run
+
+    run = Run.open(folder)
+    for parameter in run.model.parameters():
+        parameter.data += 0.5
+    changed = Service(run, folder / "live")
+    try:
+        assert changed.replayed == 60
+        assert "other weights" in changed.reports[0]
+    finally:
+        changed.close()
+
+
 def test_a_closed_service_refuses(run_folder, columns, tmp_path):
     with Service.open(run_folder, tmp_path / "store") as service:
         batch = as_batch(service.engine, columns, TRAINED, 300)

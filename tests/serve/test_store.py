@@ -192,11 +192,16 @@ def foreign(folder):
     (folder / "manifest.json").write_text(json.dumps(told | {"run": "another"}))
 
 
+def other_weights(folder):
+    told = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(told | {"weights": "others"}))
+
+
 def partial(folder):
     (folder / "engine.json").unlink()
 
 
-@pytest.mark.parametrize("harm", [torn, rotten, headless, garbled, foreign, partial])
+@pytest.mark.parametrize("harm", [torn, rotten, headless, garbled, foreign, other_weights, partial])
 def test_a_bad_snapshot_is_passed_over_and_told(run_folder, columns, tmp_path, harm):
     store = tmp_path / "store"
     with Service.open(run_folder, store) as service:

@@ -7,8 +7,10 @@ observed block by block, and only then acknowledged. So an acknowledged event is
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import queue
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +26,7 @@ from pintgn.learn.run import Run
 from pintgn.models.base import Model
 from pintgn.serve.admission import Admission
 from pintgn.serve.batch import Batch
-from pintgn.serve.engine import Engine
+from pintgn.serve.engine import Captured, Engine
 from pintgn.serve.limits import Busy, Limits, Options, Stopped
 from pintgn.serve.metrics import Metrics, Rate
 from pintgn.serve.retention import Retention
@@ -77,10 +79,11 @@ class Service:
         self._saving = False  # whether a snapshot is being written
         self._saver: threading.Thread | None = None
         self._again: list[_Job] | None = None  # asked for meanwhile
+        self._droppable = 0  # events up to this number are in every snapshot
         self._snapshot_at = 0  # number of the last event that the newest snapshot has seen
         self.store = Store(store, run.fingerprint, run.log.schema.width, run.log.t.dtype)
         try:
-            self.snapshots = Snapshots(self.store.folder / "snapshots", run.fingerprint)
+            self.snapshots = Snapshots(self.store.folder / "snapshots", run.fingerprint, weights_of(run.model))
             self.engine = self._started(progress)
             self._warm_up()
         except BaseException:
@@ -192,7 +195,7 @@ class Service:
             if self._waiting and self._waiting + len(batch) > self.limits.waiting:
                 raise Busy(f"{self._waiting:,} events are waiting to be written already.")
             self._waiting += len(batch)
-            answer: Future = Future()
+            answer = _promise()
             self._jobs.put(_Job(batch, answer))
         return answer
 
@@ -204,7 +207,7 @@ class Service:
         """Ask for a snapshot of the state after everything accepted so far."""
         with self._mutex:
             self._check_alive()
-            answer: Future = Future()
+            answer = _promise()
             self._jobs.put(_Job(None, answer))
         return answer
 
@@ -315,49 +318,67 @@ class Service:
                 return
             self._saving = True
         begin = time.perf_counter()
-        captured = self.engine.capture()  # the writer is the only one who changes it
+        answers = [job.answer for job in jobs if job.answer is not None]
+        before, self._snapshot_at = self._snapshot_at, self.engine.total
+        try:
+            captured = self.engine.capture()  # the writer is the only one who changes it
+        except MemoryError as error:
+            self._not_saved(error, before, answers)
+            return
         self.metrics.set("snapshot_pause_seconds", time.perf_counter() - begin)
-        before, self._snapshot_at = self._snapshot_at, captured.total
-
-        waiting = [job.answer for job in jobs if job.answer is not None]
-
-        def write() -> None:
-            try:
-                path = self.snapshots.write(captured)
-            except (BadFile, MemoryError) as error:
-                self._snapshot_at = before
-                self.metrics.add("snapshot_failures_total")
-                log.error("%s", error)
-                for answer in waiting:
-                    answer.set_exception(error)
-            else:
-                size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-                self.metrics.add("snapshots_total")
-                self.metrics.set("snapshot_bytes", size)
-                self.metrics.set("snapshot_events", captured.total)
-                told = {"events": captured.total, "clock": plain(captured.clock), "bytes": size}
-                for answer in waiting:
-                    answer.set_result(told | {"seconds": round(time.perf_counter() - begin, 3)})
-            with self._mutex:
-                self._saving = False
-                if self._again is not None:
-                    for job in self._again or [_Job(None, Future())]:
-                        self._jobs.put(job)
-                elif self.options.keep_events is not None:
-                    self._jobs.put(_Job(None, None))
-                self._again = None
-
-        self._saver = threading.Thread(target=write, name="pintgn-snapshot", daemon=True)
+        write = (captured, begin, before, answers)
+        self._saver = threading.Thread(target=self._write_snapshot, args=write, name="pintgn-snapshot", daemon=True)
         self._saver.start()
+
+    def _write_snapshot(self, captured: Captured, begin: float, before: int, answers: list[Future]) -> None:
+        """The thread that writes a snapshot."""
+        try:
+            path = self.snapshots.write(captured)
+            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            if self.options.keep_events is not None:
+                self._droppable = min((number for number, _ in self.snapshots.valid()), default=0)
+        except Exception as error:
+            self._not_saved(error, before, answers)
+            return
+        self.metrics.add("snapshots_total")
+        self.metrics.set("snapshot_bytes", size)
+        self.metrics.set("snapshot_events", captured.total)
+        told = {"events": captured.total, "clock": plain(captured.clock), "bytes": size}
+        for answer in answers:
+            answer.set_result(told | {"seconds": round(time.perf_counter() - begin, 3)})
+        self._saved()
+        if self.options.keep_events is not None:
+            self._jobs.put(_Job(None, None))
+
+    def _not_saved(self, error: BaseException, before: int, answers: list[Future]) -> None:
+        """A snapshot that failed costs time at the next start, nothing else."""
+        self._snapshot_at = before
+        self.metrics.add("snapshot_failures_total")
+        log.error("no snapshot: %s", error)
+        said = error if isinstance(error, PintgnError) else BadFile(f"no snapshot was written: {error!r}.")
+        for answer in answers:
+            answer.set_exception(said)
+        self._saved()
+
+    def _saved(self) -> None:
+        """A snapshot is done, or given up; another may have been asked for meanwhile."""
+        with self._mutex:
+            self._saving = False
+            again, self._again = self._again, None
+            if again is not None:
+                for job in again or [_Job(None, _promise())]:
+                    self._jobs.put(job)
 
     def _drop_old(self) -> None:
         """Keep the store at the size that was asked for; only what every snapshot holds may go."""
         if self.options.keep_events is None:
             return
-        oldest = min(self.snapshots.numbers(), default=0)
-        upto = min(oldest, self.store.total - self.options.keep_events)
-        if upto > self.store.dropped:
-            self.metrics.add("dropped_total", self.store.drop(upto))
+        upto = min(self._droppable, self.store.total - self.options.keep_events)
+        try:
+            if upto > self.store.dropped:
+                self.metrics.add("dropped_total", self.store.drop(upto))
+        except sqlite3.Error as error:  # the store stays larger than it might be
+            log.error("old events were not dropped: %s", error)
 
     def compact(self) -> int:
         """Drop the stored events that every snapshot holds, and shrink the file; returns how many."""
@@ -396,6 +417,22 @@ class Service:
     @property
     def failure(self) -> str | None:
         return self._failure
+
+
+def weights_of(model: Model) -> str:
+    """A digest of a model's parameters: a snapshot of a run that was trained on is no longer its own."""
+    found = hashlib.blake2b(digest_size=16)
+    for name, tensor in sorted(model.state_dict().items()):
+        found.update(name.encode())
+        found.update(tensor.numpy(force=True).tobytes())
+    return found.hexdigest()
+
+
+def _promise() -> Future:
+    """An answer to come, which nobody can call off: the writer will give it."""
+    answer: Future = Future()
+    answer.set_running_or_notify_cancel()
+    return answer
 
 
 def plain(value: Any) -> Any:

@@ -27,8 +27,8 @@ KEEP = 2
 class Snapshots:
     """The snapshots of one store, by the number of the last event that each has seen."""
 
-    def __init__(self, folder: Path, fingerprint: str):
-        self.folder, self.fingerprint = folder, fingerprint
+    def __init__(self, folder: Path, fingerprint: str, weights: str):
+        self.folder, self.fingerprint, self.weights = folder, fingerprint, weights
         self.reports: list[str] = []
 
     def numbers(self) -> list[int]:
@@ -49,7 +49,8 @@ class Snapshots:
             files = {}
             for path in sorted(path for path in part.rglob("*") if path.is_file()):
                 files[str(path.relative_to(part))] = _sealed(path)
-            manifest = {"format": FORMAT, "run": self.fingerprint, "total": captured.total, "files": files}
+            manifest = {"format": FORMAT, "run": self.fingerprint, "weights": self.weights, "total": captured.total}
+            manifest["files"] = files
             (part / "manifest.json").write_text(json.dumps(manifest, indent=1))
             _sealed(part / "manifest.json")
             for folder in [path for path in part.rglob("*") if path.is_dir()] + [part]:
@@ -93,6 +94,8 @@ class Snapshots:
                 return "it was written by a newer pintgn"
             if manifest["run"] != self.fingerprint:
                 return "it belongs to another run"
+            if manifest["weights"] != self.weights:
+                return "its run has other weights now"
             if manifest["total"] != number:
                 return "it was renamed"
             for name, (size, digest) in manifest["files"].items():

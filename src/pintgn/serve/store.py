@@ -98,7 +98,11 @@ class Store:
     @property
     def nbytes(self) -> int:
         """Bytes on disk, without snapshots."""
-        return sum(path.stat().st_size for path in self.folder.path.glob(FILE + "*"))
+        size = 0
+        for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                size += (self.folder / name).stat().st_size
+        return size
 
     def _fact(self, name: str) -> str | None:
         row = self.db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
