@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -18,6 +19,9 @@ def explain(
     at: At = None,
     steps: Annotated[int, typer.Option(help="Longest walks that are listed, 1 to 3.")] = 3,
     limit: Annotated[int, typer.Option(help="How many reasons of each kind.")] = 5,
+    replay: Annotated[
+        bool, typer.Option("--replay", help="Take back memory as well, by replaying the log for each reason. Slow.")
+    ] = False,
     observe: Observe = None,
     as_json: AsJson = False,
 ) -> None:
@@ -28,8 +32,17 @@ def explain(
     """
     live = opened(run, observe)
     ends = (parsed_id(live, src), parsed_id(live, dst))
-    found = live.explain(*ends, None if at is None else parsed_time(live, at), steps=steps, limit=limit)
+    when = None if at is None else parsed_time(live, at)
+    found = live.explain(*ends, when, steps=steps, limit=limit, replay=replay, progress=_counted)
     if as_json:
         emit_json({"run": run, **found.as_dict()})
     else:
         print(found)
+
+
+def _counted(done: int, count: int) -> None:
+    """A line that counts, on a terminal."""
+    if sys.stderr.isatty():
+        print(f"\rreplaying without reason {min(done + 1, count)} of {count}", end="", file=sys.stderr, flush=True)
+        if done == count:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)

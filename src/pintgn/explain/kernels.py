@@ -7,8 +7,8 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def events_in_order(starts, lengths, ids, times, numbers, remembered, one, two, when):
-    """Both ends and the time of every event that either end remembers; event number remembered[i] at place i.
+def events_in_order(starts, lengths, ids, times, numbers, ways, remembered, src, dst, when):
+    """Source, destination and time of every event that either end remembers; event number remembered[i] at place i.
 
     An empty `remembered` means that all are: every event stands at its own number.
     """
@@ -17,7 +17,8 @@ def events_in_order(starts, lengths, ids, times, numbers, remembered, one, two, 
             place = numbers[p]
             if remembered.shape[0] > 0:
                 place = np.searchsorted(remembered, place)
-            one[place], two[place], when[place] = v, ids[p], times[p]
+            when[place] = times[p]
+            src[place], dst[place] = (v, ids[p]) if ways[p] == 1 else (ids[p], v)
 
 
 @njit(cache=True, nogil=True)

@@ -12,6 +12,7 @@ from pintgn.errors import BadInput
 from pintgn.events.schema import TimeUnit
 from pintgn.explain.answer import Contact, Explanation, Reason, Without
 from pintgn.explain.paths import LONGEST, Contacts, Path, Paths, Step, paths_of_three, paths_of_two
+from pintgn.explain.replay import Progress, replayed_scores
 from pintgn.explain.words import ago, several, times, walks_of
 from pintgn.explain.worlds import Absence, Frozen, Walks, scores
 from pintgn.models.base import Model
@@ -31,6 +32,8 @@ def explain(
     *,
     steps: int = LONGEST,
     limit: int = 5,
+    replay: bool = False,
+    progress: Progress | None = None,
     name: Callable[[int], Any] = int,
     calibration: Callable[[np.ndarray], np.ndarray] | None = None,
     names: tuple[Any, Any] | None = None,
@@ -43,6 +46,8 @@ def explain(
         at: a time, no earlier than the stream's clock.
         steps: longest walks that are listed one by one, 1 to 3.
         limit: how many reasons of each kind.
+        replay: take back memory as well, by replaying the log without each reason's events; slow, and the same for
+            models without memory. `progress` is called with how many reasons are done, and of how many.
         name: the id of a node number, for the answer; `names` those of src and dst, which may be strangers.
         calibration: probabilities of logits.
     """
@@ -53,7 +58,7 @@ def explain(
     frozen = stream if isinstance(stream, Frozen) else Frozen.of(stream, at)
     ends = dict(zip((src, dst), names, strict=True)) if names else {}
     teller = Teller(frozen, at, frozen.stream.schema.time, lambda node: ends[node] if node in ends else name(node))
-    return _Question(frozen, src, dst, at, steps, limit, teller, calibration).answer()
+    return _Question(frozen, src, dst, at, steps, limit, teller, calibration, replay, progress).answer()
 
 
 @dataclass
@@ -110,6 +115,12 @@ class _Question:
     limit: int
     teller: Teller
     calibration: Callable[[np.ndarray], np.ndarray] | None
+    replay: bool
+    progress: Progress | None
+
+    @property
+    def exact(self) -> bool:
+        return self.replay or not self.frozen.stream.model.remembers
 
     def answer(self) -> Explanation:
         index = self.frozen.stream.index
@@ -139,7 +150,7 @@ class _Question:
             reached=reached,
             reasons=tuple(reasons[: len(joins)]),
             neighbors=tuple(r for of in ("src", "dst") for r in [n for n in neighbors if n.of == of][: self.limit]),
-            exact=not self.frozen.stream.model.remembers,
+            exact=self.exact,
             note=self._note(logit),
         )
 
@@ -200,7 +211,9 @@ class _Question:
     def _scored(self, drafts: list[_Draft]) -> tuple[float | None, float | None, list[Reason]]:
         if type(self.frozen.stream.model).forward is Model.forward:
             return None, None, [draft.reason for draft in drafts]
-        logits = scores(self.frozen, self.src, self.dst, self.at, [draft.absence for draft in drafts])
+        given = (self.frozen, self.src, self.dst, self.at, [draft.absence for draft in drafts])
+        replayed = self.replay and self.frozen.stream.model.remembers
+        logits = replayed_scores(*given, self.progress) if replayed else scores(*given)
         chances = (self.calibration or _sigmoid)(logits)
         reasons = [
             replace(draft.reason, without=Without(float(logit), float(chance), float(logits[0] - logit)))
@@ -256,9 +269,7 @@ class _Question:
         if logit is None:
             return f"{model} does not judge links: walks are shown, scores are not."
         said = f"Without: {model}'s logit if those events had never happened, the model being the same."
-        if self.frozen.stream.model.remembers:
-            return f"{said} What its memory keeps of them is not taken back."
-        return said
+        return said if self.exact else f"{said} What its memory keeps of them is not taken back."
 
 
 def _effect(reason: Reason) -> float:

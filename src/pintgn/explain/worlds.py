@@ -36,8 +36,8 @@ class Absence(NamedTuple):
 class InOrder:
     """Every event that the index remembers, from the oldest to the newest."""
 
-    one: np.ndarray  # (e,) an end
-    two: np.ndarray  # (e,) the other
+    src: np.ndarray  # (e,)
+    dst: np.ndarray  # (e,)
     when: np.ndarray  # (e,)
     numbers: np.ndarray | None  # (e,) event numbers; None where none was forgotten, so that they are 0, 1, 2, …
 
@@ -48,9 +48,9 @@ class InOrder:
             parts = [held.numbers[first : first + n] for first, n in zip(held.starts, held.lengths, strict=True)]
             numbers = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
         count = index.events if numbers is None else len(numbers)
-        one, two, when = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, held.times.dtype)
-        events_in_order(*held[:5], np.zeros(0, np.int64) if numbers is None else numbers, one, two, when)
-        return cls(one, two, when, numbers)
+        src, dst, when = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, held.times.dtype)
+        events_in_order(*held, np.zeros(0, np.int64) if numbers is None else numbers, src, dst, when)
+        return cls(src, dst, when, numbers)
 
     def places(self, events: Any) -> Any:
         """Where events stand, or would stand, by number."""
@@ -96,6 +96,11 @@ class Frozen:
     @cached_property
     def events(self) -> InOrder:
         return InOrder.of(self.stream.index)
+
+    def in_order(self) -> Events:
+        """All that has happened, features included."""
+        known, table = self.events, self.stream.event_table
+        return Events(known.src, known.dst, known.when, None if table is None else table[: len(known.when)])
 
     def before(self, at: Any) -> int:
         """How many of the events are before a time."""
@@ -150,7 +155,7 @@ class Walks:
         """Steps from the nearest of some nodes; as many as there are levels where it takes no fewer."""
         found = np.full(self.frozen.stream.index.nodes, self.levels)
         found[nodes] = 0
-        distances(self.frozen.events.one, self.frozen.events.two, self.stop, found, self.levels - 1)
+        distances(self.frozen.events.src, self.frozen.events.dst, self.stop, found, self.levels - 1)
         return found
 
     def _run(
@@ -164,7 +169,7 @@ class Walks:
         order = np.argsort(-missing, kind="stable")
         events = self.frozen.events
         missing = events.places(missing[order])
-        count_walks(events.one, events.two, events.when, self.stop, row_of, reach, need, counts, missing, world[order])
+        count_walks(events.src, events.dst, events.when, self.stop, row_of, reach, need, counts, missing, world[order])
         return counts
 
 
@@ -209,7 +214,7 @@ def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absen
     stream = frozen.stream
     asked = Query(np.array([src]), np.array([dst]), np.array([at], stream._time_dtype))
     given, model = stream.positions, stream.model
-    with _judging(model), torch.no_grad():
+    with judging(model), torch.no_grad():
         worlds = []
         for absence in (_NOTHING, *absences):
             with left_out(stream.index, *absence):
@@ -239,7 +244,7 @@ def _with_positions(stream: Stream, positions: Any) -> Stream:
     return copy
 
 
-class _judging:
+class judging:
     """Without dropout; a model that already judges is not touched, since others may be using it at the same time."""
 
     def __init__(self, model: Model):

@@ -209,18 +209,28 @@ class Live:
         ends = self._ends(src, dst)
         return self._answered(Query(*ends, t))
 
-    def explain(self, src: Any, dst: Any, at: Any = None, *, steps: int = 3, limit: int = 5) -> Explanation:
+    def explain(
+        self,
+        src: Any,
+        dst: Any,
+        at: Any = None,
+        *,
+        steps: int = 3,
+        limit: int = 5,
+        replay: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Explanation:
         """Why src and dst are scored as they are: the walks that join them, and the score without each.
 
         Args:
             steps: longest walks that are listed, 1 to 3.
             limit: how many reasons of each kind.
+            replay: for models with memory, take that back as well, by replaying the log for each reason; slow.
+            progress: called with how many reasons have been replayed, and of how many.
         """
-        return self.explaining(src, dst, at, steps=steps, limit=limit)()
+        return self.explaining(src, dst, at, steps=steps, limit=limit, replay=replay, progress=progress)()
 
-    def explaining(
-        self, src: Any, dst: Any, at: Any = None, *, steps: int = 3, limit: int = 5
-    ) -> Callable[[], Explanation]:
+    def explaining(self, src: Any, dst: Any, at: Any = None, **settings: Any) -> Callable[[], Explanation]:
         """`explain` in two parts: this one copies what it needs, the call of what it returns does the work.
 
         So others may observe while the work is done, in whatever thread.
@@ -238,8 +248,7 @@ class Live:
             int(one[0]),
             int(other[0]),
             t,
-            steps=steps,
-            limit=limit,
+            **settings,
             name=self.names.ids.__getitem__,
             names=(self.names.checked(src), self.names.checked(dst)),
             calibration=self.calibration,

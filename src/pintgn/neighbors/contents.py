@@ -19,12 +19,13 @@ class Contents(NamedTuple):
     ids: np.ndarray  # the other end of each entry
     times: np.ndarray
     numbers: np.ndarray  # event numbers
+    ways: np.ndarray  # 1 where the node was the event's source, else 0
 
 
 def contents(index: NeighborIndex) -> Contents:
     """Every node's entries; what was trimmed is not among them."""
     heads = index._heads[: index.nodes]
-    return Contents(heads[:, 0], heads[:, 1], index._ids, index._times, index._numbers)
+    return Contents(heads[:, 0], heads[:, 1], index._ids, index._times, index._numbers, index._ways)
 
 
 @contextmanager
