@@ -28,7 +28,7 @@ def test_a_search_never_looks_at_the_test_part(log, tmp_path, monkeypatch):
     look = measure.score_part
     for module in (measure, finish):
         if hasattr(module, "score_part"):
-            monkeypatch.setattr(module, "score_part", lambda s, part, q: parts.append(part) or look(s, part, q))
+            monkeypatch.setattr(module, "score_part", lambda s, part, *q: parts.append(part) or look(s, part, *q))
     found = tune(log, tmp_path, settings=BASE, space=SPACE, trials=2)
     test = log.split()[2]
     assert parts

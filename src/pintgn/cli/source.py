@@ -139,7 +139,9 @@ def _with_columns(data: str, options: dict[str, Any]) -> Any:
     missing = [role for role in ("src", "dst", "t") if options[role] == role and role not in source.names]
     if not missing or (isinstance(source, ParquetSource) and any(map(saved_by_pintgn, source.paths))):
         return source
-    given = {options[role] for role in ("src", "dst", "t")}
+    given = {options[role] for role in ("src", "dst", "t") if role not in missing}
+    for name in given:  # a mistyped one is said before anything is guessed
+        source.column(name)
     found = {role: name for role, name in by_name(source.names).items() if role in missing and name not in given}
     if len(found) == len(missing) and not getattr(source, "looks_headless", False):
         options |= found

@@ -52,11 +52,7 @@ def predict(
             raise BadInput(f"times of this run are whole numbers; {when!r} of {source.title} has others.")
         found = found.astype(live._time_dtype)
         if len(found) and found.min() < live.clock:
-            row, show = int(found.argmin()), schema.time.show
-            raise StaleQuery(
-                f"{source.where(row)} asks about {show(found[row])}; this run has already observed {show(live.clock)} "
-                f"and judges no earlier time. Pass at= (--at) to judge all pairs at one time, or leave out {when!r}."
-            )
+            raise _stale(live, source.where(int(found.argmin())), found.min(), when)
     else:
         found = np.full(len(ids[0]), live._at(at), live._time_dtype)
     logits = live.logits(ids[0], ids[1], found)
@@ -68,6 +64,15 @@ def predict(
         "probability": pa.array(live.calibration(logits)),
     }
     return pa.table(answer)
+
+
+def _stale(live: Live, where: str, t: Any, column: str) -> StaleQuery:
+    show, now = live.schema.time.show, live.schema.time.show(live._at(None))
+    now = f"'{now}'" if " " in now else now
+    return StaleQuery(
+        f"{where} asks about {show(t)}; this run has already observed {show(live.clock)} and judges no earlier time. "
+        f"Leave out {column!r}, or judge all pairs at one time, such as right after the newest event (--at {now})."
+    )
 
 
 def _column(source: Source, name: str, fallback: str) -> str:
