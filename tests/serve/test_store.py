@@ -89,7 +89,7 @@ def served(run_folder, columns, folder, upto=(400, 500, 600), snapshot=None):
             if end == snapshot:
                 service.snapshot().result(30)
             begin = end
-        service._snapshot_at = 10**9  # as if it were killed: no snapshot at the end
+        service.saver.at = 10**9  # as if it were killed: no snapshot at the end
 
 
 def restarted(run_folder, folder):

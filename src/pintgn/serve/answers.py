@@ -15,7 +15,8 @@ from pintgn.learn.live import Live
 from pintgn.learn.measure import judging
 from pintgn.learn.metrics import check_finite
 from pintgn.neighbors.contents import contents
-from pintgn.serve.service import Service, plain
+from pintgn.serve.service import Service
+from pintgn.serve.words import plain
 
 RANKED = 4_000
 """Destinations ranked in one turn; what ingestion waits for at most."""

@@ -26,13 +26,15 @@ from pintgn.learn.run import Run
 from pintgn.models.base import Model
 from pintgn.serve.admission import Admission
 from pintgn.serve.batch import Batch
-from pintgn.serve.engine import Captured, Engine
+from pintgn.serve.engine import Engine
 from pintgn.serve.limits import Busy, Limits, Options, Stopped
 from pintgn.serve.metrics import Metrics, Rate
 from pintgn.serve.retention import Retention
+from pintgn.serve.saver import Saver, promise
 from pintgn.serve.snapshots import Snapshots
 from pintgn.serve.store import Store, StoreFull
 from pintgn.serve.turns import Turns
+from pintgn.serve.words import plain
 
 log = logging.getLogger("pintgn.serve")
 GROUP = 20_000
@@ -76,14 +78,10 @@ class Service:
         self._asking = 0
         self._failure: str | None = None
         self._closed = False
-        self._saving = False  # whether a snapshot is being written
-        self._saver: threading.Thread | None = None
-        self._again: list[_Job] | None = None  # asked for meanwhile
-        self._droppable = 0  # events up to this number are in every snapshot
-        self._snapshot_at = 0  # number of the last event that the newest snapshot has seen
         self.store = Store(store, run.fingerprint, run.log.schema.width, run.log.t.dtype)
         try:
             self.snapshots = Snapshots(self.store.folder / "snapshots", run.fingerprint, weights_of(run.model))
+            self.saver = Saver(self.snapshots, self.metrics, self._snapshot_done)
             self.engine = self._started(progress)
             self._warm_up()
         except BaseException:
@@ -121,10 +119,9 @@ class Service:
         self._closed = True
         self._jobs.put(None)
         self._writer.join()
-        if self._saver is not None:
-            self._saver.join()
+        self.saver.join()
         self._refuse_the_rest()
-        if self._failure is None and self.engine.total > self._snapshot_at:
+        if self._failure is None and self.engine.total > self.saver.at:
             try:
                 self.snapshots.write(self.engine.capture())
             except (BadFile, MemoryError) as error:
@@ -145,7 +142,7 @@ class Service:
             except (PintgnError, KeyError, ValueError) as error:
                 self.snapshots.discard(number, str(error))
                 continue
-            self._snapshot_at = number
+            self.saver.at = self.saver.tried = number
             progress(f"snapshot after {number:,} events read in {time.perf_counter() - begin:.1f} s")
             break
         if engine is None:
@@ -195,7 +192,7 @@ class Service:
             if self._waiting and self._waiting + len(batch) > self.limits.waiting:
                 raise Busy(f"{self._waiting:,} events are waiting to be written already.")
             self._waiting += len(batch)
-            answer = _promise()
+            answer = promise()
             self._jobs.put(_Job(batch, answer))
         return answer
 
@@ -207,7 +204,7 @@ class Service:
         """Ask for a snapshot of the state after everything accepted so far."""
         with self._mutex:
             self._check_alive()
-            answer = _promise()
+            answer = promise()
             self._jobs.put(_Job(None, answer))
         return answer
 
@@ -261,7 +258,7 @@ class Service:
     def _handle(self, jobs: list[_Job]) -> None:
         """Commit a group of batches together, observe them, answer."""
         accepted: list[tuple[_Job, Batch, int]] = []
-        snapshots = [job for job in jobs if job.batch is None and job.answer is not None]
+        snapshots = [job.answer for job in jobs if job.batch is None and job.answer is not None]
         admit = Admission(self.store, self.engine.clock, self.run.log.schema.time)
         for job in jobs:
             if job.batch is None:
@@ -291,10 +288,8 @@ class Service:
             self.metrics.add("duplicates_total", duplicates)
             answer = {"accepted": len(batch), "duplicates": duplicates, "clock": plain(self.engine.clock)}
             self._done(job, answer | {"total": self.engine.events})
-        if snapshots:
-            self._save(snapshots)
-        elif self.engine.total - self._snapshot_at >= self.options.snapshot_every:
-            self._save([])
+        if snapshots or self.engine.total - self.saver.tried >= self.options.snapshot_every:
+            self.saver.save(self.engine, snapshots)
         if jobs and jobs[-1].answer is None:
             self._drop_old()
 
@@ -310,70 +305,19 @@ class Service:
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
-    def _save(self, jobs: list[_Job]) -> None:
-        """Copy the state, which is quick, and let another thread write it."""
-        with self._mutex:
-            if self._saving:  # once more, when that is done
-                self._again = [*(self._again or []), *jobs]
-                return
-            self._saving = True
-        begin = time.perf_counter()
-        answers = [job.answer for job in jobs if job.answer is not None]
-        before, self._snapshot_at = self._snapshot_at, self.engine.total
-        try:
-            captured = self.engine.capture()  # the writer is the only one who changes it
-        except MemoryError as error:
-            self._not_saved(error, before, answers)
-            return
-        self.metrics.set("snapshot_pause_seconds", time.perf_counter() - begin)
-        write = (captured, begin, before, answers)
-        self._saver = threading.Thread(target=self._write_snapshot, args=write, name="pintgn-snapshot", daemon=True)
-        self._saver.start()
-
-    def _write_snapshot(self, captured: Captured, begin: float, before: int, answers: list[Future]) -> None:
-        """The thread that writes a snapshot."""
-        try:
-            path = self.snapshots.write(captured)
-            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-            if self.options.keep_events is not None:
-                self._droppable = min((number for number, _ in self.snapshots.valid()), default=0)
-        except Exception as error:
-            self._not_saved(error, before, answers)
-            return
-        self.metrics.add("snapshots_total")
-        self.metrics.set("snapshot_bytes", size)
-        self.metrics.set("snapshot_events", captured.total)
-        told = {"events": captured.total, "clock": plain(captured.clock), "bytes": size}
-        for answer in answers:
-            answer.set_result(told | {"seconds": round(time.perf_counter() - begin, 3)})
-        self._saved()
-        if self.options.keep_events is not None:
+    def _snapshot_done(self, again: list[Future] | None) -> None:
+        """Called by the saver: others may have asked meanwhile, and old events may go now."""
+        if again is not None:
+            for answer in again or [promise()]:
+                self._jobs.put(_Job(None, answer))
+        elif self.options.keep_events is not None:
             self._jobs.put(_Job(None, None))
-
-    def _not_saved(self, error: BaseException, before: int, answers: list[Future]) -> None:
-        """A snapshot that failed costs time at the next start, nothing else."""
-        self._snapshot_at = before
-        self.metrics.add("snapshot_failures_total")
-        log.error("no snapshot: %s", error)
-        said = error if isinstance(error, PintgnError) else BadFile(f"no snapshot was written: {error!r}.")
-        for answer in answers:
-            answer.set_exception(said)
-        self._saved()
-
-    def _saved(self) -> None:
-        """A snapshot is done, or given up; another may have been asked for meanwhile."""
-        with self._mutex:
-            self._saving = False
-            again, self._again = self._again, None
-            if again is not None:
-                for job in again or [_Job(None, _promise())]:
-                    self._jobs.put(job)
 
     def _drop_old(self) -> None:
         """Keep the store at the size that was asked for; only what every snapshot holds may go."""
         if self.options.keep_events is None:
             return
-        upto = min(self._droppable, self.store.total - self.options.keep_events)
+        upto = min(self.saver.everywhere, self.store.total - self.options.keep_events)
         try:
             if upto > self.store.dropped:
                 self.metrics.add("dropped_total", self.store.drop(upto))
@@ -382,7 +326,7 @@ class Service:
 
     def compact(self) -> int:
         """Drop the stored events that every snapshot holds, and shrink the file; returns how many."""
-        if self.engine.total > self._snapshot_at:
+        if self.engine.total > self.saver.at:
             self.snapshot().result()
         kept = [number for number, _ in self.snapshots.valid()]
         gone = self.store.drop(min(kept)) if kept else 0
@@ -426,15 +370,3 @@ def weights_of(model: Model) -> str:
         found.update(name.encode())
         found.update(tensor.numpy(force=True).tobytes())
     return found.hexdigest()
-
-
-def _promise() -> Future:
-    """An answer to come, which nobody can call off: the writer will give it."""
-    answer: Future = Future()
-    answer.set_running_or_notify_cancel()
-    return answer
-
-
-def plain(value: Any) -> Any:
-    """A NumPy number as Python's own."""
-    return value.item() if hasattr(value, "item") else value

@@ -1,4 +1,4 @@
-"""What is said about values that do not fit."""
+"""Values as they are said: in messages, and in JSON."""
 
 from __future__ import annotations
 
@@ -23,3 +23,8 @@ def shown(value: Any) -> str:
     except (ValueError, TypeError, RecursionError):
         text = f"something of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def plain(value: Any) -> Any:
+    """A NumPy number as Python's own."""
+    return value.item() if hasattr(value, "item") else value

@@ -1,0 +1,97 @@
+"""Snapshots beside the stream: copying the state is quick, writing it is another thread's work."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from pintgn.errors import BadFile, PintgnError
+from pintgn.serve.engine import Captured, Engine
+from pintgn.serve.metrics import Metrics
+from pintgn.serve.snapshots import Snapshots
+from pintgn.serve.words import plain
+
+log = logging.getLogger("pintgn.serve")
+
+
+class Saver:
+    """Writes one snapshot at a time. A snapshot that fails costs time at the next start, nothing else.
+
+    Args:
+        done: called after each, with the answers that were asked for meanwhile; None when nobody has asked.
+    """
+
+    def __init__(self, snapshots: Snapshots, metrics: Metrics, done: Callable[[list[Future] | None], None]):
+        self.snapshots, self.metrics, self._done = snapshots, metrics, done
+        self.at = 0  # number of the last event that the newest snapshot has seen
+        self.tried = 0  # the same of the newest attempt, so that a full disk is not tried again with every batch
+        self.everywhere = 0  # events up to this number are in every snapshot
+        self._mutex = threading.Lock()
+        self._busy = False
+        self._again: list[Future] | None = None
+        self._thread: threading.Thread | None = None
+
+    def save(self, engine: Engine, answers: list[Future]) -> None:
+        """Copy the state and have it written; to be called by the one thread that changes it."""
+        with self._mutex:
+            if self._busy:
+                self._again = [*(self._again or []), *answers]
+                return
+            self._busy = True
+        begin, before = time.perf_counter(), self.at
+        self.at = self.tried = engine.total
+        try:
+            captured = engine.capture()
+        except MemoryError as error:
+            self._failed(error, before, answers)
+            return
+        self.metrics.set("snapshot_pause_seconds", time.perf_counter() - begin)
+        job = (captured, begin, before, answers)
+        self._thread = threading.Thread(target=self._write, args=job, name="pintgn-snapshot", daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait for what is being written."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _write(self, captured: Captured, begin: float, before: int, answers: list[Future]) -> None:
+        try:
+            path = self.snapshots.write(captured)
+            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            self.everywhere = min((number for number, _ in self.snapshots.valid()), default=0)
+        except Exception as error:
+            self._failed(error, before, answers)
+            return
+        self.metrics.add("snapshots_total")
+        self.metrics.set("snapshot_bytes", size)
+        self.metrics.set("snapshot_events", captured.total)
+        told = {"events": captured.total, "clock": plain(captured.clock), "bytes": size}
+        for answer in answers:
+            answer.set_result(told | {"seconds": round(time.perf_counter() - begin, 3)})
+        self._finish()
+
+    def _failed(self, error: BaseException, before: int, answers: list[Future]) -> None:
+        self.at = before
+        self.metrics.add("snapshot_failures_total")
+        log.error("no snapshot: %s", error)
+        said = error if isinstance(error, PintgnError) else BadFile(f"no snapshot was written: {error!r}.")
+        for answer in answers:
+            answer.set_exception(said)
+        self._finish()
+
+    def _finish(self) -> None:
+        with self._mutex:
+            self._busy = False
+            again, self._again = self._again, None
+        self._done(again)
+
+
+def promise() -> Future:
+    """An answer to come, which nobody can call off."""
+    answer: Future = Future()
+    answer.set_running_or_notify_cancel()
+    return answer
