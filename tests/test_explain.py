@@ -191,7 +191,8 @@ def test_the_score_explained_is_the_score_given(name, open_group, refresh):
             expected = stream.score(Query(np.array([src]), np.array([dst]), np.array([at]))).item()
         assert found.logit == pytest.approx(expected, abs=1e-6)
         assert all(np.isfinite(r.without.logit) for r in (*found.reasons, *found.neighbors))
-    assert found.exact is (name in FORGETFUL and not stream.model.remembers)
+    by_block = refresh == "block" and stream.positions is not None
+    assert found.exact is not (stream.model.remembers or by_block)
 
 
 @pytest.mark.parametrize("name", ["tgn", "jodie", "dyrep", "pint"])
@@ -233,6 +234,8 @@ def test_a_trimmed_stream_is_explained_by_what_it_remembers():
         query = Query(np.array([0]), np.array([1]), np.array([at]))
         assert found.logit == pytest.approx(stream.score(query).item(), abs=1e-6)
     assert found.reasons
+    assert not found.exact
+    assert "still knows" in found.note
     assert all(np.isfinite(reason.without.logit) for reason in found.reasons)
 
 

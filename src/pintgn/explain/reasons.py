@@ -46,8 +46,8 @@ def explain(
         at: a time, no earlier than the stream's clock.
         steps: longest walks that are listed one by one, 1 to 3.
         limit: how many reasons of each kind.
-        replay: take back memory as well, by replaying the log without each reason's events; slow, and the same for
-            models without memory. `progress` is called with how many reasons are done, and of how many.
+        replay: replay the log without each reason's events where nothing less is exact, as for models with memory;
+            slow. `progress` is called with how many reasons are done, and of how many.
         name: the id of a node number, for the answer; `names` those of src and dst, which may be strangers.
         calibration: probabilities of logits.
     """
@@ -120,7 +120,7 @@ class _Question:
 
     @property
     def exact(self) -> bool:
-        return self.replay or not self.frozen.stream.model.remembers
+        return self.replay or self.frozen.reproducible
 
     def answer(self) -> Explanation:
         index = self.frozen.stream.index
@@ -212,7 +212,7 @@ class _Question:
         if type(self.frozen.stream.model).forward is Model.forward:
             return None, None, [draft.reason for draft in drafts]
         given = (self.frozen, self.src, self.dst, self.at, [draft.absence for draft in drafts])
-        replayed = self.replay and self.frozen.stream.model.remembers
+        replayed = self.replay and not self.frozen.reproducible
         logits = replayed_scores(*given, self.progress) if replayed else scores(*given)
         chances = (self.calibration or _sigmoid)(logits)
         reasons = [
@@ -269,7 +269,11 @@ class _Question:
         if logit is None:
             return f"{model} does not judge links: walks are shown, scores are not."
         said = f"Without: {model}'s logit if those events had never happened, the model being the same."
-        return said if self.exact else f"{said} What its memory keeps of them is not taken back."
+        if self.exact:
+            return said
+        if self.frozen.stream.model.remembers:
+            return f"{said} What its memory keeps of them is not taken back."
+        return f"{said} Positions lose the walks through them, as far as the stream still knows those."
 
 
 def _effect(reason: Reason) -> float:

@@ -93,6 +93,13 @@ class Frozen:
                     kept.observe(block.src, block.dst, block.t)
         return cls(copy, kept, known, by_block)
 
+    @property
+    def reproducible(self) -> bool:
+        """Whether `scores` gives what a replay would: nothing is remembered, estimated, late or forgotten."""
+        return not (
+            self.stream.model.remembers or self.stream.index.forgotten or self.by_block or self.positions is not None
+        )
+
     @cached_property
     def events(self) -> InOrder:
         return InOrder.of(self.stream.index)
