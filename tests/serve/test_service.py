@@ -92,6 +92,35 @@ def test_many_clients_at_once_are_committed_together_and_all_answered(service, c
     assert service.store.total == service.engine.total == 100
 
 
+def test_an_answer_during_ingestion_is_that_of_what_had_happened_by_then(service, run_folder, columns, monkeypatch):
+    """Readers beside the writer: every answer equals a clean replay of a prefix; none is torn."""
+    monkeypatch.setattr("pintgn.serve.engine.BLOCK", 40)
+    seen, done = {}, threading.Event()
+    pairs = [f"person {k}" for k in range(6)] * 2, [f"person {k}" for k in range(6, 12)] * 2
+
+    def read():
+        while not done.is_set():
+            with service.asking() as live:
+                total = service.engine.total
+                logits = live.logits(*pairs, [9_000] * 12)
+            assert np.array_equal(seen.setdefault(total, logits), logits)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    try:
+        for begin in range(TRAINED, 900, 220):
+            send(service, columns, begin, begin + 220)
+    finally:
+        done.set()
+        for reader in readers:
+            reader.join(30)
+    assert len(seen) > 3
+    for total in sorted(seen)[:: max(1, len(seen) // 5)]:
+        expected = replayed(run_folder, columns, TRAINED + total).asking().logits(*pairs, [9_000] * 12)
+        assert np.array_equal(seen[total], expected), total
+
+
 # -- idempotence -------------------------------------------------------------------------------------------------------
 
 
