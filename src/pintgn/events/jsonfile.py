@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
+import itertools
 import json
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
@@ -32,7 +34,7 @@ class JsonSource(Source):
             self.charset = "utf-8-sig" if codecs.lookup(charset).name == "utf-8" else charset
         except LookupError as error:
             raise BadInput(f"charset {charset!r} does not exist. Common ones are utf-8, latin-1 and cp1252.") from error
-        self.names, self.vectors = [], {}
+        self.names, self.vectors, self.nested = [], {}, False
         records = self._records()
         for _, (_, record) in zip(range(SAMPLE), records, strict=False):
             self.names += [name for name in record if name not in self.names]
@@ -46,18 +48,30 @@ class JsonSource(Source):
         return ahead(self._read(list(columns)))
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        rows: list[list[Any]] = []
-        for _, record in self._records():
-            rows.append([record.get(name) for name in columns])
-            if len(rows) == BATCH:
-                yield self._batch(rows, columns)
-                rows = []
-        if rows:
-            yield self._batch(rows, columns)
+        for records in self._blocks():
+            yield self._batch([[record.get(name) for record in records] for name in columns], columns)
 
-    def _batch(self, rows: list[list[Any]], columns: list[str]) -> pa.RecordBatch:
+    def _blocks(self) -> Iterator[list[dict[str, Any]]]:
+        """Many objects at a time: lines are parsed together, and one by one only if there is something wrong."""
+        with self._reading() as (file, array):
+            if array:
+                block = [record for _, record in self._records()]
+                yield from (block[k : k + BATCH] for k in range(0, len(block), BATCH))
+                return
+            filled = (line for line in file if not line.isspace())
+            while lines := list(itertools.islice(filled, BATCH)):
+                try:
+                    records = json.loads(f"[{','.join(lines)}]")
+                except ValueError:
+                    records = []
+                if len(records) != len(lines) or {type(record) for record in records} != {dict}:
+                    for _ in self._records():  # names the line
+                        pass
+                yield [self._record(record, "") for record in records] if self.nested else records
+
+    def _batch(self, listed: list[list[Any]], columns: list[str]) -> pa.RecordBatch:
         arrays = []
-        for name, values in zip(columns, zip(*rows, strict=True), strict=True):
+        for name, values in zip(columns, listed, strict=True):
             try:
                 arrays.append(pa.array(values))
             except OverflowError:  # whole numbers beyond 63 bits
@@ -80,20 +94,25 @@ class JsonSource(Source):
 
     def _records(self) -> Generator[tuple[str, dict[str, Any]], None, None]:
         """Every object, taken apart, and where it stands."""
+        with self._reading() as (file, array):
+            if array:
+                for number, value in enumerate(self._parsed(file.read(), self.title)):
+                    yield f"event {number}", self._record(value, f"event {number}")
+                return
+            for number, line in enumerate(file, 1):
+                if not line.isspace():
+                    yield f"line {number}", self._record(self._parsed(line, f"line {number}"), f"line {number}")
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[tuple[Any, bool]]:
+        """The opened file, and whether it is one array."""
         try:
             with self._open() as file:
                 start = file.read(1)
                 while start.isspace():
                     start = file.read(1)
-                if start == "[":
-                    for number, value in enumerate(self._parsed("[" + file.read(), self.title)):
-                        yield f"event {number}", self._record(value, f"event {number}")
-                    return
             with self._open() as file:
-                for number, line in enumerate(file, 1):
-                    if not line.isspace():
-                        place = f"line {number}"
-                        yield place, self._record(self._parsed(line, place), place)
+                yield file, start == "["
         except UnicodeDecodeError as error:
             raise BadFile(
                 f"{self.title} is not {self.charset} text. Say how it is written with charset= (--charset)."
@@ -116,7 +135,9 @@ class JsonSource(Source):
     def _record(self, value: Any, place: str) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise BadInput(f'{place} is no object such as {{"src": 1, "dst": 2, "t": 3}}, but {str(value)[:40]!r}.')
-        return _apart(value) if any(isinstance(one, dict | list) for one in value.values()) else value
+        nested = any(isinstance(one, dict | list) for one in value.values())
+        self.nested |= nested
+        return _apart(value) if nested else value
 
     @staticmethod
     def _widths(record: dict[str, Any]) -> dict[str, int]:

@@ -57,7 +57,7 @@ def networkx_snapshots(log: EventLog, times: Iterable[Any], window: Any = None) 
 def sparse_positions(positions: RelativePositions, *, at: Any = None, transform: str = "raw") -> list[Any]:
     """All positions as sparse matrices, one for each level k: row u, column i is r_{i→u}[k], how many walks lead back.
 
-    Level 0 is the identity. Only what is not zero is looked at, so a million nodes with short pasts are no problem.
+    Level 0 is the identity. Only what is not zero is looked at.
 
     Args:
         positions: with the exact backend; a sketch has no zeros.
