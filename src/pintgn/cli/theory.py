@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json
+from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json, number
 from pintgn.cli.source import reads_events
 from pintgn.events.log import EventLog
 
@@ -57,8 +57,9 @@ def gallery(
         answers = [str(item.answer(i)) for i in range(len(item.claims))]
         print("\n\n".join([f"{item.title} ({item.source})", item.text, "\n".join(events), *answers]))
     elif output is None:
-        for item in items:
-            print(f"{item.name:<16} {item.source:<22} {item.title}")
+        rows = [[item.name, item.title, item.source] for item in items]
+        console().print(Grid(rows, ["name", "what it shows", "in the paper"], left=3))
+        console(stderr=True).print("Look at one: pintgn theory gallery NAME", markup=False)
 
 
 def _write_item(item: Any, folder: Path) -> int:
@@ -72,8 +73,8 @@ def _write_item(item: Any, folder: Path) -> int:
         if text is not None:
             (folder / file).write_text(text)
     count = sum(text is not None for text in files.values())
-    for number, graph in enumerate(item.graphs):
-        stem = item.name + (f"-{number + 1}" if len(item.graphs) > 1 else "")
+    for place, graph in enumerate(item.graphs):
+        stem = item.name + (f"-{place + 1}" if len(item.graphs) > 1 else "")
         events = sorted(graph.events, key=lambda event: event[2])
         columns = {"src": [u for u, _, _ in events], "dst": [v for _, v, _ in events], "t": [t for *_, t in events]}
         csv.write_csv(pa.table(columns), folder / f"{stem}.csv")
@@ -123,13 +124,13 @@ def wl(
         largest = [sorted(_sizes(coloring, r), reverse=True)[:20] for r in range(len(coloring.counts))]
         emit_json({"colors": coloring.counts, "stable": coloring.stable, "largest_classes": largest})
         return
-    print(f"{int(coloring.present.sum()):,} nodes")
+    rows = []
     for r, count in enumerate(coloring.counts):
         sizes = _sizes(coloring, r)
-        alone = sizes.count(1)
-        colors = "1 colour" if count == 1 else f"{count:,} colours"
-        print(f"round {r}: {colors}, {alone:,} nodes have one of their own, largest class {max(sizes):,}")
-    print("not stable yet" if coloring.stable is None else f"stable after round {coloring.stable}")
+        rows.append([f"round {r}", number(count), number(sizes.count(1)), number(max(sizes))])
+    title = f"{int(coloring.present.sum()):,} nodes"
+    end = "not stable yet" if coloring.stable is None else f"stable after round {coloring.stable}"
+    console().print(Grid(rows, ["", "colours", "nodes alone", "largest class"], title, end))
 
 
 def _sizes(coloring: Any, round: int) -> list[int]:
