@@ -116,14 +116,32 @@ def test_claims_are_judged_by_our_rows_alone():
         return {claim.sentence: claim.verdict() for claim in claims(by_job(*rows))}
 
     positions = "Positions help PINT (Table 1)"
-    assert set(verdicts().values()) == {"not measured yet"}
-    assert verdicts(link_row())[positions] == "not measured yet"
+    assert set(verdicts().values()) == {"Not measured yet."}
+    assert verdicts(link_row())[positions] == "Not measured yet."
     better = verdicts(link_row(ap=(0.96, 0.94)), link_row("pint-plain", ap=(0.92, 0.90)))[positions]
     assert better.startswith(
-        "holds: UCI transductive 96.00 against 92.00 of PINT (w/o pos. feat.); UCI inductive 94.00"
+        "Holds: UCI transductive 96.00 against 92.00 of PINT (w/o pos. feat.); UCI inductive 94.00"
     )
     worse = verdicts(link_row(ap=(0.9, 0.9)), link_row("pint-plain", ap=(0.92, 0.91)))[positions]
-    assert worse.startswith("does not hold here: UCI transductive 90.00 against 92.00")
+    assert worse.startswith("Does not hold here: UCI transductive 90.00 against 92.00")
     mixed = verdicts(link_row(ap=(0.96, 0.9)), link_row("pint-plain", ap=(0.92, 0.91)))[positions]
-    assert mixed.startswith("holds: UCI transductive")
-    assert ". Not: UCI inductive" in mixed
+    assert mixed.startswith("Holds: UCI transductive")
+    assert ". Does not hold here: UCI inductive" in mixed
+
+
+@pytest.mark.parametrize(
+    ("capped", "ahead", "verdict"),
+    [
+        ("pint", True, "Holds"),  # it is ahead although it had less time
+        ("pint", False, "Open"),
+        ("pint-plain", True, "Open"),
+        ("pint-plain", False, "Does not hold"),
+    ],
+)
+def test_a_claim_is_open_while_the_row_behind_was_capped(capped, ahead, verdict):
+    rows = [
+        link_row(model, ap=(0.96, 0.94) if (model == "pint") == ahead else (0.92, 0.9), ended=ended)
+        for model in ("pint", "pint-plain")
+        for ended in ["capped" if model == capped else "by itself"]
+    ]
+    assert claims(by_job(*rows))[0].verdict().startswith(verdict)

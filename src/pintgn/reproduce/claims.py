@@ -14,20 +14,22 @@ MESSAGE_PASSING = ("jodie", "dyrep", "tgat", "tgn", "pint-plain")
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper, and what became of it here: one verdict for each place where it can be looked at."""
+    """One sentence of the paper, and what became of it here: one verdict for each place where it can be looked at.
+
+    A place is open while the row that is behind, or one that it has to beat, was capped: it might still catch up.
+    """
 
     sentence: str
-    held: tuple[str, ...]
-    failed: tuple[str, ...]
+    held: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
 
     def verdict(self) -> str:
-        if not self.held and not self.failed:
-            return "not measured yet"
-        if not self.failed:
-            return f"holds: {'; '.join(self.held)}"
-        if not self.held:
-            return f"does not hold here: {'; '.join(self.failed)}"
-        return f"holds: {'; '.join(self.held)}. Not: {'; '.join(self.failed)}"
+        said = {"Holds": self.held, "Does not hold here": self.failed, "Open, the row behind was capped": self.open}
+        return " ".join(f"{what}: {'; '.join(places)}." for what, places in said.items() if places) or NOT_YET
+
+
+NOT_YET = "Not measured yet."
 
 
 def claims(newest: Mapping[str, Row]) -> list[Claim]:
@@ -63,8 +65,7 @@ def claims(newest: Mapping[str, Row]) -> list[Claim]:
 
 
 def _above(sentence: str, pairs: list[tuple[str, tuple[str, ...], str]], newest: Mapping[str, Row]) -> Claim:
-    held: list[str] = []
-    failed: list[str] = []
+    found: dict[str, list[str]] = {"held": [], "failed": [], "open": []}
     for model, others, data in pairs:
         for figure, half in HALVES.items():
             mine = cell(model, data, figure, newest, {})
@@ -73,9 +74,12 @@ def _above(sentence: str, pairs: list[tuple[str, tuple[str, ...], str]], newest:
                 continue
             best = max(beside, key=lambda one: one.mean or 0.0)
             assert best.mean is not None
+            ahead = mine.mean > best.mean
+            behind = beside if ahead else [mine]
+            kind = "open" if any(one.capped for one in behind) else "held" if ahead else "failed"
             said = f"{SETS[data]} {half.lower()} {mine.ours()} against {best.ours()} of {MODELS[best.model]}"
-            (held if mine.mean > best.mean else failed).append(said)
-    return Claim(sentence, tuple(held), tuple(failed))
+            found[kind].append(said)
+    return Claim(sentence, **{kind: tuple(places) for kind, places in found.items()})
 
 
 def every_row(newest: Mapping[str, Row]) -> list[Row]:

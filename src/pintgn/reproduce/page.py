@@ -103,7 +103,8 @@ curves are in [results/paper.jsonl](../results/paper.jsonl).
 
 How to read the tables: ours first (mean ± standard deviation where there are several seeds), below it *the paper's
 figure and the difference, in points*. A star marks rows with a run that was stopped at its cap of processor time and
-measured with its best validation epoch so far; the list at the end says at which epoch. Those rows could still improve.
+measured with its best validation epoch so far; the list at the end says at which epoch. Such rows are not where the
+paper's are: they could still improve, PINT most of all, which learns slowly at the paper's rate of 1e-4.
 """.strip()
 
 
@@ -258,7 +259,7 @@ def _reasons(row: str, found: Sequence[Cell], newest: Mapping[str, Row], notes: 
     reasons = []
     capped = [one for one in rows_of(found[0].task, found[0].model, found[0].data, newest) if one["ended"] == "capped"]
     if capped:
-        reasons.append(f"{', '.join(dict.fromkeys(end_of(one) for one in capped)).capitalize()} of at most 50.")
+        reasons.append(f"{', '.join(dict.fromkeys(end_of(one) for one in capped)).capitalize()}.")
     if found[0].data == "wikipedia" and not features_of("wikipedia", newest):
         reasons.append("No edge features here.")
     if row in notes:

@@ -204,6 +204,7 @@ class Runner:
         """Begin or continue a job's run until it ends or meets its cap, and measure it."""
         settings, log, place = self.settings(job), self.log(job.data), self.folder / job.place
         assert settings.train.epochs is not None
+        assert settings.train.patience is not None
         meter = Meter(place, self.cap, settings.train.epochs, settings.train.patience, self.told)
         try:
             run = start(settings, log, folder=place, seed=job.seed, progress=meter)
