@@ -92,7 +92,7 @@ class Bar:
     def __init__(self, what: str, unit: str = "", left: str = "left", terminal: Any = None):
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.what, self.unit = what, unit
+        self.what, self.unit, self.left = what, unit, left
         self.terminal = terminal or console(stderr=True)
         small = self.terminal.width < 70
         columns: list[Any] = [TextColumn("{task.description}"), BarColumn(16 if small else 30)]
@@ -102,7 +102,7 @@ class Bar:
         self.progress = Progress(
             *columns, console=self.terminal, disable=not self.terminal.is_terminal, transient=True, expand=False
         )
-        self.task = self.progress.add_task(what, total=None, rate="", left=left)
+        self.task = self.progress.add_task(what, total=None, rate="", left="")
 
     def __enter__(self) -> Bar:
         self.progress.start()
@@ -113,7 +113,7 @@ class Bar:
 
     def doing(self, what: str) -> None:
         """Say what is being done now."""
-        self.progress.update(self.task, description=what, rate="")
+        self.progress.update(self.task, description=what, rate="", left="")
 
     def __call__(self, done: float, total: float | None = None, what: str | None = None, rate: float = 0) -> None:
         """So much is done; the rate is worked out when it is not given."""
@@ -122,7 +122,12 @@ class Bar:
         shown = (number_of_bytes(speed) if self.unit == "bytes" else number(round(speed))) if speed else ""
         told = f"{shown}{'' if self.unit == 'bytes' else ' ' + self.unit}/s" if shown and self.unit else ""
         self.progress.update(
-            self.task, completed=done, total=total, rate=told, description=self.what if what is None else what
+            self.task,
+            completed=done,
+            total=total,
+            rate=told,
+            left=self.left if total else "",
+            description=self.what if what is None else what,
         )
 
 

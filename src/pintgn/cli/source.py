@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import shlex
+import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -57,6 +58,8 @@ OPTIONS: dict[str, Any] = {
         bool, _option("--no-header", help="The CSV has no header; name columns by position, from 0.")
     ],
 }
+LARGE = 20_000_000
+"""Bytes from which on reading a file is shown."""
 FLAGS = {"src": "--src", "dst": "--dst", "t": "--time"}
 DEFAULTS: dict[str, Any] = {"src": "src", "dst": "dst", "t": "t", "charset": "utf-8"}
 
@@ -125,7 +128,13 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
         if options[name] not in (None, "all"):
             options[name] = [part.strip() for part in options[name].split(",") if part.strip()]
     options["header"] = False if no_header else None
-    return read_events(_with_columns(data, options), **options)
+    source = _with_columns(data, options)
+    if not sys.stderr.isatty() or not Path(data).is_file() or Path(data).stat().st_size < LARGE:
+        return read_events(source, **options)
+    from pintgn.cli.common import Bar
+
+    with Bar(f"reading {Path(data).name}"):  # there is no telling how far it is, only that it is at it
+        return read_events(source, **options)
 
 
 def _with_columns(data: str, options: dict[str, Any]) -> Any:
