@@ -1,6 +1,6 @@
 """A service under load: durable ingestion, latency beside it, restart. Loopback, the clients in processes of their own.
 
-    python benchmarks/serve.py [--data ../shared/data/wikipedia.parquet] [--events 120000] [--batch 2000] [--run FOLDER]
+    python benchmarks/serve.py [--data ../shared/data/wikipedia.parquet] [--events 120000] [--batch 5000] [--run FOLDER]
 
 The first events of the data train a PINT for one epoch (its speed does not depend on how well it was trained); the
 last 120,000 are sent to `pintgn serve`, which makes them durable, updates positions and index, and judges one in ten.
@@ -124,7 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--events", type=int, default=120_000, help="how many of the last events are sent")
-    parser.add_argument("--batch", type=int, default=2_000)
+    parser.add_argument("--batch", type=int, default=5_000)
     parser.add_argument("--seconds", type=float, default=20, help="how long latency is measured")
     parser.add_argument("--run", type=Path, help="a run of all but the last events, made by an earlier call")
     options = parser.parse_args()
@@ -138,7 +138,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         run = options.run or Path(scratch) / "run"
         if not run.exists():
-            pintgn.fit(pintgn.PINT(), pintgn.read_events(table.slice(0, head)), folder=run, seed=0, epochs=1)
+            pintgn.fit("pint", pintgn.read_events(table.slice(0, head)), folder=run, seed=0, epochs=1)
         measure(run, Path(scratch), columns, options)
     print(f"load average after: {os.getloadavg()[0]:.2f}")
 
