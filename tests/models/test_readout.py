@@ -90,3 +90,12 @@ def test_columns_of_acquaintance_are_what_they_say():
     wanted = [1, math.log1p(3) / 2, math.log1p(d) / 2, math.log1p(100 * d) / 4, math.log1p(10_000 * d) / 8]
     assert out[0, :8] == pytest.approx([*wanted, 2 ** (-0.1 * d), 2**-d, 2 ** (-10 * d)])
     assert not out[0, 8:].any()
+
+
+@pytest.mark.parametrize("transform", ["raw", "rate", "l1", "log1p"])
+def test_every_transform_of_positions_gives_finite_scores(transform):
+    log = small_log(2)
+    stream = Stream(PINT(dim=8, positions=5, positions_transform=transform), log.schema)
+    with torch.no_grad():
+        found = stream.replay(log, [log.query])[0]
+    assert torch.isfinite(found).all()

@@ -19,8 +19,8 @@ def loss_of(yes: Tensor, no: list[Tensor], settings: Training) -> Tensor:
 
     Binary cross-entropy weighs events and negatives alike, however many negatives there are.
     """
-    met = no[settings.negatives :]
-    no = no[: settings.negatives]
+    met = no[settings.negatives_per_event :]
+    no = no[: settings.negatives_per_event]
     positive = softplus(-yes).mean()
     loss = positive + softplus(torch.cat(no)).mean()
     if settings.loss == "ranking":

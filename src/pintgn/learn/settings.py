@@ -29,6 +29,11 @@ from pintgn.models.registry import MODELS, model_class, model_name
 CHOOSE_BY = ("ap", "chunked_ap", "auc")
 SCHEDULES = ("cosine", "constant")
 LOSSES = ("binary", "ranking")
+LATER = {
+    "train": {"schedule": "constant", "negatives_per_event": 1, "loss": "binary", "historical": 0.0},
+    "model": {"acquaintance": False, "contact_age": False},
+}
+"""Settings that early runs do not name, and what they had: left out of files, so that those runs stay readable."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Training:
         learning_rate: of Adam; from the size of the log when not given.
         schedule: `cosine` lets the learning rate fall to almost nothing over the epochs; `constant` keeps it, also when
             not given with a learning rate that is.
-        negatives: questions whose answer should be no, for each event.
+        negatives_per_event: questions whose answer should be no, for each event.
         loss: `binary` cross-entropy of each answer; `ranking` adds that of the event among its negatives.
         historical: weight of a further negative for each event, a pair that met before; 0 for none. Choose by it, too,
             when old acquaintances must be told from current ones (`pintgn evaluate --negatives historical`).
@@ -67,7 +72,7 @@ class Training:
     batch: int = 200
     learning_rate: float | None = None
     schedule: str | None = None
-    negatives: int = 1
+    negatives_per_event: int = 1
     loss: str = "binary"
     historical: float = 0.0
     clip: float = 1.0
@@ -82,7 +87,7 @@ class Training:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("epochs", 0), ("patience", 1), ("batch", 1), ("negatives", 1), ("threads", 1)):
+        for name, least in (("epochs", 0), ("patience", 1), ("batch", 1), ("negatives_per_event", 1), ("threads", 1)):
             if (value := getattr(self, name)) is not None and value < least:
                 raise BadInput(f"train.{name}={value}; it is at least {least}.")
         for name in ("tolerance", "clip", "weight_decay", "historical", "checkpoint_seconds"):
@@ -158,19 +163,21 @@ class Settings:
         """The settings as a file that `read_settings` takes; None, which TOML lacks, is left out."""
         lines = []
         for table, values in self.to_dict().items():
-            lines += [f"[{table}]", *(f"{key} = {toml_value(v)}" for key, v in values.items() if v is not None), ""]
+            later = LATER.get(table, {})
+            said = {key: value for key, value in values.items() if value is not None and later.get(key) != value}
+            lines += [f"[{table}]", *(f"{key} = {toml_value(value)}" for key, value in said.items()), ""]
         return "\n".join(lines)
 
     @classmethod
     def from_toml(cls, text: str) -> Settings:
-        """Settings written by `to_toml`: what is left out is None, not a default."""
+        """Settings written by `to_toml`: what is left out is None, not a default, or what early runs had."""
         given = tomllib.loads(text)
         model = dict(given["model"])
         name = model.pop("name")
         if name in MODELS:
-            model = {key: model.get(key) for key in model_parameters(name)}
+            model = {key: model.get(key, LATER["model"].get(key)) for key in model_parameters(name)}
         tables = [
-            {key: given[table].get(key) for key in dataclass_parameters(kind)}
+            {key: given[table].get(key, LATER.get(table, {}).get(key)) for key in dataclass_parameters(kind)}
             for table, kind in (("train", Training), ("stream", Streaming))
         ]
         return cls(name, model, Training(**tables[0]), Streaming(**tables[1]))

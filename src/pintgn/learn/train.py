@@ -24,20 +24,10 @@ from pintgn.learn.negatives import Negatives, earlier_pairs, random_destination
 from pintgn.learn.protocol import cut, measured
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible, seed_step, step_rng
 from pintgn.learn.run import Run, fingerprint
-from pintgn.learn.settings import Settings, Streaming, Training, check_names, dataclass_parameters
+from pintgn.learn.settings import LATER, Settings, Streaming, Training, check_names, dataclass_parameters
 from pintgn.learn.tables import epoch_line, mean_of
 from pintgn.models.base import Model
 from pintgn.stream import Stream
-
-LATER = {
-    "schedule": "constant",
-    "negatives": 1,
-    "loss": "binary",
-    "historical": 0,
-    "acquaintance": False,
-    "contact_age": False,
-}
-"""Settings that early runs do not name, and what they had."""
 
 
 def fit(
@@ -166,7 +156,7 @@ def taken_up(place: Folder, settings: Settings, seed: int, log: EventLog, model:
     mine, theirs = settings.to_dict(), facts["asked"]
     for table in mine:
         for key, value in mine[table].items():
-            if key not in theirs[table] and value == LATER.get(key, value):
+            if key not in theirs[table] and value == LATER.get(table, {}).get(key, value):
                 continue
             if theirs[table].get(key) != value and key not in ("threads", "checkpoint_seconds"):
                 raise BadInput(
@@ -205,7 +195,9 @@ class Trainer:
         self.optimizer = self._optimizer()
         self.average = Average(self.model, self.settings.average)
         self.cursor = Cursor()
-        self.negatives_in_training = [negatives or random_destination(self.parts.train)] * self.settings.negatives
+        self.negatives_in_training = [
+            negatives or random_destination(self.parts.train)
+        ] * self.settings.negatives_per_event
         if self.settings.historical:
             self.negatives_in_training.append(earlier_pairs(self.parts.trained))
         self.best_weights: dict[str, Tensor] | None = None

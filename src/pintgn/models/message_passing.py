@@ -201,6 +201,8 @@ class TreeModel(Model):
         assert read is not None
         if read.shape[2] == 1:  # a node query: there is no other root
             read = np.concatenate([read, np.zeros_like(read)], 2)
+        if read.dtype != np.float32:  # raw counts; the largest (2e59 on Enron, for walks of 20 steps) would be infinite
+            read = np.minimum(read, 1e30).astype(np.float32)
         return [read[:, first:last].reshape(-1, 2 * self.positions) for first, last in inputs.bounds()]
 
     # -- remembering ---------------------------------------------------------------------------------------------

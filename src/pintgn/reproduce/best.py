@@ -24,9 +24,9 @@ from pintgn.reproduce.jobs import Job, check_among
 from pintgn.reproduce.results import Results, Row
 from pintgn.reproduce.runner import Told, rounded
 
-FIVE = ("default", "best", "historical")
+FIVE = ("default", "ranking", "historical")
 """Rows that five seeds are run of; one of all others, which say what a part is worth."""
-RANKED = ("default/wikipedia", "best/wikipedia")
+RANKED = ("ranking/wikipedia", "default/wikipedia")
 """Rows that are also ranked against all destinations, as tgbl-wiki does."""
 KINDS: list[str | Negatives] = ["random", "historical"]
 

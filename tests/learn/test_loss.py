@@ -1,0 +1,117 @@
+"""What training makes small: losses by hand, the learning rate's course, and pairs that met before."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from pintgn import PINT, EventLog, fit
+from pintgn.errors import BadInput, UnknownName
+from pintgn.learn.loss import LEAST, loss_of, rate
+from pintgn.learn.negatives import earlier_pairs
+from pintgn.learn.settings import Settings, Training
+from tests.learn.helpers import QUICK
+
+
+def soft(x: float) -> float:
+    return math.log1p(math.exp(x))
+
+
+def test_binary_loss_weighs_events_and_all_their_negatives_alike():
+    yes, no = torch.tensor([1.0, 2.0]), [torch.tensor([0.0, -1.0]), torch.tensor([3.0, 0.5])]
+    wanted = (soft(-1) + soft(-2)) / 2 + (soft(0) + soft(-1) + soft(3) + soft(0.5)) / 4
+    assert loss_of(yes, no, Training(negatives_per_event=2)).item() == pytest.approx(wanted, rel=1e-6)
+
+
+def test_ranking_loss_adds_the_event_among_its_negatives():
+    yes, no = torch.tensor([1.0]), [torch.tensor([0.0]), torch.tensor([3.0])]
+    binary = soft(-1) + (soft(0) + soft(3)) / 2
+    among = math.log(math.exp(1) + math.exp(0) + math.exp(3)) - 1
+    found = loss_of(yes, no, Training(negatives_per_event=2, loss="ranking")).item()
+    assert found == pytest.approx(binary / 2 + among, rel=1e-6)
+
+
+def test_historical_negatives_are_weighed_by_their_setting():
+    yes, no, met = torch.tensor([1.0]), torch.tensor([0.0]), torch.tensor([2.0])
+    plain = soft(-1) + soft(0)
+    found = loss_of(yes, [no, met], Training(historical=0.25)).item()
+    assert found == pytest.approx(plain + 0.25 * (soft(-1) + soft(2)), rel=1e-6)
+
+
+def test_the_learning_rate_falls_by_a_cosine_or_stays():
+    falling = Training(learning_rate=0.1, schedule="cosine")
+    assert rate(falling, 0, 100) == pytest.approx(0.1)
+    assert rate(falling, 50, 100) == pytest.approx(0.1 * (LEAST + (1 - LEAST) / 2))
+    assert rate(falling, 100, 100) == pytest.approx(0.1 * LEAST)
+    assert rate(Training(learning_rate=0.1), 77, 100) == 0.1
+
+
+def test_who_gives_a_learning_rate_means_that_one():
+    log = small_log()
+    assert Settings.of({}).resolved(log).train.schedule == "cosine"
+    assert Settings.of({"train": {"learning_rate": 1e-3}}).resolved(log).train.schedule == "constant"
+    told = {"train": {"learning_rate": 1e-3, "schedule": "cosine"}}
+    assert Settings.of(told).resolved(log).train.schedule == "cosine"
+
+
+def small_log(events: int = 300) -> EventLog:
+    rng = np.random.default_rng(3)
+    return EventLog(rng.integers(0, 9, events), rng.integers(9, 30, events), np.sort(rng.integers(0, 200, events)))
+
+
+def test_earlier_pairs_met_before_the_batch_and_are_not_in_it():
+    log = small_log()
+    draw = earlier_pairs(log)
+    for first in (100, 250):
+        batch = log[first : first + 40]
+        found = draw(batch, np.random.default_rng(0))
+        before = set(zip(log.src.tolist(), log.dst.tolist(), log.t.tolist(), strict=True))
+        earlier = {(u, v) for u, v, t in before if t < batch.t[0]}
+        now = set(zip(batch.src.tolist(), batch.dst.tolist(), strict=True))
+        pairs = zip(found.src.tolist(), found.dst.tolist(), strict=True)
+        replaced = [pair for pair, own in zip(pairs, batch.src.tolist(), strict=True) if pair[0] != own]
+        assert len(replaced) > 20
+        assert all(pair in earlier and pair not in now for pair in replaced)
+        assert np.array_equal(found.t, batch.t)
+
+
+def test_earlier_pairs_know_nothing_of_what_comes_later():
+    """The same draw from a log whose future was scrambled."""
+    log = small_log()
+    batch = log[150:190]
+    scrambled = EventLog(
+        np.concatenate([log.src[:190], log.src[:189:-1]]), np.concatenate([log.dst[:190], log.dst[:189:-1]]), log.t
+    )
+    ours = earlier_pairs(log)(batch, np.random.default_rng(1))
+    theirs = earlier_pairs(scrambled)(scrambled[150:190], np.random.default_rng(1))
+    known = ours.src != batch.src
+    assert np.array_equal(ours.src, theirs.src)
+    assert np.array_equal(ours.dst[known], theirs.dst[known])
+
+
+def test_training_with_every_addition_ends_with_finite_figures():
+    settings = QUICK | {
+        "epochs": 2,
+        "negatives_per_event": 3,
+        "loss": "ranking",
+        "historical": 0.5,
+        "schedule": "cosine",
+    }
+    run = fit(PINT(dim=8, acquaintance=True, contact_age=True), small_log(600), **settings)
+    assert 0 < run.test["all"]["ap"] <= 1
+
+
+@pytest.mark.parametrize("bad", [{"negatives_per_event": 0}, {"historical": -1.0}])
+def test_numbers_that_make_no_sense_are_refused(bad):
+    with pytest.raises(BadInput):
+        Training(**bad)
+
+
+def test_unknown_losses_and_schedules_are_refused_with_a_near_miss():
+    with pytest.raises(UnknownName, match="ranking"):
+        Training(loss="rankin")
+    with pytest.raises(UnknownName, match="cosine"):
+        Training(schedule="cosin")
