@@ -113,6 +113,7 @@ def test_a_guess_never_takes_small_numbers_for_dates():
         (["u", "i", "ts", "label"], ["u", "i", "ts"]),
         (["When", "From", "To", "Amount"], ["From", "To", "When"]),
         (["source", "target", "date", "time"], ["source", "target", "time"]),
+        (["meta.day", "edge.from", "edge.to"], ["edge.from", "edge.to"]),
     ],
 )
 def test_usual_names_are_known(names, found):
@@ -134,6 +135,11 @@ def test_looks_tell_times_ids_and_categories_apart():
     }
     assert by_look(open_source(columns)) == {"src": "A", "dst": "B", "t": "Zeit"}
     assert by_look(open_source(pa.table(columns))) == {"src": "A", "dst": "B", "t": "Zeit"}
+
+
+def test_decimals_are_times_where_nothing_else_is():
+    columns = {"day": [3.5, 1.25, 2.0], "edge.from": ["a", "b", "c"], "edge.to": ["b", "c", "a"]}
+    assert by_look(open_source(columns)) == {"src": "edge.from", "dst": "edge.to", "t": "day"}
 
 
 def test_a_guess_reads_no_more_than_it_must(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +12,7 @@ import typer
 
 from pintgn.cli.common import AsJson, console, counted, emit_json
 from pintgn.cli.evaluate import RunFolder
-from pintgn.errors import BadInput, suggest
+from pintgn.errors import BadFile, BadInput, suggest
 
 Observe = Annotated[
     list[str] | None,
@@ -122,9 +124,25 @@ def opened(run: Path, observe: list[str] | None) -> Any:
 
     live = open_run(run)
     for path in observe or []:
-        count = live.observe(path)
+        try:
+            count = live.observe(path)
+        except (BadInput, BadFile) as error:
+            raise type(error)(f"{error}{_convert_first(live, path, str(error))}") from error
         console(stderr=True).print(f"observed {counted(count, 'event')} of {path}", markup=False)
     return live
+
+
+def _convert_first(live: Any, path: str, told: str) -> str:
+    """How to mend a file that other commands would be told how to read, as this one cannot be."""
+    wanted = re.findall(r"\((--(?:sort|charset [\w-]+))\)", told)
+    if not wanted:
+        return ""
+    schema = live.schema
+    columns = {"--src": schema.src, "--dst": schema.dst, "--time": schema.t, "--time-format": schema.time.written}
+    if schema.features:
+        columns["--features"] = ",".join(feature.name for feature in schema.features)
+    flags = " ".join(f"{flag} {shlex.quote(value)}" for flag, value in columns.items() if value)
+    return f" Here: pintgn data convert {shlex.quote(path)} {flags} {' '.join(wanted)} -o later.parquet"
 
 
 def parsed_id(live: Any, text: str) -> Any:

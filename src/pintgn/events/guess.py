@@ -30,7 +30,7 @@ def by_name(names: Sequence[str]) -> dict[str, str]:
     >>> by_name(["Sender", "receiver_id", "created_at", "amount"])
     {'src': 'Sender', 'dst': 'receiver_id', 't': 'created_at'}
     """
-    plain_names = {name: re.sub(r"[^a-z0-9]", "", name.lower()) for name in names}
+    plain_names = {name: re.sub(r"[^a-z0-9]", "", name.rpartition(".")[2].lower()) for name in names}  # edge.from: from
     found: dict[str, str] = {}
     for role, known in NAMES.items():
         for word in known.split():  # the usual names first
@@ -47,6 +47,7 @@ def by_look(source: Source) -> dict[str, str]:
     looks = {name: _look(values) for name, values in _sample(source).items() if name not in found.values()}
     if "t" not in found:
         times = [name for name, look in looks.items() if look == "time"]
+        times = times or [name for name, look in looks.items() if look == "decimal"]
         found |= {"t": times[0]} if times else {}
     ids = [name for name, look in looks.items() if look == "id" and name not in found.values()]
     for role in ("src", "dst"):
@@ -63,7 +64,7 @@ def _sample(source: Source) -> dict[str, pa.Array]:
 
 
 def _look(values: pa.Array) -> str:
-    """What a column looks like: time, id, or something else."""
+    """What a column looks like: time, id, decimal, or something else."""
     kind = values.type
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return "time"
@@ -85,4 +86,6 @@ def _look(values: pa.Array) -> str:
         return "other"
     if since_1970(min(listed), max(listed)) or (len(listed) > 2 and listed == sorted(set(listed))):
         return "time"
-    return "id" if whole and len(set(listed)) > 2 else "other"
+    if not whole:
+        return "decimal"
+    return "id" if len(set(listed)) > 2 else "other"
