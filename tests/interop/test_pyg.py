@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import re
-import subprocess
 import sys
 
 import numpy as np
@@ -94,13 +95,44 @@ def test_bad_data_is_refused_in_one_line():
         from_pyg(TemporalData(**ok), sort=True, nodes=1)
 
 
-def test_the_example_runs_and_is_what_the_documentation_shows(tmp_path):
-    example = (ROOT / "examples" / "pyg_tgn.py").read_text()
-    shown = re.search(r"# \[positions\]\n(.*?)# \[/positions\]", example, re.S).group(1).strip()
+@pytest.fixture(scope="module")
+def example():
+    spec = importlib.util.spec_from_file_location("pyg_tgn", ROOT / "examples" / "pyg_tgn.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def test_the_example_is_what_the_documentation_shows():
+    text = (ROOT / "examples" / "pyg_tgn.py").read_text()
+    shown = re.search(r"# \[positions\]\n(.*?)# \[/positions\]", text, re.S).group(1).strip()
     assert shown in (ROOT / "docs" / "interop.md").read_text(), "docs/interop.md shows another example"
     assert len(shown.splitlines()) <= 22
-    pintgn.simulate("repeat", events=800, seed=0).save(tmp_path / "events.parquet")
-    command = [sys.executable, str(ROOT / "examples" / "pyg_tgn.py"), "events.parquet", "--seeds", "1", "--epochs", "1"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    assert len(re.findall(r"test AP \d", result.stdout)) == 3
+
+
+def test_the_example_runs(example, tmp_path, monkeypatch, capsys):
+    pintgn.simulate("repeat", events=400, seed=0).save(tmp_path / "events.parquet")
+    words = ["pyg_tgn.py", "events.parquet", "--seeds", "1", "--epochs", "1", "--json", "rows.json"]
+    monkeypatch.setattr(sys, "argv", words)
+    monkeypatch.chdir(tmp_path)
+    example.main()
+    assert len(re.findall(r"test AP \d", capsys.readouterr().out)) == 3
+    assert len(json.loads((tmp_path / "rows.json").read_text())) == 3
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_positions_of_the_example_ignore_a_scrambled_future(example, fresh):
+    data = to_pyg(random_log(events=400, nodes=12, ties=1))
+    other = torch.randint(12, (200,), generator=torch.Generator().manual_seed(0))
+
+    def features(dst):
+        positions = example.Positions(fresh)
+        positions(data.src[:200], data.dst[:200], data.t[:200], other)
+        return positions(data.src[200:], dst, data.t[200:], other)
+
+    dst = data.dst[200:].clone()
+    later = data.t[200:] >= data.t[300]
+    rows = torch.cat([~later, ~later])
+    before = features(dst)[rows]
+    dst[later] = dst[later].flip(0)
+    assert (features(dst)[rows] == before).all()
