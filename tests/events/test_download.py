@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pintgn.errors import BadFile
+from pintgn.events import datasets
 from pintgn.events import download as module
 from pintgn.events.download import download
 
@@ -192,3 +195,20 @@ def test_two_downloads_of_one_file_do_not_mix(site, tmp_path):
     download(site.url, tmp_path / "a.csv", another, part=tmp_path / ".shared")
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes() == CONTENT
     assert files(tmp_path) == ["a.csv", "b.csv"]
+
+
+def test_a_named_set_goes_on_where_an_earlier_fetch_broke(site, tmp_path, monkeypatch):
+    lines = [f"{k % 40 + 1} {k % 7 + 41} {1_082_040_961 + 7 * k}\n" for k in range(2_000)]
+    site.content = gzip.compress("".join(lines).encode())
+    small = dataclasses.replace(datasets.DATASETS["uci"], events=2_000, nodes=47)
+    monkeypatch.setitem(datasets.DATASETS, "uci", small)
+    mirror, half = site.url.rpartition("/")[0], len(site.content) // 2
+    site.drops = [half] + [0] * 10
+    with pytest.raises(BadFile, match="goes on from there"):
+        datasets.fetch("uci", mirror=mirror, cache=tmp_path)
+    assert not datasets.cached("uci", tmp_path)
+    site.drops, site.sent = [], 0
+    log = datasets.load("uci", mirror=mirror, cache=tmp_path)
+    assert (len(log), log.nodes) == (2_000, 47)
+    assert site.sent == len(site.content) - half
+    assert [path.name for path in (tmp_path / "datasets").iterdir()] == ["uci.parquet"]
