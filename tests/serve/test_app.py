@@ -27,6 +27,13 @@ def client(service):
         yield made
 
 
+@pytest.fixture(scope="module")
+def still(run_folder, tmp_path_factory):
+    """A client of a service to which nothing happens."""
+    with Service.open(run_folder, tmp_path_factory.mktemp("still")) as service:
+        yield TestClient(create_app(service))
+
+
 def refused(answer, status, error):
     """Every refusal has one shape: what went wrong, and what to do."""
     assert answer.status_code == status, answer.text
@@ -62,14 +69,14 @@ def test_scores_of_one_several_and_pairs_agree(client, columns):
     assert one["scores"][0]["logit"] == pytest.approx(several["scores"][1]["logit"], abs=1e-5)
 
 
-def test_recommendations_are_the_best_scores(client, service):
-    told = client.get("/recommend/person 1", params={"k": 5}).json()
+def test_recommendations_are_the_best_scores(still):
+    told = still.get("/recommend/person 1", params={"k": 5}).json()
     assert told["node"] == "person 1"
     logits = [item["logit"] for item in told["items"]]
     assert len(logits) == 5
     assert logits == sorted(logits, reverse=True)
-    everyone = list(service.engine.live.names.ids)
-    scores = client.post("/score", json={"src": "person 1", "dst": everyone}).json()["scores"]
+    everyone = list(still.app.state.service.engine.live.names.ids)
+    scores = still.post("/score", json={"src": "person 1", "dst": everyone}).json()["scores"]
     assert max(one["logit"] for one in scores) == pytest.approx(logits[0], abs=1e-4)
 
 
@@ -99,11 +106,11 @@ def test_a_node_is_described(client, columns):
     assert all(len(child["children"]) == 3 for child in children)
 
 
-def test_a_stranger_is_nobody_yet_but_can_be_asked_about(client):
-    told = client.get("/nodes/nobody").json()
+def test_a_stranger_is_nobody_yet_but_can_be_asked_about(still):
+    told = still.get("/nodes/nobody").json()
     assert (told["known"], told["degree"], told["recent"], told["tree"]["children"]) == (False, 0, [], [])
-    assert len(client.get("/recommend/nobody").json()["items"]) == 10
-    assert np.isfinite(client.post("/score", json={"src": "nobody", "dst": "no one"}).json()["scores"][0]["logit"])
+    assert len(still.get("/recommend/nobody").json()["items"]) == 10
+    assert np.isfinite(still.post("/score", json={"src": "nobody", "dst": "no one"}).json()["scores"][0]["logit"])
 
 
 def test_nodes_are_found_by_how_they_begin(client):
@@ -158,8 +165,8 @@ def test_a_snapshot_on_request(client, service, columns):
     assert service.snapshots.numbers() == [60]
 
 
-def test_the_interface_describes_itself(client):
-    told = client.get("/openapi.json").json()
+def test_the_interface_describes_itself(still):
+    told = still.get("/openapi.json").json()
     assert set(told["paths"]) >= {
         "/events", "/score", "/recommend/{node}", "/nodes", "/nodes/{node}", "/explain", "/status", "/health",
         "/metrics", "/snapshot",
@@ -290,8 +297,8 @@ def test_a_late_event_is_refused_by_name(client, columns, service):
         ("GET", "/nodes?limit=1000", 422, "bad_input"),
     ],
 )
-def test_a_wrong_request_is_told_so(client, method, path, status, error):
-    refused(client.request(method, path), status, error)
+def test_a_wrong_request_is_told_so(still, method, path, status, error):
+    refused(still.request(method, path), status, error)
 
 
 @pytest.mark.parametrize(
@@ -300,8 +307,8 @@ def test_a_wrong_request_is_told_so(client, method, path, status, error):
      b'{"src": "a", "dst": []}',
      b'{"src": "a", "dst": "b", "at": []}', b'{"src": 3, "dst": "b"}', b'{"src": "a", "dst": "b", "when": 3}'],
 )  # fmt: skip
-def test_a_malformed_question_is_told_so(client, body):
-    refused(client.post("/score", content=body, headers={"content-type": "application/json"}), 422, "bad_input")
+def test_a_malformed_question_is_told_so(still, body):
+    refused(still.post("/score", content=body, headers={"content-type": "application/json"}), 422, "bad_input")
 
 
 def test_bodies_batches_and_questions_are_bounded(run_folder, tmp_path):
@@ -328,10 +335,10 @@ def test_back_pressure_is_429_with_a_time_to_wait(run_folder, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
-def test_a_page_of_somebody_elses_cannot_send_events_unasked(client, kind):
+def test_a_page_of_somebody_elses_cannot_send_events_unasked(still, kind):
     headers = {} if kind is None else {"content-type": kind}
     body = json.dumps({"src": "a", "dst": "b", "t": 9_000})
-    refused(client.post("/events", content=body, headers=headers), 415, "wrong_type")
+    refused(still.post("/events", content=body, headers=headers), 415, "wrong_type")
 
 
 def test_a_failed_service_says_so(client, service, columns, monkeypatch, caplog):
@@ -387,7 +394,7 @@ def test_a_name_that_is_not_ours_is_refused(service):
         assert TestClient(app, base_url=f"http://{name}").get("/status").status_code == 200
 
 
-def test_answers_forbid_what_a_page_does_not_need(client):
-    headers = client.get("/").headers
+def test_answers_forbid_what_a_page_does_not_need(still):
+    headers = still.get("/").headers
     assert "default-src 'self'" in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"

@@ -107,11 +107,8 @@ def damage(folder, statement, *values):
     "statement",
     [
         "UPDATE events SET dst = 'person 1' WHERE number = 300",
-        "UPDATE events SET t = t + 1 WHERE number = 300",
         "UPDATE events SET t = 'soon' WHERE number = 300",
         "DELETE FROM events WHERE number = 300",
-        "DELETE FROM events WHERE number > 290",
-        "UPDATE commits SET digest = x'00' WHERE last = 360",
         "DELETE FROM commits WHERE last = 360",
         "UPDATE commits SET first = 290 WHERE last = 360",
     ],
