@@ -50,7 +50,7 @@ def reproduce(
     from pintgn.reproduce.jobs import LAYOUT, jobs_of, paper_settings, parse_seeds
 
     if what == "best":
-        _best(models, data, seeds, folder, results, data_folder, config, show, as_json)
+        _best(models, data, seeds, folder, results, data_folder, config, page, show, as_json)
         return
     if cap < 0:
         raise BadInput(f"--cap {cap:g}; it is a number of seconds, or 0 for no cap.")
@@ -96,13 +96,14 @@ def _best(
     results: Path | None,
     data_folder: Path | None,
     config: Path | None,
+    page: Path | None,
     show: bool,
     as_json: bool,
 ) -> None:
     """The rows of configs/best.toml, on stderr as they are done, and their means."""
     from pintgn.cli.train import EpochLines
     from pintgn.reproduce.best import best_jobs, run_best
-    from pintgn.reproduce.best_page import row_line, text
+    from pintgn.reproduce.best_page import row_line, text, write_page
     from pintgn.reproduce.jobs import paper_settings, parse_seeds
     from pintgn.reproduce.results import Results
 
@@ -122,6 +123,8 @@ def _best(
             for row in run_best(jobs, folder, store, config, data_folder, told):
                 lines.terminal.print(row_line(row), markup=False)
     rows = list(store.newest().values())
+    if page is not None:
+        write_page(page, rows)
     if as_json:
         emit_json({"results": str(store.path), "rows": rows})
     else:

@@ -1,0 +1,104 @@
+"""Our best: rows are run once, measured as they say, and put into tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pintgn.cli.app import app
+from pintgn.errors import UnknownName
+from pintgn.events.simulate import simulate
+from pintgn.learn.run import Run
+from pintgn.learn.settings import Settings, published_rows, read_settings
+from pintgn.reproduce import best_page
+from pintgn.reproduce.best import best_jobs, run_best
+from pintgn.reproduce.results import Results
+from tests.conftest import ROOT
+
+CONFIG = """
+[train]
+epochs = 1
+
+[rows."default/wikipedia"]
+model = { name = "pint", dim = 8, neighbors = 4 }
+
+[rows."without-positions/wikipedia"]
+model = { name = "pint", dim = 8, neighbors = 4, positions = 0 }
+"""
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    place = tmp_path_factory.mktemp("best")
+    (place / "best.toml").write_text(CONFIG)
+    simulate("shop", events=900, seed=1).save(place / "wikipedia.parquet")
+    results = Results(place / "results.jsonl")
+    jobs = best_jobs(place / "best.toml", None, None, [0])
+    rows = list(run_best(jobs, place / "runs", results, place / "best.toml", place, lambda entry: None))
+    return place, results, jobs, rows
+
+
+def test_every_row_is_run_once(done):
+    place, results, jobs, rows = done
+    assert [row["job"] for row in rows] == [job.key for job in jobs]
+    again = run_best(jobs, place / "runs", results, place / "best.toml", place, lambda entry: None)
+    assert list(again) == []
+
+
+def test_the_stream_figures_are_those_of_the_run_itself(done):
+    place, _, jobs, rows = done
+    run = Run.open(place / "runs" / jobs[0].place)
+    assert rows[0]["test"]["stream"]["random"]["all"]["ap"] == pytest.approx(run.test["all"]["ap"], abs=1e-6)
+
+
+def test_refreshing_positions_by_block_matters_only_where_there_are_positions(done):
+    _, _, _, rows = done
+    by_model = {row["model"]: row["test"] for row in rows if row["task"] == "best"}
+    assert by_model["default"]["papers"] != by_model["default"]["blocks"]
+    assert by_model["without-positions"]["papers"] == by_model["without-positions"]["blocks"]
+
+
+def test_tables_hold_the_figures_of_the_rows(done):
+    _, results, _, rows = done
+    page = best_page.markdown(list(results.newest().values()))
+    default = next(row for row in rows if row["task"] == "best" and row["model"] == "default")
+    rank = next(row for row in rows if row["task"] == "rank")
+    assert f"{100 * default['test']['papers']['random']['all']['chunked_ap']:.2f}" in page
+    assert f"{rank['ranking']['all']['mrr']:.4f}" in page
+    assert best_page.text(list(results.newest().values())).count("seeds") == 2
+
+
+def test_the_command_shows_and_writes_what_is_there(done):
+    place, results, _, _ = done
+    page = place / "page.md"
+    page.write_text("before\n<!-- reproduce:begin -->\n<!-- reproduce:end -->\nafter\n")
+    told = ["--results", str(results.path), "--config", str(place / "best.toml"), "--page", str(page)]
+    shown = CliRunner().invoke(app, ["reproduce", "best", "--show", "--json", *told])
+    assert shown.exit_code == 0
+    assert len(json.loads(shown.stdout)["rows"]) == 3
+    assert page.read_text().startswith("before\n")
+    assert "Ranked against all destinations" in page.read_text()
+
+
+def test_a_row_that_does_not_exist_is_refused(done):
+    place, *_ = done
+    with pytest.raises(UnknownName, match="default"):
+        best_jobs(place / "best.toml", ["defualt"], None, None)
+
+
+def test_every_row_of_our_settings_can_be_read():
+    path = ROOT / "configs" / "best.toml"
+    rows = published_rows(path)
+    assert {row.split("/")[0] for row in rows} >= {"default", "historical", "ranking"}
+    for row in rows:
+        assert Settings.of(read_settings(path, row)).name == "pint"
+
+
+def test_the_page_holds_the_committed_results():
+    page = Path(ROOT / "docs" / "best.md").read_text()
+    rows = list(Results(ROOT / "results" / "best.jsonl").newest().values())
+    assert rows
+    assert best_page.markdown(rows) in page
