@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint reproduce results bench clean
+.PHONY: help demo test lint docs reproduce results bench torture clean
 
 help:            ## list the commands
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -26,6 +26,11 @@ test: $(INSTALLED)  ## style checks and every test (under ten minutes on two cor
 
 lint: $(INSTALLED)  ## style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+docs: $(INSTALLED)  ## the documentation, in site/index.html; a warning is an error
+	@$(BIN)/python tools/cli_page.py --check
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
 
 reproduce: $(INSTALLED)  ## the paper's tables again; ARGS="--data-folder … --cap 60" and stop at any time
 	@$(BIN)/pintgn reproduce all --page runs/paper/results.md $(ARGS)

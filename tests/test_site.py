@@ -1,0 +1,75 @@
+"""The frame of the documentation: what is made from the product is fresh, nothing is left out, the site builds."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+
+import pintgn
+from pintgn import interop, theory
+from tests.conftest import ROOT
+from tools import cli_page, drawings, picture
+
+DOCS = ROOT / "docs"
+AT_ROOT = {"changelog.md", "contributing.md", "security.md"}
+
+
+def test_the_page_of_commands_is_what_help_says():
+    assert (DOCS / "cli.md").read_text() == cli_page.text(), "run python tools/cli_page.py"
+
+
+@pytest.mark.parametrize("name", drawings.DRAWINGS)
+def test_drawings_show_what_the_engine_answers(name):
+    assert (DOCS / "img" / name).read_text() == drawings.DRAWINGS[name](), "run python tools/drawings.py"
+
+
+def test_every_public_name_is_in_the_reference():
+    page = (DOCS / "api.md").read_text()
+    public = [f"pintgn.{name}" for name in pintgn._HOMES]
+    public += [
+        f"pintgn.{room.__name__.partition('.')[2]}.{name}" for room in (theory, interop) for name in room.__all__
+    ]
+    missing = [name for name in public if not re.search(rf"(::: |`){re.escape(name)}(`|$)", page, re.M)]
+    assert not missing, f"docs/api.md lacks {', '.join(missing)}"
+
+
+def test_every_page_is_in_the_navigation():
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_multi_constructor("tag:yaml.org,2002:python/", lambda loader, suffix, node: None)
+    nav = yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)["nav"]
+    listed = set(re.findall(r"[\w/-]+\.md", str(nav)))
+    there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    assert listed == there | AT_ROOT
+
+
+def test_the_picture_has_a_dot_for_every_published_figure():
+    published = tomllib.loads((ROOT / "results" / "published.toml").read_text())
+    drawn = (DOCS / "img" / "published.svg").read_text()
+    for one in published.values():
+        for method, (every, new) in one["methods"].items():
+            assert f"{method}, {one['name']}, all events: {every:.2f}" in drawn, "run python tools/picture.py"
+            assert f"{method}, {one['name']}, new nodes: {new:.2f}" in drawn, "run python tools/picture.py"
+    assert picture.TABLE.search((ROOT / "README.md").read_text())
+
+
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for page in tmp_path.rglob("*.html"):
+        text = page.read_text()
+        loaded = re.findall(r"""<(?:script|img|iframe)\b[^>]*\bsrc=["']?(\w+:)?//""", text)
+        loaded += re.findall(r"""<link\b[^>]*\bhref=["']?(?:\w+:)?//""", text)
+        assert not loaded, f"{page.name} loads something from elsewhere"
+        assert "@@" not in text, f"{page.name} has an open place"
+    assert (tmp_path / "files" / "configs" / "paper.toml").exists()  # files that pages link to come along
+    assert "```" not in (tmp_path / "api.html").read_text()

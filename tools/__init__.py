@@ -1,0 +1,1 @@
+"""What makes the documentation: the page of commands, drawings, outputs, a hook of MkDocs."""

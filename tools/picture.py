@@ -1,0 +1,140 @@
+"""Draw docs/img/published.svg, the picture of the README, and write its table of results.
+
+What others publish is in results/published.toml; ours are the `default` rows of results/best.jsonl, what `pintgn train`
+does without any setting, as means over the seeds that there are. A row per method, a panel per data set; a filled dot
+is for all events (transductive), a ring for those with a new node (inductive). Two rows are ours: each query with
+positions as of its own time, and with positions brought up to date once per block of 200 events, as others do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PICTURE, README = ROOT / "docs" / "img" / "published.svg", ROOT / "README.md"
+OURS = {"pintgn": "papers", "pintgn, by blocks": "blocks"}
+INK, FAINT, LINE, MARK = "#1d2433", "#6b7383", "#dfe3e9", "#c2571a"
+NAMES, PANEL, GAP, ROW, TOP = 168, 206, 36, 25, 58
+TABLE = re.compile(r"(<!-- results:begin[^\n]*-->\n).*?(<!-- results:end -->)", re.S)
+
+
+def best_rows(data: str) -> list[dict[str, Any]]:
+    """The newest default run of each seed on a data set."""
+    lines = (ROOT / "results" / "best.jsonl").read_text().splitlines()
+    rows = [row for row in map(json.loads, lines) if row["row"] == f"default/{data}"]
+    return list({row["seed"]: row for row in rows}.values())
+
+
+def figures(rows: list[dict[str, Any]], view: str) -> tuple[list[float], list[float]]:
+    """AP over 200-row chunks, all and new, of each seed, in percent."""
+    all_new = [[100 * row["test"][view]["random"][group]["chunked_ap"] for row in rows] for group in ("all", "new")]
+    return all_new[0], all_new[1]
+
+
+def collected() -> dict[str, dict[str, Any]]:
+    """By data set: its name, and (all, new) of every method, ours last."""
+    published = tomllib.loads((ROOT / "results" / "published.toml").read_text())
+    for data, one in published.items():
+        rows = best_rows(data)
+        for name, view in OURS.items() if rows else ():
+            one["methods"][name] = [mean(values) for values in figures(rows, view)]
+    return published
+
+
+# -- the picture -----------------------------------------------------------------------------------------------------
+
+
+def axis(rows: dict[str, list[float]]) -> tuple[float, float, float]:
+    """Lowest and highest value of a panel, in whole ticks, and their distance."""
+    values = [value for pair in rows.values() for value in pair]
+    span = max(values) - min(values)
+    tick = 1.0 if span < 4 else 2.0 if span < 12 else 5.0
+    return min(values) // tick * tick, -(-max(values) // tick) * tick, tick
+
+
+def draw(sets: dict[str, dict[str, Any]]) -> str:
+    """The whole picture."""
+    names = list(dict.fromkeys(name for one in sets.values() for name in one["methods"]))
+    width, height = NAMES + (PANEL + GAP) * len(sets) - 10, TOP + ROW * len(names) + 32
+    legend = "events of new nodes · AP in percent, further right is better"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'font-family="system-ui, sans-serif" font-size="13" role="img"><title>Average precision of published methods '
+        f"and pintgn</title>",
+        f'<rect width="{width}" height="{height}" rx="8" fill="#fff"/>',
+        f'<circle cx="{NAMES + 6}" cy="16" r="5" fill="{FAINT}"/>',
+        f'<text x="{NAMES + 16}" y="20.5" fill="{FAINT}">all events</text>',
+        f'<circle cx="{NAMES + 106}" cy="16" r="4.2" fill="#fff" stroke="{FAINT}" stroke-width="1.8"/>',
+        f'<text x="{NAMES + 116}" y="20.5" fill="{FAINT}">{legend}</text>',
+    ]
+    for place, name in enumerate(names):
+        look = f'fill="{MARK}" font-weight="700"' if name in OURS else f'fill="{INK}"'
+        y = TOP + ROW * (place + 0.5)
+        parts.append(f'<text x="{NAMES - 14}" y="{y + 4.5:g}" text-anchor="end" {look}>{name}</text>')
+    for number, one in enumerate(sets.values()):
+        parts += panel(one["name"], one["methods"], names, NAMES + (PANEL + GAP) * number)
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def panel(title: str, rows: dict[str, list[float]], names: list[str], left: float) -> list[str]:
+    """One data set: a grid, and two dots for each method."""
+    low, high, tick = axis(rows)
+    bottom = TOP + ROW * len(names)
+
+    def x(value: float) -> float:
+        return left + (value - low) / (high - low) * PANEL
+
+    parts = [f'<text x="{left}" y="{TOP - 10}" fill="{INK}" font-weight="700">{title}</text>']
+    for step in range(round((high - low) / tick) + 1):
+        value = low + step * tick
+        parts.append(f'<path d="M{x(value):.1f} {TOP} V{bottom}" stroke="{LINE}"/>')
+        label = f'<text x="{x(value):.1f}" y="{bottom + 18}" fill="{FAINT}" font-size="11" text-anchor="middle">'
+        parts.append(f"{label}{value:g}</text>")
+    for place, name in enumerate(names):
+        if name not in rows:
+            continue
+        y, color = TOP + ROW * (place + 0.5), MARK if name in OURS else FAINT
+        every, new = rows[name]
+        parts += [
+            f'<path d="M{x(new):.1f} {y:g} H{x(every):.1f}" stroke="{color}" stroke-width="1.5" opacity=".5"/>',
+            f'<circle cx="{x(new):.1f}" cy="{y:g}" r="4.2" fill="#fff" stroke="{color}" stroke-width="1.8">'
+            f"<title>{name}, {title}, new nodes: {new:.2f}</title></circle>",
+            f'<circle cx="{x(every):.1f}" cy="{y:g}" r="5" fill="{color}">'
+            f"<title>{name}, {title}, all events: {every:.2f}</title></circle>",
+        ]
+    return parts
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def spread(values: list[float]) -> str:
+    return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
+
+
+def table(sets: dict[str, dict[str, Any]]) -> str:
+    """Best published beside ours, all / new, and what it cost."""
+    heads = ["test AP, all / new nodes", "the paper", "best published", "pintgn", "by blocks", "one core"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for data, one in sets.items():
+        others = {name: pair for name, pair in one["methods"].items() if name not in OURS}
+        best = " / ".join(f"{max(pair[group] for pair in others.values()):.2f}" for group in (0, 1))
+        paper = " / ".join(f"{value:.2f}" for value in others["PINT (paper)"])
+        rows = best_rows(data)
+        ours = [" / ".join(spread(v) for v in figures(rows, view)) if rows else "" for view in OURS.values()]
+        cost = f"{mean(row['processor_seconds'] for row in rows):.0f} s" if rows else ""
+        lines.append(f"| {one['name']} | {paper} | {best} | **{ours[0]}** | {ours[1]} | {cost} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sets = collected()
+    PICTURE.write_text(draw(sets))
+    text = README.read_text()
+    README.write_text(TABLE.sub(lambda found: found[1] + table(sets) + found[2], text))
+    print("wrote docs/img/published.svg and the table in README.md")

@@ -1,0 +1,90 @@
+"""A hook of MkDocs: files of the repository that pages refer to become part of the site.
+
+Pages link to files beside docs/ (`../configs/paper.toml`), so that the links work on disk and in a repository browser.
+Here each such file is copied into the site under files/, and the links are turned there. CHANGELOG.md, CONTRIBUTING.md
+and SECURITY.md become pages. `::: pintgn.NAME` finds the module that a public name lives in.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+from mkdocs.utils import get_relative_url
+
+ROOT = Path(__file__).parents[1]
+PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
+SHIM = "https://unpkg.com/iframe-worker/shim"
+NAME = re.compile(r"^::: (pintgn(?:\.\w+)?)\.(\w+)$", re.M)
+LINK = re.compile(r"(\]\()((?:\.\./|[\w./-]+)[^)#\s]*)(#[^)\s]*)?(\))")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that live at the repository's root, and every file that some page links to outside docs/."""
+    for source, name in PAGES.items():
+        files.append(File.generated(config, name, content=_from_root((ROOT / source).read_text())))
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        for target in outside(path.read_text(), path.parent):
+            if target.name not in PAGES and target.is_file() and not files.get_file_from_path(_place(target)):
+                files.append(File.generated(config, _place(target), abs_src_path=str(target)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Turn links to files of the repository to their copies in the site."""
+    folder = (ROOT / "docs" / page.file.src_uri).parent
+
+    def turned(found: re.Match[str]) -> str:
+        target = _outside(folder / found[2])
+        if target is None or not target.is_file():
+            return found[0]
+        place = PAGES.get(target.name, _place(target))
+        return f"{found[1]}{os.path.relpath(place, Path(page.file.src_uri).parent)}{found[3] or ''}{found[4]}"
+
+    return NAME.sub(lambda found: f"::: {home(found[1], found[2])}", LINK.sub(turned, markdown))
+
+
+def on_post_page(output: str, page: Any, **_: Any) -> str:
+    """The theme's search would load a helper for pages opened from disk from elsewhere; ours is in the site."""
+    return output.replace(SHIM, get_relative_url("javascripts/file-worker.js", page.url))
+
+
+def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
+    return output_content.replace(SHIM, "javascripts/file-worker.js")
+
+
+def home(room: str, name: str) -> str:
+    """Where a public name is defined, which is what mkdocstrings reads: names load lazily, so no import tells it."""
+    thing = getattr(importlib.import_module(room), name)
+    return f"{thing.__module__}.{thing.__qualname__}" if hasattr(thing, "__qualname__") else f"{room}.{name}"
+
+
+def outside(text: str, folder: Path) -> list[Path]:
+    """The files of the repository, but not of docs/, that a page in a folder links to."""
+    found = (_outside(folder / link[2]) for link in LINK.finditer(text))
+    return [path for path in found if path is not None]
+
+
+def _outside(path: Path) -> Path | None:
+    path = Path(os.path.normpath(path))
+    inside = path.is_relative_to(ROOT) and not path.is_relative_to(ROOT / "docs")
+    return path if inside else None
+
+
+def _place(path: Path) -> str:
+    """Where a file of the repository is in the site; Markdown would be taken for a page, so it is shown as text."""
+    name = f"files/{path.relative_to(ROOT).as_posix()}"
+    return f"{name}.txt" if path.suffix == ".md" else name
+
+
+def _from_root(text: str) -> str:
+    """A page of the root as it reads from within docs/."""
+    return re.sub(r"\]\((?!https?:|#|mailto:)(?:docs/)?([^)]+)\)", lambda m: _relinked(m[0], m[1]), text)
+
+
+def _relinked(whole: str, rest: str) -> str:
+    return f"]({rest})" if "(docs/" in whole else f"](../{rest})"
