@@ -80,6 +80,24 @@ def outgoing(ways, first, stop):
 
 
 @njit(cache=True, nogil=True)
+def tally_outgoing(ids, ways, first, stop, node):
+    """How often [first, stop) names the node in an entry that goes out."""
+    total = 0
+    for p in range(np.uint64(first), np.uint64(stop)):
+        total += (ids[p] == node) & (ways[p] == 1)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def newest(ids, times, ways, first, node, way):
+    """Time of the newest entry from `first` on that names the node and goes this way; there must be one."""
+    p = first
+    while ids[p] != node or ways[p] != way:
+        p += 1
+    return times[p]
+
+
+@njit(cache=True, nogil=True)
 def latest(times, ways, first, way):
     """Time of the newest entry from `first` on that goes this way; there must be one."""
     p = first
@@ -118,17 +136,14 @@ def acquaintance(
         for again in range(2 if uneven else 1):
             reads_u = shorter_is_u == (again == 0)
             first, stop, target = (first_u, stop_u, v) if reads_u else (first_v, stop_v, u)
-            forward, back = 0, 0  # from u to v, from v to u
-            for p in range(np.uint64(first), np.uint64(stop)):
-                if ids[p] == target:
-                    if (ways[p] == 1) == reads_u:
-                        forward += 1
-                        if counts[q, 0] == 0 and forward == 1:
-                            dt[q, 0] = now - times[p]
-                    else:
-                        back += 1
-                        if counts[q, 1] == 0 and back == 1:
-                            dt[q, 1] = now - times[p]
-            counts[q, 0] = max(counts[q, 0], forward)
-            counts[q, 1] = max(counts[q, 1], back)
+            met, out = tally(ids, first, stop, target), 0
+            if met > 0:
+                out = tally_outgoing(ids, ways, first, stop, target)
+            forward, back = (out, met - out) if reads_u else (met - out, out)  # from u to v, from v to u
+            if forward > counts[q, 0]:
+                counts[q, 0] = forward
+                dt[q, 0] = now - newest(ids, times, ways, first, target, 1 if reads_u else 0)
+            if back > counts[q, 1]:
+                counts[q, 1] = back
+                dt[q, 1] = now - newest(ids, times, ways, first, target, 0 if reads_u else 1)
     return -1
