@@ -40,7 +40,7 @@ def serve(
         int, typer.Option(min=0, help="Judge one event in so many before it happens; 0 for none.")
     ] = 10,
     compact: Annotated[
-        bool, typer.Option("--compact", help="Drop stored events that two snapshots hold, and stop.")
+        bool, typer.Option("--compact", help="Drop stored events that every snapshot holds, and stop.")
     ] = False,
     export: Annotated[
         Path | None,
@@ -62,8 +62,10 @@ def serve(
     from pintgn.serve.service import Service
 
     folder = store or run / "live"
-    key = _key(Key, folder, key_file, new_key, as_json)
-    if key is None and not is_local(host):
+    if key_file is not None and new_key:
+        raise BadInput("--key-file and --new-key are two ways to say the key; choose one.")
+    key = Key.stored(folder) if key_file is None else Key.read(key_file)
+    if key is None and not new_key and not is_local(host):
         raise BadInput(f"--host {host} lets other machines in. Add --new-key or --key-file PATH, so that not all may.")
     options = Options(
         snapshot_every=snapshot_every,
@@ -90,22 +92,13 @@ def serve(
         if export is not None:
             _export(service, export, as_json)
             return
+        if new_key:  # now that the store is ours
+            key, text = Key.new(folder)
+            if as_json:
+                emit_json({"key": text})
+            else:
+                print(f"API key (shown only now): {text}")
         _listen(uvicorn, service, key, host, port, as_json)
-
-
-def _key(kind: Any, folder: Path, key_file: Path | None, new_key: bool, as_json: bool) -> Any:
-    if key_file is not None and new_key:
-        raise BadInput("--key-file and --new-key are two ways to say the key; choose one.")
-    if key_file is not None:
-        return kind.read(key_file)
-    if not new_key:
-        return kind.stored(folder)
-    made, text = kind.new(folder)
-    if as_json:
-        emit_json({"key": text})
-    else:
-        print(f"API key (shown only now): {text}")
-    return made
 
 
 def _export(service: Any, path: Path, as_json: bool) -> None:
