@@ -26,8 +26,8 @@ LOG = EventLog([0, 1, 0, 3], [1, 0, 2, 1], [10, 20, 30, 40])
 def test_the_score_is_the_formula():
     # at t = 50 with times in units of 10: 0 and 1 met twice, last at 20 (3 units ago); 1 has 3 events, last at 40
     model = Heuristic(time_unit=10)
-    popular = 0.3 * math.log(4) + 3 / 2
-    expected = [3 + math.log(3) + 2 / 4 + popular, popular, 0.0]
+    popular = 3 / 2
+    expected = [1 + math.log(3) + 64 / 4 + popular, popular, 0.0]
     assert asked(model, LOG, [(0, 1), (2, 1), (0, 9)], 50) == pytest.approx(expected, rel=1e-6)
 
 
