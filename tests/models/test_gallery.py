@@ -1,6 +1,6 @@
 """The paper's constructions with the real models and random weights: who can tell apart what, and who cannot.
 
-"Cannot" is equality for every seed of the weights; "can" is a clear difference, for each of them unless said otherwise.
+"Cannot" is equality for every seed of the weights; "can" is a clear difference for every one of them.
 """
 
 from __future__ import annotations
@@ -209,10 +209,10 @@ def test_two_step_walks_separate_what_two_layers_do_not():
 @pytest.mark.parametrize("positions", [3, 10])
 def test_pint_separates_them_with_three_layers_but_not_with_two(positions):
     for layers, sees in ((2, False), (3, True)):
-        model = PINT(**DECAYING, layers=layers, positions=positions)
+        # wide: it hangs on ReLUs deep in the tree, which narrow random layers may leave all shut
+        model = PINT(**DECAYING | {"dim": 256}, layers=layers, positions=positions)
         difference = events_differ(model, DEEP, ("u", "v"), ("u'", "v"), 7)
-        # some weights are enough; it hangs on one ReLU deep in the tree, which others leave shut
-        assert max(difference) > CLEAR if sees else max(difference) < SAME
+        assert min(difference) > CLEAR if sees else max(difference) < SAME
 
 
 # -- Prop. 10: nobody -----------------------------------------------------------------------------------------------

