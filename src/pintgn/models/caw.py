@@ -16,20 +16,9 @@ from pintgn.models.base import Model
 from pintgn.models.kernels_walks import share_prefixes
 from pintgn.models.layers import MLP, TimeEncoding, tensor
 from pintgn.models.past import Past
+from pintgn.models.tries import Level, TrieStep
 
 READOUTS = ("mean", "attention")
-
-
-@dataclass
-class Level:
-    """The distinct prefixes of a given length, of all walks of all roots."""
-
-    parent: np.ndarray  # (x,) the prefix one step shorter, a place in the level above
-    row: np.ndarray  # (x,) which of the distinct nodes of its query it ends at
-    since: np.ndarray  # (x,) float32, how long the last step went back, in units of the log's time scale
-    features: np.ndarray | None  # (x, f) of the last step's event; zeros at the root
-    ends: np.ndarray  # (x,) how many walks end here
-    root: np.ndarray  # (x,) whose
 
 
 @dataclass
@@ -71,7 +60,12 @@ class CAW(Model):
         time_dim: length of the time encoding.
         draw_seed: of the walks.
         time_unit: of the decay; the log's own time scale when not given. Encoded times are in units of the time scale.
+
+    On the CPU the recurrent step has its derivative written out (`TrieStep`); elsewhere, or with `fused = False`, it is
+    computed as written.
     """
+
+    fused = True
 
     def __init__(
         self,
@@ -154,13 +148,18 @@ class CAW(Model):
         mapped = linear(nodes, cell.weight_ih[:, :width], cell.bias_ih)
         h = torch.zeros(1, self.dim, device=device)
         found = []
+        rest = cell.weight_ih[:, width:]
         for level in inputs.levels:
-            steps = [self.time(tensor(level.since, device))]
-            if level.features is not None:
-                steps.append(tensor(level.features, device))
-            given = mapped.index_select(0, tensor(level.row, device))
-            given = torch.addmm(given, torch.cat(steps, -1), cell.weight_ih[:, width:].T)
-            h = gru(given, h.index_select(0, tensor(level.parent, device)), cell)
+            if self.fused and device.type == "cpu":
+                weights = rest, cell.weight_hh, cell.bias_hh, self.time.frequency, self.time.phase
+                h = TrieStep.apply(level, mapped, h, *weights)
+            else:
+                steps = [self.time(tensor(level.since, device))]
+                if level.features is not None:
+                    steps.append(tensor(level.features, device))
+                given = mapped.index_select(0, tensor(level.row, device))
+                given = torch.addmm(given, torch.cat(steps, -1), rest.T)
+                h = gru(given, h.index_select(0, tensor(level.parent, device)), cell)
             found.append(h)
         return self._read(inputs, found)
 
