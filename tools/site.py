@@ -19,6 +19,7 @@ from mkdocs.utils import get_relative_url
 ROOT = Path(__file__).parents[1]
 PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 SHIM = "https://unpkg.com/iframe-worker/shim"
+SHELL = re.compile(r"^( *)```\n(?= *(?:pintgn|make|python|pip|curl|\.venv)\b)", re.M)
 NAME = re.compile(r"^::: (pintgn(?:\.\w+)?)\.(\w+)$", re.M)
 LINK = re.compile(r"(\]\()((?:\.\./|[\w./-]+)[^)#\s]*)(#[^)\s]*)?(\))")
 
@@ -45,6 +46,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         place = PAGES.get(target.name, _place(target))
         return f"{found[1]}{os.path.relpath(place, Path(page.file.src_uri).parent)}{found[3] or ''}{found[4]}"
 
+    markdown = SHELL.sub(r"\1```bash\n", markdown)  # commands are coloured as such, outputs are not
     return NAME.sub(lambda found: f"::: {home(found[1], found[2])}", LINK.sub(turned, markdown))
 
 
