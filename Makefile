@@ -28,7 +28,7 @@ lint: $(INSTALLED)  ## style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
 docs: $(INSTALLED)  ## the documentation, in site/index.html; a warning is an error
-	@$(BIN)/python tools/cli_page.py --check
+	@$(BIN)/python tools/cli_page.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 

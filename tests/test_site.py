@@ -50,6 +50,11 @@ def test_every_page_is_in_the_navigation():
     assert listed == there | AT_ROOT
 
 
+def test_the_citation_names_this_version():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert cited["version"] == pintgn.__version__
+
+
 def test_the_picture_has_a_dot_for_every_published_figure():
     published = tomllib.loads((ROOT / "results" / "published.toml").read_text())
     drawn = (DOCS / "img" / "published.svg").read_text()
