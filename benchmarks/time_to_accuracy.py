@@ -3,8 +3,8 @@
 The literal version computes Eqs. 5-6 as they are written (`InjectiveLayer.fused = False`), everything else being the
 same; the two take turns. Real data is read from ../shared/data.
 
-With `--published`: the shortest training (1, 2, 4, 8, … epochs) whose test AP reaches the best published figure, and how
-long the command takes, from the shell to the result.
+With `--published`: the shortest training (1, 2, 4, 8, … epochs) whose test AP reaches the best published figure, and
+how long the command takes, from the shell to the result.
 
     python benchmarks/time_to_accuracy.py [--published] [uci enron wikipedia]
 """

@@ -29,7 +29,7 @@ from pintgn.models.registry import MODELS, model_class, model_name
 CHOOSE_BY = ("ap", "chunked_ap", "auc")
 SCHEDULES = ("cosine", "constant")
 LOSSES = ("binary", "ranking")
-LATER = {
+LATER: dict[str, dict[str, Any]] = {
     "train": {"schedule": "constant", "negatives_per_event": 1, "loss": "binary", "historical": 0.0},
     "model": {"acquaintance": False, "contact_age": False},
 }
