@@ -138,6 +138,7 @@ class Geometric:
 
     def _happen(self, batch: EventLog) -> None:
         src, dst = torch.from_numpy(batch.src.copy()), torch.from_numpy(batch.dst.copy())
+        assert self.neighbors.cur_e_id == batch.first, "it numbers events by what it was given: none may be left out"
         rows = slice(batch.first, batch.first + len(batch))
         self.memory.update_state(src, dst, self.t[rows], self.features[rows])
         self.neighbors.insert(src, dst)
@@ -171,11 +172,9 @@ Runner = Ours | Geometric
 def take_turns(
     runners: dict[str, Runner], log: EventLog, work: Callable[[Runner, EventLog], None]
 ) -> dict[str, Seconds]:
-    """Seconds of every runner for every slice; who begins rotates."""
+    """Seconds of every runner for every slice, the last one shorter; who begins rotates."""
     seconds: dict[str, Seconds] = {label: [] for label in runners}
     for number, events in enumerate(log.batches(SLICE)):
-        if len(events) < SLICE:
-            break
         labels = list(runners)
         turn = number % len(labels)
         for label in labels[turn:] + labels[:turn]:
