@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pintgn.learn.settings import published_rows
-from pintgn.reproduce.claims import claims
+from pintgn.reproduce.claims import claims, same_epoch
 from pintgn.reproduce.jobs import paper_settings
 from pintgn.reproduce.tables import cell, cells_of, columns_of, row_line, text, time_text
 from tests.reproduce.helpers import by_job, link_row
@@ -145,3 +145,14 @@ def test_a_claim_is_open_while_the_row_behind_was_capped(capped, ahead, verdict)
         for ended in ["capped" if model == capped else "by itself"]
     ]
     assert claims(by_job(*rows))[0].verdict().startswith(verdict)
+
+
+def test_capped_runs_are_compared_at_the_last_epoch_that_both_have_done():
+    rows = by_job(
+        link_row("pint", curve=[0.9, 0.92, 0.94]),
+        link_row("pint-plain", curve=[0.89, 0.91]),
+        link_row("pint", seed=1, curve=[0.9]),  # nothing beside it
+        link_row("pint", "enron", curve=[]),
+        link_row("pint-plain", "enron", curve=[0.7]),
+    )
+    assert same_epoch("pint", "pint-plain", rows) == ["UCI, seed 0, epoch 2: 92.00 against 91.00"]

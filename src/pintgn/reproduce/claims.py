@@ -82,8 +82,21 @@ def _above(sentence: str, pairs: list[tuple[str, tuple[str, ...], str]], newest:
     return Claim(sentence, **{kind: tuple(places) for kind, places in found.items()})
 
 
+def same_epoch(one: str, other: str, newest: Mapping[str, Row]) -> list[str]:
+    """Two models at the last epoch that both have done, seed by seed: what capped runs can be compared by."""
+    found = []
+    for data in SETS:
+        runs = {(row["model"], row["seed"]): row.get("curve") or [] for row in every_row(newest) if row["data"] == data}
+        for seed in sorted(seed for model, seed in runs if model == one and (other, seed) in runs):
+            mine, theirs = runs[one, seed], runs[other, seed]
+            if (epoch := min(len(mine), len(theirs))) and None not in (mine[epoch - 1], theirs[epoch - 1]):
+                figures = f"{100 * mine[epoch - 1]:.2f} against {100 * theirs[epoch - 1]:.2f}"
+                found.append(f"{SETS[data]}, seed {seed}, epoch {epoch}: {figures}")
+    return found
+
+
 def every_row(newest: Mapping[str, Row]) -> list[Row]:
     """Rows of links in the order of the tables."""
     models = list(dict.fromkeys(m for table in LAYOUT.values() for m in table[0]))
-    rows = [row for row in newest.values() if row["task"] == "links"]
+    rows = [row for row in newest.values() if row["task"] == "links" and row["model"] in models]
     return sorted(rows, key=lambda row: (list(SETS).index(row["data"]), models.index(row["model"]), row["seed"]))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.reproduce.claims import claims, every_row
+from pintgn.reproduce.claims import claims, every_row, same_epoch
 from pintgn.reproduce.jobs import LAYOUT, MODELS, SETS
 from pintgn.reproduce.results import Row
 from pintgn.reproduce.sets import missing
@@ -124,7 +124,11 @@ def _place(one: Cell) -> str:
 
 def _claims(newest: Mapping[str, Row]) -> str:
     lines = [[one.sentence, one.verdict().replace("*", "\\*")] for one in claims(newest)]
-    return "### What the paper claims, and what became of it\n\n" + _markdown(["claim", "here"], lines, left=2)
+    text = "### What the paper claims, and what became of it\n\n" + _markdown(["claim", "here"], lines, left=2)
+    pairs = (("PINT", "pint", "pint-plain"), ("TGN-Att", "tgn-positions", "tgn"))
+    said = [(name, same_epoch(one, other, newest)) for name, one, other in pairs]
+    alike = [f"- {name} with against without positions. {'; '.join(places)}." for name, places in said if places]
+    return text + ("\n\nAt the same epoch, validation AP:\n\n" + "\n".join(alike) if alike else "")
 
 
 HEADINGS = {
