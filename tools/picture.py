@@ -26,7 +26,7 @@ TABLE = re.compile(r"(<!-- results:begin[^\n]*-->\n).*?(<!-- results:end -->)", 
 def best_rows(data: str) -> list[dict[str, Any]]:
     """The newest default run of each seed on a data set."""
     lines = (ROOT / "results" / "best.jsonl").read_text().splitlines()
-    rows = [row for row in map(json.loads, lines) if row["row"] == f"default/{data}"]
+    rows = [row for row in map(json.loads, lines) if (row["task"], row["row"]) == ("best", f"default/{data}")]
     return list({row["seed"]: row for row in rows}.values())
 
 
