@@ -65,6 +65,14 @@ def test_the_picture_has_a_dot_for_every_published_figure():
     assert picture.TABLE.search((ROOT / "README.md").read_text())
 
 
+def test_the_picture_and_the_table_can_be_made_from_the_rows_there_are():
+    sets = picture.collected()
+    assert picture.draw(sets).count("<circle") == 2 + 2 * sum(len(one["methods"]) for one in sets.values())
+    for data, one in sets.items():
+        assert one["methods"].keys() >= picture.OURS.keys() or not picture.best_rows(data)
+        assert f"| {one['name']} | " in picture.table(sets)
+
+
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path)]
