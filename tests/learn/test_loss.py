@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tomllib
 
 import numpy as np
 import pytest
@@ -115,3 +116,14 @@ def test_unknown_losses_and_schedules_are_refused_with_a_near_miss():
         Training(loss="rankin")
     with pytest.raises(UnknownName, match="cosine"):
         Training(schedule="cosin")
+
+
+def test_a_settings_file_says_everything_and_runs_without_later_settings_are_known_by_the_same():
+    """The file makes the same run again; a run from before these settings keeps its fingerprint."""
+    settings = Settings.of({"model": {"acquaintance": False, "contact_age": False}, "train": {"schedule": "constant"}})
+    settings = settings.resolved(small_log())
+    assert Settings.of(tomllib.loads(settings.to_toml())).resolved(small_log()) == settings
+    early = settings.to_toml(whole=False)
+    assert "acquaintance" not in early
+    assert "schedule" not in early
+    assert Settings.from_toml(early) == settings

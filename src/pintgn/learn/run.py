@@ -76,7 +76,7 @@ class Run:
     @cached_property
     def fingerprint(self) -> str:
         """Of data, settings and seed: what a checkpoint must agree with."""
-        told = [self.settings.to_toml(), str(self.seed), fingerprint(self.log)]
+        told = [self.settings.to_toml(whole=False), str(self.seed), fingerprint(self.log)]
         return hashlib.blake2b("\n".join(told).encode(), digest_size=16).hexdigest()
 
     @property

@@ -33,7 +33,7 @@ LATER: dict[str, dict[str, Any]] = {
     "train": {"schedule": "constant", "negatives_per_event": 1, "loss": "binary", "historical": 0.0},
     "model": {"acquaintance": False, "contact_age": False},
 }
-"""Settings that early runs do not name, and what they had: left out of files, so that those runs stay readable."""
+"""Settings that early runs do not name, and what they had; so those runs stay readable."""
 
 
 @dataclass(frozen=True)
@@ -159,11 +159,14 @@ class Settings:
             "stream": dataclasses.asdict(self.stream),
         }
 
-    def to_toml(self) -> str:
-        """The settings as a file that `read_settings` takes; None, which TOML lacks, is left out."""
+    def to_toml(self, whole: bool = True) -> str:
+        """The settings as a file that `read_settings` takes; None, which TOML lacks, is left out.
+
+        Not `whole`: as an early run would have written them, which is what a run is known by.
+        """
         lines = []
         for table, values in self.to_dict().items():
-            later = LATER.get(table, {})
+            later = {} if whole else LATER.get(table, {})
             said = {key: value for key, value in values.items() if value is not None and later.get(key) != value}
             lines += [f"[{table}]", *(f"{key} = {toml_value(value)}" for key, value in said.items()), ""]
         return "\n".join(lines)
