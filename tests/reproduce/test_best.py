@@ -83,6 +83,25 @@ def test_the_command_shows_and_writes_what_is_there(done):
     assert "Ranked against all destinations" in page.read_text()
 
 
+def test_a_dry_run_lists_what_is_left_and_trains_nothing(done, tmp_path):
+    place, results, jobs, _ = done
+    told = ["--config", str(place / "best.toml"), "--seeds", "1", "--dry-run", "--json"]
+    left = CliRunner().invoke(app, ["reproduce", "best", "--folder", str(tmp_path / "runs"), *told])
+    assert json.loads(left.stdout)["jobs"] == [job.key for job in jobs]
+    assert not (tmp_path / "runs").exists()
+    nothing = CliRunner().invoke(app, ["reproduce", "best", "--results", str(results.path), *told])
+    assert json.loads(nothing.stdout)["jobs"] == []
+
+
+def test_data_that_is_not_here_is_said_and_nothing_there_yet_too(done, tmp_path, monkeypatch):
+    place, *_ = done
+    monkeypatch.setenv("PINTGN_CACHE", str(tmp_path / "cache"))
+    told = ["--config", str(place / "best.toml"), "--folder", str(tmp_path / "runs")]
+    ended = CliRunner().invoke(app, ["reproduce", "best", *told])
+    assert "wikipedia needs the data" in ended.stderr
+    assert "has no rows yet" in ended.stdout
+
+
 def test_a_row_that_does_not_exist_is_refused(done):
     place, *_ = done
     with pytest.raises(UnknownName, match="default"):

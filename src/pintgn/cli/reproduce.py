@@ -26,9 +26,14 @@ def reproduce(
         ),
     ] = None,
     cap: Annotated[
-        float, typer.Option(help="Processor seconds per run, after which its best epoch so far counts; 0 for no cap.")
+        float,
+        typer.Option(
+            help="Processor seconds per run, after which its best epoch so far counts; 0 for no cap. Not for best."
+        ),
     ] = 900.0,
-    folder: Annotated[Path, typer.Option(help="Where the runs are kept, to be continued.")] = Path("runs/paper"),
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the runs are kept, to be continued; runs/paper, for best runs/best.")
+    ] = None,
     results: Annotated[
         Path | None, typer.Option(help="The file of results, a line of JSON per row; in the folder by default.")
     ] = None,
@@ -50,8 +55,10 @@ def reproduce(
     from pintgn.reproduce.jobs import LAYOUT, jobs_of, paper_settings, parse_seeds
 
     if what == "best":
-        _best(models, data, seeds, folder, results, data_folder, config, page, show, as_json)
+        place = folder or Path("runs/best")
+        _best(models, data, seeds, place, results, data_folder, config, page, show, dry_run, as_json)
         return
+    folder = folder or Path("runs/paper")
     if cap < 0:
         raise BadInput(f"--cap {cap:g}; it is a number of seconds, or 0 for no cap.")
     config = config or paper_settings()
@@ -98,20 +105,30 @@ def _best(
     config: Path | None,
     page: Path | None,
     show: bool,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
-    """The rows of configs/best.toml, on stderr as they are done, and their means."""
+    """The rows of configs/best.toml, on stderr as they are done, and their means. They end by themselves: no cap."""
     from pintgn.cli.train import EpochLines
     from pintgn.reproduce.best import best_jobs, run_best
     from pintgn.reproduce.best_page import row_line, text, write_page
     from pintgn.reproduce.jobs import paper_settings, parse_seeds
     from pintgn.reproduce.results import Results
+    from pintgn.reproduce.sets import find, missing
 
-    folder = Path("runs/best") if folder == Path("runs/paper") else folder
     config = config or paper_settings().with_name("best.toml")
     store = Results(results or folder / "results.jsonl")
     jobs = best_jobs(config, _split(models), _split(data), parse_seeds(seeds))
+    if dry_run:
+        todo = [job for job in jobs if job.key not in store.newest()]
+        if as_json:
+            emit_json({"jobs": [job.key for job in todo]})
+        else:
+            print("\n".join([*(job.key for job in todo), f"{len(jobs)} rows, {len(jobs) - len(todo)} of them done."]))
+        return
     if not show:
+        for name in dict.fromkeys(job.data for job in jobs if find(job.data, data_folder) is None):
+            console(stderr=True).print(f"{name} {missing(name)}.", markup=False)
         with EpochLines() as lines:
 
             def told(entry: dict[str, Any]) -> None:
@@ -128,7 +145,7 @@ def _best(
     if as_json:
         emit_json({"results": str(store.path), "rows": rows})
     else:
-        print(text(rows))
+        print(text(rows) if rows else f"{store.path} has no rows yet. `pintgn reproduce best` makes them.")
 
 
 def _split(text: str | None) -> list[str] | None:

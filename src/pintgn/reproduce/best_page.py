@@ -8,7 +8,7 @@ from statistics import mean, stdev
 
 from pintgn.errors import BadFile
 from pintgn.learn.tables import text_table
-from pintgn.reproduce.page import between_marks
+from pintgn.reproduce.page import between_marks, replace_text
 from pintgn.reproduce.results import Row
 
 SETS = {"uci": "UCI", "enron": "Enron", "wikipedia": "Wikipedia"}
@@ -58,11 +58,9 @@ def write_page(path: Path, rows: Sequence[Row]) -> None:
     """Write the tables between the marks of a page that is there."""
     try:
         text = between_marks(path.read_text(encoding="utf-8"), markdown(rows), path)
-        part = path.with_name(f".{path.name}.part")
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
+        replace_text(path, text)
     except OSError as error:
-        raise BadFile(f"cannot write {path}: {error.strerror or error}.") from error
+        raise BadFile(f"cannot read or write {path}: {error.strerror or error}.") from error
 
 
 def _tables(rows: Sequence[Row]) -> list[tuple[str, Table]]:

@@ -94,7 +94,7 @@ def jobs_of(
     """
     tables = list(LAYOUT) if wanted == "all" else [wanted]
     if wanted != "all" and wanted not in LAYOUT:
-        raise UnknownName(f"there is no {wanted!r} to reproduce.{suggest(wanted, [*LAYOUT, 'all'])}")
+        raise UnknownName(f"there is no {wanted!r} to reproduce.{suggest(wanted, [*LAYOUT, 'all', 'best'])}")
     check_among("--models", models, {m for table in tables for m in LAYOUT[table][0]})
     check_among("--data", data, {d for table in tables for d in LAYOUT[table][1]})
     known, found = set(rows), {}

@@ -46,17 +46,22 @@ def write_page(path: Path, newest: Mapping[str, Row], published: Published, note
         path.parent.mkdir(parents=True, exist_ok=True)
         plots = write_plots(path.parent / "img", newest, published)
         text = between_marks(before, render(newest, published, notes or {}, plots), path)
-        part = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            part.write_text(text, encoding="utf-8")
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
+        replace_text(path, text)
     except OSError as error:
         if isinstance(error, BadFile):
             raise
         raise BadFile(f"cannot write {path}: {error.strerror or error}.") from error
     return [path, *plots.values()]
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def between_marks(page: str, text: str, path: Path) -> str:
