@@ -7,25 +7,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pintgn.models.attention import Attention, AttentionLayer, Where, masked_softmax, written_out
-from pintgn.models.layers import Slots, TimeEncoding
-from pintgn.models.message_passing import Edges
+from pintgn.models.layers import Edges, Places, TimeEncoding
 from pintgn.models.static import GATLayer
 
 
-def random_level(rng, parents, k, states, features, positions, rows=5, dtype=torch.float32):
-    """Parents and children that share a table, events, and a mask with at least one parent without neighbors."""
-    kind = str(dtype).split(".")[1]
+def random_level(rng, parents, k, states, features, positions, rows=5, dtype=torch.float32, shared=True):
+    """Places, and edges from the first of them to others, with at least one that has no neighbors."""
+    kind, count = str(dtype).split(".")[1], parents + 3
+    rows = rows if shared else count
     table = torch.tensor(rng.normal(size=(rows, states)), dtype=dtype, requires_grad=True)
-    slots = [
-        Slots(table, rng.integers(0, rows, n).astype(np.int32), rng.random((n, positions)).astype(kind))
-        for n in (parents, parents * k)
-    ]
+    row_of = rng.integers(0, rows, count).astype(np.int32) if shared else None
+    places = Places(table, row_of, rng.random((count, positions)).astype(kind))
     mask = rng.random(parents * k) < 0.7
     mask[:k] = False
-    carried = torch.tensor(rng.normal(size=(3, features)), dtype=dtype) if features else None
-    event_of = rng.integers(0, 3, parents * k).astype(np.int32)
-    dt = torch.tensor(rng.exponential(2, parents * k), dtype=dtype)
-    return *slots, Edges(carried, event_of, dt, torch.from_numpy(mask))
+    edges = Edges(
+        child=rng.integers(0, count, parents * k).astype(np.int32),
+        mask=torch.from_numpy(mask),
+        dt=torch.tensor(rng.exponential(2, parents * k), dtype=dtype),
+        event_of=rng.integers(0, 3, parents * k).astype(np.int32),
+        features=torch.tensor(rng.normal(size=(3, features)), dtype=dtype) if features else None,
+        k=k,
+    )
+    return places, edges
 
 
 shapes = st.tuples(st.integers(1, 4), st.integers(1, 4), *[st.integers(0, 3)] * 3, st.integers(0, 3))
@@ -36,7 +39,8 @@ shapes = st.tuples(st.integers(1, 4), st.integers(1, 4), *[st.integers(0, 3)] * 
 def test_fused_attention_and_its_gradients_are_those_of_the_definition(shape, heads, slope, seed):
     *shape, waves = shape
     rng = np.random.default_rng(seed)
-    _, children, edges = random_level(rng, *shape, dtype=torch.float64)
+    places, edges = random_level(rng, *shape, dtype=torch.float64)
+    children = edges.seen(places)
     parents, k, width = *shape[:2], sum(shape[2:]) + waves
     own_of = rng.integers(0, 3, parents).astype(np.int32)
     query, offset, frequency, phase = (
@@ -83,37 +87,36 @@ def both_ways(layer, others, run):
 @pytest.mark.parametrize("states", [0, 4])
 @pytest.mark.parametrize("positions", [0, 3])
 @pytest.mark.parametrize("features", [0, 2])
-def test_the_attention_layer_without_waste_equals_the_layer_as_written(states, positions, features):
-    parents, children, edges = random_level(np.random.default_rng(1), 7, 3, states, features, positions)
+@pytest.mark.parametrize("shared", [True, False], ids=["rows shared", "a row each"])
+def test_the_attention_layer_without_waste_equals_the_layer_as_written(states, positions, features, shared):
+    places, edges = random_level(np.random.default_rng(1), 7, 3, states, features, positions, shared=shared)
     time = TimeEncoding(5)
     time.frequency.data = torch.logspace(0, -2, 5)
     layer = AttentionLayer(states, positions, features, 5, 6, 2)
-    others = [parents.table, *time.parameters()] if states else list(time.parameters())
-    for one, two in both_ways(layer, others, lambda: layer(parents, children, edges, time)):
+    others = [places.table, *time.parameters()] if states else list(time.parameters())
+    for one, two in both_ways(layer, others, lambda: layer(places, edges, time)):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("features", [0, 2])
-@pytest.mark.parametrize("shared", [True, False], ids=["one table", "two tables"])
+@pytest.mark.parametrize("shared", [True, False], ids=["rows shared", "a row each"])
 def test_the_gat_layer_without_waste_equals_the_layer_as_written(features, shared):
-    parents, children, edges = random_level(np.random.default_rng(2), 7, 3, 4, features, 0)
-    if not shared:
-        children = Slots(torch.randn(5, 4, requires_grad=True), children.row_of, children.positions)
+    places, edges = random_level(np.random.default_rng(2), 7, 3, 4, features, 0, shared=shared)
     layer = GATLayer(4, features, 6, 2)
-    for one, two in both_ways(layer, [parents.table, children.table], lambda: layer(parents, children, edges)):
+    for one, two in both_ways(layer, [places.table], lambda: layer(places, edges)):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
 
 
 def test_several_threads_give_the_same(monkeypatch):
     rng = np.random.default_rng(0)
-    parents, children, edges = random_level(rng, 50, 4, 5, 2, 3)
+    places, edges = random_level(rng, 50, 4, 5, 2, 3)
     layer, time = AttentionLayer(5, 3, 2, 4, 6, 2), TimeEncoding(4)
     results = []
     for threads in (1, 3):
         monkeypatch.setattr("pintgn.models.fused.WORTH_A_THREAD", 1)
         monkeypatch.setattr("torch.get_num_threads", lambda threads=threads: threads)
-        out = layer(parents, children, edges, time)
-        leaves = [parents.table, *layer.query.parameters(), *time.parameters()]
+        out = layer(places, edges, time)
+        leaves = [places.table, *layer.query.parameters(), *time.parameters()]
         results.append([out, *torch.autograd.grad(out.square().sum(), leaves)])
     for one, two in zip(*results, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)

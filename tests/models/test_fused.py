@@ -6,33 +6,41 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pintgn.models.fused import Distinct, WeightedReluSum
-from pintgn.models.layers import InjectiveLayer, Slots
+from pintgn.models.fused import Distinct, WeightedReluSum, WeightedSum
+from pintgn.models.layers import Edges, InjectiveLayer, Places
 
 
-def random_slots(rng, parents, k, width, states, events, positions, dtype=torch.float64):
-    """Inputs of the fused sum; some slots are empty, and nodes and events stand in several slots."""
+def random_slots(rng, parents, k, width, rows, events, columns, dtype=torch.float64):
+    """Inputs of the fused sum; some slots are empty, and rows and events stand in several slots."""
     slots = parents * k
     weight = rng.random(slots) * (rng.random(slots) < 0.8)
-    read = rng.random((slots, positions)) * (rng.random((slots, positions)) < 0.5)
-    tensors = [rng.normal(size=shape) for shape in ((width,), (states, width), (events, width), (positions, width))]
-    bias, node, event, mix = (torch.tensor(x, dtype=dtype, requires_grad=x.size > 0) for x in tensors)
-    where = [rng.integers(0, max(size, 1), slots).astype(np.int32) for size in (states, events)]
+    own = rng.random((slots, columns)) * (rng.random((slots, columns)) < 0.5)
+    tensors = [rng.normal(size=shape) for shape in ((rows, width), (events, width), (columns, width))]
+    row, event, mix = (torch.tensor(x, dtype=dtype, requires_grad=x.size > 0) for x in tensors)
+    where = [rng.integers(0, max(size, 1), slots).astype(np.int32) for size in (rows, events)]
     weight = torch.tensor(weight, dtype=dtype, requires_grad=True)
-    return k, bias, node, where[0], event, where[1], read.astype(str(dtype).split(".")[1]), mix, weight
+    return k, row, where[0], event, where[1], own.astype(str(dtype).split(".")[1]), mix, weight
 
 
-def written_out(k, bias, node, node_of, event, event_of, position, mix, weight):
+def written_out(k, row, row_of, event, event_of, own, mix, weight):
     """The same sum in plain torch."""
-    z = bias + torch.from_numpy(position) @ mix
-    if len(node):
-        z = z + node[torch.from_numpy(node_of).long()]
+    z = row[torch.from_numpy(row_of).long()] + torch.from_numpy(own) @ mix
     if len(event):
         z = z + event[torch.from_numpy(event_of).long()]
-    return (torch.relu(z) * weight[:, None]).view(-1, k, len(bias)).sum(1)
+    return (torch.relu(z) * weight[:, None]).view(-1, k, row.shape[1]).sum(1)
 
 
-shapes = st.tuples(*[st.integers(1, 4)] * 3, *[st.integers(0, 3)] * 3, st.integers(0, 10**6))
+def summed(k, row, row_of, event, event_of, own, mix, weight):
+    """The fused sum of rows that are bent already."""
+    return WeightedSum.apply(k, torch.relu(row), row_of, weight)
+
+
+def full(weight):
+    """Weights without a zero: an empty slot is read as empty, so the derivative in its weight is not asked for."""
+    return torch.tensor(np.where(weight.detach() == 0, 0.5, weight.detach()), requires_grad=True)
+
+
+shapes = st.tuples(*[st.integers(1, 4)] * 4, st.integers(0, 3), st.integers(0, 5), st.integers(0, 10**6))
 
 
 @settings(max_examples=60, deadline=None)
@@ -46,19 +54,27 @@ def test_the_fused_sum_equals_the_one_written_out(shape):
 @given(shapes)
 def test_the_gradient_is_right(shape):
     inputs = random_slots(np.random.default_rng(shape[-1]), *shape[:-1])
-    weight = inputs[-1]
-    # an empty slot is read as empty, so the derivative in its weight is not asked for
-    full = torch.tensor(np.where(weight.detach() == 0, 0.5, weight.detach()), requires_grad=True)
-    assert torch.autograd.gradcheck(WeightedReluSum.apply, (*inputs[:-1], full))
+    assert torch.autograd.gradcheck(WeightedReluSum.apply, (*inputs[:-1], full(inputs[-1])))
 
 
-def test_several_threads_give_the_same(monkeypatch):
+@settings(max_examples=25, deadline=None)
+@given(shapes)
+def test_the_plain_weighted_sum_and_its_gradient_are_right(shape):
+    parents, k, width, rows, *_, seed = shape
+    inputs = random_slots(np.random.default_rng(seed), parents, k, width, rows, 0, 0)
+    torch.testing.assert_close(summed(*inputs), written_out(*inputs))
+    assert torch.autograd.gradcheck(WeightedSum.apply, (*inputs[:3], full(inputs[-1])))
+    assert torch.autograd.gradcheck(WeightedSum.apply, (*inputs[:3], inputs[-1].detach()))  # weights that are not learned
+
+
+@pytest.mark.parametrize(("run", "events", "columns"), [(WeightedReluSum.apply, 6, 3), (summed, 0, 0)])
+def test_several_threads_give_the_same(monkeypatch, run, events, columns):
     monkeypatch.setattr("pintgn.models.fused.WORTH_A_THREAD", 1)
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
-    inputs = random_slots(np.random.default_rng(0), 50, 4, 8, 5, 6, 3)
-    found, expected = WeightedReluSum.apply(*inputs), written_out(*inputs)
+    inputs = random_slots(np.random.default_rng(0), 50, 4, 8, 5, events, columns)
+    found, expected = run(*inputs), written_out(*inputs)
     torch.testing.assert_close(found, expected)
-    leaves = [x for x in inputs if isinstance(x, torch.Tensor)]
+    leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.numel()]
     g = torch.randn_like(found)
     filled = inputs[-1].detach() != 0
     for one, two in zip(torch.autograd.grad(found, leaves, g), torch.autograd.grad(expected, leaves, g), strict=True):
@@ -67,25 +83,37 @@ def test_several_threads_give_the_same(monkeypatch):
         torch.testing.assert_close(one, two)
 
 
+@pytest.mark.parametrize("states", [0, 4])
 @pytest.mark.parametrize("positions", [0, 3])
 @pytest.mark.parametrize("features", [0, 2])
-def test_the_layer_without_waste_equals_the_layer_as_written(positions, features):
+@pytest.mark.parametrize("ages", [0, 4])
+@pytest.mark.parametrize("shared", [True, False], ids=["rows shared", "a row each"])
+def test_the_layer_without_waste_equals_the_layer_as_written(states, positions, features, ages, shared):
+    if not states + positions:
+        return  # a layer needs some input
     rng = np.random.default_rng(1)
-    layer = InjectiveLayer(4, positions, features, 6)
-    table = torch.randn(5, 4, requires_grad=True)
-    parents, children = (
-        Slots(table, rng.integers(0, 5, n), rng.random((n, positions)).astype(np.float32)) for n in (7, 21)
+    layer = InjectiveLayer(states, positions, features, 6, ages)
+    places, slots = 9, 21
+    table = torch.randn(5 if shared else places, states, requires_grad=True)
+    row_of = rng.integers(0, 5, places).astype(np.int32) if shared else None
+    known = Places(table, row_of, rng.random((places, positions)).astype(np.float32))
+    edges = Edges(
+        child=rng.integers(0, places, slots).astype(np.int32),
+        mask=torch.ones(slots, dtype=torch.bool),
+        dt=torch.rand(slots),
+        event_of=rng.integers(0, 3, slots).astype(np.int32),
+        features=torch.randn(3, features) if features else None,
+        k=3,
     )
-    carried = torch.randn(3, features) if features else None
-    event_of, weight = rng.integers(0, 3, 21).astype(np.int32), torch.rand(21)
+    weight, told = torch.rand(slots), rng.random((slots, ages)).astype(np.float32) if ages else None
     results = []
     for fused in (True, False):
         layer.fused = fused
         layer.zero_grad()
         table.grad = None
-        out = layer(parents, children, carried, event_of, weight)
+        out = layer(known, edges, weight, told)
         out.square().sum().backward()
-        results.append([out, table.grad, *(p.grad for p in layer.parameters())])
+        results.append([out, *([table.grad] if states else []), *(p.grad for p in layer.parameters())])
     for one, two in zip(*results, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
 

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from pintgn.models import kernels_attention as kernels
 from pintgn.models.fused import arrays, each, shares
-from pintgn.models.layers import MLP, Slots, TimeEncoding, tensor
-from pintgn.models.message_passing import Edges
+from pintgn.models.layers import MLP, Edges, Places, TimeEncoding, tensor
 
 
 class Attention:
@@ -33,7 +32,7 @@ class Attention:
         children, edges = where.children, where.edges
         offset = query.new_zeros(query.shape[:2]) if offset is None else offset
         event = query.new_zeros(1, 0) if edges.features is None else edges.features
-        self.k = where.k
+        self.k = edges.k
         self.summed = query, offset, table, frequency, phase
         query_, offset_, table_, event_, dt, mask, frequency_, phase_ = arrays(
             query, offset, table, event, edges.dt, edges.mask, frequency * kernels.TURN, phase * kernels.TURN
@@ -67,7 +66,7 @@ class Attention:
 
 
 class AttentionLayer(nn.Module):
-    """One step of temporal attention (paper, appendix A; TGAT), from a level's children to the level.
+    """One step of temporal attention (paper, appendix A; TGAT), from all places to the first ones.
 
         c_u = h_u ‖ e ‖ φ(t - t')        q = [h_v ‖ φ(0)] W_q     K = C W_K     V = C W_V
         h̃_v = softmax(q Kᵀ / √width) V per head, heads side by side        h_v = MLP(h_v ‖ h̃_v)
@@ -89,22 +88,21 @@ class AttentionLayer(nn.Module):
         self.value = nn.Linear(width, dim, bias=False)
         self.update = MLP(self.own + dim, dim, dim)
 
-    def forward(self, parents: Slots, children: Slots, edges: Edges, time: TimeEncoding) -> Tensor:  # (parent slots, d)
+    def forward(self, places: Places, edges: Edges, time: TimeEncoding) -> Tensor:  # (edges.parents, d)
         if self.fused and edges.dt.device.type == "cpu":
-            return self._fused(parents, children, edges, time)
-        own, k = parents.dense(), len(children.row_of) // len(parents.row_of)
-        c = written_out(children, edges, time)
+            return self._fused(places, edges, time)
+        own = places.first(edges.parents).dense()
+        c = written_out(edges.seen(places), edges, time)
         now = torch.cos(time.phase).expand(len(own), -1)  # φ(0)
         query = self.query(torch.cat([own, now], -1)).view(len(own), 1, self.heads, -1)
-        key, value = (x(c).view(len(own), k, self.heads, -1) for x in (self.key, self.value))
+        key, value = (x(c).view(len(own), edges.k, self.heads, -1) for x in (self.key, self.value))
         scores = (query * key).sum(-1) / math.sqrt(query.shape[-1])  # (p, k, h)
-        weight = masked_softmax(scores, edges.mask.view(-1, k, 1), 1)
+        weight = masked_softmax(scores, edges.mask.view(-1, edges.k, 1), 1)
         return self.update(torch.cat([own, (weight[..., None] * value).sum(1).flatten(1)], -1))
 
-    def _fused(self, parents: Slots, children: Slots, edges: Edges, time: TimeEncoding) -> Tensor:
-        known, own_of = each_once(parents)
-        # without positions, parents know what the first rows of the children's table say
-        own = None if parents.table is children.table and not parents.positions.shape[1] else known
+    def _fused(self, places: Places, edges: Edges, time: TimeEncoding) -> Tensor:
+        known, own_of = each_once(places.first(edges.parents))
+        own = known if places.positions.shape[1] else None  # else the first rows of the table say it all
         first, last = self.update.first, self.update.last
         weights = (
             self.query.weight,
@@ -115,18 +113,18 @@ class AttentionLayer(nn.Module):
             last.weight,
             last.bias,
         )
-        where = Where(self.heads, own_of, children, edges)
-        return AttentionStep.apply(where, own, children.table, *weights, time.frequency, time.phase)
+        where = Where(self.heads, own_of, edges.seen(places), edges)
+        return AttentionStep.apply(where, own, places.table, *weights, time.frequency, time.phase)
 
 
-def each_once(slots: Slots) -> tuple[Tensor, np.ndarray]:
-    """What slots know, once for those that know the same, and which is whose: (rows, s + p), (slots,).
+def each_once(parents: Places) -> tuple[Tensor, np.ndarray]:
+    """What places know, once for those that know the same, and which is whose: (rows, s + p), (parents,).
 
-    The rows of a tree's level are numbered by first appearance, so those of the roots come first.
+    Rows are numbered by first appearance, so those of the first places come first.
     """
-    if slots.positions.shape[1]:
-        return slots.dense(), np.arange(len(slots.row_of), dtype=np.int32)
-    return slots.table[: int(slots.row_of.max()) + 1], slots.row_of
+    if parents.positions.shape[1] or parents.row_of is None:
+        return parents.dense(), np.arange(len(parents), dtype=np.int32)
+    return parents.table[: int(parents.row_of.max(initial=-1)) + 1], parents.row_of
 
 
 @dataclass
@@ -135,12 +133,8 @@ class Where:
 
     heads: int
     own_of: np.ndarray  # (p,) which of the rows that ask
-    children: Slots
+    children: Places  # for each slot of the edges, what it sees
     edges: Edges
-
-    @property
-    def k(self) -> int:
-        return len(self.children.row_of) // len(self.own_of)
 
 
 class Attend(torch.autograd.Function):
@@ -182,7 +176,7 @@ class AttentionStep(torch.autograd.Function):
         phase: Tensor,
     ) -> Tensor:  # (p, d)
         ctx.shared = own is None
-        own = table[: int(where.own_of.max()) + 1] if own is None else own
+        own = table[: int(where.own_of.max(initial=-1)) + 1] if own is None else own
         (rows, width), (dim, inside) = own.shape, key.shape
         heads = [slice(i, i + dim // where.heads) for i in range(0, dim, dim // where.heads)]
         now, own_of = torch.cos(phase), tensor(where.own_of)
@@ -236,10 +230,10 @@ class AttentionStep(torch.autograd.Function):
         return None, to_own, to_table, *weights, to_frequency, to_phase
 
 
-def written_out(children: Slots, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)
+def written_out(children: Places, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)
     """c of every slot, in the order of the kernels."""
     device = children.table.device
-    parts = [children.table[tensor(children.row_of, device)]]
+    parts = [children.spread(children.table)]
     if edges.features is not None:
         parts.append(edges.features[tensor(edges.event_of, device)])
     parts.append(tensor(children.positions, device))

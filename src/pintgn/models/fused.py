@@ -30,58 +30,90 @@ def shares(parents: int, k: int) -> list[tuple[int, int]]:
     return list(pairwise(np.linspace(0, parents, threads + 1).astype(int).tolist()))
 
 
-class WeightedReluSum(torch.autograd.Function):
-    """out[p] = Σ over the k slots of p of weight · relu(bias + node part + event part + position part).
+class WeightedSum(torch.autograd.Function):
+    """out[p] = Σ over the k slots of p of weight · row[row_of].
 
-    Differentiable in bias (d,), node (n', d), event (e', d), mix (r, d) and weight (slots,); see `kernels` for what
-    the parts are. CPU only.
+    Differentiable in row (n, d) and weight (slots,). CPU only.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, k: int, row: Tensor, row_of: np.ndarray, weight: Tensor) -> Tensor:  # (parents, d)
+        ctx.k, ctx.row_of = k, row_of
+        ctx.save_for_backward(row, weight)
+        row_, weight_ = arrays(row, weight)
+        out = np.empty((len(weight_) // k, row_.shape[1]), row_.dtype)
+        each(lambda share: kernels.weighted_sum(*share, k, row_, row_of, weight_, out), shares(len(out), k))
+        return torch.from_numpy(out)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+        row, weight = arrays(*ctx.saved_tensors)
+        (grad_,) = arrays(grad)
+        grad_weight = np.zeros(len(weight) if ctx.needs_input_grad[3] else 0, weight.dtype)
+        jobs = [(share, np.zeros_like(row)) for share in shares(len(grad_), ctx.k)]
+
+        def run(job: tuple[tuple[int, int], np.ndarray]) -> None:
+            share, mine = job  # every thread adds up its own
+            kernels.weighted_sum_backward(*share, ctx.k, row, ctx.row_of, weight, grad_, mine, grad_weight)  # type: ignore[call-arg]
+
+        each(run, jobs)
+        to_row = jobs[0][1]
+        for _, more in jobs[1:]:
+            to_row += more
+        return None, torch.from_numpy(to_row), None, torch.from_numpy(grad_weight) if len(grad_weight) else None
+
+
+class WeightedReluSum(torch.autograd.Function):
+    """out[p] = Σ over the k slots of p of weight · relu(row[row_of] + event[event_of] + own · mix).
+
+    Differentiable in row (n, d), event (e', d), mix (c, d) and weight (slots,); see `kernels` for what the parts are.
+    CPU only.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
         k: int,
-        bias: Tensor,
-        node: Tensor,
-        node_of: np.ndarray,
+        row: Tensor,
+        row_of: np.ndarray,
         event: Tensor,
         event_of: np.ndarray,
-        position: np.ndarray,
+        own: np.ndarray,
         mix: Tensor,
         weight: Tensor,
     ) -> Tensor:  # (parents, d)
-        ctx.k, ctx.where = k, (node_of, event_of, position)
-        ctx.save_for_backward(bias, node, event, mix, weight)
-        bias_, node_, event_, mix_, weight_ = arrays(bias, node, event, mix, weight)
-        out = np.empty((len(weight_) // k, len(bias_)), bias_.dtype)
+        ctx.k, ctx.where = k, (row_of, event_of, own)
+        ctx.save_for_backward(row, event, mix, weight)
+        row_, event_, mix_, weight_ = arrays(row, event, mix, weight)
+        out = np.empty((len(weight_) // k, row_.shape[1]), row_.dtype)
 
         def run(share: tuple[int, int]) -> None:
-            parts = (bias_, node_, node_of, event_, event_of, position, mix_, weight_)
-            kernels.weighted_relu_sum(*share, k, *parts, out)
+            kernels.weighted_relu_sum(*share, k, row_, row_of, event_, event_of, own, mix_, weight_, out)
 
         each(run, shares(len(out), k))
         return torch.from_numpy(out)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        k, (node_of, event_of, position) = ctx.k, ctx.where
-        bias, node, event, mix, weight = arrays(*ctx.saved_tensors)
+        k, (row_of, event_of, own) = ctx.k, ctx.where
+        row, event, mix, weight = arrays(*ctx.saved_tensors)
         (grad_,) = arrays(grad)
-        grad_weight = np.zeros_like(weight)
+        grad_weight = np.zeros(len(weight) if ctx.needs_input_grad[7] else 0, weight.dtype)
         cuts = shares(len(grad_), k)
-        sums = [[np.zeros_like(x) for x in (bias, node, event, mix)] for _ in cuts]  # one set for each thread
+        sums = [[np.zeros_like(x) for x in (row, event, mix)] for _ in cuts]  # one set for each thread
 
         def run(job: tuple[tuple[int, int], list[np.ndarray]]) -> None:
             share, mine = job
-            parts = (bias, node, node_of, event, event_of, position, mix, weight)
+            parts = (row, row_of, event, event_of, own, mix, weight)
             kernels.weighted_relu_sum_backward(*share, k, *parts, grad_, *mine, grad_weight)  # type: ignore[call-arg]
 
         each(run, list(zip(cuts, sums, strict=True)))
         for more in sums[1:]:
             for mine, other in zip(sums[0], more, strict=True):
                 mine += other
-        to_bias, to_node, to_event, to_mix = (torch.from_numpy(x) for x in sums[0])
-        return None, to_bias, to_node, None, to_event, None, None, to_mix, torch.from_numpy(grad_weight)
+        to_row, to_event, to_mix = (torch.from_numpy(x) for x in sums[0])
+        to_weight = torch.from_numpy(grad_weight) if len(grad_weight) else None
+        return None, to_row, None, to_event, None, None, to_mix, to_weight
 
 
 def arrays(*tensors: Tensor) -> list[np.ndarray]:
@@ -100,6 +132,13 @@ class Distinct:
 
     def __init__(self) -> None:
         self._table = np.zeros(0, np.int32)
+        self._scratch = np.zeros(0, np.int32)
+
+    def scratch(self, size: int) -> np.ndarray:
+        """A table of at least this size for whoever needs one, holding any numbers from 0 on."""
+        if size > len(self._scratch):
+            self._scratch = np.zeros(max(size, 2 * len(self._scratch)), np.int32)
+        return self._scratch
 
     def __call__(self, values: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The distinct valid values, and for each entry its row among them (0 where it is not valid)."""

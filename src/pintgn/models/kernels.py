@@ -2,9 +2,10 @@
 
 A slot is one neighbor of one parent; the k slots of parent p are p*k … p*k + k - 1. The pre-activation of a slot is
 
-    z = bias + node[node_of[slot]] + event[event_of[slot]] + Σ_j position[slot, j] · mix[j]
+    z = row[row_of[slot]] + event[event_of[slot]] + Σ_j own[slot, j] · mix[j]
 
-where any of the three parts may be absent (an array of no rows). Slots of weight 0 are empty: nothing is read for them.
+where either of the last two parts may be absent (an array of no rows). Slots of weight 0 are empty: nothing is read for
+them. Gradients of weights are written only where there is room for them.
 
 The inner loops run along a row and mix no types (hence `zero`), so that the compiler makes vector instructions of them.
 """
@@ -16,11 +17,50 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def weighted_relu_sum(first, last, k, bias, node, node_of, event, event_of, position, mix, weight, out):
+def weighted_sum(first, last, k, row, row_of, weight, out):
+    """out[p] = Σ over the slots of p of weight · row, for the parents first … last - 1."""
+    width, zero = out.shape[1], out.dtype.type(0)
+    total = np.empty(width, out.dtype)
+    for parent in range(first, last):
+        for d in range(width):
+            total[d] = zero
+        for slot in range(parent * k, parent * k + k):
+            w = weight[slot]
+            if w != zero:
+                at = row_of[slot]
+                for d in range(width):
+                    total[d] += w * row[at, d]
+        for d in range(width):
+            out[parent, d] = total[d]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def weighted_sum_backward(first, last, k, row, row_of, weight, grad, grad_row, grad_weight):
+    """Add to the gradients of rows, and write those of weights, for the parents first … last - 1."""
+    width, zero, wanted = grad.shape[1], grad.dtype.type(0), grad_weight.shape[0] > 0
+    g = np.empty(width, grad.dtype)
+    for parent in range(first, last):
+        for d in range(width):
+            g[d] = grad[parent, d]
+        for slot in range(parent * k, parent * k + k):
+            w = weight[slot]
+            if w != zero:
+                at = row_of[slot]
+                for d in range(width):
+                    grad_row[at, d] += w * g[d]
+                if wanted:
+                    along = zero
+                    for d in range(width):
+                        along += g[d] * row[at, d]
+                    grad_weight[slot] = along
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, weight, out):
     """out[p] = Σ over the slots of p of weight · relu(z), for the parents first … last - 1."""
     width, zero = out.shape[1], out.dtype.type(0)
-    with_node, with_event, length = node.shape[0] > 0, event.shape[0] > 0, mix.shape[0]
-    whole = length - length % 4  # positions are added four at a time: fewer passes over z
+    with_event, length = event.shape[0] > 0, mix.shape[0]
+    whole = length - length % 4  # columns are added four at a time: fewer passes over z
     z, total = np.empty(width, out.dtype), np.empty(width, out.dtype)
     for parent in range(first, last):
         for d in range(width):
@@ -30,24 +70,19 @@ def weighted_relu_sum(first, last, k, bias, node, node_of, event, event_of, posi
             if w == zero:
                 continue
             # z; written out here and below, because a function of its own, inlined or not, is ten times slower
-            if with_node:
-                row = node_of[slot]
-                for d in range(width):
-                    z[d] = bias[d] + node[row, d]
-            else:
-                for d in range(width):
-                    z[d] = bias[d]
+            at = row_of[slot]
+            for d in range(width):
+                z[d] = row[at, d]
             if with_event:
-                row = event_of[slot]
+                at = event_of[slot]
                 for d in range(width):
-                    z[d] += event[row, d]
+                    z[d] += event[at, d]
             for j in range(0, whole, 4):
-                a, b, c, e = position[slot, j], position[slot, j + 1], position[slot, j + 2], position[slot, j + 3]
-                if a != zero or b != zero or c != zero or e != zero:
-                    for d in range(width):
-                        z[d] += a * mix[j, d] + b * mix[j + 1, d] + c * mix[j + 2, d] + e * mix[j + 3, d]
+                a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
+                for d in range(width):
+                    z[d] += a * mix[j, d] + b * mix[j + 1, d] + c * mix[j + 2, d] + e * mix[j + 3, d]
             for j in range(whole, length):
-                a = position[slot, j]
+                a = own[slot, j]
                 for d in range(width):
                     z[d] += a * mix[j, d]
             for d in range(width):
@@ -58,95 +93,62 @@ def weighted_relu_sum(first, last, k, bias, node, node_of, event, event_of, posi
 
 @njit(cache=True, nogil=True, fastmath=True)
 def weighted_relu_sum_backward(
-    first,
-    last,
-    k,
-    bias,
-    node,
-    node_of,
-    event,
-    event_of,
-    position,
-    mix,
-    weight,
-    grad,
-    grad_bias,
-    grad_node,
-    grad_event,
-    grad_mix,
-    grad_weight,
+    first, last, k, row, row_of, event, event_of, own, mix, weight, grad, grad_row, grad_event, grad_mix, grad_weight
 ):
-    """Add to the gradients of everything but the positions, for the parents first … last - 1. z is computed again."""
-    width, zero = grad.shape[1], grad.dtype.type(0)
-    with_node, with_event, length = node.shape[0] > 0, event.shape[0] > 0, mix.shape[0]
-    whole = length - length % 4  # positions are added four at a time: fewer passes over z
+    """Add to the gradients of everything but the slots' own columns, for the parents first … last - 1. z is computed
+    again."""
+    width, zero, wanted = grad.shape[1], grad.dtype.type(0), grad_weight.shape[0] > 0
+    with_event, length = event.shape[0] > 0, mix.shape[0]
+    whole = length - length % 4
     z, g = np.empty(width, grad.dtype), np.empty(width, grad.dtype)
-    padded = k + 3  # a multiple of four slots is always there to be read
-    by_slot = np.zeros((padded, width), grad.dtype)  # gradients of z of one parent's slots; zeros where empty
     for parent in range(first, last):
         for d in range(width):
             g[d] = grad[parent, d]
-        for child in range(k):
-            slot = parent * k + child
+        for slot in range(parent * k, parent * k + k):
             w = weight[slot]
             if w == zero:
-                for d in range(width):
-                    by_slot[child, d] = zero
                 continue
-            if with_node:
-                row = node_of[slot]
-                for d in range(width):
-                    z[d] = bias[d] + node[row, d]
-            else:
-                for d in range(width):
-                    z[d] = bias[d]
+            at = row_of[slot]
+            for d in range(width):
+                z[d] = row[at, d]
             if with_event:
-                row = event_of[slot]
+                at = event_of[slot]
                 for d in range(width):
-                    z[d] += event[row, d]
+                    z[d] += event[at, d]
             for j in range(0, whole, 4):
-                a, b, c, e = position[slot, j], position[slot, j + 1], position[slot, j + 2], position[slot, j + 3]
-                if a != zero or b != zero or c != zero or e != zero:
-                    for d in range(width):
-                        z[d] += a * mix[j, d] + b * mix[j + 1, d] + c * mix[j + 2, d] + e * mix[j + 3, d]
+                a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
+                for d in range(width):
+                    z[d] += a * mix[j, d] + b * mix[j + 1, d] + c * mix[j + 2, d] + e * mix[j + 3, d]
             for j in range(whole, length):
-                a = position[slot, j]
+                a = own[slot, j]
                 for d in range(width):
                     z[d] += a * mix[j, d]
 
-            along = zero
-            for d in range(width):
-                along += g[d] * max(z[d], zero)
-            grad_weight[slot] = along
-            for d in range(width):
-                by_slot[child, d] = w * g[d] if z[d] > zero else zero
-            if with_node:
-                row = node_of[slot]
+            if wanted:
+                along = zero
                 for d in range(width):
-                    grad_node[row, d] += by_slot[child, d]
+                    along += g[d] * max(z[d], zero)
+                grad_weight[slot] = along
+            for d in range(width):
+                z[d] = w * g[d] if z[d] > zero else zero
+            at = row_of[slot]
+            for d in range(width):
+                grad_row[at, d] += z[d]
             if with_event:
-                row = event_of[slot]
+                at = event_of[slot]
                 for d in range(width):
-                    grad_event[row, d] += by_slot[child, d]
-        for child in range(0, k, 4):
-            for d in range(width):
-                grad_bias[d] += (
-                    by_slot[child, d] + by_slot[child + 1, d] + by_slot[child + 2, d] + by_slot[child + 3, d]
-                )
-            slot = parent * k + child
-            for j in range(length):
-                a = position[slot, j]
-                b = position[slot + 1, j] if child + 1 < k else zero
-                c = position[slot + 2, j] if child + 2 < k else zero
-                e = position[slot + 3, j] if child + 3 < k else zero
-                if a != zero or b != zero or c != zero or e != zero:
-                    for d in range(width):
-                        grad_mix[j, d] += (
-                            a * by_slot[child, d]
-                            + b * by_slot[child + 1, d]
-                            + c * by_slot[child + 2, d]
-                            + e * by_slot[child + 3, d]
-                        )
+                    grad_event[at, d] += z[d]
+            for j in range(0, whole, 4):
+                a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
+                for d in range(width):
+                    grad_mix[j, d] += a * z[d]
+                    grad_mix[j + 1, d] += b * z[d]
+                    grad_mix[j + 2, d] += c * z[d]
+                    grad_mix[j + 3, d] += e * z[d]
+            for j in range(whole, length):
+                a = own[slot, j]
+                for d in range(width):
+                    grad_mix[j, d] += a * z[d]
 
 
 @njit(cache=True, nogil=True)

@@ -13,20 +13,17 @@ KNOWN = 8
 
 
 @njit(cache=True, nogil=True)
-def ages(positions, dt, mask, out):
-    """Each slot's positions, then four columns of how long ago its event was; zeros where there is none."""
-    width = positions.shape[1]
+def ages(dt, mask, out):
+    """Four columns of how long ago each slot's event was; zeros where there is none."""
     for slot in range(dt.shape[0]):
-        for j in range(width):
-            out[slot, j] = positions[slot, j]
         for j in range(AGES):
-            out[slot, width + j] = 0
+            out[slot, j] = 0
         if mask[slot]:
             d = dt[slot]
-            out[slot, width] = math.log1p(d)
-            out[slot, width + 1] = math.log1p(100 * d) / 2
-            out[slot, width + 2] = math.log1p(10_000 * d) / 4
-            out[slot, width + 3] = 2.0 ** (-10 * d)
+            out[slot, 0] = math.log1p(d)
+            out[slot, 1] = math.log1p(100 * d) / 2
+            out[slot, 2] = math.log1p(10_000 * d) / 4
+            out[slot, 3] = 2.0 ** (-10 * d)
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pintgn.models.fused import WeightedReluSum
+from pintgn.models.fused import WeightedReluSum, WeightedSum
 
 
 def tensor(array: np.ndarray, device: torch.device | None = None) -> Tensor:
@@ -29,20 +29,61 @@ class MLP(nn.Module):
 
 
 @dataclass
-class Slots:
-    """What every slot of a tree's level knows: a row of a table, which slots may share, and its own positions."""
+class Places:
+    """What every place of a tree knows: a row of a table, which places may share, and its own positions."""
 
     table: Tensor  # (rows, s)
-    row_of: np.ndarray  # (slots,)
-    positions: np.ndarray  # (slots, p); p may be 0
+    row_of: np.ndarray | None  # (places,); None: every place has its own row, in order
+    positions: np.ndarray  # (places, p); p may be 0
 
-    def dense(self) -> Tensor:  # (slots, s + p)
-        device = self.table.device
-        return torch.cat([self.table[tensor(self.row_of, device)], tensor(self.positions, device)], -1)
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def first(self, count: int) -> Places:
+        if self.row_of is None:
+            return Places(self.table[:count], None, self.positions[:count])
+        return Places(self.table, self.row_of[:count], self.positions[:count])
+
+    def spread(self, by_row: Tensor) -> Tensor:
+        """For each place, its row of something that has a row for each row of the table."""
+        if self.row_of is None:
+            return by_row
+        return by_row.index_select(0, tensor(self.row_of, by_row.device))
+
+    def dense(self) -> Tensor:  # (places, s + p)
+        own = self.spread(self.table)
+        return torch.cat([own, tensor(self.positions, own.device)], -1) if self.positions.shape[1] else own
+
+
+@dataclass
+class Edges:
+    """What joins the first places to their contacts: k slots for each of them, a place's slots one after the other."""
+
+    child: np.ndarray  # (slots,) the place at the other end
+    mask: Tensor  # (slots,) bool, False where there is no contact
+    dt: Tensor  # (slots,) time from the event to the query, in units of the log's time scale
+    event_of: np.ndarray  # (slots,) which of the distinct events
+    features: Tensor | None  # (e', f) of the distinct events
+    k: int
+
+    @property
+    def parents(self) -> int:
+        return len(self.child) // self.k
+
+    def first(self, parents: int) -> Edges:
+        slots = parents * self.k
+        return Edges(
+            self.child[:slots], self.mask[:slots], self.dt[:slots], self.event_of[:slots], self.features, self.k
+        )
+
+    def seen(self, places: Places) -> Places:
+        """What the place at the other end of every slot knows."""
+        row_of = self.child if places.row_of is None else places.row_of[self.child]
+        return Places(places.table, row_of, places.positions[self.child])
 
 
 class InjectiveLayer(nn.Module):
-    """One step of PINT's message passing (Eqs. 5-6), from a level's children to the level.
+    """One step of PINT's message passing (Eqs. 5-6), from all places to the first ones.
 
         ĥ_v = Σ_u MLP_agg(h_u ‖ e) · weight_u        h_v = MLP_upd(h_v ‖ ĥ_v)
 
@@ -51,53 +92,53 @@ class InjectiveLayer(nn.Module):
     with the first map of MLP_upd; what remains per slot is one fused loop. Elsewhere, or with `fused = False`, it is
     computed as written.
 
-    `ages` more columns beside the positions of a child belong to the event e that joins it to its parent.
+    `ages` columns of every slot belong to the event e that joins the two ends, beside its features.
     """
 
     fused = True
 
     def __init__(self, state: int, positions: int, features: int, dim: int, ages: int = 0):
         super().__init__()
-        self.split, self.own = [state, positions + ages, features], [state, positions]
+        self.split, self.own = [state, positions, ages, features], [state, positions]
         self.aggregate = MLP(sum(self.split), dim, dim)
         self.update = MLP(sum(self.own) + dim, dim, dim)
 
-    def forward(
-        self, parents: Slots, children: Slots, features: Tensor | None, event_of: np.ndarray, weight: Tensor
-    ) -> Tensor:  # (parent slots, d)
-        """`features` (e', f) of distinct events, `event_of` (child slots,), `weight` (child slots,)."""
+    def forward(self, places: Places, edges: Edges, weight: Tensor, ages: np.ndarray | None = None) -> Tensor:
+        """The first places' embeddings (parents, d), from `weight` (slots,) and `ages` (slots, a)."""
+        parents = places.first(edges.parents)
         if self.fused and weight.device.type == "cpu":
-            return self._fused(parents, children, features, event_of, weight)
-        child = children.dense()
-        if features is not None:
-            child = torch.cat([child, features[tensor(event_of, child.device)]], -1)
-        message = self.aggregate(child) * weight[:, None]
-        summed = message.view(len(parents.row_of), -1, message.shape[1]).sum(1)
+            return self._fused(places, parents, edges, weight, ages)
+        parts = [edges.seen(places).dense()]
+        if ages is not None:
+            parts.append(tensor(ages, weight.device))
+        if edges.features is not None:
+            parts.append(edges.features[tensor(edges.event_of, weight.device)])
+        message = self.aggregate(torch.cat(parts, -1)) * weight[:, None]
+        summed = message.view(edges.parents, edges.k, -1).sum(1)
         return self.update(torch.cat([parents.dense(), summed], -1))
 
-    def _fused(
-        self, parents: Slots, children: Slots, features: Tensor | None, event_of: np.ndarray, weight: Tensor
-    ) -> Tensor:
+    def _fused(self, places: Places, parents: Places, edges: Edges, weight: Tensor, ages: np.ndarray | None) -> Tensor:
         first, last, into = self.aggregate.first, self.aggregate.last, self.update.first
-        by_state, by_position, by_feature = first.weight.split(self.split, 1)
-        k = len(children.row_of) // len(parents.row_of)
-        absent = first.weight.new_zeros(0, len(first.bias))
-        summed = WeightedReluSum.apply(
-            k,
-            first.bias,
-            children.table @ by_state.T if self.split[0] else absent,
-            children.row_of,
-            features @ by_feature.T if features is not None else absent,
-            event_of,
-            children.positions,
-            by_position.T,
-            weight,
-        )
+        by_state, by_position, by_age, by_feature = first.weight.split(self.split, 1)
+        row, row_of = first.bias.expand(1, -1), np.zeros(len(edges.child), np.int32)  # of a slot that knows nothing
+        if self.split[0]:
+            row = torch.addmm(first.bias, places.table, by_state.T)
+            row_of = edges.child if places.row_of is None else places.row_of[edges.child]
+        if self.split[1]:
+            row = torch.addmm(places.spread(row) if self.split[0] else first.bias, tensor(places.positions), by_position.T)
+            row_of = edges.child
+        if ages is None and edges.features is None:
+            summed = WeightedSum.apply(edges.k, torch.relu(row), row_of, weight)
+        else:
+            absent = first.weight.new_zeros(0, len(first.bias))
+            carried = edges.features @ by_feature.T if edges.features is not None else absent
+            own = np.zeros((len(weight), 0), np.float32) if ages is None else ages
+            summed = WeightedReluSum.apply(edges.k, row, row_of, carried, edges.event_of, own, by_age.T, weight)
         own_state, own_position, from_sum = into.weight.split([*self.own, len(last.bias)], 1)
-        total = weight.view(-1, k).sum(1, keepdim=True)
+        total = weight.view(-1, edges.k).sum(1, keepdim=True)
         z = torch.addmm(into.bias, summed, (from_sum @ last.weight).T) + total * (from_sum @ last.bias)
         if self.own[0]:
-            z = z + (parents.table @ own_state.T)[tensor(parents.row_of)]
+            z = z + parents.spread(parents.table @ own_state.T)
         if self.own[1]:
             z = torch.addmm(z, tensor(parents.positions), own_position.T)
         return self.update.last(torch.relu(z))

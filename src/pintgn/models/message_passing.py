@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,23 +13,13 @@ from pintgn.errors import BadInput, suggest
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model
-from pintgn.models.layers import MLP, Slots, tensor
+from pintgn.models.layers import MLP, Edges, Places, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.past import Events, Past
 from pintgn.models.trees import ACQUAINTANCE, Ranking, Trees, grow, grow_ranking, known
 from pintgn.neighbors.index import Neighbors
 
 POSITIONS_AT = ("input", "every")
-
-
-@dataclass
-class Edges:
-    """What every child slot of a tree's level knows about the event that joins it to its parent."""
-
-    features: Tensor | None  # (e', f) of the distinct events
-    event_of: np.ndarray  # (slots,) which of them
-    dt: Tensor  # (slots,) time from the event to the query, in units of the log's time scale
-    mask: Tensor  # (slots,) bool, False where there is no child
 
 
 class TreeModel(Model):
@@ -41,7 +31,7 @@ class TreeModel(Model):
     thus plug into any model of this family by its `positions` setting.
 
     A subclass says what a step is: `make_step(state, positions, features)` makes the module of one layer,
-    `step_up(step, parents, children, edges)` runs it from one level of the trees to the level above. With
+    `step_up(step, places, edges)` runs it from all places of the trees to those that have contacts. With
     `acquaintance`, the readout also sees how often and how recently the two roots met, and each of them anyone.
 
     Args:
@@ -109,9 +99,9 @@ class TreeModel(Model):
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
-    def look(self, past: Past, nodes: np.ndarray, valid: np.ndarray) -> Neighbors:
+    def look(self, past: Past, nodes: np.ndarray) -> Neighbors:
         """The children of nodes (q, m) in the trees: their newest contacts."""
-        return past.recent(nodes, self.neighbors, valid=valid)
+        return past.recent(nodes, self.neighbors)
 
     def make_memory(self, width: int, features: int) -> Memory:
         """The recurrent memory, for states and event features of these widths."""
@@ -121,9 +111,9 @@ class TreeModel(Model):
         """One layer: from nodes with states and positions, joined by events with features of these widths, to `dim`."""
         raise NotImplementedError
 
-    def step_up(self, step: nn.Module, parents: Slots, children: Slots, edges: Edges) -> Tensor:  # (parent slots, d)
-        """Run a layer from the children of a level to the level."""
-        return step(parents, children, edges)
+    def step_up(self, step: nn.Module, places: Places, edges: Edges) -> Tensor:  # (edges.parents, d)
+        """Run a layer from all places to the first ones, which the edges join to their contacts."""
+        return step(places, edges)
 
     # -- looking up ----------------------------------------------------------------------------------------------
 
@@ -165,24 +155,24 @@ class TreeModel(Model):
         return last(torch.relu(z)).view(version.shape)
 
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)
-        table, positions = self._states(inputs, state), self._positions(inputs)
-        levels = [Slots(table, rows, r) for rows, r in zip(inputs.node_of, positions, strict=True)]
-        edges = self._edges(inputs)
-        again = positions if self.positions_at == "every" else [r[:, :0] for r in positions]
-        for layer, step in enumerate(self.steps):
-            above = [
-                self.step_up(step, levels[level], levels[level + 1], edges[level])
-                for level in range(self.layers - layer)
-            ]
-            levels = [Slots(h, np.arange(len(h)), r) for h, r in zip(above, again, strict=False)]
-        found = levels[0].table
-        return found if inputs.tree_of is None else found.index_select(0, tensor(inputs.tree_of, self.device))
+        positions = self._positions(inputs)
+        again = positions if self.positions_at == "every" else positions[:, :0]
+        places, edges = Places(self._states(inputs, state), inputs.node_of, positions), self._edges(inputs)
+        for step, count in zip(self.steps, inputs.sizes[-2::-1], strict=True):
+            places = Places(self.step_up(step, places, edges.first(count)), None, again[:count])
+        found = places.table
+        return found if inputs.root_of is None else found.index_select(0, tensor(inputs.root_of, self.device))
 
-    def _edges(self, inputs: Trees) -> list[Edges]:
+    def _edges(self, inputs: Trees) -> Edges:
         to = partial(tensor, device=self.device)
-        features = None if inputs.features is None else to(inputs.features)
-        parts = zip(inputs.event_of, inputs.dt, inputs.mask[1:], strict=True)
-        return [Edges(features, rows, to(dt).flatten(), to(mask).flatten()) for rows, dt, mask in parts]
+        return Edges(
+            child=inputs.child.ravel(),
+            mask=to(inputs.mask).flatten(),
+            dt=to(inputs.dt).flatten(),
+            event_of=inputs.event_of.ravel(),
+            features=None if inputs.features is None else to(inputs.features),
+            k=inputs.child.shape[1],
+        )
 
     def _states(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (n', s)
         """s_j ‖ x_j of the distinct nodes."""
@@ -193,17 +183,16 @@ class TreeModel(Model):
             return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
         return torch.zeros(len(inputs.nodes), self._state_width(), device=self.device)
 
-    def _positions(self, inputs: Trees) -> list[np.ndarray]:  # level l: (slots, 2r)
-        """r_{j→own root} ‖ r_{j→other root} of every slot of every level; width 0 without positions."""
-        if inputs.positions is None:
-            return [np.zeros((len(rows), 0), np.float32) for rows in inputs.node_of]
-        read = inputs.positions.answer
-        assert read is not None
-        if read.shape[2] == 1:  # a node query: there is no other root
-            read = np.concatenate([read, np.zeros_like(read)], 2)
+    def _positions(self, inputs: Trees) -> np.ndarray:  # (places, 2r)
+        """r_{j→own root} ‖ r_{j→other root} of every place; width 0 without positions."""
+        read = inputs.place_positions()
+        if read is None:
+            return np.zeros((len(inputs.node_of), 0), np.float32)
+        if read.shape[1] == 1:  # a node query: there is no other root
+            read = np.concatenate([read, np.zeros_like(read)], 1)
         if read.dtype != np.float32:  # raw counts; the largest (2e59 on Enron, for walks of 20 steps) would be infinite
             read = np.minimum(read, 1e30).astype(np.float32)
-        return [read[:, first:last].reshape(-1, 2 * self.positions) for first, last in inputs.bounds()]
+        return read.reshape(len(read), 2 * self.positions)
 
     # -- remembering ---------------------------------------------------------------------------------------------
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pintgn.errors import BadInput
 from pintgn.events.schema import Schema
-from pintgn.models.kernels_ages import AGES, ages
-from pintgn.models.layers import InjectiveLayer, Slots
-from pintgn.models.message_passing import Edges, TreeModel
+from pintgn.models import kernels_ages
+from pintgn.models.kernels_ages import AGES
+from pintgn.models.layers import Edges, InjectiveLayer, Places
+from pintgn.models.message_passing import TreeModel
 
 
 class PINT(TreeModel):
@@ -87,11 +86,14 @@ class PINT(TreeModel):
     def make_step(self, state: int, positions: int, features: int) -> nn.Module:
         return InjectiveLayer(state, positions, features, self.dim, ages=AGES if self.contact_age else 0)
 
-    def step_up(self, step: nn.Module, parents: Slots, children: Slots, edges: Edges) -> Tensor:
+    def step_up(self, step: nn.Module, places: Places, edges: Edges) -> Tensor:
         beta = torch.relu(self.learned_beta) if self.learn_beta else self.beta
         weight = torch.exp2(-beta * edges.dt) * edges.mask
-        if self.contact_age:
-            told = np.empty((len(children.row_of), children.positions.shape[1] + AGES), np.float32)
-            ages(children.positions, edges.dt.numpy(force=True), edges.mask.numpy(force=True), told)
-            children = replace(children, positions=told)
-        return step(parents, children, edges.features, edges.event_of, weight)
+        return step(places, edges, weight, ages(edges) if self.contact_age else None)
+
+
+def ages(edges: Edges) -> np.ndarray:  # (slots, AGES)
+    """How long ago every slot's event was, as columns at several scales."""
+    told = np.empty((len(edges.child), AGES), np.float32)
+    kernels_ages.ages(edges.dt.numpy(force=True), edges.mask.numpy(force=True), told)
+    return told

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from pintgn.errors import BadInput, suggest
 from pintgn.events.log import EventLog
 from pintgn.models.attention import Attend, Where, each_once, masked_softmax, written_out
-from pintgn.models.layers import InjectiveLayer, Slots
-from pintgn.models.message_passing import Edges, TreeModel
+from pintgn.models.layers import Edges, InjectiveLayer, Places
+from pintgn.models.message_passing import TreeModel
 from pintgn.models.past import Past
 from pintgn.models.trees import Trees
 from pintgn.neighbors.index import Neighbors
@@ -59,10 +59,10 @@ class Static(TreeModel):
             last = train.t[-1]
             self.freeze = (last + 1 if train.t.dtype.kind == "i" else np.nextafter(last, np.inf)).item()
 
-    def look(self, past: Past, nodes: np.ndarray, valid: np.ndarray) -> Neighbors:
+    def look(self, past: Past, nodes: np.ndarray) -> Neighbors:
         if self.sample == "recent":
-            return past.recent(nodes, self.neighbors, valid=valid)
-        return past.uniform(nodes, self.neighbors, past.keys(self.draw_seed, nodes.shape[1]), valid=valid)
+            return past.recent(nodes, self.neighbors)
+        return past.uniform(nodes, self.neighbors, past.keys(self.draw_seed, nodes.shape[1]))
 
     def gather_nodes(self, nodes: np.ndarray, past: Past) -> Trees:
         if isinstance(self.freeze, str):
@@ -93,10 +93,10 @@ class GraphSAGE(Static):
     def make_step(self, state: int, positions: int, features: int) -> nn.Module:
         return InjectiveLayer(state, positions, features, self.dim)
 
-    def step_up(self, step: nn.Module, parents: Slots, children: Slots, edges: Edges) -> Tensor:
-        mask = edges.mask.view(len(parents.row_of), -1)
+    def step_up(self, step: nn.Module, places: Places, edges: Edges) -> Tensor:
+        mask = edges.mask.view(edges.parents, -1)
         share = mask / mask.sum(1, keepdim=True).clamp(min=1)
-        return step(parents, children, edges.features, edges.event_of, share.flatten())
+        return step(places, edges, share.flatten())
 
 
 class GAT(Static):
@@ -143,8 +143,9 @@ class GATLayer(nn.Module):
         self.attention = nn.Parameter(torch.empty(2, heads, dim // heads))  # a_1, a_2
         nn.init.xavier_uniform_(self.attention)
 
-    def forward(self, parents: Slots, children: Slots, edges: Edges) -> Tensor:  # (parent slots, d)
-        children, edges = _with_itself(parents, children, edges)
+    def forward(self, places: Places, edges: Edges) -> Tensor:  # (edges.parents, d)
+        parents, edges = places.first(edges.parents), _with_itself(edges)
+        children = edges.seen(places)
         weight = self.linear.weight.view(self.heads, -1, self.linear.in_features)  # (h, d/h, c)
         one, two = torch.einsum("ahd,hdc->ahc", self.attention, weight)  # (h, c) each
         if self.fused and edges.mask.device.type == "cpu":
@@ -162,22 +163,23 @@ class GATLayer(nn.Module):
         return nn.functional.elu(seen + self.linear.bias)
 
 
-def _with_itself(parents: Slots, children: Slots, edges: Edges) -> tuple[Slots, Edges]:
-    """Every parent as its own first child, joined to itself by an event without features."""
-    count = len(parents.row_of)
-    same = children.table is parents.table
-    table = children.table if same else torch.cat([children.table, parents.table])
-    rows = parents.row_of if same else parents.row_of + len(children.table)
+def _with_itself(edges: Edges) -> Edges:
+    """Every parent as its own first contact, joined to itself by an event without features."""
 
     def before(first: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        return np.concatenate([first.reshape(count, 1), rest.reshape(count, -1)], 1).ravel()
+        return np.concatenate([first[:, None], rest.reshape(edges.parents, edges.k)], 1).ravel().astype(np.int32)
 
-    nothing = np.zeros(count)
-    event_of = before(nothing, edges.event_of + 1).astype(np.int32)
+    def after(rest: Tensor, first: int) -> Tensor:
+        return torch.cat([rest.new_full((edges.parents, 1), first), rest.view(edges.parents, edges.k)], 1).flatten()
+
     features = edges.features
     if features is not None:
         features = torch.cat([features.new_zeros(1, features.shape[1]), features])
-    mask = torch.cat([edges.mask.new_ones(count, 1), edges.mask.view(count, -1)], 1).flatten()
-    dt = torch.cat([edges.dt.new_zeros(count, 1), edges.dt.view(count, -1)], 1).flatten()
-    none = np.zeros((len(mask), 0), np.float32)
-    return Slots(table, before(rows, children.row_of), none), Edges(features, event_of, dt, mask)
+    return Edges(
+        child=before(np.arange(edges.parents), edges.child),
+        mask=after(edges.mask, 1),
+        dt=after(edges.dt, 0),
+        event_of=before(np.zeros(edges.parents), edges.event_of + 1),
+        features=features,
+        k=edges.k + 1,
+    )

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from pintgn.errors import BadInput, suggest
 from pintgn.events.schema import Schema
 from pintgn.models.attention import AttentionLayer, masked_softmax
-from pintgn.models.layers import Slots, TimeEncoding, tensor
+from pintgn.models.layers import Edges, Places, TimeEncoding, tensor
 from pintgn.models.memory import Memory, MemoryState
-from pintgn.models.message_passing import Edges, TreeModel
+from pintgn.models.message_passing import TreeModel
 from pintgn.models.pairs import judge_pairs
 from pintgn.models.past import Events, Past
 from pintgn.models.trees import Trees
@@ -114,19 +114,19 @@ class TGN(TreeModel):
     def _shares_time(self) -> bool:
         return self.memory > 0 and self.memory_cell != "identity"
 
-    def look(self, past: Past, nodes: np.ndarray, valid: np.ndarray) -> Neighbors:
+    def look(self, past: Past, nodes: np.ndarray) -> Neighbors:
         # without attention only the time since the last event is needed
-        return past.recent(nodes, self.neighbors if self.embedding == "attention" else 1, valid=valid)
+        return past.recent(nodes, self.neighbors if self.embedding == "attention" else 1)
 
-    def step_up(self, step: nn.Module, parents: Slots, children: Slots, edges: Edges) -> Tensor:
+    def step_up(self, step: nn.Module, places: Places, edges: Edges) -> Tensor:
         if self.embedding != "attention":
-            return step(parents, edges.dt)
-        return step(parents, children, edges, self.machine.time if self._shares_time else self.own_time)
+            return step(places.first(edges.parents), edges.dt)
+        return step(places, edges, self.machine.time if self._shares_time else self.own_time)
 
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
         if inputs.acquaintance is not None:
             return super().forward(inputs, state)
-        return judge_pairs(self.readout, self.embed(replace(inputs, tree_of=None), state), inputs.tree_of)
+        return judge_pairs(self.readout, self.embed(replace(inputs, root_of=None), state), inputs.root_of)
 
     # -- remembering ---------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class Projection(nn.Module):
         self.linear = nn.Linear(width, dim)
         self.drift = nn.Parameter(torch.zeros(dim)) if drifts else None
 
-    def forward(self, parents: Slots, dt: Tensor) -> Tensor:  # (parent slots, d)
+    def forward(self, parents: Places, dt: Tensor) -> Tensor:  # (parents, d)
         h = self.linear(parents.dense())
         return h if self.drift is None else h * (1 + dt[:, None] * self.drift)
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from pintgn.models import kernels_ages
+from pintgn.models import kernels_trees as kernels
 from pintgn.models.kernels_ages import KNOWN
 from pintgn.models.past import Past, Reads
 from pintgn.neighbors.index import Neighbors
@@ -17,49 +18,70 @@ from pintgn.neighbors.pairs import WAYS
 
 @dataclass
 class Trees:
-    """The trees of w roots per query (two for a link, one for a node), level by level.
+    """The trees of w roots per query (two for a link, one for a node), each node of a tree once.
 
-    Level l has w * k^l slots per query; the children of slot i are the slots i*k … i*k + k - 1 of the next level, so
-    a query's first k^l slots belong to its first root. All depths look at times strictly before the query's own t,
-    and dt is measured from it (paper, Section 2: the neighborhoods N(v, t) of every layer are taken at the same t).
+    All depths look at times strictly before the query's own t, and dt is measured from it (paper, Section 2: the
+    neighborhoods N(v, t) of every layer are taken at the same t). So wherever a node stands in a tree, the same hangs
+    below it, and its embedding at every depth is the same: it has one place. With positions a place belongs to one
+    tree, because its positions do; without, to all trees of one time.
 
-    What depends on a node or an event alone stands once, in a row of its own; `node_of` and `event_of` say which row
-    each slot of each level has (row 0 where there is nothing: the mask decides). Without positions a tree depends on
-    its root and time alone, so equal ones are grown once, as if asked for one by one; `tree_of` says which is whose.
+    Places come level by level: first the roots, then what is one step away and has no place yet, and so on. Those of
+    the first l levels need the contacts of those of the first l - 1 alone, so message passing always goes from the
+    first places to fewer first places. What depends on a node or an event alone stands once, in a row of its own.
     """
 
-    roots: int
-    queries: int
-    tree_of: np.ndarray | None  # (queries asked for * w,) the tree of each of their roots; None: in the same order
-    mask: list[np.ndarray]  # level l: (q, w * k^l), False where there is no node
-    dt: list[np.ndarray]  # from level 1 on: the same shape, float32, in units of the log's time scale
+    sizes: list[int]  # how many places the first 1, 2, … levels have
+    root_of: np.ndarray | None  # (roots asked for,) the place of each; None: in the same order
+    group: np.ndarray  # (places,) the tree of each with positions, the time without
+    rank: np.ndarray  # (places,) how many of its group's places come before it
     nodes: np.ndarray  # (n',) the distinct nodes
-    node_of: list[np.ndarray]  # level l: (slots,)
+    node_of: np.ndarray  # (places,) which of them
     node_features: np.ndarray | None  # (n', g)
-    event_of: list[np.ndarray]  # from level 1 on: (slots,)
+    child: np.ndarray  # (places but the last level's, k) the place of each contact, 0 where the mask is False
+    mask: np.ndarray  # the same shape
+    dt: np.ndarray  # the same shape, float32, in units of the log's time scale
+    event_of: np.ndarray  # the same shape, which of the distinct events
     features: np.ndarray | None  # (e', f) of the distinct events
-    positions: Reads | None  # (trees, m, w, r): each tree's levels one after the other; its own root comes first
+    positions: Reads | None  # (trees, m, w, r): each tree's places in order of rank; its own root comes first
     acquaintance: np.ndarray | None = None  # (q, a) what the two roots of a link know of each other; see `known`
 
-    def bounds(self) -> list[tuple[int, int]]:
-        """First and last slot of each level, when the levels of a tree stand one after the other."""
-        return list(pairwise(np.cumsum([0, *(level.shape[1] // self.roots for level in self.mask)]).tolist()))
+    def place_positions(self) -> np.ndarray | None:  # (places, w, r)
+        if self.positions is None:
+            return None
+        assert self.positions.answer is not None
+        return self.positions.answer[self.group, self.rank]
 
-    def some(self, rows: np.ndarray, positions: np.ndarray) -> Trees:
-        """Some of the trees, by number, each as if asked for alone, with positions (rows, m, w, r) of their own."""
+    def nodes_by_tree(self) -> np.ndarray:  # (trees, m)
+        """The nodes of each tree in order of rank, -1 where there is none."""
+        found = np.full((self.sizes[0], int(self.rank.max(initial=-1)) + 1), -1)
+        found[self.group, self.rank] = self.nodes[self.node_of]
+        return found
 
-        def chosen(level: np.ndarray) -> np.ndarray:
-            return level.reshape(self.queries * self.roots, -1)[rows]
-
+    def some(self, trees: np.ndarray, positions: np.ndarray) -> Trees:
+        """Some of the trees, by number, each as if asked for alone, with positions (trees, m, w, r) of their own."""
+        every = np.arange(self.sizes[0] + 1)
+        starts = np.stack(
+            [first + np.searchsorted(self.group[first:last], every) for first, last in pairwise([0, *self.sizes])]
+        )
+        room = int((starts[:, trees + 1] - starts[:, trees]).sum())
+        places, owner = np.empty(room, np.int64), np.empty(room, np.int64)
+        ends, fresh = np.empty(len(self.sizes), np.int64), np.empty((len(self.sizes), len(trees)), np.int64)
+        child = np.empty((room, self.child.shape[1]), np.int32)
+        kernels.choose_trees(
+            trees, np.array(self.sizes), starts, self.child, self.mask, fresh, places, owner, ends, child
+        )
+        parents = places[: ends[-2]]
         return replace(
             self,
-            roots=1,
-            queries=len(rows),
-            mask=[chosen(level) for level in self.mask],
-            dt=[chosen(level) for level in self.dt],
-            node_of=[chosen(level).ravel() for level in self.node_of],
-            event_of=[chosen(level).ravel() for level in self.event_of],
-            positions=Reads(rows[:, None], rows[:, None], rows, positions),
+            sizes=ends.tolist(),
+            group=owner,
+            rank=self.rank[places],
+            node_of=self.node_of[places],
+            child=child[: len(parents)],
+            mask=self.mask[parents],
+            dt=self.dt[parents],
+            event_of=self.event_of[parents],
+            positions=Reads(trees[:, None], trees[:, None], trees, positions),
         )
 
 
@@ -75,8 +97,8 @@ def known(src: np.ndarray, dst: np.ndarray, past: Past, time_unit: float) -> np.
 ACQUAINTANCE = KNOWN * len(WAYS)
 """Columns of `known`."""
 
-Look = Callable[[Past, np.ndarray, np.ndarray], Neighbors]
-"""Which contacts (…, k) of nodes (q, m) become their children; the mask (q, m) says where there is a node."""
+Look = Callable[[Past, np.ndarray], Neighbors]
+"""Which contacts (q, m, k) of nodes (q, m) become their children."""
 
 
 def grow(roots: np.ndarray, past: Past, depth: int, look: Look, time_unit: float, positions: bool) -> Trees:
@@ -84,69 +106,66 @@ def grow(roots: np.ndarray, past: Past, depth: int, look: Look, time_unit: float
 
     With `positions`, every node of every tree is asked for relative to all roots of its query.
     """
+    whose = np.repeat(np.arange(len(roots)), roots.shape[1])
     if not positions:
-        roots, past, tree_of = _each_once(roots, past)
-        return replace(_grown(roots, past, depth, look, time_unit)[0], tree_of=tree_of)
-    trees, everyone = _grown(roots, past, depth, look, time_unit)
+        _, moment = np.unique(past.t, return_inverse=True)
+        key = moment[whose] * (int(roots.max(initial=0)) + 1) + roots.ravel()
+        _, first, root_of = np.unique(key, return_index=True, return_inverse=True)
+        trees = _grown(roots.ravel()[first], moment[whose[first]], whose[first], past, depth, look, time_unit)
+        return replace(trees, root_of=root_of.reshape(-1))
+    trees = _grown(roots.ravel(), np.arange(roots.size), whose, past, depth, look, time_unit)
     turned = np.stack([np.roll(roots, -own, axis=1) for own in range(roots.shape[1])], 1)  # own root first
-    return replace(trees, positions=past.positions(everyone, turned.reshape(roots.size, -1)))
+    return replace(trees, positions=past.positions(trees.nodes_by_tree(), turned.reshape(roots.size, -1)))
 
 
-def _grown(roots: np.ndarray, past: Past, depth: int, look: Look, time_unit: float) -> tuple[Trees, np.ndarray]:
-    """The trees without positions, and the nodes (trees, m) of each, -1 where there is none."""
-    nodes, mask = [roots], [np.ones(roots.shape, bool)]
-    dt, events = [], []
-    flat = (len(roots), -1)
-    for level in range(depth):
-        found = look(past, nodes[level], mask[level])
-        nodes.append(found.ids.reshape(flat))
-        mask.append(found.mask.reshape(flat))
-        dt.append((found.dt.reshape(flat) / time_unit).astype(np.float32))
-        events.append(found.events.reshape(flat))
-    sizes = [level.size for level in nodes]
-    distinct, node_of = past.distinct(_joined(nodes), _joined(mask))
-    features, event_of = None, [np.zeros(size, np.int32) for size in sizes[1:]]
+def _grown(
+    roots: np.ndarray, groups: np.ndarray, whose: np.ndarray, past: Past, depth: int, look: Look, time_unit: float
+) -> Trees:
+    """The trees of roots (in order of their groups, each of the query that `whose` says), without positions."""
+    query_of = np.empty(int(groups.max(initial=-1)) + 1, np.int64)
+    query_of[groups] = whose  # of one group all have the same time: any will do
+    held = np.bincount(groups, minlength=len(query_of))
+    rank = np.arange(len(roots)) - (np.cumsum(held) - held)[groups]
+    group, node, sizes, found = groups, roots, [len(roots)], []
+    for _ in range(depth):
+        begin, end = sizes[-2] if len(sizes) > 1 else 0, sizes[-1]
+        seen = look(past.of(query_of[group[begin:end]]), node[begin:end, None])
+        ids, mask, dt, events = (x[:, 0] for x in (seen.ids, seen.mask, seen.dt, seen.events))
+        group, node, rank = (np.concatenate([x, np.empty(ids.size, np.int64)]) for x in (group, node, rank))
+        child = np.empty(ids.shape, np.int32)
+        table = past.numbering.scratch(1 + max(ids.max(initial=0, where=mask), node[:end].max(initial=0)))
+        count = kernels.number_places(np.array(sizes), group, node, begin, ids, mask, table, held, rank, child)
+        group, node, rank = group[:count], node[:count], rank[:count]
+        sizes.append(count)
+        found.append((child, mask, (dt / time_unit).astype(np.float32), events))
+    child, mask, dt, events = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    distinct, node_of = past.distinct(node, np.ones(len(node), bool))
+    features, event_of = None, np.zeros(events.shape, np.int32)
     if past.event_table is not None:
-        happened, where = past.distinct(_joined(events), _joined(mask[1:]))
-        features = past.event_features(happened, np.ones(len(happened), bool))
-        event_of = _parted(where, sizes[1:])
-    everyone = [np.where(m, n, -1).reshape(roots.size, -1) for n, m in zip(nodes, mask, strict=True)]
-    trees = Trees(
-        roots=roots.shape[1],
-        queries=len(roots),
-        tree_of=None,
+        happened, where = past.distinct(events, mask)
+        features, event_of = past.event_features(happened, np.ones(len(happened), bool)), where.reshape(events.shape)
+    return Trees(
+        sizes=sizes,
+        root_of=None,
+        group=group,
+        rank=rank,
+        nodes=distinct,
+        node_of=node_of,
+        node_features=past.node_features(distinct),
+        child=child,
         mask=mask,
         dt=dt,
-        nodes=distinct,
-        node_of=_parted(node_of, sizes),
-        node_features=past.node_features(distinct),
         event_of=event_of,
         features=features,
         positions=None,
     )
-    return trees, np.concatenate(everyone, 1)
-
-
-def _each_once(roots: np.ndarray, past: Past) -> tuple[np.ndarray, Past, np.ndarray]:
-    """The distinct roots (q', 1) and their past, and for each root asked for its place among them."""
-    when = np.unique(past.t, return_inverse=True)[1].reshape(-1, 1)
-    key = roots * len(past.t) + when
-    _, first, tree_of = np.unique(key, return_index=True, return_inverse=True)
-    return roots.reshape(-1, 1)[first], past.of(first // roots.shape[1]), tree_of.reshape(-1)
-
-
-def _joined(levels: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([level.ravel() for level in levels])
-
-
-def _parted(joined: np.ndarray, sizes: list[int]) -> list[np.ndarray]:
-    return np.split(joined, np.cumsum(sizes)[:-1])
 
 
 @dataclass
 class Ranking:
     """Trees of q sources and of c candidates for each, and the positions between them."""
 
+    queries: int
     trees: Trees  # of 1 + c roots per query: the source, then its candidates
     reads: Reads  # (3 q c + q, m, 1, r); see `grow_ranking`
     acquaintance: np.ndarray | None = None  # (q c, a)
@@ -159,7 +178,7 @@ class Ranking:
         """
         assert self.reads.answer is not None
         read = self.reads.answer[:, :, 0]  # (rows, m, r)
-        queries, pairs = self.trees.queries, self.trees.queries * (self.trees.roots - 1)
+        queries, pairs = self.queries, self.trees.sizes[0] - self.queries
         other, own, back, alone = np.split(read, [pairs, 2 * pairs, 3 * pairs])
         joined = np.add.reduce(other, axis=1).any(-1)  # (q c,); transformed counts are never negative
         of = np.flatnonzero(joined)
@@ -170,7 +189,7 @@ class Ranking:
         positions[:queries, :, 0] = alone
         positions[queries:-pairs, :, 0], positions[queries:-pairs, :, 1] = alone[source[of]], other[of]
         positions[-pairs:, :, 0], positions[-pairs:, :, 1] = own, back
-        roots = np.arange(queries * self.trees.roots).reshape(queries, -1)
+        roots = np.arange(self.trees.sizes[0]).reshape(queries, -1)
         rows = np.concatenate([roots[:, 0], roots[source[of], 0], roots[:, 1:].ravel()])
         return self.trees.some(rows, positions), version.reshape(queries, -1)
 
@@ -182,11 +201,12 @@ def grow_ranking(src: np.ndarray, dst: np.ndarray, past: Past, depth: int, look:
     itself, and the candidate's relative to the source; then for every query the source's tree relative to itself.
     """
     roots = np.concatenate([src[:, None], dst], 1)
-    trees, everyone = _grown(roots, past, depth, look, time_unit)
-    nodes = everyone.reshape(*roots.shape, -1)
+    of_query = np.repeat(np.arange(len(src)), roots.shape[1])
+    trees = _grown(roots.ravel(), np.arange(roots.size), of_query, past, depth, look, time_unit)
+    nodes = trees.nodes_by_tree().reshape(*roots.shape, -1)
     ours = np.repeat(nodes[:, 0], dst.shape[1], 0)
     theirs = nodes[:, 1:].reshape(dst.size, -1)
     asked = np.concatenate([ours, theirs, theirs, nodes[:, 0]])
     relative = np.concatenate([dst.ravel(), dst.ravel(), np.repeat(src, dst.shape[1]), src])
     whose = np.concatenate([np.tile(np.repeat(np.arange(len(src)), dst.shape[1]), 3), np.arange(len(src))])
-    return Ranking(trees, past.positions(asked, relative[:, None], whose))
+    return Ranking(len(src), trees, past.positions(asked, relative[:, None], whose))

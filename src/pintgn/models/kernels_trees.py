@@ -1,0 +1,84 @@
+"""Loops that number the places of temporal computation trees. Plain arrays in and out; see `trees`."""
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def number_places(sizes, group, node, begin, ids, mask, table, held, rank, child):
+    """Give every contact its place: the one that its node already has in the group, or a new one after all others.
+
+    Args:
+        sizes: where each level ends so far; within a level places are in order of their groups.
+        group, node, rank (room,): of each place its group, its node, and how many of the group's places come before
+            it; filled for new ones.
+        begin: the first of the places whose contacts these are; they go on to the last place.
+        ids, mask (places, k): the contacts.
+        table (nodes,): a place to look for each node, checked before it is believed: it may hold anything from 0 on.
+        held (groups,): how many places each group has.
+        child (places, k): filled; 0 where there is no contact.
+
+    Returns how many places there are now.
+    """
+    end = sizes[-1]
+    count, parent = end, begin
+    known = sizes.copy()  # of each level, the first place that has not been written into the table
+    known[0], known[1:] = 0, sizes[:-1]
+    while parent < end:
+        g = group[parent]
+        for level in range(sizes.shape[0]):
+            at = known[level]
+            while at < sizes[level] and group[at] <= g:
+                if group[at] == g:
+                    table[node[at]] = at
+                at += 1
+            known[level] = at
+        while parent < end and group[parent] == g:
+            for i in range(ids.shape[1]):
+                if not mask[parent - begin, i]:
+                    child[parent - begin, i] = 0
+                    continue
+                contact = ids[parent - begin, i]
+                at = table[contact]
+                if at >= count or node[at] != contact or group[at] != g:
+                    at = count
+                    table[contact], group[at], node[at], rank[at] = at, g, contact, held[g]
+                    held[g] += 1
+                    count += 1
+                child[parent - begin, i] = at
+            parent += 1
+    return count
+
+
+@njit(cache=True, nogil=True)
+def choose_trees(chosen, sizes, starts, child, mask, fresh, places, owner, ends, new_child):
+    """Lay out some trees, by number and perhaps several times, as if they alone had been grown.
+
+    Args:
+        chosen (c,): the trees; each is a group of places.
+        sizes (levels,): where each level ends.
+        starts (levels, trees + 1): where each tree's places of each level begin.
+        child, mask (parents, k): the contacts of all places but those of the last level.
+        fresh (levels, c): filled with where the places of each chosen tree begin now.
+        places, owner (room,): filled with the old place of each new one, and which of the chosen it belongs to.
+        ends (levels,): filled with where each level ends now.
+        new_child (room, k): filled for all parents.
+    """
+    count = 0
+    for level in range(sizes.shape[0]):
+        for c in range(chosen.shape[0]):
+            fresh[level, c] = count
+            for at in range(starts[level, chosen[c]], starts[level, chosen[c] + 1]):
+                places[count], owner[count] = at, c
+                count += 1
+        ends[level] = count
+    for parent in range(ends[-2]):
+        old, c = places[parent], owner[parent]
+        for i in range(child.shape[1]):
+            new_child[parent, i] = 0
+            if mask[old, i]:
+                at, level = child[old, i], 0
+                while at >= sizes[level]:
+                    level += 1
+                new_child[parent, i] = fresh[level, c] + at - starts[level, chosen[c]]
