@@ -2,8 +2,8 @@
 
     python benchmarks/step.py [--data ../shared/data/uci.parquet] [--threads 2] [--layers 2] [--models pint ...]
 
-Every model runs as users run it; PINT also as its equations are written (`plain`: the same look-ups, no fused kernel,
-no rewrites). Both take turns on the same batches, so that the ratio is measured side by side. A step is 200 events and
+Every model runs as users run it; PINT also as its equations are written (`plain`: the same look-ups, but every node
+computed wherever it stands in a tree, no fused kernel, no rewrites). Both take turns on the same batches, so that the ratio is measured side by side. A step is 200 events and
 a random negative for each. MB is the size of what a step looks up.
 """
 
@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ import torch
 from pintgn import EventLog, Stream, read_events, simulate
 from pintgn.models.layers import InjectiveLayer
 from pintgn.models.registry import MODELS, model_class
+from pintgn.models.trees import Trees
 
 PARTS = ("gather", "forward", "backward", "update")
 
@@ -39,11 +41,12 @@ class Runner:
         self.forward_seconds = 0.0
         inner = self.model.forward
 
-        def timed(*arguments: object) -> torch.Tensor:
+        def timed(inputs: Any, state: object) -> torch.Tensor:
+            self.gathered = bytes_in(inputs)
+            inputs = unrolled(inputs) if plain else inputs
             start = time.perf_counter()
-            out = inner(*arguments)
+            out = inner(inputs, state)
             self.forward_seconds += time.perf_counter() - start
-            self.gathered = bytes_in(arguments[0])
             return out
 
         self.model.forward = timed  # type: ignore[method-assign]
@@ -68,6 +71,27 @@ class Runner:
     def parts(self) -> np.ndarray:
         """Median milliseconds of each part; the first steps, which compile, are left out."""
         return 1000 * np.median(np.array(self.seconds[3:]), axis=0)
+
+
+def unrolled(trees: Trees) -> Trees:
+    """The same trees with a place for every node wherever it stands, as the equations have them."""
+    levels, rows = [np.arange(trees.sizes[0])], []
+    for _ in trees.sizes[1:]:
+        rows.append(levels[-1])
+        levels.append(trees.child[levels[-1]].ravel())
+    everyone, parents = np.concatenate(levels), np.concatenate(rows)
+    below = trees.sizes[0] + np.arange(parents.size * trees.child.shape[1])
+    return dataclasses.replace(
+        trees,
+        sizes=np.cumsum([len(level) for level in levels]).tolist(),
+        group=trees.group[everyone],
+        rank=trees.rank[everyone],
+        node_of=trees.node_of[everyone],
+        child=below.reshape(len(parents), -1),
+        mask=trees.mask[parents],
+        dt=trees.dt[parents],
+        event_of=trees.event_of[parents],
+    )
 
 
 def bytes_in(inputs: object) -> int:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pintgn.cli.common import AsJson, console, emit_json, parse_setting
+from pintgn.errors import BadInput
 
 
 def simulate(
@@ -22,9 +23,15 @@ def simulate(
 ) -> None:
     """Make a world with known truth: repeat (recency), twins (only positions help), shop (drift, new users)."""
     from pintgn.events.ingest import write_events
-    from pintgn.events.simulate import simulate as make
+    from pintgn.events.simulate import make_world
 
-    log = make(world, events=events, seed=seed, **dict(parse_setting(text) for text in settings or []))
+    given = dict(parse_setting(text) for text in settings or [])
+    for name in ("events", "seed"):
+        if name in given:
+            raise BadInput(f"--set {name}={given[name]}: that is an option of its own, --{name} {given[name]}.")
+    if "world" in given:
+        raise BadInput(f"--set world={given['world']}: name the world itself, as in `pintgn simulate shop`.")
+    log = make_world(world, **given).simulate(events, seed)
     write_events(log, output)
     if as_json:
         emit_json({"world": world, "seed": seed, "path": output} | log.statistics().to_dict())

@@ -124,13 +124,17 @@ def report(
     print(several(made) if several is not None and len(made) > 1 else made[0])
     written = after_training(made, folder) if page else None
     one = made[0].folder.path
-    next_steps(
-        console(stderr=True).print,
-        f"\n{folder} keeps it all" + (f"; look at it: {written}. " if written else ". ") + "Next:",
+    of_links = [
         f"pintgn evaluate {folder} --negatives historical --rank 100",
         f"pintgn recommend {one} --src ID",
         f"pintgn predict {one} PAIRS.csv",
         f"pintgn serve {one}",
+    ]
+    of_nodes = [f"pintgn embed {one} -o vectors.parquet", f"pintgn evaluate {folder} --classify"]
+    next_steps(
+        console(stderr=True).print,
+        f"\n{folder} keeps it all" + (f"; look at it: {written}. " if written else ". ") + "Next:",
+        *(of_links if made[0].judges_links else of_nodes),
     )
 
 

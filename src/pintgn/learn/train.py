@@ -172,6 +172,7 @@ def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_
     """Train a run from where it stands to its end."""
     with reproducible(run.settings.train.threads):
         if run.folder is None or not (run.folder / "last.safetensors").exists():
+            progress({"phase": "preparing"})
             run.prepare()
         with interruptible() as stopper:
             trainer = Trainer(run, negatives, progress, stopper)
