@@ -3,8 +3,9 @@
     python benchmarks/step.py [--data ../shared/data/uci.parquet] [--threads 2] [--layers 2] [--models pint ...]
 
 Every model runs as users run it; PINT also as its equations are written (`plain`: the same look-ups, but every node
-computed wherever it stands in a tree, no fused kernel, no rewrites). Both take turns on the same batches, so that the ratio is measured side by side. A step is 200 events and
-a random negative for each. MB is the size of what a step looks up.
+computed wherever it stands in a tree, no fused kernel, no rewrites). Both take turns on the same batches, so that the
+ratio is measured side by side. A step is 200 events and a random negative for each. MB is the size of what a step looks
+up.
 """
 
 from __future__ import annotations

@@ -64,7 +64,9 @@ def test_the_plain_weighted_sum_and_its_gradient_are_right(shape):
     inputs = random_slots(np.random.default_rng(seed), parents, k, width, rows, 0, 0)
     torch.testing.assert_close(summed(*inputs), written_out(*inputs))
     assert torch.autograd.gradcheck(WeightedSum.apply, (*inputs[:3], full(inputs[-1])))
-    assert torch.autograd.gradcheck(WeightedSum.apply, (*inputs[:3], inputs[-1].detach()))  # weights that are not learned
+    assert torch.autograd.gradcheck(
+        WeightedSum.apply, (*inputs[:3], inputs[-1].detach())
+    )  # weights that are not learned
 
 
 @pytest.mark.parametrize(("run", "events", "columns"), [(WeightedReluSum.apply, 6, 3), (summed, 0, 0)])

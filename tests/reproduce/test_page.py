@@ -8,7 +8,7 @@ import pytest
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.settings import published_rows
-from pintgn.reproduce.jobs import paper_settings
+from pintgn.reproduce.jobs import settings_file
 from pintgn.reproduce.page import read_notes, render, write_page
 from pintgn.reproduce.plots import DRAWN
 from pintgn.reproduce.results import Results
@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.reproduce.helpers import by_job, link_row
 from tests.reproduce.test_tables import node_row, time_row
 
-PUBLISHED = published_rows(paper_settings())
+PUBLISHED = published_rows(settings_file("paper.toml"))
 ROWS = by_job(
     link_row(ap=(0.97, 0.9397), curve=[0.9, 0.92, None]),
     link_row(seed=1, ap=(0.96, 0.9397), ended="capped", epochs=3),

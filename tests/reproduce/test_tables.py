@@ -6,11 +6,11 @@ import pytest
 
 from pintgn.learn.settings import published_rows
 from pintgn.reproduce.claims import claims, same_epoch
-from pintgn.reproduce.jobs import paper_settings
+from pintgn.reproduce.jobs import settings_file
 from pintgn.reproduce.tables import cell, cells_of, columns_of, row_line, text, time_text
 from tests.reproduce.helpers import by_job, link_row
 
-PUBLISHED = published_rows(paper_settings())
+PUBLISHED = published_rows(settings_file("paper.toml"))
 
 
 def time_row(model, data, processor, positions=0.0):

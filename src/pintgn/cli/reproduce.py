@@ -52,7 +52,7 @@ def reproduce(
 
     It can be stopped at any time; the same command goes on where it ended. Rows whose data is not here are listed.
     """
-    from pintgn.reproduce.jobs import LAYOUT, jobs_of, paper_settings, parse_seeds
+    from pintgn.reproduce.jobs import LAYOUT, jobs_of, parse_seeds, settings_file
 
     if what == "best":
         place = folder or Path("runs/best")
@@ -61,7 +61,7 @@ def reproduce(
     folder = folder or Path("runs/paper")
     if cap < 0:
         raise BadInput(f"--cap {cap:g}; it is a number of seconds, or 0 for no cap.")
-    config = config or paper_settings()
+    config = config or settings_file("paper.toml")
     chosen = parse_seeds(seeds)
     from pintgn.learn.settings import published_rows
     from pintgn.reproduce import tables
@@ -112,11 +112,11 @@ def _best(
     from pintgn.cli.train import EpochLines
     from pintgn.reproduce.best import best_jobs, run_best
     from pintgn.reproduce.best_page import row_line, text, write_page
-    from pintgn.reproduce.jobs import paper_settings, parse_seeds
+    from pintgn.reproduce.jobs import parse_seeds, settings_file
     from pintgn.reproduce.results import Results
     from pintgn.reproduce.sets import find, missing
 
-    config = config or paper_settings().with_name("best.toml")
+    config = config or settings_file("best.toml")
     store = Results(results or folder / "results.jsonl")
     jobs = best_jobs(config, _split(models), _split(data), parse_seeds(seeds))
     if dry_run:

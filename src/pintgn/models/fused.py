@@ -42,7 +42,8 @@ class WeightedSum(torch.autograd.Function):
         ctx.save_for_backward(row, weight)
         row_, weight_ = arrays(row, weight)
         out = np.empty((len(weight_) // k, row_.shape[1]), row_.dtype)
-        each(lambda share: kernels.weighted_sum(*share, k, row_, row_of, weight_, out), shares(len(out), k))
+        run: Any = kernels.weighted_sum
+        each(lambda share: run(*share, k, row_, row_of, weight_, out), shares(len(out), k))
         return torch.from_numpy(out)
 
     @staticmethod
@@ -52,11 +53,8 @@ class WeightedSum(torch.autograd.Function):
         grad_weight = np.zeros(len(weight) if ctx.needs_input_grad[3] else 0, weight.dtype)
         jobs = [(share, np.zeros_like(row)) for share in shares(len(grad_), ctx.k)]
 
-        def run(job: tuple[tuple[int, int], np.ndarray]) -> None:
-            share, mine = job  # every thread adds up its own
-            kernels.weighted_sum_backward(*share, ctx.k, row, ctx.row_of, weight, grad_, mine, grad_weight)  # type: ignore[call-arg]
-
-        each(run, jobs)
+        run: Any = kernels.weighted_sum_backward  # every thread adds up its own
+        each(lambda job: run(*job[0], ctx.k, row, ctx.row_of, weight, grad_, job[1], grad_weight), jobs)
         to_row = jobs[0][1]
         for _, more in jobs[1:]:
             to_row += more

@@ -125,7 +125,9 @@ class InjectiveLayer(nn.Module):
             row = torch.addmm(first.bias, places.table, by_state.T)
             row_of = edges.child if places.row_of is None else places.row_of[edges.child]
         if self.split[1]:
-            row = torch.addmm(places.spread(row) if self.split[0] else first.bias, tensor(places.positions), by_position.T)
+            row = torch.addmm(
+                places.spread(row) if self.split[0] else first.bias, tensor(places.positions), by_position.T
+            )
             row_of = edges.child
         if ages is None and edges.features is None:
             summed = WeightedSum.apply(edges.k, torch.relu(row), row_of, weight)

@@ -140,10 +140,10 @@ def parse_seeds(text: str | None) -> list[int] | None:
     return found
 
 
-def paper_settings() -> Path:
-    """configs/paper.toml: of the checkout, or the copy that comes with the package."""
+def settings_file(name: str) -> Path:
+    """configs/NAME of the checkout, or the copy that comes with the package."""
     here = Path(__file__).resolve()
-    for path in (here.parents[3] / "configs" / "paper.toml", here.with_name("paper.toml")):
+    for path in (here.parents[3] / "configs" / name, here.with_name(name)):
         if path.is_file():
             return path
-    raise BadFile("configs/paper.toml is not here. Name it with --config.")
+    raise BadFile(f"configs/{name} is not here. Name it with --config.")
