@@ -148,11 +148,12 @@ def test_memory_aside_the_embedding_of_dyrep_is_its_memory():
         TGN(**SMALL, memory=5, neighbors=3, layers=2, positions=3, memory_aggregate="mean"),
         TGN(**SMALL, memory=3, memory_cell="identity", neighbors=3),
         TGAT(**SMALL, neighbors=3),
+        TGAT(**SMALL, neighbors=3, sample="uniform"),
         JODIE(**SMALL, memory=5),
         JODIE(**SMALL, memory=5, positions=3),
         DyRep(**SMALL, memory=5, neighbors=4),
     ],
-    ids=["TGN-Att", "TGN-Att + positions", "no cell", "TGAT", "JODIE", "JODIE + positions", "DyRep"],
+    ids=["TGN-Att", "TGN-Att + positions", "no cell", "TGAT", "TGAT uniform", "JODIE", "JODIE + positions", "DyRep"],
 )
 def test_every_promise_holds(model):
     check_model(model, LOG)
@@ -167,6 +168,7 @@ def test_every_promise_holds(model):
         (lambda: TGN(embedding="time", layers=2), "only attention has layers"),
         (lambda: TGN(time_dim=0), "time_dim=0"),
         (lambda: TGAT(layers=0), "layers=0; TGAT needs at least 1"),
+        (lambda: TGAT(sample="resent"), "Did you mean 'recent'"),
     ],
 )
 def test_settings_out_of_range_are_refused(make, message):

@@ -20,6 +20,7 @@ from pintgn.models.trees import ACQUAINTANCE, Ranking, Trees, grow, grow_ranking
 from pintgn.neighbors.index import Neighbors
 
 POSITIONS_AT = ("input", "every")
+SAMPLES = ("recent", "uniform")
 
 
 class TreeModel(Model):
@@ -47,6 +48,8 @@ class TreeModel(Model):
     """
 
     acquaintance: bool = False
+    sample: str = "recent"
+    draw_seed: int = 0
 
     def __init__(
         self,
@@ -100,8 +103,19 @@ class TreeModel(Model):
     # -- for subclasses ------------------------------------------------------------------------------------------
 
     def look(self, past: Past, nodes: np.ndarray) -> Neighbors:
-        """The children of nodes (q, m) in the trees: their newest contacts."""
-        return past.recent(nodes, self.neighbors)
+        """The children of nodes (q, m) in the trees: their newest contacts, or some of all their contacts.
+
+        The draw depends on each query's time, and not on order, batch or node numbers.
+        """
+        if self.sample == "recent":
+            return past.recent(nodes, self.neighbors)
+        return past.uniform(nodes, self.neighbors, past.keys(self.draw_seed, nodes.shape[1]))
+
+    def choose_sample(self, sample: str, draw_seed: int) -> None:
+        """How a subclass that has the settings `sample` and `draw_seed` takes them."""
+        if sample not in SAMPLES:
+            raise BadInput(f"sample={sample!r} does not exist.{suggest(sample, SAMPLES)}")
+        self.sample, self.draw_seed = sample, draw_seed
 
     def make_memory(self, width: int, features: int) -> Memory:
         """The recurrent memory, for states and event features of these widths."""

@@ -6,16 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pintgn.errors import BadInput, suggest
+from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.models.attention import Attend, Where, each_once, masked_softmax, written_out
 from pintgn.models.layers import Edges, InjectiveLayer, Places
 from pintgn.models.message_passing import TreeModel
 from pintgn.models.past import Past
 from pintgn.models.trees import Trees
-from pintgn.neighbors.index import Neighbors
-
-SAMPLES = ("uniform", "recent")
 
 
 class Static(TreeModel):
@@ -48,21 +45,15 @@ class Static(TreeModel):
             memory_aggregate="last",
             time_unit=None,
         )
-        if sample not in SAMPLES:
-            raise BadInput(f"sample={sample!r} does not exist.{suggest(sample, SAMPLES)}")
+        self.choose_sample(sample, draw_seed)
         if isinstance(freeze, str) and freeze != "train":
             raise BadInput(f'freeze={freeze!r}; it is a time, "train", or None for never.')
-        self.freeze, self.sample, self.draw_seed = freeze, sample, draw_seed
+        self.freeze = freeze
 
     def prepare(self, train: EventLog) -> None:
         if self.freeze == "train":  # just after the last event: a query sees what is strictly before
             last = train.t[-1]
             self.freeze = (last + 1 if train.t.dtype.kind == "i" else np.nextafter(last, np.inf)).item()
-
-    def look(self, past: Past, nodes: np.ndarray) -> Neighbors:
-        if self.sample == "recent":
-            return past.recent(nodes, self.neighbors)
-        return past.uniform(nodes, self.neighbors, past.keys(self.draw_seed, nodes.shape[1]))
 
     def gather_nodes(self, nodes: np.ndarray, past: Past) -> Trees:
         if isinstance(self.freeze, str):

@@ -116,7 +116,7 @@ class TGN(TreeModel):
 
     def look(self, past: Past, nodes: np.ndarray) -> Neighbors:
         # without attention only the time since the last event is needed
-        return past.recent(nodes, self.neighbors if self.embedding == "attention" else 1)
+        return super().look(past, nodes) if self.embedding == "attention" else past.recent(nodes, 1)
 
     def step_up(self, step: nn.Module, places: Places, edges: Edges) -> Tensor:
         if self.embedding != "attention":
