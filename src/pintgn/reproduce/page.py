@@ -108,9 +108,11 @@ curves are in [results/paper.jsonl](../results/paper.jsonl).
 
 How to read the tables: ours first (mean ± standard deviation where there are several seeds), below it *the paper's
 figure and the difference, in points*. A star marks rows with a run that was stopped at its cap of processor time and
-measured with its best validation epoch so far; the list at the end says at which epoch. Such rows are not where the
-paper's are: they could still improve, PINT most of all, which learns slowly at the paper's rate of 1e-4.
+measured with its best validation epoch so far; the list at the end says at which epoch. Such rows might still improve.
 """.strip()
+
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def _markdown(heads: Sequence[str], lines: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -119,12 +121,13 @@ def _markdown(heads: Sequence[str], lines: Sequence[Sequence[str]], left: int = 
 
 
 def _place(one: Cell) -> str:
-    """A place of a table: ours, and below it the paper's figure and the difference."""
-    ours = one.ours().replace("*", "\\*")
-    if one.paper is None:
-        return ours
-    below = one.theirs() + (f", {one.beside()}" if one.difference is not None else "")
-    return f"{ours}<br>*{below}*"
+    """A place of a table: ours, below it the paper's figure, below that the difference; no figure is ever wrapped."""
+    lines = [one.ours().replace("*", "\\*")]
+    if one.paper is not None:
+        lines.append(f"*{one.theirs()}*")
+    if one.difference is not None:
+        lines.append(f"*{one.beside()}*")
+    return "<br>".join(lines).replace(" ± ", NO_BREAK.join(("", "±", "")))
 
 
 def _claims(newest: Mapping[str, Row]) -> str:

@@ -62,7 +62,7 @@ class Cell:
         return "-" if self.paper is None else f"{self.paper[0]:.2f} ± {self.paper[1]:g}"
 
     def beside(self) -> str:
-        return "-" if self.difference is None else f"{self.difference:+.2f}"
+        return "-" if self.difference is None else f"{round(self.difference, 2) + 0.0:+.2f}"  # never -0.00
 
 
 def cell(model: str, data: str, figure: str, newest: Mapping[str, Row], published: Published) -> Cell:
