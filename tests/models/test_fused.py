@@ -118,6 +118,9 @@ def test_the_layer_without_waste_equals_the_layer_as_written(states, positions, 
         results.append([out, *([table.grad] if states else []), *(p.grad for p in layer.parameters())])
     for one, two in zip(*results, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+    layer.fused = True
+    with torch.no_grad():  # another way to the same, when nothing is learned
+        torch.testing.assert_close(layer(known, edges, weight, told), results[1][0], rtol=1e-4, atol=1e-5)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=30))

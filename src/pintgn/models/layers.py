@@ -10,6 +10,9 @@ from torch import Tensor, nn
 
 from pintgn.models.fused import WeightedReluSum, WeightedSum
 
+SEEN_OFTEN = 4
+"""Slots per place from which on a place is worth mapping before it is seen, when nothing is learned."""
+
 
 def tensor(array: np.ndarray, device: torch.device | None = None) -> Tensor:
     """A NumPy array as a tensor, without a copy where possible."""
@@ -118,24 +121,8 @@ class InjectiveLayer(nn.Module):
         return self.update(torch.cat([parents.dense(), summed], -1))
 
     def _fused(self, places: Places, parents: Places, edges: Edges, weight: Tensor, ages: np.ndarray | None) -> Tensor:
-        first, last, into = self.aggregate.first, self.aggregate.last, self.update.first
-        by_state, by_position, by_age, by_feature = first.weight.split(self.split, 1)
-        row, row_of = first.bias.expand(1, -1), np.zeros(len(edges.child), np.int32)  # of a slot that knows nothing
-        if self.split[0]:
-            row = torch.addmm(first.bias, places.table, by_state.T)
-            row_of = edges.child if places.row_of is None else places.row_of[edges.child]
-        if self.split[1]:
-            row = torch.addmm(
-                places.spread(row) if self.split[0] else first.bias, tensor(places.positions), by_position.T
-            )
-            row_of = edges.child
-        if ages is None and edges.features is None:
-            summed = WeightedSum.apply(edges.k, torch.relu(row), row_of, weight)
-        else:
-            absent = first.weight.new_zeros(0, len(first.bias))
-            carried = edges.features @ by_feature.T if edges.features is not None else absent
-            own = np.zeros((len(weight), 0), np.float32) if ages is None else ages
-            summed = WeightedReluSum.apply(edges.k, row, row_of, carried, edges.event_of, own, by_age.T, weight)
+        last, into = self.aggregate.last, self.update.first
+        summed = self._summed(places, edges, weight, ages)
         own_state, own_position, from_sum = into.weight.split([*self.own, len(last.bias)], 1)
         total = weight.view(-1, edges.k).sum(1, keepdim=True)
         z = torch.addmm(into.bias, summed, (from_sum @ last.weight).T) + total * (from_sum @ last.bias)
@@ -144,6 +131,30 @@ class InjectiveLayer(nn.Module):
         if self.own[1]:
             z = torch.addmm(z, tensor(parents.positions), own_position.T)
         return self.update.last(torch.relu(z))
+
+    def _summed(self, places: Places, edges: Edges, weight: Tensor, ages: np.ndarray | None) -> Tensor:
+        """Σ_u relu(first map of MLP_agg) · weight_u."""
+        first, (state, positions, _, _) = self.aggregate.first, self.split
+        by_state, by_position, by_age, by_feature = first.weight.split(self.split, 1)
+        row, row_of = first.bias.expand(1, -1), np.zeros(len(edges.child), np.int32)  # of a slot that knows nothing
+        own, mix = ages, by_age
+        if state:
+            row = torch.addmm(first.bias, places.table, by_state.T)
+            row_of = edges.child if places.row_of is None else places.row_of[edges.child]
+        if positions and (torch.is_grad_enabled() or len(edges.child) > SEEN_OFTEN * len(places)):
+            known = places.spread(row) if state else first.bias
+            row, row_of = torch.addmm(known, tensor(places.positions), by_position.T), edges.child
+        elif positions:  # slot by slot: to write down what is seen once or twice costs more than to map it again
+            own = places.positions[edges.child]
+            own = own if ages is None else np.concatenate([own, ages], 1)
+            mix = torch.cat([by_position, by_age], 1)
+        if own is None and edges.features is None:
+            return WeightedSum.apply(edges.k, torch.relu(row), row_of, weight)
+        carried = (
+            first.weight.new_zeros(0, len(first.bias)) if edges.features is None else edges.features @ by_feature.T
+        )
+        own = np.zeros((len(weight), 0), np.float32) if own is None else own
+        return WeightedReluSum.apply(edges.k, row, row_of, carried, edges.event_of, own, mix.T, weight)
 
 
 class TimeEncoding(nn.Module):
