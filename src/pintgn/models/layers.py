@@ -150,9 +150,8 @@ class InjectiveLayer(nn.Module):
             mix = torch.cat([by_position, by_age], 1)
         if own is None and edges.features is None:
             return WeightedSum.apply(edges.k, torch.relu(row), row_of, weight)
-        carried = (
-            first.weight.new_zeros(0, len(first.bias)) if edges.features is None else edges.features @ by_feature.T
-        )
+        none = first.weight.new_zeros(0, len(first.bias))
+        carried = none if edges.features is None else edges.features @ by_feature.T
         own = np.zeros((len(weight), 0), np.float32) if own is None else own
         return WeightedReluSum.apply(edges.k, row, row_of, carried, edges.event_of, own, mix.T, weight)
 

@@ -75,17 +75,13 @@ class Past:
     numbering: Distinct = field(default_factory=Distinct)
     reads: list[Reads] = field(default_factory=list)
 
-    def recent(self, nodes: np.ndarray, k: int, valid: np.ndarray | None = None) -> Any:
+    def recent(self, nodes: np.ndarray, k: int) -> Any:
         """The k newest contacts of each node: `ids`, `dt` (from the query's time), `events`, `mask`, newest first."""
-        return self.index.recent(
-            nodes, self._like(self.t, nodes), k, before=self._like(self.before, nodes), valid=valid
-        )
+        return self.index.recent(nodes, self._like(self.t, nodes), k, before=self._like(self.before, nodes))
 
-    def uniform(self, nodes: np.ndarray, k: int, keys: np.ndarray, valid: np.ndarray | None = None) -> Any:
+    def uniform(self, nodes: np.ndarray, k: int, keys: np.ndarray) -> Any:
         """k contacts of each node, every choice equally likely; `keys`, one for each node, decide the draw."""
-        return self.index.uniform(
-            nodes, self._like(self.t, nodes), k, keys, before=self._like(self.before, nodes), valid=valid
-        )
+        return self.index.uniform(nodes, self._like(self.t, nodes), k, keys, before=self._like(self.before, nodes))
 
     def walks(self, nodes: np.ndarray, walks: int, length: int, keys: np.ndarray, bias: float) -> Walks:
         """Walks back in time from each node; `keys`, one for each node, decide the draw. See `causal_walks`."""
