@@ -47,7 +47,7 @@ def test_fused_attention_and_its_gradients_are_those_of_the_definition(shape, he
         torch.tensor(rng.normal(size=size), requires_grad=True)
         for size in ((3, heads, width), (3, heads), waves, waves)
     )
-    where = Where(heads, own_of, children, edges)
+    where = Where.seen(heads, own_of, places, edges)
     found = Attention(where, query, children.table, frequency, phase, offset, slope)
 
     time = TimeEncoding(waves)

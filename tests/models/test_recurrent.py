@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from pintgn.models import kernels_recurrent as kernels
+from pintgn.models.fused import Run
 from pintgn.models.recurrent import Step, gru_backward
 
 
@@ -24,7 +25,7 @@ def test_a_step_and_its_gradients_are_those_of_torch(cell, waits):
     everyone = torch.where(torch.tensor(waits)[:, None], stepped, state)  # nobody steps without a message
     nodes = np.array([3, 8, 0, 11, 5, 2])  # 11 is new: zeros
     expected = torch.cat([everyone, torch.zeros(3, d)])[nodes]
-    found = Step.apply(nodes, state, np.array(waits), message, dt, *parameters)
+    found = Run.apply(Step(nodes, state, np.array(waits), message, dt), *parameters)
     torch.testing.assert_close(found, expected)
     grad = torch.randn_like(expected)
     for mine, its in zip(*(torch.autograd.grad(x, parameters, grad) for x in (found, expected)), strict=True):

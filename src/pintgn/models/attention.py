@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pintgn.models import kernels_attention as kernels
-from pintgn.models.fused import arrays, each, shares
+from pintgn.models.fused import Run, arrays, each, shares
 from pintgn.models.layers import MLP, Edges, Places, TimeEncoding, tensor
 
 
@@ -29,18 +29,18 @@ class Attention:
         offset: Tensor | None = None,  # (rows, h)
         slope: float = 1.0,
     ):
-        children, edges = where.children, where.edges
+        edges = where.edges
         offset = query.new_zeros(query.shape[:2]) if offset is None else offset
         event = query.new_zeros(1, 0) if edges.features is None else edges.features
         self.k = edges.k
         self.summed = query, offset, table, frequency, phase
         query_, offset_, table_, event_, dt, mask, frequency_, phase_ = arrays(
-            query, offset, table, event, edges.dt, edges.mask, frequency * kernels.TURN, phase * kernels.TURN
+            query, offset, table, event, edges.dt, edges.mask, frequency, phase
         )
         kind = query_.dtype
         self.parts = (
-            query_, where.own_of, offset_, kind.type(slope), table_, children.row_of, event_, edges.event_of,
-            np.ascontiguousarray(children.positions, kind), dt.astype(kind, copy=False), mask, frequency_, phase_,
+            query_, where.own_of, offset_, kind.type(slope), table_, where.row_of, event_, edges.event_of,
+            np.ascontiguousarray(where.positions, kind), dt.astype(kind, copy=False), mask, frequency_, phase_,
             kernels.SINES[kind.name],
         )  # fmt: skip
         parents, heads, width = len(where.own_of), *query.shape[1:]
@@ -100,21 +100,16 @@ class AttentionLayer(nn.Module):
         weight = masked_softmax(scores, edges.mask.view(-1, edges.k, 1), 1)
         return self.update(torch.cat([own, (weight[..., None] * value).sum(1).flatten(1)], -1))
 
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """Parameters in the order of `AttentionStep`."""
+        return self.query.weight, self.key.weight, self.value.weight, *self.update.weights
+
     def _fused(self, places: Places, edges: Edges, time: TimeEncoding) -> Tensor:
         known, own_of = each_once(places.first(edges.parents))
         own = known if places.positions.shape[1] else None  # else the first rows of the table say it all
-        first, last = self.update.first, self.update.last
-        weights = (
-            self.query.weight,
-            self.key.weight,
-            self.value.weight,
-            first.weight,
-            first.bias,
-            last.weight,
-            last.bias,
-        )
-        where = Where(self.heads, own_of, edges.seen(places), edges)
-        return AttentionStep.apply(where, own, places.table, *weights, time.frequency, time.phase)
+        step = AttentionStep(Where.seen(self.heads, own_of, places, edges))
+        return Run.apply(step, own, places.table, *self.weights, time.frequency, time.phase)
 
 
 def each_once(parents: Places) -> tuple[Tensor, np.ndarray]:
@@ -133,8 +128,15 @@ class Where:
 
     heads: int
     own_of: np.ndarray  # (p,) which of the rows that ask
-    children: Places  # for each slot of the edges, what it sees
+    row_of: np.ndarray  # (slots,) which of the rows that are seen
+    positions: np.ndarray  # (slots, r) what else is seen
     edges: Edges
+
+    @classmethod
+    def seen(cls, heads: int, own_of: np.ndarray, places: Places, edges: Edges) -> Where:
+        """Every slot sees the place at its other end."""
+        children = edges.seen(places)
+        return cls(heads, own_of, children.row_of, children.positions, edges)  # type: ignore[arg-type]
 
 
 class Attend(torch.autograd.Function):
@@ -152,17 +154,17 @@ class Attend(torch.autograd.Function):
         return None, query, offset, None, table
 
 
-class AttentionStep(torch.autograd.Function):
-    """`AttentionLayer` with its derivative written out: bookkeeping for many small operations costs more than they do.
+class AttentionStep:
+    """`AttentionLayer` as an operation on what the parents (own) and the children (table) know, and its parameters.
 
-    Differentiable in what the parents (own) and the children (table) know, and in the parameters. Without `own` the
-    parents know what the first rows of the table say. CPU only.
+    Without `own` the parents know what the first rows of the table say. CPU only.
     """
 
-    @staticmethod
+    def __init__(self, where: Where):
+        self.where = where
+
     def forward(
-        ctx: Any,
-        where: Where,
+        self,
         own: Tensor | None,
         table: Tensor,
         query: Tensor,
@@ -175,59 +177,51 @@ class AttentionStep(torch.autograd.Function):
         frequency: Tensor,
         phase: Tensor,
     ) -> Tensor:  # (p, d)
-        ctx.shared = own is None
+        where, self.shared = self.where, own is None
         own = table[: int(where.own_of.max(initial=-1)) + 1] if own is None else own
         (rows, width), (dim, inside) = own.shape, key.shape
-        heads = [slice(i, i + dim // where.heads) for i in range(0, dim, dim // where.heads)]
-        now, own_of = torch.cos(phase), tensor(where.own_of)
-        q = torch.addmm(query[:, width:] @ now, own, query[:, :width].T).mul_((dim // where.heads) ** -0.5)
+        wide = dim // where.heads
+        self.heads, self.scale = [slice(i, i + wide) for i in range(0, dim, wide)], wide**-0.5
+        now = torch.cos(phase)
+        q = torch.addmm(query[:, width:] @ now, own, query[:, :width].T, beta=self.scale, alpha=self.scale)
         asks = q.new_empty(rows, where.heads, inside)
-        for head, part in enumerate(heads):
+        for head, part in enumerate(self.heads):
             torch.mm(q[:, part], key[part], out=asks[:, head])
         attention = Attention(where, asks, table, frequency, phase)
-        found = torch.from_numpy(attention.out)
-        seen = q.new_empty(len(own_of), dim)
-        for head, part in enumerate(heads):
+        found, seen = torch.from_numpy(attention.out), q.new_empty(len(where.own_of), dim)
+        for head, part in enumerate(self.heads):
             torch.mm(found[:, head], value[part].T, out=seen[:, part])
-        z = torch.addmm(first_bias, own, first[:, :width].T).index_select(0, own_of)
-        z.addmm_(seen, first[:, width:].T).relu_()
-        ctx.save_for_backward(own, query, key, value, first, last, phase)
-        ctx.inside = own_of, heads, now, q, attention, seen, z
+        z = torch.mm(seen, first[:, width:].T)
+        kernels.add_rows_relu(where.own_of, *arrays(torch.addmm(first_bias, own, first[:, :width].T), z))
+        self.weights, self.inside = (query, key, value, first, last, phase), (own, now, q, attention, found, seen, z)
         return torch.addmm(last_bias, z, last.T)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        own, query, key, value, first, last, phase = ctx.saved_tensors
-        own_of, heads, now, q, attention, seen, z = ctx.inside
-        width, scale = own.shape[1], (len(key) // len(heads)) ** -0.5
-        to_last, to_last_bias = grad.T @ z, grad.sum(0)
-        to_z = torch.ops.aten.threshold_backward(grad @ last, z, 0)
-        to_y = torch.zeros_like(q).index_add_(0, own_of, to_z)  # of what each row of own adds to z
+    def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (query, key, value, first, last, phase), (own, now, q, attention, found, seen, z) = self.weights, self.inside
+        width, heads, scale = own.shape[1], self.heads, self.scale
+        to_z, to_y, to_first_bias = grad @ last, torch.zeros_like(q), torch.zeros_like(q[0])
+        kernels.add_rows_relu_backward(self.where.own_of, *arrays(z, to_z, to_y, to_first_bias))
         to_first = torch.empty_like(first)
         torch.mm(to_y.T, own, out=to_first[:, :width])
         torch.mm(to_z.T, seen, out=to_first[:, width:])
         to_seen = to_z @ first[:, width:]
-        found = torch.from_numpy(attention.out)
         to_found, to_value, to_key = torch.empty_like(found), torch.empty_like(value), torch.empty_like(key)
         for head, part in enumerate(heads):
             torch.mm(to_seen[:, part], value[part], out=to_found[:, head])
             torch.mm(to_seen[:, part].T, found[:, head], out=to_value[part])
         to_asks, _, to_table, to_frequency, to_phase = attention.backward(to_found)
-        to_q = torch.empty_like(q)
+        to_q, to_query = torch.empty_like(q), torch.empty_like(query)
         for head, part in enumerate(heads):
             torch.mm(q[:, part].T, to_asks[:, head], out=to_key[part])
-            torch.mm(to_asks[:, head], key[part].T, out=to_q[:, part])
-        to_q.mul_(scale)
-        to_query, total = torch.empty_like(query), to_q.sum(0)
+            torch.addmm(to_q[:, part], to_asks[:, head], key[part].T, beta=0, alpha=scale, out=to_q[:, part])
+        total = to_q.sum(0)
         torch.mm(to_q.T, own, out=to_query[:, :width])
         torch.outer(total, now, out=to_query[:, width:])
         to_phase -= (total @ query[:, width:]) * torch.sin(phase)
-        to_own = (to_y @ first[:, :width]).addmm_(to_q, query[:, :width])
-        if ctx.shared:
-            to_table[: len(own)] += to_own
-            to_own = None
-        weights = to_query, to_key, to_value, to_first, to_z.sum(0), to_last, to_last_bias
-        return None, to_own, to_table, *weights, to_frequency, to_phase
+        to_own = to_table[: len(own)] if self.shared else torch.zeros_like(own)
+        to_own.addmm_(to_y, first[:, :width]).addmm_(to_q, query[:, :width])
+        weights = to_query, to_key, to_value, to_first, to_first_bias, grad.T @ z, grad.sum(0)
+        return None if self.shared else to_own, to_table, *weights, to_frequency, to_phase
 
 
 def written_out(children: Places, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)

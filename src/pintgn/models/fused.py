@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -112,6 +112,34 @@ class WeightedReluSum(torch.autograd.Function):
         to_row, to_event, to_mix = (torch.from_numpy(x) for x in sums[0])
         to_weight = torch.from_numpy(grad_weight) if len(grad_weight) else None
         return None, to_row, None, to_event, None, None, to_mix, to_weight
+
+
+class Operation(Protocol):
+    """Something that carries its own derivative, written out: bookkeeping for many small steps costs more than they do.
+
+    `forward` is called once, and keeps what `backward` needs. Operations can be chained without autograd.
+    """
+
+    def forward(self, *tensors: Any) -> Tensor: ...
+
+    def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the tensors that `forward` was given."""
+        ...
+
+
+class Run(torch.autograd.Function):
+    """An operation as a step of autograd."""
+
+    @staticmethod
+    def forward(ctx: Any, operation: Operation, *tensors: Tensor | None) -> Tensor:
+        ctx.operation = operation
+        ctx.save_for_backward(*tensors)
+        return operation.forward(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+        _ = ctx.saved_tensors  # refuses when one of them was changed since
+        return None, *ctx.operation.backward(grad)
 
 
 def arrays(*tensors: Tensor) -> list[np.ndarray]:

@@ -47,7 +47,7 @@ def attend(
 
     Zeros for a parent without neighbors. leaky(x) is x, and slope · x where negative; slope 1 is no bend.
 
-    `frequency` and `phase` are given in turns (divided by 2π); `sine` is SINE in the type of the arrays.
+    `sine` is SINE in the type of the arrays.
     """
     wide_vectors()  # type: ignore[call-arg]
     heads, width = query.shape[1], query.shape[2]
@@ -56,6 +56,8 @@ def attend(
     zero, one = query.dtype.type(0), query.dtype.type(1)
     half, quarter = query.dtype.type(0.5), query.dtype.type(0.25)
     s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
+    turn = query.dtype.type(TURN)
+    frequency, phase = frequency * turn, phase * turn
     room = width + (-width) % (64 if width > 64 else 8)
     c, slots = np.zeros((k + 1, room), query.dtype), np.empty(k, np.int64)
     q, total = np.zeros((2, room), query.dtype), np.empty((2, room), query.dtype)
@@ -130,7 +132,7 @@ def attend_backward(
 ):  # fmt: skip
     """Add to the gradients of queries, offsets, nodes and waves what the parents first … last - 1 give to them.
 
-    c is computed again. Gradients of frequency and phase are in radians, as if they had not been given in turns.
+    c is computed again.
     """
     wide_vectors()  # type: ignore[call-arg]
     heads, width = query.shape[1], query.shape[2]
@@ -139,6 +141,8 @@ def attend_backward(
     zero, one = query.dtype.type(0), query.dtype.type(1)
     half, quarter = query.dtype.type(0.5), query.dtype.type(0.25)
     s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
+    turn = query.dtype.type(TURN)
+    frequency, phase = frequency * turn, phase * turn
     room = width + (-width) % (64 if width > 64 else 8)
     c, to_c = np.zeros((k, room), query.dtype), np.zeros((k, room), query.dtype)
     q, g_out = np.zeros((2, room), query.dtype), np.zeros((2, room), query.dtype)
@@ -231,3 +235,26 @@ def attend_backward(
     for d in range(waves):
         grad_phase[d] -= to_phase[d]
         grad_frequency[d] -= to_frequency[d]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def add_rows_relu(row_of, row, out):
+    """out[i] = relu(out[i] + row[row_of[i]])."""
+    zero = out.dtype.type(0)
+    for i in range(out.shape[0]):
+        r = row_of[i]
+        for d in range(out.shape[1]):
+            out[i, d] = max(out[i, d] + row[r, d], zero)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def add_rows_relu_backward(row_of, out, grad, to_row, total):
+    """Of `add_rows_relu`: set `grad` to zero where `out` is, add it to the rows, and all of it to the total."""
+    zero = out.dtype.type(0)
+    for i in range(out.shape[0]):
+        r = row_of[i]
+        for d in range(out.shape[1]):
+            g = grad[i, d] if out[i, d] > zero else zero
+            grad[i, d] = g
+            to_row[r, d] += g
+            total[d] += g

@@ -29,27 +29,31 @@ def number_roles(tree_of, table, rows, places):
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def judge(places, source, destination, weight, out):
-    """out[i] = weight · relu(source[places[0, i]] + destination[places[1, i]])."""
+def judge(places, source, destination, weight, bias, out):
+    """out[i] = weight · relu(source[places[0, i]] + destination[places[1, i]]) + bias; weight is (1, d), bias (1,)."""
     zero = out.dtype.type(0)
     for pair in range(out.shape[0]):
         one, two = places[0, pair], places[1, pair]
-        total = zero
-        for d in range(weight.shape[0]):
-            total += weight[d] * max(source[one, d] + destination[two, d], zero)
+        total = bias[0]
+        for d in range(weight.shape[1]):
+            total += weight[0, d] * max(source[one, d] + destination[two, d], zero)
         out[pair] = total
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def judge_backward(places, source, destination, weight, grad, to_source, to_destination, to_weight):
-    """Add to the gradients of everything."""
+def judge_backward(
+    places, source, destination, weight, grad, to_source, to_destination, to_source_bias, to_weight, to_bias
+):  # fmt: skip
+    """Add to the gradients of everything; `to_source_bias` is that of all sources together."""
     zero = grad.dtype.type(0)
     for pair in range(grad.shape[0]):
         one, two, g = places[0, pair], places[1, pair], grad[pair]
-        for d in range(weight.shape[0]):
+        for d in range(weight.shape[1]):
             z = max(source[one, d] + destination[two, d], zero)
-            to_weight[d] += g * z
-        for d in range(weight.shape[0]):
-            to = g * weight[d] if source[one, d] + destination[two, d] > zero else zero
+            to_weight[0, d] += g * z
+        for d in range(weight.shape[1]):
+            to = g * weight[0, d] if source[one, d] + destination[two, d] > zero else zero
             to_source[one, d] += to
             to_destination[two, d] += to
+            to_source_bias[d] += to
+        to_bias[0] += g

@@ -8,17 +8,21 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from pintgn.models.kernels_attention import TURN
+
 
 @njit(cache=True, nogil=True, fastmath=True)
-def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, given, own, everyone):
+def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, given, everyone):
     """Copy what a recurrent cell will read, for the nodes a message waits for; returns how many there are.
 
-    Of the i-th such node: late[i] is its place in `nodes`, given[i] = message ‖ cos(frequency · dt + phase), own[i] its
-    state. `everyone` gets the state of every node; zeros where the table does not know it. `frequency` and `phase` are
-    in turns; `sine` is `kernels_attention.SINE` in the type of the arrays.
+    Of the i-th such node: late[i] is its place in `nodes`, given[i] = message ‖ cos(frequency · dt + phase).
+    `everyone` gets the state of every node; zeros where the table does not know it. `sine` is `kernels_attention.SINE`
+    in the type of the arrays.
     """
     known, d = memory.shape
     width, waves = message.shape[1], frequency.shape[0]
+    turn = memory.dtype.type(TURN)
+    frequency, phase = frequency * turn, phase * turn
     zero, half, quarter = memory.dtype.type(0), memory.dtype.type(0.5), memory.dtype.type(0.25)
     s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
     count = 0
@@ -28,13 +32,11 @@ def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, g
             for j in range(d):
                 everyone[i, j] = zero
             continue
-        for j in range(d):
-            everyone[i, j] = memory[v, j]
         if not pending[v]:
+            for j in range(d):
+                everyone[i, j] = memory[v, j]
             continue
         since = dt[v]
-        for j in range(d):
-            own[count, j] = memory[v, j]
         for j in range(width):
             given[count, j] = message[v, j]
         for j in range(waves):
@@ -48,22 +50,36 @@ def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, g
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def gru_end(late, gates, own, everyone):
-    """s' = n + z (s - n) for the late nodes; gates (n, 3d) are r, z and n after their bends."""
-    d = own.shape[1]
-    for i in range(late.shape[0]):
+def merge(merged, weight_ih, weight_hh, bias_ih, bias_hh, weight, bias):
+    """weight and bias are those of the input, plus, in the first `merged` rows, those of the state it begins with."""
+    d = weight_hh.shape[1]
+    for i in range(weight.shape[0]):
+        for j in range(weight.shape[1]):
+            weight[i, j] = weight_ih[i, j]
+        bias[i] = bias_ih[i]
+    for i in range(merged):
         for j in range(d):
-            n = gates[i, 2 * d + j]
-            everyone[late[i], j] = n + gates[i, d + j] * (own[i, j] - n)
+            weight[i, j] += weight_hh[i, j]
+        bias[i] += bias_hh[i]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def gru_backward(late, grad, gates, kept, own, to_gates, to_kept, to_bias, to_kept_bias):
+def gru_end(late, gates, given, everyone):
+    """s' = n + z (s - n) for the late nodes; gates (n, 3d) are r, z and n after their bends; `given` begins with s."""
+    d = everyone.shape[1]
+    for i in range(late.shape[0]):
+        for j in range(d):
+            n = gates[i, 2 * d + j]
+            everyone[late[i], j] = n + gates[i, d + j] * (given[i, j] - n)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def gru_backward(late, grad, gates, kept, given, to_gates, to_kept, to_bias, to_kept_bias):
     """Fill `to_gates` (n, 3d) and `to_kept` (n, d), and add up their columns; `recurrent.gru_backward` says what it is.
 
-    `grad` has a row for every node, the others one for each late one.
+    `grad` has a row for every node, the others one for each late one; `given` begins with its state.
     """
-    d = own.shape[1]
+    d = kept.shape[1]
     one = grad.dtype.type(1)
     for i in range(late.shape[0]):
         row = late[i]
@@ -76,7 +92,7 @@ def gru_backward(late, grad, gates, kept, own, to_gates, to_kept, to_bias, to_ke
             to_gates[i, j] = to_kept[i, j] * kept[i, j] * (one - r)
         for j in range(d):
             z = gates[i, d + j]
-            to_gates[i, d + j] = grad[row, j] * (own[i, j] - gates[i, 2 * d + j]) * z * (one - z)
+            to_gates[i, d + j] = grad[row, j] * (given[i, j] - gates[i, 2 * d + j]) * z * (one - z)
         for j in range(3 * d):
             to_bias[j] += to_gates[i, j]
         for j in range(d):
@@ -84,9 +100,11 @@ def gru_backward(late, grad, gates, kept, own, to_gates, to_kept, to_bias, to_ke
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def waves_backward(late, nodes, dt, frequency, phase, sine, grad, to_frequency, to_phase):
-    """Add up the gradients, in radians, of the waves that `lay_out` made; `grad` (n, w) is that of their values."""
+def waves_backward(nodes, sine, late, dt, frequency, phase, grad, to_frequency, to_phase):
+    """Add up the gradients of the waves that `lay_out` made; `grad` (n, w) is that of their values."""
     waves = frequency.shape[0]
+    turn = grad.dtype.type(TURN)
+    frequency, phase = frequency * turn, phase * turn
     half, quarter = grad.dtype.type(0.5), grad.dtype.type(0.25)
     s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
     for i in range(late.shape[0]):

@@ -27,6 +27,10 @@ class MLP(nn.Module):
         self.first = nn.Linear(width, hidden)
         self.last = nn.Linear(hidden, out)
 
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        return self.first.weight, self.first.bias, self.last.weight, self.last.bias
+
     def forward(self, x: Tensor) -> Tensor:  # (…, width) -> (…, out)
         return self.last(torch.relu(self.first(x)))
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from pintgn.errors import BadInput, suggest
 from pintgn.models import kernels_recurrent as kernels
+from pintgn.models.fused import Run
 from pintgn.models.layers import TimeEncoding, tensor
 from pintgn.models.past import Events
 from pintgn.models.recurrent import Step
@@ -52,6 +53,22 @@ class MemoryState(State):
             self.put(nodes, rows)
 
 
+@dataclass
+class Noted:
+    """States that were just computed for learning; the commit that follows needs some of them again."""
+
+    of: Tensor  # the table that they were computed from
+    versions: list[int]  # of the table and the parameters
+    nodes: np.ndarray
+    applied: Tensor  # (nodes, d)
+
+    def rows(self, nodes: np.ndarray) -> Tensor | None:
+        """Of these nodes, if all of them are there."""
+        order = np.argsort(self.nodes)
+        at = order[np.searchsorted(self.nodes, nodes, sorter=order).clip(max=len(order) - 1)]
+        return self.applied[torch.from_numpy(at)] if np.array_equal(self.nodes[at], nodes) else None
+
+
 class Memory(nn.Module):
     """The machine: message, aggregate, update.
 
@@ -81,6 +98,7 @@ class Memory(nn.Module):
         self.width, self.features, self.aggregate, self.kind = width, features, aggregate, cell
         self.context = context
         self.message_width = 2 * width + context + features
+        self._noted: Noted | None = None
         if cell != "identity":
             self.time = TimeEncoding(time_width)
             make = nn.GRUCell if cell == "gru" else nn.RNNCell
@@ -103,16 +121,45 @@ class Memory(nn.Module):
             state.memory[: len(node_features), : node_features.shape[1]] = tensor(node_features, device)
         return state
 
-    def current(self, state: MemoryState | Behind, nodes: np.ndarray) -> Tensor:  # (len(nodes), d)
-        """s_v of each node with its pending message applied, differentiable in this module's parameters."""
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """Parameters of the cell, in the order of `Step`."""
+        return self.cell.weight_ih, self.cell.weight_hh, self.cell.bias_ih, self.cell.bias_hh
+
+    def step(self, state: MemoryState | Behind, nodes: np.ndarray) -> Step:
+        """The operation that applies what is pending to the states of some nodes."""
         if not isinstance(state, MemoryState):
             state, nodes = state.rows(nodes), np.arange(len(nodes))  # type: ignore[assignment]
         assert isinstance(state, MemoryState)
+        return Step(nodes, state.memory, state.pending, state.message, state.message_dt)
+
+    def current(self, state: MemoryState | Behind, nodes: np.ndarray) -> Tensor:  # (len(nodes), d)
+        """s_v of each node with its pending message applied, differentiable in this module's parameters."""
         if self.kind == "identity":
-            return state.rows(nodes).memory
-        cell, time = self.cell, self.time
-        weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh, time.frequency, time.phase
-        return Step.apply(nodes, state.memory, state.pending, state.message, state.message_dt, *weights)
+            return state.rows(nodes).memory  # type: ignore[attr-defined]
+        applied = Run.apply(self.step(state, nodes), *self.weights, self.time.frequency, self.time.phase)
+        self.note(state, nodes, applied)
+        return applied
+
+    def note(self, state: MemoryState | Behind, nodes: np.ndarray, applied: Tensor) -> None:
+        """Keep what `step` gave for learning: unless something changes, a commit need not do it again.
+
+        Without gradients nothing is kept, so that what is observed does not depend, in its last bits, on what is asked.
+        """
+        if torch.is_grad_enabled() and isinstance(state, MemoryState):
+            self._noted = Noted(state.memory, self._versions(state), nodes, applied.detach())
+
+    def _versions(self, state: MemoryState) -> list[int]:
+        tracked = state.memory, *self.weights, self.time.frequency, self.time.phase
+        return [x._version for x in tracked]
+
+    def _applied(self, state: MemoryState, nodes: np.ndarray) -> Tensor:
+        noted, self._noted = self._noted, None
+        if noted is not None and noted.of is state.memory and noted.versions == self._versions(state):
+            found = noted.rows(nodes)
+            if found is not None:
+                return found
+        return self.current(state, nodes)
 
     @torch.no_grad()
     def commit(self, state: MemoryState, block: Events, time_unit: float, context: Tensor | None = None) -> None:
@@ -125,8 +172,8 @@ class Memory(nn.Module):
         if self.kind == "identity" or not len(block):
             return
         nodes, ends = np.unique(np.concatenate([block.src, block.dst]), return_inverse=True)
+        applied = self._applied(state, nodes)
         state.grow(int(nodes[-1]) + 1)
-        applied = self.current(state, nodes)
         none = np.zeros((len(block), 2, 0), np.float32)
         said = none if context is None else context.numpy(force=True)
         features = none[:, 0] if block.features is None else block.features

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from pintgn.models import kernels_pairs as kernels
-from pintgn.models.fused import arrays
+from pintgn.models.fused import Run, arrays
 from pintgn.models.layers import MLP, tensor
 
 
@@ -19,42 +17,37 @@ def judge_pairs(readout: MLP, h: Tensor, tree_of: np.ndarray | None) -> Tensor: 
     On the CPU the first map, which splits by end, is applied once for each distinct source and destination.
     """
     if tree_of is not None and h.device.type == "cpu":
-        first, last = readout.first, readout.last
-        return Judgement.apply(tree_of, h, first.weight, first.bias, last.weight, last.bias)
+        return Run.apply(Judgement(tree_of), h, *readout.weights)
     ends = h if tree_of is None else h.index_select(0, tensor(tree_of, h.device))
     return readout(ends.view(-1, 2 * h.shape[1])).squeeze(-1)
 
 
-class Judgement(torch.autograd.Function):
-    """w · relu(W_1 h_u + W_2 h_v + b) + b' with its derivative written out. CPU only."""
+class Judgement:
+    """w · relu(W_1 h_u + W_2 h_v + b) + b' as an operation on the embeddings and its parameters. CPU only."""
 
-    @staticmethod
-    def forward(
-        ctx: Any, tree_of: np.ndarray, h: Tensor, first: Tensor, bias: Tensor, last: Tensor, last_bias: Tensor
-    ) -> Tensor:  # (q,)
-        count, width = len(tree_of) // 2, h.shape[1]
-        rows, places = np.empty((2, count), np.int64), np.empty((2, count), np.int64)
-        sizes = kernels.number_roles(tree_of, np.full(len(h), -1), rows, places)
-        roles = [torch.from_numpy(row[:size]) for row, size in zip(rows, sizes, strict=True)]
-        ends = [h.index_select(0, role) for role in roles]
-        source = torch.addmm(bias, ends[0], first[:, :width].T)
-        destination = ends[1] @ first[:, width:].T
-        out = h.new_empty(count)
-        kernels.judge(places, *arrays(source, destination, last[0], out))
-        ctx.save_for_backward(h, first, last)
-        ctx.inside = roles, ends, places, source, destination
-        return out.add_(last_bias)
+    def __init__(self, tree_of: np.ndarray):
+        self.tree_of = tree_of
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        h, first, last = ctx.saved_tensors
-        roles, ends, places, source, destination = ctx.inside
-        width = h.shape[1]
-        to_ends, to_last = [torch.zeros_like(source), torch.zeros_like(destination)], torch.zeros_like(last)
-        known = arrays(source, destination, last[0], grad)
-        kernels.judge_backward(places, *known, *arrays(*to_ends, to_last[0]))
-        to_h, to_first = torch.zeros_like(h), torch.empty_like(first)
-        for role, end, to, part in zip(roles, ends, to_ends, (slice(0, width), slice(width, None)), strict=True):
+    def forward(self, h: Tensor, first: Tensor, bias: Tensor, last: Tensor, last_bias: Tensor) -> Tensor:  # (q,)
+        count, width = len(self.tree_of) // 2, h.shape[1]
+        rows, self.places = np.empty((2, count), np.int64), np.empty((2, count), np.int64)
+        sizes = kernels.number_roles(self.tree_of, np.full(len(h), -1), rows, self.places)
+        self.roles = [torch.from_numpy(row[:size]) for row, size in zip(rows, sizes, strict=True)]
+        self.ends = [h.index_select(0, role) for role in self.roles]
+        source, out = torch.addmm(bias, self.ends[0], first[:, :width].T), h.new_empty(count)
+        destination = self.ends[1] @ first[:, width:].T
+        kernels.judge(self.places, *arrays(source, destination, last, last_bias, out))
+        self.weights, self.inside = (first, last), (source, destination)
+        self.shape = h.shape
+        return out
+
+    def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
+        (first, last), (source, destination) = self.weights, self.inside
+        width = self.shape[1]
+        to_ends, sums = [torch.zeros_like(source), torch.zeros_like(destination)], [torch.zeros_like(x) for x in (source[0], last, last[0, :1])]
+        kernels.judge_backward(self.places, *arrays(source, destination, last, grad, *to_ends, *sums))
+        to_h, to_first = grad.new_zeros(self.shape), torch.empty_like(first)
+        for role, end, to, part in zip(self.roles, self.ends, to_ends, (slice(0, width), slice(width, None)), strict=True):
             torch.mm(to.T, end, out=to_first[:, part])
             to_h.index_add_(0, role, to @ first[:, part])
-        return None, to_h, to_first, to_ends[0].sum(0), to_last, grad.sum(0, keepdim=True)
+        return to_h, to_first, *sums

@@ -141,7 +141,7 @@ class GATLayer(nn.Module):
         one, two = torch.einsum("ahd,hdc->ahc", self.attention, weight)  # (h, c) each
         if self.fused and edges.mask.device.type == "cpu":
             own, own_of = each_once(parents)
-            where = Where(self.heads, own_of, children, edges)
+            where = Where(self.heads, own_of, children.row_of, children.positions, edges)
             asks = two.expand(len(own), -1, -1).contiguous()
             found = Attend.apply(where, asks, own @ one[:, : self.state].T, self.slope, children.table)
         else:

@@ -11,11 +11,13 @@ from torch import Tensor, nn
 
 from pintgn.errors import BadInput, suggest
 from pintgn.events.schema import Schema
-from pintgn.models.attention import AttentionLayer, masked_softmax
+from pintgn.models.attention import AttentionLayer, AttentionStep, Where, masked_softmax
+from pintgn.models.chain import Chain
+from pintgn.models.fused import Run
 from pintgn.models.layers import Edges, Places, TimeEncoding, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.message_passing import TreeModel
-from pintgn.models.pairs import judge_pairs
+from pintgn.models.pairs import Judgement, judge_pairs
 from pintgn.models.past import Events, Past
 from pintgn.models.trees import Trees
 from pintgn.neighbors.index import Neighbors
@@ -126,7 +128,21 @@ class TGN(TreeModel):
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
         if inputs.acquaintance is not None:
             return super().forward(inputs, state)
-        return judge_pairs(self.readout, self.embed(replace(inputs, root_of=None), state), inputs.root_of)
+        if state is None or inputs.root_of is None or not self._chains(inputs):
+            return judge_pairs(self.readout, self.embed(replace(inputs, root_of=None), state), inputs.root_of)
+        edges, layer, time = self._edges(inputs), self.steps[0], self.machine.time
+        nobody = np.zeros((len(edges.child), 0), np.float32)
+        where = Where(self.heads, inputs.node_of[: edges.parents], inputs.node_of[edges.child], nobody, edges)
+        chain = Chain(self.machine.step(state, inputs.nodes), AttentionStep(where), Judgement(inputs.root_of))
+        weights = *self.machine.weights, *layer.weights, *self.readout.weights
+        scores = Run.apply(chain, time.frequency, time.phase, *weights)
+        self.machine.note(state, inputs.nodes, chain.states)
+        return scores
+
+    def _chains(self, inputs: Trees) -> bool:
+        """Whether a link is judged by memory, one layer of attention and the readout, with nothing between them."""
+        plain = inputs.node_features is None and not self.positions and self.device.type == "cpu"
+        return plain and self._shares_time and self.embedding == "attention" and self.layers == 1
 
     # -- remembering ---------------------------------------------------------------------------------------------
 

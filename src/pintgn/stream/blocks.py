@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,14 +64,14 @@ class Blocks:
             left = t != clock
             spans.append(Span(np.flatnonzero(~left), events[:0], behind=True))
         begin = 0
-        changes = (np.flatnonzero(events.t[1:] != events.t[:-1]) + 1).tolist()
-        for end in (*changes, len(events)):
-            if end > begin and self.planned + end - begin >= self.size:
-                mine = left & (t <= events.t[end - 1])
-                spans.append(Span(np.flatnonzero(mine), events[begin:end], closes=True))
-                self.ended_with = self.planned + end - begin
-                self.planned = self.ended_with % self.size
-                begin, left = end, left & ~mine
+        ends = [*(np.flatnonzero(events.t[1:] != events.t[:-1]) + 1).tolist(), len(events)]  # where a block may end
+        while (at := bisect_left(ends, max(begin + 1, begin + self.size - self.planned))) < len(ends):
+            end = ends[at]
+            mine = left & (t <= events.t[end - 1])
+            spans.append(Span(np.flatnonzero(mine), events[begin:end], closes=True))
+            self.ended_with = self.planned + end - begin
+            self.planned = self.ended_with % self.size
+            begin, left = end, left & ~mine
         if begin < len(events):
             self.planned, self.ended_with = self.planned + len(events) - begin, None
         spans.append(Span(np.flatnonzero(left), events[begin:]))

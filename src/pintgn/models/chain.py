@@ -1,0 +1,35 @@
+"""The whole of TGN-Att as one operation: between its parts autograd has nothing to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pintgn.models.attention import AttentionStep
+from pintgn.models.pairs import Judgement
+from pintgn.models.recurrent import Step
+
+
+@dataclass
+class Chain:
+    """Memory, one layer of attention over it, and the judgement of pairs of what that finds.
+
+    An operation on the time encoding that memory and attention share, and on the parameters of the three. CPU only.
+    """
+
+    memory: Step
+    attention: AttentionStep
+    pairs: Judgement
+
+    def forward(self, frequency: Tensor, phase: Tensor, *weights: Tensor) -> Tensor:  # (q,)
+        self.states = self.memory.forward(*weights[:4], frequency, phase)
+        h = self.attention.forward(None, self.states, *weights[4:-4], frequency, phase)
+        return self.pairs.forward(h, *weights[-4:])
+
+    def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
+        to_h, *to_readout = self.pairs.backward(grad)
+        _, to_states, *to_attention, to_frequency, to_phase = self.attention.backward(to_h)
+        assert to_states is not None and to_frequency is not None and to_phase is not None
+        *to_memory, frequency, phase = self.memory.backward(to_states)
+        return to_frequency.add_(frequency), to_phase.add_(phase), *to_memory, *to_attention, *to_readout
