@@ -8,9 +8,10 @@ where any part may have width 0. Linear maps of keys and values commute with wha
 into the space of c, and the answer is Σ weight · c, to be mapped once per parent: no slot is ever multiplied by a
 matrix, and the time encodings of all slots are never stored.
 
-The inner loops run along a row and mix no types, so that the compiler makes vector instructions of them. Heads go in
-pairs, so that a row is read once for both, and rows have room for whole vectors: what is left over would be done one by
-one. An odd number of heads gets one more, which asks nothing.
+The inner loops run along a row and mix no types, so that the compiler makes vector instructions of them. A place that
+is a sum (`at_wave + d`) is unsigned for the same reason: a sum that could be negative would be looked at one by one.
+Heads go in pairs, so that a row is read once for both, and rows have room for whole vectors: what is left over would be
+done one by one. An odd number of heads gets one more, which asks nothing.
 """
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ def wide_vectors(typing_context):
     return types.void(), generate
 
 
+@njit(cache=True, nogil=True)
+def lined_up(rows, width, kind):
+    """Rows of zeros that begin where lines of the cache do, if their width is a multiple of one."""
+    room = np.zeros(rows * width + 16, kind)
+    first = (-room.ctypes.data) % 64 // room.itemsize
+    return room[first : first + rows * width].reshape((rows, width))
+
+
 @njit(cache=True, nogil=True, fastmath=True)
 def attend(
     first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency,
@@ -51,7 +60,8 @@ def attend(
     """
     wide_vectors()  # type: ignore[call-arg]
     heads, width = query.shape[1], query.shape[2]
-    states, features, positions, waves = node.shape[1], event.shape[1], position.shape[1], frequency.shape[0]
+    states, features, positions = np.uint64(node.shape[1]), np.uint64(event.shape[1]), np.uint64(position.shape[1])
+    waves = np.uint64(frequency.shape[0])
     at_event, at_position, at_wave = states, states + features, states + features + positions
     zero, one = query.dtype.type(0), query.dtype.type(1)
     half, quarter = query.dtype.type(0.5), query.dtype.type(0.25)
@@ -59,8 +69,8 @@ def attend(
     turn = query.dtype.type(TURN)
     frequency, phase = frequency * turn, phase * turn
     room = width + (-width) % (64 if width > 64 else 8)
-    c, slots = np.zeros((k + 1, room), query.dtype), np.empty(k, np.int64)
-    q, total = np.zeros((2, room), query.dtype), np.empty((2, room), query.dtype)
+    c, slots = lined_up(k + 1, room, query.dtype), np.empty(k, np.int64)
+    q, total = lined_up(2, room, query.dtype), lined_up(2, room, query.dtype)
     score = np.empty((2, k + 1), query.dtype)
     for parent in range(first, last):
         asks, there = query_of[parent], 0
@@ -136,7 +146,8 @@ def attend_backward(
     """
     wide_vectors()  # type: ignore[call-arg]
     heads, width = query.shape[1], query.shape[2]
-    states, features, positions, waves = node.shape[1], event.shape[1], position.shape[1], frequency.shape[0]
+    states, features, positions = np.uint64(node.shape[1]), np.uint64(event.shape[1]), np.uint64(position.shape[1])
+    waves = np.uint64(frequency.shape[0])
     at_event, at_position, at_wave = states, states + features, states + features + positions
     zero, one = query.dtype.type(0), query.dtype.type(1)
     half, quarter = query.dtype.type(0.5), query.dtype.type(0.25)
@@ -144,9 +155,8 @@ def attend_backward(
     turn = query.dtype.type(TURN)
     frequency, phase = frequency * turn, phase * turn
     room = width + (-width) % (64 if width > 64 else 8)
-    c, to_c = np.zeros((k, room), query.dtype), np.zeros((k, room), query.dtype)
-    q, g_out = np.zeros((2, room), query.dtype), np.zeros((2, room), query.dtype)
-    to_q = np.empty((2, room), query.dtype)
+    c, to_c = lined_up(k, room, query.dtype), lined_up(k, room, query.dtype)
+    q, g_out, to_q = (lined_up(2, room, query.dtype), lined_up(2, room, query.dtype), lined_up(2, room, query.dtype))
     slots, along = np.empty(k, np.int64), np.empty((2, k), query.dtype)
     to_phase, to_frequency = np.zeros(waves, query.dtype), np.zeros(waves, query.dtype)
     for parent in range(first, last):

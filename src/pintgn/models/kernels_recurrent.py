@@ -1,6 +1,7 @@
 """Loops of recurrent memory: what waits for nodes is laid out, applied, and left again. Plain arrays in and out.
 
-The inner loops run along a row and mix no types, so that the compiler makes vector instructions of them.
+The inner loops run along a row and mix no types, and a place that is a sum is unsigned, so that the compiler makes
+vector instructions of them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, g
     in the type of the arrays.
     """
     known, d = memory.shape
-    width, waves = message.shape[1], frequency.shape[0]
+    width, waves = np.uint64(message.shape[1]), np.uint64(frequency.shape[0])
     turn = memory.dtype.type(TURN)
     frequency, phase = frequency * turn, phase * turn
     zero, half, quarter = memory.dtype.type(0), memory.dtype.type(0.5), memory.dtype.type(0.25)
@@ -66,11 +67,12 @@ def merge(merged, weight_ih, weight_hh, bias_ih, bias_hh, weight, bias):
 @njit(cache=True, nogil=True, fastmath=True)
 def gru_end(late, gates, given, everyone):
     """s' = n + z (s - n) for the late nodes; gates (n, 3d) are r, z and n after their bends; `given` begins with s."""
-    d = everyone.shape[1]
+    d = np.uint64(everyone.shape[1])
     for i in range(late.shape[0]):
+        row = late[i]
         for j in range(d):
-            n = gates[i, 2 * d + j]
-            everyone[late[i], j] = n + gates[i, d + j] * (given[i, j] - n)
+            n = gates[i, d + d + j]
+            everyone[row, j] = n + gates[i, d + j] * (given[i, j] - n)
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -79,21 +81,21 @@ def gru_backward(late, grad, gates, kept, given, to_gates, to_kept, to_bias, to_
 
     `grad` has a row for every node, the others one for each late one; `given` begins with its state.
     """
-    d = kept.shape[1]
+    d = np.uint64(kept.shape[1])
     one = grad.dtype.type(1)
     for i in range(late.shape[0]):
         row = late[i]
         for j in range(d):  # short loops over few rows each: the compiler makes vector instructions of them
-            to_n = grad[row, j] * (one - gates[i, d + j]) * (one - gates[i, 2 * d + j] * gates[i, 2 * d + j])
-            to_gates[i, 2 * d + j] = to_n
+            to_n = grad[row, j] * (one - gates[i, d + j]) * (one - gates[i, d + d + j] * gates[i, d + d + j])
+            to_gates[i, d + d + j] = to_n
             to_kept[i, j] = to_n * gates[i, j]
         for j in range(d):
             r = gates[i, j]
             to_gates[i, j] = to_kept[i, j] * kept[i, j] * (one - r)
         for j in range(d):
             z = gates[i, d + j]
-            to_gates[i, d + j] = grad[row, j] * (given[i, j] - gates[i, 2 * d + j]) * z * (one - z)
-        for j in range(3 * d):
+            to_gates[i, d + j] = grad[row, j] * (given[i, j] - gates[i, d + d + j]) * z * (one - z)
+        for j in range(d + d + d):
             to_bias[j] += to_gates[i, j]
         for j in range(d):
             to_kept_bias[j] += to_kept[i, j]
@@ -129,7 +131,7 @@ def leave_messages(
     `context` (e, 2, c) and `features` (e, f) what else a message says; any width may be 0. A message is the mean over
     the node's events, with `last` over those of its newest time. `newest` and `count` (nodes,) are room to work in.
     """
-    d, f, c = applied.shape[1], features.shape[1], context.shape[2]
+    d, f, c = np.uint64(applied.shape[1]), np.uint64(features.shape[1]), np.uint64(context.shape[2])
     zero = message.dtype.type(0)
     for i in range(nodes.shape[0]):
         v = nodes[i]
@@ -140,7 +142,7 @@ def leave_messages(
         for j in range(d):
             memory[v, j] = applied[i, j]
             message[v, j] = applied[i, j]
-        for j in range(d, message.shape[1]):
+        for j in range(d, np.uint64(message.shape[1])):
             message[v, j] = zero
         count[i] = 0
     for e in range(t.shape[0]):  # times never fall
@@ -156,9 +158,9 @@ def leave_messages(
             for j in range(d):
                 message[v, d + j] += applied[other, j]
             for j in range(c):
-                message[v, 2 * d + j] += context[e, 1 - side, j]
+                message[v, d + d + j] += context[e, 1 - side, j]
             for j in range(f):
-                message[v, 2 * d + c + j] += features[e, j]
+                message[v, d + d + c + j] += features[e, j]
             if ever[v]:
                 message_dt[v] += message.dtype.type((t[e] - updated[v]) / unit)
     for i in range(nodes.shape[0]):
@@ -167,5 +169,5 @@ def leave_messages(
         if count[i] > 1:
             share = message.dtype.type(1 / count[i])
             message_dt[v] *= share
-            for j in range(d, message.shape[1]):
+            for j in range(d, np.uint64(message.shape[1])):
                 message[v, j] *= share

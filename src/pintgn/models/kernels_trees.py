@@ -6,6 +6,33 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
+def number_roots(order, t, roots, table, node, group, whose, root_of):
+    """Give every root its place, those of one time and one node the same; returns how many places there are.
+
+    Args:
+        order, t (q,): the queries in order of their times, and the times.
+        roots (q, w): of each query.
+        table (nodes,): a place to look for each node, checked before it is believed: it may hold anything from 0 on.
+        node, group, whose (q w,): filled with each place's node, its time's number, and a query that asks for it.
+        root_of (q, w): filled with the place of each root.
+    """
+    count, moment = 0, -1
+    for i in range(order.shape[0]):
+        q = order[i]
+        if i == 0 or t[q] != t[order[i - 1]]:
+            moment += 1
+        for j in range(roots.shape[1]):
+            root = roots[q, j]
+            at = table[root]
+            if at >= count or node[at] != root or group[at] != moment:
+                at = count
+                table[root], node[at], group[at], whose[at] = at, root, moment, q
+                count += 1
+            root_of[q, j] = at
+    return count
+
+
+@njit(cache=True, nogil=True)
 def number_places(sizes, group, node, begin, ids, mask, table, held, rank, child):
     """Give every contact its place: the one that its node already has in the group, or a new one after all others.
 

@@ -64,9 +64,10 @@ class Noted:
 
     def rows(self, nodes: np.ndarray) -> Tensor | None:
         """Of these nodes, if all of them are there."""
-        order = np.argsort(self.nodes)
-        at = order[np.searchsorted(self.nodes, nodes, sorter=order).clip(max=len(order) - 1)]
-        return self.applied[torch.from_numpy(at)] if np.array_equal(self.nodes[at], nodes) else None
+        place = np.zeros(1 + max(int(self.nodes.max()), int(nodes.max())), np.int64)
+        place[self.nodes] = np.arange(len(self.nodes))
+        at = place[nodes]
+        return self.applied.index_select(0, torch.from_numpy(at)) if (self.nodes[at] == nodes).all() else None
 
 
 class Memory(nn.Module):
@@ -171,7 +172,7 @@ class Memory(nn.Module):
         """
         if self.kind == "identity" or not len(block):
             return
-        nodes, ends = np.unique(np.concatenate([block.src, block.dst]), return_inverse=True)
+        nodes, ends = block.ends
         applied = self._applied(state, nodes)
         state.grow(int(nodes[-1]) + 1)
         none = np.zeros((len(block), 2, 0), np.float32)
@@ -181,6 +182,6 @@ class Memory(nn.Module):
         with state.on_cpu(nodes) as (rows, columns):
             leave: Any = kernels.leave_messages
             leave(
-                rows, ends.reshape(2, -1), block.t, applied.numpy(force=True), said, features, self.aggregate == "last",
+                rows, ends, block.t, applied.numpy(force=True), said, features, self.aggregate == "last",
                 time_unit, *columns.values(), *work,
             )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,12 @@ class Events:
     def __len__(self) -> int:
         return len(self.t)
 
+    @cached_property
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct nodes, sorted, and which of them are sources and destinations (2, e)."""
+        nodes, places = np.unique(np.concatenate([self.src, self.dst]), return_inverse=True)
+        return nodes, places.reshape(2, -1)
+
     def __getitem__(self, rows: slice) -> Events:
         features = None if self.features is None else self.features[rows]
         looked_up = {name: found[rows] for name, found in self.looked_up.items()}
@@ -41,6 +48,8 @@ class Events:
 
     @classmethod
     def joined(cls, parts: list[Events]) -> Events:
+        if len(parts) == 1:
+            return parts[0]
         columns = [[getattr(part, name) for part in parts] for name in ("src", "dst", "t", "features")]
         whole = (None if column[0] is None else np.concatenate(column) for column in columns)
         looked_up = {name: np.concatenate([part.looked_up[name] for part in parts]) for name in parts[0].looked_up}

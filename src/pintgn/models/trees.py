@@ -106,13 +106,16 @@ def grow(roots: np.ndarray, past: Past, depth: int, look: Look, time_unit: float
 
     With `positions`, every node of every tree is asked for relative to all roots of its query.
     """
-    whose = np.repeat(np.arange(len(roots)), roots.shape[1])
     if not positions:
-        _, moment = np.unique(past.t, return_inverse=True)
-        key = moment[whose] * (int(roots.max(initial=0)) + 1) + roots.ravel()
-        _, first, root_of = np.unique(key, return_index=True, return_inverse=True)
-        trees = _grown(roots.ravel()[first], moment[whose[first]], whose[first], past, depth, look, time_unit)
-        return replace(trees, root_of=root_of.reshape(-1))
+        order, table = np.argsort(past.t, kind="stable"), past.numbering.scratch(1 + int(roots.max(initial=0)))
+        node, group, whose, root_of = np.empty((4, roots.size), np.int64)
+        count = kernels.number_roots(
+            order, past.t, np.ascontiguousarray(roots), table, node, group, whose, root_of.reshape(roots.shape)
+        )
+        trees = _grown(node[:count], group[:count], whose[:count], past, depth, look, time_unit)
+        trees.root_of = root_of
+        return trees
+    whose = np.repeat(np.arange(len(roots)), roots.shape[1])
     trees = _grown(roots.ravel(), np.arange(roots.size), whose, past, depth, look, time_unit)
     turned = np.stack([np.roll(roots, -own, axis=1) for own in range(roots.shape[1])], 1)  # own root first
     return replace(trees, positions=past.positions(trees.nodes_by_tree(), turned.reshape(roots.size, -1)))
@@ -138,7 +141,7 @@ def _grown(
         group, node, rank = group[:count], node[:count], rank[:count]
         sizes.append(count)
         found.append((child, mask, (dt / time_unit).astype(np.float32), events))
-    child, mask, dt, events = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    child, mask, dt, events = found[0] if depth == 1 else (np.concatenate(x) for x in zip(*found, strict=True))
     distinct, node_of = past.distinct(node, np.ones(len(node), bool))
     features, event_of = None, np.zeros(events.shape, np.int32)
     if past.event_table is not None:

@@ -87,7 +87,7 @@ class Blocks:
         if not span.closes:
             return None
         block = Events.joined(self.unfinished)
-        nodes = np.unique(np.concatenate([block.src, block.dst]))
+        nodes, _ = block.ends
         self.undo = Undo(self.unfinished, nodes, None if state is None else state.rows(nodes))
         if model.remembers:
             model.observe(block, state)
