@@ -47,7 +47,7 @@ def test_fused_attention_and_its_gradients_are_those_of_the_definition(shape, he
         torch.tensor(rng.normal(size=size), requires_grad=True)
         for size in ((3, heads, width), (3, heads), waves, waves)
     )
-    where = Where.seen(heads, own_of, places, edges)
+    where = Where.seen(own_of, places, edges)
     found = Attention(where, query, children.table, frequency, phase, offset, slope)
 
     time = TimeEncoding(waves)
@@ -60,10 +60,10 @@ def test_fused_attention_and_its_gradients_are_those_of_the_definition(shape, he
     np.testing.assert_allclose(found.out, expected.detach(), rtol=1e-6, atol=1e-7)
 
     grad = torch.tensor(rng.normal(size=expected.shape))
-    leaves = [query, offset, children.table, time.frequency, time.phase]
+    leaves = [query, children.table, time.frequency, time.phase, offset]
     wanted = torch.autograd.grad(expected, leaves, grad, allow_unused=True)
     for name, mine, its in zip(
-        ("query", "offset", "table", "frequency", "phase"), found.backward(grad), wanted, strict=True
+        ("query", "table", "frequency", "phase", "offset"), found.backward(grad), wanted, strict=True
     ):
         if name == "offset" and slope == 1:
             continue  # softmax does not feel it

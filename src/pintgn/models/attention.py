@@ -29,19 +29,15 @@ class Attention:
         offset: Tensor | None = None,  # (rows, h)
         slope: float = 1.0,
     ):
-        edges = where.edges
-        offset = query.new_zeros(query.shape[:2]) if offset is None else offset
-        event = query.new_zeros(1, 0) if edges.features is None else edges.features
-        self.k = edges.k
-        self.summed = query, offset, table, frequency, phase
-        query_, offset_, table_, event_, dt, mask, frequency_, phase_ = arrays(
-            query, offset, table, event, edges.dt, edges.mask, frequency, phase
-        )
+        self.k = where.k
+        self.summed = query, table, frequency, phase
+        query_, table_, frequency_, phase_ = arrays(*self.summed)
         kind = query_.dtype
+        offset_ = np.zeros(query.shape[:2], kind) if offset is None else arrays(offset)[0]
         self.parts = (
-            query_, where.own_of, offset_, kind.type(slope), table_, where.row_of, event_, edges.event_of,
-            np.ascontiguousarray(where.positions, kind), dt.astype(kind, copy=False), mask, frequency_, phase_,
-            kernels.SINES[kind.name],
+            query_, where.own_of, offset_, kind.type(slope), table_, where.row_of, where.events, where.event_of,
+            where.positions.astype(kind, copy=False), where.dt.astype(kind, copy=False), where.mask, frequency_, phase_,
+            kernels.SINES[kind],
         )  # fmt: skip
         parents, heads, width = len(where.own_of), *query.shape[1:]
         self.out, self.weight = np.empty((parents, heads, width), kind), np.empty((parents, heads, self.k), kind)
@@ -49,9 +45,10 @@ class Attention:
         each(lambda share: run(*share, self.k, *self.parts, self.out, self.weight), shares(parents, self.k))
 
     def backward(self, grad: Tensor) -> list[Tensor]:
-        """Gradients of query, offset, table, frequency and phase."""
+        """Gradients of query, table, frequency, phase and offset."""
         (grad_,) = arrays(grad)
-        jobs = [(share, [torch.zeros_like(x) for x in self.summed]) for share in shares(len(grad_), self.k)]
+        offset = torch.from_numpy(self.parts[2])
+        jobs = [(share, [torch.zeros_like(x) for x in (*self.summed, offset)]) for share in shares(len(grad_), self.k)]
 
         def run(job: tuple[tuple[int, int], list[Tensor]]) -> None:
             share, mine = job  # every thread adds up its own
@@ -108,7 +105,7 @@ class AttentionLayer(nn.Module):
     def _fused(self, places: Places, edges: Edges, time: TimeEncoding) -> Tensor:
         known, own_of = each_once(places.first(edges.parents))
         own = known if places.positions.shape[1] else None  # else the first rows of the table say it all
-        step = AttentionStep(Where.seen(self.heads, own_of, places, edges))
+        step = AttentionStep(Where.seen(own_of, places, edges), self.heads)
         return Run.apply(step, own, places.table, *self.weights, time.frequency, time.phase)
 
 
@@ -124,19 +121,26 @@ def each_once(parents: Places) -> tuple[Tensor, np.ndarray]:
 
 @dataclass
 class Where:
-    """Who asks whom: the arrays of an attention step that are data, not parameters."""
+    """Who asks whom: the arrays of an attention step that are data, not parameters. A parent has k slots."""
 
-    heads: int
     own_of: np.ndarray  # (p,) which of the rows that ask
     row_of: np.ndarray  # (slots,) which of the rows that are seen
     positions: np.ndarray  # (slots, r) what else is seen
-    edges: Edges
+    mask: np.ndarray  # (slots,) False where nothing is seen
+    dt: np.ndarray  # (slots,) how long ago it was met
+    event_of: np.ndarray  # (slots,) in which of the events
+    events: np.ndarray  # (e', f) their features
+    k: int
 
     @classmethod
-    def seen(cls, heads: int, own_of: np.ndarray, places: Places, edges: Edges) -> Where:
+    def seen(cls, own_of: np.ndarray, places: Places, edges: Edges) -> Where:
         """Every slot sees the place at its other end."""
         children = edges.seen(places)
-        return cls(heads, own_of, children.row_of, children.positions, edges)  # type: ignore[arg-type]
+        assert children.row_of is not None
+        mask, dt = arrays(edges.mask, edges.dt)
+        events = np.zeros((1, 0), dt.dtype) if edges.features is None else arrays(edges.features)[0]
+        positions = np.ascontiguousarray(children.positions)
+        return cls(own_of, children.row_of, positions, mask, dt, edges.event_of, events, edges.k)
 
 
 class Attend(torch.autograd.Function):
@@ -150,7 +154,7 @@ class Attend(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        query, offset, table, _, _ = ctx.attention.backward(grad)
+        query, table, _, _, offset = ctx.attention.backward(grad)
         return None, query, offset, None, table
 
 
@@ -160,8 +164,8 @@ class AttentionStep:
     Without `own` the parents know what the first rows of the table say. CPU only.
     """
 
-    def __init__(self, where: Where):
-        self.where = where
+    def __init__(self, where: Where, heads: int):
+        self.where, self.heads = where, heads
 
     def forward(
         self,
@@ -180,16 +184,16 @@ class AttentionStep:
         where, self.shared = self.where, own is None
         own = table[: int(where.own_of.max(initial=-1)) + 1] if own is None else own
         (rows, width), (dim, inside) = own.shape, key.shape
-        wide = dim // where.heads
-        self.heads, self.scale = [slice(i, i + wide) for i in range(0, dim, wide)], wide**-0.5
+        wide = dim // self.heads
+        self.parts, self.scale = [slice(i, i + wide) for i in range(0, dim, wide)], wide**-0.5
         now = torch.cos(phase)
         q = torch.addmm(query[:, width:] @ now, own, query[:, :width].T, beta=self.scale, alpha=self.scale)
-        asks = q.new_empty(rows, where.heads, inside)
-        for head, part in enumerate(self.heads):
+        asks = q.new_empty(rows, self.heads, inside)
+        for head, part in enumerate(self.parts):
             torch.mm(q[:, part], key[part], out=asks[:, head])
         attention = Attention(where, asks, table, frequency, phase)
         found, seen = torch.from_numpy(attention.out), q.new_empty(len(where.own_of), dim)
-        for head, part in enumerate(self.heads):
+        for head, part in enumerate(self.parts):
             torch.mm(found[:, head], value[part].T, out=seen[:, part])
         z = torch.mm(seen, first[:, width:].T)
         kernels.add_rows_relu(where.own_of, *arrays(torch.addmm(first_bias, own, first[:, :width].T), z))
@@ -198,7 +202,7 @@ class AttentionStep:
 
     def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
         (query, key, value, first, last, phase), (own, now, q, attention, found, seen, z) = self.weights, self.inside
-        width, heads, scale = own.shape[1], self.heads, self.scale
+        width, scale = own.shape[1], self.scale
         to_z, to_y, to_first_bias = grad @ last, torch.zeros_like(q), torch.zeros_like(q[0])
         kernels.add_rows_relu_backward(self.where.own_of, *arrays(z, to_z, to_y, to_first_bias))
         to_first = torch.empty_like(first)
@@ -206,12 +210,12 @@ class AttentionStep:
         torch.mm(to_z.T, seen, out=to_first[:, width:])
         to_seen = to_z @ first[:, width:]
         to_found, to_value, to_key = torch.empty_like(found), torch.empty_like(value), torch.empty_like(key)
-        for head, part in enumerate(heads):
+        for head, part in enumerate(self.parts):
             torch.mm(to_seen[:, part], value[part], out=to_found[:, head])
             torch.mm(to_seen[:, part].T, found[:, head], out=to_value[part])
-        to_asks, _, to_table, to_frequency, to_phase = attention.backward(to_found)
+        to_asks, to_table, to_frequency, to_phase, _ = attention.backward(to_found)
         to_q, to_query = torch.empty_like(q), torch.empty_like(query)
-        for head, part in enumerate(heads):
+        for head, part in enumerate(self.parts):
             torch.mm(q[:, part].T, to_asks[:, head], out=to_key[part])
             torch.addmm(to_q[:, part], to_asks[:, head], key[part].T, beta=0, alpha=scale, out=to_q[:, part])
         total = to_q.sum(0)

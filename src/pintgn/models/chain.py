@@ -15,16 +15,17 @@ from pintgn.models.recurrent import Step
 class Chain:
     """Memory, one layer of attention over it, and the judgement of pairs of what that finds.
 
-    An operation on the time encoding that memory and attention share, and on the parameters of the three. CPU only.
+    An operation on the parameters: of memory, with the time encoding that attention shares, of the layer, and of the
+    readout. CPU only.
     """
 
     memory: Step
     attention: AttentionStep
     pairs: Judgement
 
-    def forward(self, frequency: Tensor, phase: Tensor, *weights: Tensor) -> Tensor:  # (q,)
-        self.states = self.memory.forward(*weights[:4], frequency, phase)
-        h = self.attention.forward(None, self.states, *weights[4:-4], frequency, phase)
+    def forward(self, *weights: Tensor) -> Tensor:  # (q,)
+        self.states = self.memory.forward(*weights[:6])
+        h = self.attention.forward(None, self.states, *weights[6:-4], *weights[4:6])
         return self.pairs.forward(h, *weights[-4:])
 
     def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -32,4 +33,4 @@ class Chain:
         _, to_states, *to_attention, to_frequency, to_phase = self.attention.backward(to_h)
         assert to_states is not None and to_frequency is not None and to_phase is not None
         *to_memory, frequency, phase = self.memory.backward(to_states)
-        return to_frequency.add_(frequency), to_phase.add_(phase), *to_memory, *to_attention, *to_readout
+        return *to_memory, to_frequency.add_(frequency), to_phase.add_(phase), *to_attention, *to_readout

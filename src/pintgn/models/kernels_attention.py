@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 
 # sin(2π g) = g · P(g²) for g in [-1/4, 1/4]; P by least squares, error below 4e-9
 SINE = np.array([6.28318515961, -41.3416549293, 81.6009981926, -76.5496568205, 39.5358137107])
-SINES = {kind: SINE.astype(kind) for kind in ("float32", "float64")}
+SINES = {np.dtype(kind): SINE.astype(kind) for kind in ("float32", "float64")}
 TURN = 1 / (2 * np.pi)
 
 
@@ -138,7 +138,7 @@ def attend(
 @njit(cache=True, nogil=True, fastmath=True)
 def attend_backward(
     first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency,
-    phase, sine, weight, grad, grad_query, grad_offset, grad_node, grad_frequency, grad_phase,
+    phase, sine, weight, grad, grad_query, grad_node, grad_frequency, grad_phase, grad_offset,
 ):  # fmt: skip
     """Add to the gradients of queries, offsets, nodes and waves what the parents first … last - 1 give to them.
 

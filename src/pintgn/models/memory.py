@@ -103,7 +103,8 @@ class Memory(nn.Module):
         if cell != "identity":
             self.time = TimeEncoding(time_width)
             make = nn.GRUCell if cell == "gru" else nn.RNNCell
-            self.cell = make(self.message_width + time_width, width)
+            cell = self.cell = make(self.message_width + time_width, width)
+            self.weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh, *self.time.parameters()
 
     def initial_state(self, node_features: np.ndarray | None, time_dtype: np.dtype) -> MemoryState:
         """s_v(0) = x_v, padded with zeros to the width of the memory."""
@@ -122,11 +123,6 @@ class Memory(nn.Module):
             state.memory[: len(node_features), : node_features.shape[1]] = tensor(node_features, device)
         return state
 
-    @property
-    def weights(self) -> tuple[Tensor, ...]:
-        """Parameters of the cell, in the order of `Step`."""
-        return self.cell.weight_ih, self.cell.weight_hh, self.cell.bias_ih, self.cell.bias_hh
-
     def step(self, state: MemoryState | Behind, nodes: np.ndarray) -> Step:
         """The operation that applies what is pending to the states of some nodes."""
         if not isinstance(state, MemoryState):
@@ -138,7 +134,7 @@ class Memory(nn.Module):
         """s_v of each node with its pending message applied, differentiable in this module's parameters."""
         if self.kind == "identity":
             return state.rows(nodes).memory  # type: ignore[attr-defined]
-        applied = Run.apply(self.step(state, nodes), *self.weights, self.time.frequency, self.time.phase)
+        applied = Run.apply(self.step(state, nodes), *self.weights)
         self.note(state, nodes, applied)
         return applied
 
@@ -151,8 +147,7 @@ class Memory(nn.Module):
             self._noted = Noted(state.memory, self._versions(state), nodes, applied.detach())
 
     def _versions(self, state: MemoryState) -> list[int]:
-        tracked = state.memory, *self.weights, self.time.frequency, self.time.phase
-        return [x._version for x in tracked]
+        return [x._version for x in (state.memory, *self.weights)]
 
     def _applied(self, state: MemoryState, nodes: np.ndarray) -> Tensor:
         noted, self._noted = self._noted, None

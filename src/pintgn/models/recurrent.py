@@ -84,7 +84,7 @@ class Step:
         if self.cpu:
             to_frequency, to_phase = torch.zeros_like(frequency), torch.zeros_like(phase)
             known = arrays(late, self.dt, frequency, phase, to_waves)
-            kernels.waves_backward(self.nodes, SINES[known[-1].dtype.name], *known, *arrays(to_frequency, to_phase))
+            kernels.waves_backward(self.nodes, SINES[known[-1].dtype], *known, *arrays(to_frequency, to_phase))
         else:
             since = self.dt[torch.from_numpy(self.nodes).to(grad.device)][late]
             to_angle = -to_waves * torch.sin(torch.addcmul(phase, since[:, None], frequency))
@@ -101,7 +101,7 @@ class Step:
             memory_, *known = arrays(memory, message, self.dt, frequency, phase)
             fill: Any = kernels.lay_out
             room = arrays(given, everyone)
-            count = fill(nodes, memory_, self.pending, *known, SINES[memory_.dtype.name], places, *room)
+            count = fill(nodes, memory_, self.pending, *known, SINES[memory_.dtype], places, *room)
             return torch.from_numpy(places[:count]), given[:count], everyone
         known = np.flatnonzero(nodes < len(memory))
         waits = torch.from_numpy(np.flatnonzero(self.pending[nodes[known]])).to(memory.device)

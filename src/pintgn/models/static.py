@@ -136,17 +136,16 @@ class GATLayer(nn.Module):
 
     def forward(self, places: Places, edges: Edges) -> Tensor:  # (edges.parents, d)
         parents, edges = places.first(edges.parents), _with_itself(edges)
-        children = edges.seen(places)
         weight = self.linear.weight.view(self.heads, -1, self.linear.in_features)  # (h, d/h, c)
         one, two = torch.einsum("ahd,hdc->ahc", self.attention, weight)  # (h, c) each
         if self.fused and edges.mask.device.type == "cpu":
             own, own_of = each_once(parents)
-            where = Where(self.heads, own_of, children.row_of, children.positions, edges)
+            where = Where.seen(own_of, places, edges)
             asks = two.expand(len(own), -1, -1).contiguous()
-            found = Attend.apply(where, asks, own @ one[:, : self.state].T, self.slope, children.table)
+            found = Attend.apply(where, asks, own @ one[:, : self.state].T, self.slope, places.table)
         else:
             own = parents.dense()
-            c = written_out(children, edges, None).view(len(own), -1, self.linear.in_features)
+            c = written_out(edges.seen(places), edges, None).view(len(own), -1, self.linear.in_features)
             scores = torch.einsum("hc,pkc->phk", two, c) + (own @ one[:, : self.state].T)[..., None]
             scores = nn.functional.leaky_relu(scores, self.slope)
             found = masked_softmax(scores, edges.mask.view(len(own), 1, -1)) @ c

@@ -102,6 +102,11 @@ class TGN(TreeModel):
         super().make(schema)
         if self.embedding == "attention" and not self._shares_time:
             self.own_time = TimeEncoding(self.time_dim)
+        # a link is judged by memory, one layer of attention and the readout, with nothing between them
+        plain = not schema.node_features and not self.positions and self.layers == 1
+        self._chains = plain and self._shares_time and self.embedding == "attention"
+        if self._chains:
+            self._weights = *self.machine.weights, *self.steps[0].weights, *self.readout.weights
 
     def make_memory(self, width: int, features: int) -> Memory:
         context = width if self.message == "neighborhood" else 0
@@ -128,21 +133,29 @@ class TGN(TreeModel):
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
         if inputs.acquaintance is not None:
             return super().forward(inputs, state)
-        if state is None or inputs.root_of is None or not self._chains(inputs):
-            return judge_pairs(self.readout, self.embed(replace(inputs, root_of=None), state), inputs.root_of)
-        edges, layer, time = self._edges(inputs), self.steps[0], self.machine.time
-        nobody = np.zeros((len(edges.child), 0), np.float32)
-        where = Where(self.heads, inputs.node_of[: edges.parents], inputs.node_of[edges.child], nobody, edges)
-        chain = Chain(self.machine.step(state, inputs.nodes), AttentionStep(where), Judgement(inputs.root_of))
-        weights = *self.machine.weights, *layer.weights, *self.readout.weights
-        scores = Run.apply(chain, time.frequency, time.phase, *weights)
+        if isinstance(state, MemoryState) and self._chains and state.memory.device.type == "cpu":
+            return self._chained(inputs, state)
+        return judge_pairs(self.readout, self.embed(replace(inputs, root_of=None), state), inputs.root_of)
+
+    def _chained(self, inputs: Trees, state: MemoryState) -> Tensor:  # (q,)
+        parents, k = inputs.child.shape
+        child = inputs.child.ravel()
+        where = Where(
+            own_of=inputs.node_of[:parents],
+            row_of=inputs.node_of[child],
+            positions=np.zeros((len(child), 0), np.float32),
+            mask=inputs.mask.ravel(),
+            dt=inputs.dt.ravel(),
+            event_of=inputs.event_of.ravel(),
+            events=np.zeros((1, 0), np.float32) if inputs.features is None else inputs.features,
+            k=k,
+        )
+        assert inputs.root_of is not None
+        step = self.machine.step(state, inputs.nodes)
+        chain = Chain(step, AttentionStep(where, self.heads), Judgement(inputs.root_of))
+        scores = Run.apply(chain, *self._weights)
         self.machine.note(state, inputs.nodes, chain.states)
         return scores
-
-    def _chains(self, inputs: Trees) -> bool:
-        """Whether a link is judged by memory, one layer of attention and the readout, with nothing between them."""
-        plain = inputs.node_features is None and not self.positions and self.device.type == "cpu"
-        return plain and self._shares_time and self.embedding == "attention" and self.layers == 1
 
     # -- remembering ---------------------------------------------------------------------------------------------
 

@@ -54,7 +54,7 @@ class TrieStep(torch.autograd.Function):
         where = level.parent, level.row
         steps_, out_, mapped_, h_ = arrays(steps, out, mapped, h)
         lay: Any = kernels.lay_steps
-        lay(since, features, *turns, SINES[kind.name], steps_)
+        lay(since, features, *turns, SINES[kind], steps_)
         gates, back = steps @ weight.T, torch.addmm(bias_hh, h, weight_hh.T)
         gates_, back_ = arrays(gates, back)
         kernels.add_known(*where, mapped_, back_, gates_)
@@ -77,7 +77,7 @@ class TrieStep(torch.autograd.Function):
         to_frequency, to_phase = grad.new_zeros(len(turns[0])), grad.new_zeros(len(turns[0]))
         to_waves = to_gates @ weight[:, : len(turns[0])]
         fill = kernels.steps_backward
-        fill(since, *turns, SINES[turns[0].dtype.name], *arrays(to_waves, to_frequency, to_phase))
+        fill(since, *turns, SINES[turns[0].dtype], *arrays(to_waves, to_frequency, to_phase))
         to_h.addmm_(to_back, weight_hh)
         to_weights = to_gates.T @ steps, to_back.T @ h, to_back.sum(0)
         return None, to_mapped, to_h, *to_weights, to_frequency, to_phase
