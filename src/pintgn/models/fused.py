@@ -143,7 +143,7 @@ class Run(torch.autograd.Function):
 
 
 def arrays(*tensors: Tensor) -> list[np.ndarray]:
-    return [x.detach().contiguous().numpy() for x in tensors]
+    return [(x.detach() if x.requires_grad else x).contiguous().numpy() for x in tensors]
 
 
 def each(run: Any, jobs: list[Any]) -> None:
