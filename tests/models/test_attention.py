@@ -45,7 +45,7 @@ def test_fused_attention_and_its_gradients_are_those_of_the_definition(shape, he
     own_of = rng.integers(0, 3, parents).astype(np.int32)
     query, offset, frequency, phase = (
         torch.tensor(rng.normal(size=size), requires_grad=True)
-        for size in ((3, heads, width), (3, heads), waves, waves)
+        for size in ((heads, 3, width), (heads, 3), waves, waves)
     )
     where = Where.seen(own_of, places, edges)
     found = Attention(where, query, children.table, frequency, phase, offset, slope)
@@ -54,9 +54,9 @@ def test_fused_attention_and_its_gradients_are_those_of_the_definition(shape, he
     time.frequency, time.phase = torch.nn.Parameter(frequency), torch.nn.Parameter(phase)
     c = written_out(children, edges, time).view(parents, k, width)
     rows = torch.from_numpy(own_of).long()
-    scores = torch.einsum("phc,pkc->phk", query[rows], c) + offset[rows][..., None]
-    weight = masked_softmax(torch.nn.functional.leaky_relu(scores, slope), edges.mask.view(parents, 1, k))
-    expected = weight @ c
+    scores = torch.einsum("hpc,pkc->hpk", query[:, rows], c) + offset[:, rows][..., None]
+    weight = masked_softmax(torch.nn.functional.leaky_relu(scores, slope), edges.mask.view(parents, k))
+    expected = torch.einsum("hpk,pkc->hpc", weight, c)
     np.testing.assert_allclose(found.out, expected.detach(), rtol=1e-6, atol=1e-7)
 
     grad = torch.tensor(rng.normal(size=expected.shape))

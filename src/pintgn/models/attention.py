@@ -16,17 +16,17 @@ from pintgn.models.layers import MLP, Edges, Places, TimeEncoding, tensor
 
 
 class Attention:
-    """out[p, h] = Σ over the k slots of p of softmax(leaky(query[r, h] · c + offset[r, h])) · c with r = own_of[p]; see
+    """out[h, p] = Σ over the k slots of p of softmax(leaky(query[h, r] · c + offset[h, r])) · c with r = own_of[p]; see
     the kernels for what c is. Several threads share the parents. CPU only."""
 
     def __init__(
         self,
         where: Where,
-        query: Tensor,  # (rows, h, c)
+        query: Tensor,  # (h, rows, c)
         table: Tensor,  # (n', s)
         frequency: Tensor,  # (w,)
         phase: Tensor,  # (w,)
-        offset: Tensor | None = None,  # (rows, h)
+        offset: Tensor | None = None,  # (h, rows)
         slope: float = 1.0,
     ):
         self.k = where.k
@@ -39,8 +39,8 @@ class Attention:
             where.positions.astype(kind, copy=False), where.dt.astype(kind, copy=False), where.mask, frequency_, phase_,
             kernels.SINES[kind],
         )  # fmt: skip
-        parents, heads, width = len(where.own_of), *query.shape[1:]
-        self.out, self.weight = np.empty((parents, heads, width), kind), np.empty((parents, heads, self.k), kind)
+        parents, (heads, _, width) = len(where.own_of), query.shape
+        self.out, self.weight = np.empty((heads, parents, width), kind), np.empty((heads, parents, self.k), kind)
         run: Any = kernels.attend
         each(lambda share: run(*share, self.k, *self.parts, self.out, self.weight), shares(parents, self.k))
 
@@ -48,7 +48,7 @@ class Attention:
         """Gradients of query, table, frequency, phase and offset."""
         (grad_,) = arrays(grad)
         offset = torch.from_numpy(self.parts[2])
-        jobs = [(share, [torch.zeros_like(x) for x in (*self.summed, offset)]) for share in shares(len(grad_), self.k)]
+        jobs = [(share, [torch.zeros_like(x) for x in (*self.summed, offset)]) for share in shares(grad_.shape[1], self.k)]
 
         def run(job: tuple[tuple[int, int], list[Tensor]]) -> None:
             share, mine = job  # every thread adds up its own
@@ -150,7 +150,7 @@ class Attend(torch.autograd.Function):
     def forward(ctx: Any, where: Where, query: Tensor, offset: Tensor, slope: float, table: Tensor) -> Tensor:
         none = query.new_zeros(0)
         ctx.attention = Attention(where, query, table, none, none, offset, slope)
-        return torch.from_numpy(ctx.attention.out)  # (p, h, c)
+        return torch.from_numpy(ctx.attention.out)  # (h, p, c)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
@@ -184,17 +184,13 @@ class AttentionStep:
         where, self.shared = self.where, own is None
         own = table[: int(where.own_of.max(initial=-1)) + 1] if own is None else own
         (rows, width), (dim, inside) = own.shape, key.shape
-        wide = dim // self.heads
-        self.parts, self.scale = [slice(i, i + wide) for i in range(0, dim, wide)], wide**-0.5
+        self.scale = (dim // self.heads) ** -0.5
         now = torch.cos(phase)
         q = torch.addmm(query[:, width:] @ now, own, query[:, :width].T, beta=self.scale, alpha=self.scale)
-        asks = q.new_empty(rows, self.heads, inside)
-        for head, part in enumerate(self.parts):
-            torch.mm(q[:, part], key[part], out=asks[:, head])
+        asks = torch.bmm(self._by_head(q), key.view(self.heads, -1, inside))
         attention = Attention(where, asks, table, frequency, phase)
         found, seen = torch.from_numpy(attention.out), q.new_empty(len(where.own_of), dim)
-        for head, part in enumerate(self.parts):
-            torch.mm(found[:, head], value[part].T, out=seen[:, part])
+        torch.bmm(found, value.view(self.heads, -1, inside).mT, out=self._by_head(seen))
         z = torch.mm(seen, first[:, width:].T)
         kernels.add_rows_relu(where.own_of, *arrays(torch.addmm(first_bias, own, first[:, :width].T), z))
         self.weights, self.inside = (query, key, value, first, last, phase), (own, now, q, attention, found, seen, z)
@@ -202,23 +198,19 @@ class AttentionStep:
 
     def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
         (query, key, value, first, last, phase), (own, now, q, attention, found, seen, z) = self.weights, self.inside
-        width, scale = own.shape[1], self.scale
+        width, inside = own.shape[1], key.shape[1]
         to_z, to_y, to_first_bias = grad @ last, torch.zeros_like(q), torch.zeros_like(q[0])
         kernels.add_rows_relu_backward(self.where.own_of, *arrays(z, to_z, to_y, to_first_bias))
-        to_first = torch.empty_like(first)
+        to_first, to_query, to_q = torch.empty_like(first), torch.empty_like(query), torch.empty_like(q)
         torch.mm(to_y.T, own, out=to_first[:, :width])
         torch.mm(to_z.T, seen, out=to_first[:, width:])
-        to_seen = to_z @ first[:, width:]
-        to_found, to_value, to_key = torch.empty_like(found), torch.empty_like(value), torch.empty_like(key)
-        for head, part in enumerate(self.parts):
-            torch.mm(to_seen[:, part], value[part], out=to_found[:, head])
-            torch.mm(to_seen[:, part].T, found[:, head], out=to_value[part])
+        to_seen = self._by_head(to_z @ first[:, width:])
+        to_value = torch.bmm(to_seen.mT, found).view(value.shape)
+        to_found = torch.bmm(to_seen, value.view(self.heads, -1, inside))
         to_asks, to_table, to_frequency, to_phase, _ = attention.backward(to_found)
-        to_q, to_query = torch.empty_like(q), torch.empty_like(query)
-        for head, part in enumerate(self.parts):
-            torch.mm(q[:, part].T, to_asks[:, head], out=to_key[part])
-            torch.addmm(to_q[:, part], to_asks[:, head], key[part].T, beta=0, alpha=scale, out=to_q[:, part])
-        total = to_q.sum(0)
+        to_key = torch.bmm(self._by_head(q).mT, to_asks).view(key.shape)
+        torch.bmm(to_asks, key.view(self.heads, -1, inside).mT, out=self._by_head(to_q))
+        total = to_q.mul_(self.scale).sum(0)
         torch.mm(to_q.T, own, out=to_query[:, :width])
         torch.outer(total, now, out=to_query[:, width:])
         to_phase -= (total @ query[:, width:]) * torch.sin(phase)
@@ -226,6 +218,9 @@ class AttentionStep:
         to_own.addmm_(to_y, first[:, :width]).addmm_(to_q, query[:, :width])
         weights = to_query, to_key, to_value, to_first, to_first_bias, grad.T @ z, grad.sum(0)
         return None if self.shared else to_own, to_table, *weights, to_frequency, to_phase
+
+    def _by_head(self, rows: Tensor) -> Tensor:  # (n, d) -> (h, n, d / h)
+        return rows.view(len(rows), self.heads, -1).transpose(0, 1)
 
 
 def written_out(children: Places, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)

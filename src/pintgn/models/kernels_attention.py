@@ -52,14 +52,14 @@ def attend(
 ):  # fmt: skip
     """For the parents p = first … last - 1 with r = query_of[p]:
 
-        weight[p, h] = softmax over the slots of leaky(query[r, h] · c + offset[r, h])        out[p, h] = Σ weight · c
+        weight[h, p] = softmax over the slots of leaky(query[h, r] · c + offset[h, r])        out[h, p] = Σ weight · c
 
     Zeros for a parent without neighbors. leaky(x) is x, and slope · x where negative; slope 1 is no bend.
 
     `sine` is SINE in the type of the arrays.
     """
     wide_vectors()  # type: ignore[call-arg]
-    heads, width = query.shape[1], query.shape[2]
+    heads, width = query.shape[0], query.shape[2]
     states, features, positions = np.uint64(node.shape[1]), np.uint64(event.shape[1]), np.uint64(position.shape[1])
     waves = np.uint64(frequency.shape[0])
     at_event, at_position, at_wave = states, states + features, states + features + positions
@@ -95,9 +95,9 @@ def attend(
             pair = min(2, heads - head)
             for one_of in range(pair):
                 for d in range(width):
-                    q[one_of, d] = query[asks, head + one_of, d]
+                    q[one_of, d] = query[head + one_of, asks, d]
                 for child in range(k):
-                    weight[parent, head + one_of, child] = zero
+                    weight[head + one_of, parent, child] = zero
             for child in range(there):
                 a = b = zero
                 for d in range(room):
@@ -105,7 +105,7 @@ def attend(
                     b += q[1, d] * c[child, d]
                 score[0, child], score[1, child] = a, b
             for one_of in range(pair):
-                shift = offset[asks, head + one_of]
+                shift = offset[head + one_of, asks]
                 most = -query.dtype.type(np.inf)
                 for child in range(there):
                     s = score[one_of, child] + shift
@@ -120,7 +120,7 @@ def attend(
                 share = one / mass if there else zero
                 for child in range(there):
                     score[one_of, child] *= share
-                    weight[parent, head + one_of, slots[child]] = score[one_of, child]
+                    weight[head + one_of, parent, slots[child]] = score[one_of, child]
             for d in range(room):
                 total[0, d] = zero
                 total[1, d] = zero
@@ -132,7 +132,7 @@ def attend(
                     total[1, d] += b * c[child, d] + f * c[child + 1, d]
             for one_of in range(pair):
                 for d in range(width):
-                    out[parent, head + one_of, d] = total[one_of, d]
+                    out[head + one_of, parent, d] = total[one_of, d]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -145,7 +145,7 @@ def attend_backward(
     c is computed again.
     """
     wide_vectors()  # type: ignore[call-arg]
-    heads, width = query.shape[1], query.shape[2]
+    heads, width = query.shape[0], query.shape[2]
     states, features, positions = np.uint64(node.shape[1]), np.uint64(event.shape[1]), np.uint64(position.shape[1])
     waves = np.uint64(frequency.shape[0])
     at_event, at_position, at_wave = states, states + features, states + features + positions
@@ -182,9 +182,9 @@ def attend_backward(
             pair = min(2, heads - head)
             for one_of in range(pair):
                 for d in range(width):
-                    q[one_of, d] = query[asks, head + one_of, d]
+                    q[one_of, d] = query[head + one_of, asks, d]
                 for d in range(width):
-                    g_out[one_of, d] = grad[parent, head + one_of, d]
+                    g_out[one_of, d] = grad[head + one_of, parent, d]
             if pair == 1:
                 for d in range(room):
                     q[1, d] = zero
@@ -202,10 +202,10 @@ def attend_backward(
                 mine = head + one_of
                 mean = zero
                 for child in range(there):
-                    mean += weight[parent, mine, slots[child] - parent * k] * along[one_of, child]
-                shift, to_shift = offset[asks, mine], zero
+                    mean += weight[mine, parent, slots[child] - parent * k] * along[one_of, child]
+                shift, to_shift = offset[mine, asks], zero
                 for child in range(there):  # from here on `along` is the gradient of the score
-                    to_score = weight[parent, mine, slots[child] - parent * k] * (along[one_of, child] - mean)
+                    to_score = weight[mine, parent, slots[child] - parent * k] * (along[one_of, child] - mean)
                     if slope != one:
                         s = shift
                         for d in range(width):
@@ -214,11 +214,11 @@ def attend_backward(
                             to_score *= slope
                         to_shift += to_score
                     along[one_of, child] = to_score
-                grad_offset[asks, mine] += to_shift
+                grad_offset[mine, asks] += to_shift
             for child in range(there):
                 at = slots[child] - parent * k
-                a, ta = weight[parent, head, at], along[0, child]
-                b, tb = (weight[parent, head + 1, at], along[1, child]) if pair == 2 else (zero, zero)
+                a, ta = weight[head, parent, at], along[0, child]
+                b, tb = (weight[head + 1, parent, at], along[1, child]) if pair == 2 else (zero, zero)
                 if head:
                     for d in range(room):
                         to_c[child, d] += a * g_out[0, d] + ta * q[0, d] + b * g_out[1, d] + tb * q[1, d]
@@ -230,7 +230,7 @@ def attend_backward(
                     to_q[1, d] += tb * c[child, d]
             for one_of in range(pair):
                 for d in range(width):
-                    grad_query[asks, head + one_of, d] += to_q[one_of, d]
+                    grad_query[head + one_of, asks, d] += to_q[one_of, d]
         for child in range(there):
             row, since = node_of[slots[child]], dt[slots[child]]
             for d in range(states):

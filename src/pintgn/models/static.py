@@ -141,15 +141,15 @@ class GATLayer(nn.Module):
         if self.fused and edges.mask.device.type == "cpu":
             own, own_of = each_once(parents)
             where = Where.seen(own_of, places, edges)
-            asks = two.expand(len(own), -1, -1).contiguous()
-            found = Attend.apply(where, asks, own @ one[:, : self.state].T, self.slope, places.table)
+            asks = two[:, None].expand(-1, len(own), -1).contiguous()
+            found = Attend.apply(where, asks, one[:, : self.state] @ own.T, self.slope, places.table)
         else:
             own = parents.dense()
             c = written_out(edges.seen(places), edges, None).view(len(own), -1, self.linear.in_features)
-            scores = torch.einsum("hc,pkc->phk", two, c) + (own @ one[:, : self.state].T)[..., None]
+            scores = torch.einsum("hc,pkc->hpk", two, c) + (one[:, : self.state] @ own.T)[..., None]
             scores = nn.functional.leaky_relu(scores, self.slope)
-            found = masked_softmax(scores, edges.mask.view(len(own), 1, -1)) @ c
-        seen = torch.einsum("phc,hdc->phd", found, weight).flatten(1)
+            found = torch.einsum("hpk,pkc->hpc", masked_softmax(scores, edges.mask.view(len(own), -1)), c)
+        seen = torch.einsum("hpc,hdc->phd", found, weight).flatten(1)
         return nn.functional.elu(seen + self.linear.bias)
 
 
