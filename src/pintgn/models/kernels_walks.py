@@ -71,7 +71,7 @@ def share_prefixes(nodes, times, events, mask, sizes, parent, row, event, since,
 @njit(cache=True, nogil=True, fastmath=True)
 def lay_steps(since, features, frequency, phase, sine, steps):
     """steps[i] = cos(frequency · since[i] + phase) ‖ features[i]; frequency and phase in turns."""
-    waves = frequency.shape[0]
+    waves = np.uint64(frequency.shape[0])
     half, quarter = steps.dtype.type(0.5), steps.dtype.type(0.25)
     s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
     for i in range(since.shape[0]):
@@ -81,63 +81,63 @@ def lay_steps(since, features, frequency, phase, sine, steps):
             g = quarter - abs(turns - np.floor(turns + half))  # cos(2π x) = sin(2π (1/4 - |x|)), |x| <= 1/2
             y = g * g
             steps[i, j] = g * (s0 + y * (s1 + y * (s2 + y * (s3 + y * s4))))
-        for j in range(features.shape[1]):
+        for j in range(np.uint64(features.shape[1])):
             steps[i, waves + j] = features[i, j]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def add_known(parent, row, mapped, back, gates):
     """Add to the gates r, z and n (x, 3d) what nodes give, and to r and z what the prefixes above give."""
-    d = gates.shape[1] // 3
+    d = np.uint64(gates.shape[1] // 3)
     for i in range(gates.shape[0]):
         p, v = parent[i], row[i]
-        for j in range(3 * d):
+        for j in range(d + d + d):
             gates[i, j] += mapped[v, j]
-        for j in range(2 * d):
+        for j in range(d + d):
             gates[i, j] += back[p, j]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def add_kept(parent, back, gates):
     """Add to n what r, bent already, keeps of the prefix above."""
-    d = gates.shape[1] // 3
+    d = np.uint64(gates.shape[1] // 3)
     for i in range(gates.shape[0]):
         p = parent[i]
         for j in range(d):
-            gates[i, 2 * d + j] += gates[i, j] * back[p, 2 * d + j]
+            gates[i, d + d + j] += gates[i, j] * back[p, d + d + j]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def mix(parent, h, gates, out):
     """out = n + z (h - n), h of the prefix above."""
-    d = h.shape[1]
+    d = np.uint64(h.shape[1])
     for i in range(out.shape[0]):
         p = parent[i]
         for j in range(d):
-            n = gates[i, 2 * d + j]
+            n = gates[i, d + d + j]
             out[i, j] = n + gates[i, d + j] * (h[p, j] - n)
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def trie_backward(parent, row, h, back, gates, grad, to_gates, to_mapped, to_back, to_h):
     """Fill the gradient of the gates before their bends; add to those of nodes and of the prefixes above."""
-    d = h.shape[1]
+    d = np.uint64(h.shape[1])
     one = grad.dtype.type(1)
     for i in range(grad.shape[0]):
         p, v = parent[i], row[i]
         for j in range(d):
-            n, z = gates[i, 2 * d + j], gates[i, d + j]
-            to_gates[i, 2 * d + j] = grad[i, j] * (one - z) * (one - n * n)
+            n, z = gates[i, d + d + j], gates[i, d + j]
+            to_gates[i, d + d + j] = grad[i, j] * (one - z) * (one - n * n)
             to_gates[i, d + j] = grad[i, j] * (h[p, j] - n) * z * (one - z)
         for j in range(d):
-            r, to_n = gates[i, j], to_gates[i, 2 * d + j]
-            to_gates[i, j] = to_n * back[p, 2 * d + j] * r * (one - r)
-            to_back[p, 2 * d + j] += to_n * r
+            r, to_n = gates[i, j], to_gates[i, d + d + j]
+            to_gates[i, j] = to_n * back[p, d + d + j] * r * (one - r)
+            to_back[p, d + d + j] += to_n * r
         for j in range(d):
             to_h[p, j] += grad[i, j] * gates[i, d + j]
-        for j in range(2 * d):
+        for j in range(d + d):
             to_back[p, j] += to_gates[i, j]
-        for j in range(3 * d):
+        for j in range(d + d + d):
             to_mapped[v, j] += to_gates[i, j]
 
 
