@@ -12,11 +12,10 @@ the last 15 % with the same wrong destinations, knowing all that came before. No
 
 `pyg` is TGN as torch_geometric's public example puts it together from the library's parts (TGNMemory,
 LastNeighborLoader, TransformerConv, Adam as it comes), with the layers, neighbors, widths and heads of our TGN and,
-like ours, no dropout. It needs an event feature, so it gets a column of zeros. As in the example, it answers for a whole
-batch as of the batch's start: every node is embedded once per batch. Ours answers as of each event's own time, which
-makes about twice as many embeddings and a better model. `tgn-as-pyg` is our TGN trained the way of `pyg`: it is asked
-about all events of a batch as of the batch's start, in training and after it. That row is the comparison of like with
-like.
+like ours, no dropout. It needs an event feature, so it gets a column of zeros. As in the example, it answers for a
+whole batch as of the batch's start: every node is embedded once per batch. Ours answers as of each event's own time,
+which makes about twice as many embeddings and a better model. `tgn-as-pyg` is our TGN trained the way of `pyg`: it is
+asked about all events of a batch as of the batch's start, in training and after it. That row compares like with like.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def random_past(rng, queries, nodes=6, events=40):
     t = np.sort(rng.integers(0, 15, events))
     index = NeighborIndex()
     index.append(rng.integers(0, nodes, events), rng.integers(0, nodes, events), t)
-    when = np.sort(rng.integers(0, 16, queries))
+    when = rng.integers(0, 16, queries)
     features = rng.random((events, 2)).astype(np.float32)
     return Past(index, when, np.searchsorted(t, when), features, None, positional_length=2)
 

@@ -47,8 +47,8 @@ class Attention:
     def backward(self, grad: Tensor) -> list[Tensor]:
         """Gradients of query, table, frequency, phase and offset."""
         (grad_,) = arrays(grad)
-        offset = torch.from_numpy(self.parts[2])
-        jobs = [(share, [torch.zeros_like(x) for x in (*self.summed, offset)]) for share in shares(grad_.shape[1], self.k)]
+        known = *self.summed, torch.from_numpy(self.parts[2])
+        jobs = [(share, [torch.zeros_like(x) for x in known]) for share in shares(grad_.shape[1], self.k)]
 
         def run(job: tuple[tuple[int, int], list[Tensor]]) -> None:
             share, mine = job  # every thread adds up its own
@@ -183,7 +183,7 @@ class AttentionStep:
     ) -> Tensor:  # (p, d)
         where, self.shared = self.where, own is None
         own = table[: int(where.own_of.max(initial=-1)) + 1] if own is None else own
-        (rows, width), (dim, inside) = own.shape, key.shape
+        width, (dim, inside) = own.shape[1], key.shape
         self.scale = (dim // self.heads) ** -0.5
         now = torch.cos(phase)
         q = torch.addmm(query[:, width:] @ now, own, query[:, :width].T, beta=self.scale, alpha=self.scale)
@@ -196,7 +196,7 @@ class AttentionStep:
         self.weights, self.inside = (query, key, value, first, last, phase), (own, now, q, attention, found, seen, z)
         return torch.addmm(last_bias, z, last.T)
 
-    def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(self, grad: Tensor) -> tuple[Any, ...]:
         (query, key, value, first, last, phase), (own, now, q, attention, found, seen, z) = self.weights, self.inside
         width, inside = own.shape[1], key.shape[1]
         to_z, to_y, to_first_bias = grad @ last, torch.zeros_like(q), torch.zeros_like(q[0])

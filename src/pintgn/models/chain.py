@@ -28,9 +28,8 @@ class Chain:
         h = self.attention.forward(None, self.states, *weights[6:-4], *weights[4:6])
         return self.pairs.forward(h, *weights[-4:])
 
-    def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
         to_h, *to_readout = self.pairs.backward(grad)
         _, to_states, *to_attention, to_frequency, to_phase = self.attention.backward(to_h)
-        assert to_states is not None and to_frequency is not None and to_phase is not None
         *to_memory, frequency, phase = self.memory.backward(to_states)
         return *to_memory, to_frequency.add_(frequency), to_phase.add_(phase), *to_attention, *to_readout

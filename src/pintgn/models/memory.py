@@ -103,8 +103,9 @@ class Memory(nn.Module):
         if cell != "identity":
             self.time = TimeEncoding(time_width)
             make = nn.GRUCell if cell == "gru" else nn.RNNCell
-            cell = self.cell = make(self.message_width + time_width, width)
-            self.weights = cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh, *self.time.parameters()
+            own = self.cell = make(self.message_width + time_width, width)
+            # as `Step` takes them; asking modules for them costs more than using them
+            self.weights = own.weight_ih, own.weight_hh, own.bias_ih, own.bias_hh, *self.time.parameters()
 
     def initial_state(self, node_features: np.ndarray | None, time_dtype: np.dtype) -> MemoryState:
         """s_v(0) = x_v, padded with zeros to the width of the memory."""

@@ -37,17 +37,17 @@ class Judgement:
         source, out = torch.addmm(bias, self.ends[0], first[:, :width].T), h.new_empty(count)
         destination = self.ends[1] @ first[:, width:].T
         kernels.judge(self.places, *arrays(source, destination, last, last_bias, out))
-        self.weights, self.inside = (first, last), (source, destination)
-        self.shape = h.shape
+        self.weights, self.inside, self.shape = (first, last), (source, destination), h.shape
         return out
 
     def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
         (first, last), (source, destination) = self.weights, self.inside
-        width = self.shape[1]
-        to_ends, sums = [torch.zeros_like(source), torch.zeros_like(destination)], [torch.zeros_like(x) for x in (source[0], last, last[0, :1])]
+        to_ends = [torch.zeros_like(x) for x in (source, destination)]
+        sums = [grad.new_zeros(shape) for shape in (len(first), last.shape, 1)]  # of both biases and the last weights
         kernels.judge_backward(self.places, *arrays(source, destination, last, grad, *to_ends, *sums))
         to_h, to_first = grad.new_zeros(self.shape), torch.empty_like(first)
-        for role, end, to, part in zip(self.roles, self.ends, to_ends, (slice(0, width), slice(width, None)), strict=True):
-            torch.mm(to.T, end, out=to_first[:, part])
-            to_h.index_add_(0, role, to @ first[:, part])
+        halves = zip(first.chunk(2, 1), to_first.chunk(2, 1), strict=True)
+        for (weight, to_weight), role, end, to_end in zip(halves, self.roles, self.ends, to_ends, strict=True):
+            torch.mm(to_end.T, end, out=to_weight)
+            to_h.index_add_(0, role, to_end @ weight)
         return to_h, to_first, *sums

@@ -98,10 +98,10 @@ class Step:
         if self.cpu:
             places, everyone = np.empty(count, np.int64), memory.new_empty(count, d)
             given = memory.new_empty(count, message.shape[1] + len(frequency))
-            memory_, *known = arrays(memory, message, self.dt, frequency, phase)
+            memory_, *rest = arrays(memory, message, self.dt, frequency, phase)
             fill: Any = kernels.lay_out
             room = arrays(given, everyone)
-            count = fill(nodes, memory_, self.pending, *known, SINES[memory_.dtype], places, *room)
+            count = fill(nodes, memory_, self.pending, *rest, SINES[memory_.dtype], places, *room)
             return torch.from_numpy(places[:count]), given[:count], everyone
         known = np.flatnonzero(nodes < len(memory))
         waits = torch.from_numpy(np.flatnonzero(self.pending[nodes[known]])).to(memory.device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -106,7 +107,8 @@ class TGN(TreeModel):
         plain = not schema.node_features and not self.positions and self.layers == 1
         self._chains = plain and self._shares_time and self.embedding == "attention"
         if self._chains:
-            self._weights = *self.machine.weights, *self.steps[0].weights, *self.readout.weights
+            layer: Any = self.steps[0]
+            self._weights = *self.machine.weights, *layer.weights, *self.readout.weights
 
     def make_memory(self, width: int, features: int) -> Memory:
         context = width if self.message == "neighborhood" else 0
