@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pintgn.models import kernels_attention as kernels
 from pintgn.models.fused import Run, arrays, each, shares
+from pintgn.models.kernels import SINES
 from pintgn.models.layers import MLP, Edges, Places, TimeEncoding, tensor
 
 
@@ -37,7 +38,7 @@ class Attention:
         self.parts = (
             query_, where.own_of, offset_, kind.type(slope), table_, where.row_of, where.events, where.event_of,
             where.positions.astype(kind, copy=False), where.dt.astype(kind, copy=False), where.mask, frequency_, phase_,
-            kernels.SINES[kind],
+            SINES[kind],
         )  # fmt: skip
         parents, (heads, _, width) = len(where.own_of), query.shape
         self.out, self.weight = np.empty((heads, parents, width), kind), np.empty((heads, parents, self.k), kind)

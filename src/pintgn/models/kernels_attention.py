@@ -20,10 +20,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
-# sin(2π g) = g · P(g²) for g in [-1/4, 1/4]; P by least squares, error below 4e-9
-SINE = np.array([6.28318515961, -41.3416549293, 81.6009981926, -76.5496568205, 39.5358137107])
-SINES = {np.dtype(kind): SINE.astype(kind) for kind in ("float32", "float64")}
-TURN = 1 / (2 * np.pi)
+from pintgn.models.kernels import TURN
 
 
 @intrinsic

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from pintgn.models.kernels_attention import TURN
+from pintgn.models.kernels import TURN
 
 
 @njit(cache=True, nogil=True, fastmath=True)

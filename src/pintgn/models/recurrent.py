@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pintgn.models import kernels_recurrent as kernels
 from pintgn.models.fused import arrays
-from pintgn.models.kernels_attention import SINES
+from pintgn.models.kernels import SINES
 
 
 class Step:

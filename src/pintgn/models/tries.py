@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pintgn.models import kernels_walks as kernels
 from pintgn.models.fused import arrays
-from pintgn.models.kernels_attention import SINES, TURN
+from pintgn.models.kernels import SINES, TURN
 
 
 @dataclass
