@@ -11,6 +11,7 @@ import typer
 from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json, number
 from pintgn.cli.source import reads_events
 from pintgn.events.log import EventLog
+from pintgn.events.schema import typed_time
 
 app = typer.Typer(help="What can be told apart, by which models, and why.", no_args_is_help=True)
 
@@ -253,18 +254,14 @@ def _time(log: EventLog, text: str | None) -> Any:
 
     from pintgn.errors import BadInput
 
-    if text is None:
-        return None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
+    time = None if text is None else typed_time(text)
+    if not isinstance(time, str):
+        return time
     unit: Any = log.schema.time.unit
     if unit is None:
         raise BadInput(f"--at {text!r} is not a number, and this log's times are numbers.")
     try:
-        return int(np.datetime64(text.replace(" ", "T"), unit).astype(np.int64))
+        return int(np.datetime64(time.replace(" ", "T"), unit).astype(np.int64))
     except ValueError:
         raise BadInput(
             f"--at {text!r} is neither a number nor a date such as 2024-01-31 or 2024-01-31T12:00."

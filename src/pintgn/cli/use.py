@@ -13,6 +13,7 @@ import typer
 from pintgn.cli.common import AsJson, console, counted, emit_json
 from pintgn.cli.evaluate import RunFolder
 from pintgn.errors import BadFile, BadInput, suggest
+from pintgn.events.schema import typed_time
 
 Observe = Annotated[
     list[str] | None,
@@ -42,7 +43,7 @@ def predict(
     from pintgn.learn.predict import predict as answer
 
     live = opened(run, observe)
-    when = None if at is None else parsed_time(live, at)
+    when = None if at is None else typed_time(at)
     table = answer(live, pairs, src=src, dst=dst, t=time, at=when, delimiter=delimiter, charset=charset)
     if output is not None:
         write_table(table, output)
@@ -68,7 +69,7 @@ def recommend(
 
     live = opened(run, observe)
     note_stranger(live, parsed_id(live, src))
-    found = live.recommend(parsed_id(live, src), k, None if at is None else parsed_time(live, at))
+    found = live.recommend(parsed_id(live, src), k, None if at is None else typed_time(at))
     if as_json:
         emit_json({"run": run, "src": src, "recommended": [one._asdict() for one in found]})
     else:
@@ -91,7 +92,7 @@ def embed(
     if output.suffix not in (".parquet", ".pq", ".npz"):
         raise BadInput(f"{output} does not end in .parquet or .npz; embeddings are written as Parquet or NumPy arrays.")
     live = opened(run, observe)
-    ids, matrix = live.embed(at=None if at is None else parsed_time(live, at))
+    ids, matrix = live.embed(at=None if at is None else typed_time(at))
     sides = [("src", "dst")[side] for side in live.names.sides] if live.names.two_spaces else None
     write_embeddings(live, ids, matrix, sides, output)
     if as_json:
@@ -161,16 +162,6 @@ def note_stranger(live: Any, id: Any, side: int = 0) -> None:
         near = suggest(id, live.names.ids[:50_000]) if live.names.text else ""
         note = f"note: {id!r} has never been seen, and counts as a new node.{near if 'Did' in near else ''}"
         console(stderr=True).print(note, markup=False)
-
-
-def parsed_time(live: Any, text: str) -> Any:
-    """A time as typed: a number, or a date where the log has dates."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def write_table(table: Any, path: Path) -> None:

@@ -72,6 +72,20 @@ class TimeUnit:
         return text.removesuffix(".000").removesuffix(" 00:00:00")
 
 
+def typed_time(text: str) -> int | float | str:
+    """A time as typed: a number where it is one, else as it stands, which may be a date.
+
+    >>> typed_time("1588"), typed_time("0.5"), typed_time("2024-01-31")
+    (1588, 0.5, '2024-01-31')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def _zone(name: str) -> datetime.tzinfo | None:
     """A time zone by its name or as an offset such as +02:00."""
     if name[:1] in "+-":

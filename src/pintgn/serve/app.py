@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pintgn import __version__
 from pintgn.errors import BadInput, EventOrderError, PintgnError, StaleQuery, TooLarge
+from pintgn.events.schema import typed_time
 from pintgn.serve import answers, describe
 from pintgn.serve.auth import OPEN, Key, given_key, host_name, is_local
 from pintgn.serve.intake import ARROW, parsed
@@ -311,14 +312,7 @@ def _no_id(text: str) -> Any:
 
 def _time(text: str | None) -> Any:
     """A time as it stands in an address: a number, or a date where the log has dates."""
-    if text is None or len(text) > 50:
-        return text
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    return text if text is None or len(text) > 50 else typed_time(text)
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

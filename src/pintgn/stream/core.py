@@ -21,6 +21,7 @@ from pintgn.models.past import Events, Past
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import Blocks, Span
+from pintgn.stream.reads import add_blocks, serve_positions
 
 REFRESH = ("event", "block")
 WORTH_RANKING = 8
@@ -273,7 +274,7 @@ class Stream:
 
     def _catch_up(self) -> None:
         if self.positions is not None and self.positions_refresh == "block":
-            _add(self.positions, self._late)
+            add_blocks(self.positions, self._late)
         self._late = []
 
     def _serve_by_block(self, span: Span, past: Past, pure: bool) -> None:
@@ -283,7 +284,7 @@ class Stream:
         if self._late and not span.behind:
             if pure:  # scoring changes nothing, so what has not been added yet is added to a copy
                 known = known.fork()
-                _add(known, self._late)
+                add_blocks(known, self._late)
             else:
                 self._catch_up()
         serve_positions(known, self.model.positions_transform, [past], Events.none(0, self._time_dtype))
@@ -361,43 +362,6 @@ class Stream:
                 raise BadInput(f"times of this stream are {self._time_dtype}, given {t.dtype} values that do not fit.")
             t = exact
         return t
-
-
-def serve_positions(positions: RelativePositions, transform: str, pasts: list[Past], events: Events) -> None:
-    """Answer every read of a batch, each as of its own query's time, while the batch's events become visible."""
-    reads = [read for past in pasts for read in past.reads]
-    if not len(events):
-        for read in reads:
-            nothing = (events.src, events.dst, events.t)
-            read.answer = positions.replay(*nothing, read.nodes, read.roots, read.t, transform=transform)
-        return
-    if not reads:
-        positions.observe(events.src, events.dst, events.t)
-        return
-    slots, roots = (max(getattr(read, name).shape[1] for read in reads) for name in ("nodes", "roots"))
-    found = positions.replay(
-        events.src,
-        events.dst,
-        events.t,
-        np.concatenate([_padded(read.nodes, slots) for read in reads]),
-        np.concatenate([_padded(read.roots, roots) for read in reads]),
-        np.concatenate([read.t for read in reads]),
-        transform=transform,
-    )
-    row = 0
-    for read in reads:
-        rows, slots = read.nodes.shape
-        read.answer = found[row : row + rows, :slots, : read.roots.shape[1]]
-        row += rows
-
-
-def _add(positions: RelativePositions, blocks: list[Events]) -> None:
-    for block in blocks:
-        positions.observe(block.src, block.dst, block.t)
-
-
-def _padded(nodes: np.ndarray, width: int) -> np.ndarray:
-    return np.pad(nodes, ((0, 0), (0, width - nodes.shape[1])), constant_values=-1) if nodes.shape[1] < width else nodes
 
 
 def _extended(table: np.ndarray, used: int, rows: np.ndarray | None) -> np.ndarray:

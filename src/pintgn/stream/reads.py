@@ -1,0 +1,45 @@
+"""Positions: what models have asked for is read while a batch's events become visible."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pintgn.models.past import Events, Past
+from pintgn.positions import RelativePositions
+
+
+def serve_positions(positions: RelativePositions, transform: str, pasts: list[Past], events: Events) -> None:
+    """Answer every read of a batch, each as of its own query's time, while the batch's events become visible."""
+    reads = [read for past in pasts for read in past.reads]
+    if not len(events):
+        for read in reads:
+            nothing = (events.src, events.dst, events.t)
+            read.answer = positions.replay(*nothing, read.nodes, read.roots, read.t, transform=transform)
+        return
+    if not reads:
+        positions.observe(events.src, events.dst, events.t)
+        return
+    slots, roots = (max(getattr(read, name).shape[1] for read in reads) for name in ("nodes", "roots"))
+    found = positions.replay(
+        events.src,
+        events.dst,
+        events.t,
+        np.concatenate([_padded(read.nodes, slots) for read in reads]),
+        np.concatenate([_padded(read.roots, roots) for read in reads]),
+        np.concatenate([read.t for read in reads]),
+        transform=transform,
+    )
+    row = 0
+    for read in reads:
+        rows, slots = read.nodes.shape
+        read.answer = found[row : row + rows, :slots, : read.roots.shape[1]]
+        row += rows
+
+
+def add_blocks(positions: RelativePositions, blocks: list[Events]) -> None:
+    for block in blocks:
+        positions.observe(block.src, block.dst, block.t)
+
+
+def _padded(nodes: np.ndarray, width: int) -> np.ndarray:
+    return np.pad(nodes, ((0, 0), (0, width - nodes.shape[1])), constant_values=-1) if nodes.shape[1] < width else nodes
