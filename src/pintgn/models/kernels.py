@@ -8,17 +8,47 @@ where either of the last two parts may be absent (an array of no rows). Slots of
 them. Gradients of weights are written only where there is room for them.
 
 The inner loops run along a row and mix no types (hence `zero`), so that the compiler makes vector instructions of them.
+What is worked in has room for whole vectors, and zeros there.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import intrinsic
 
 # sin(2π g) = g · P(g²) for g in [-1/4, 1/4]; P by least squares, error below 4e-9
 SINE = np.array([6.28318515961, -41.3416549293, 81.6009981926, -76.5496568205, 39.5358137107])
 SINES = {np.dtype(kind): SINE.astype(kind) for kind in ("float32", "float64")}
 TURN = 1 / (2 * np.pi)
+
+
+@intrinsic
+def wide_vectors(typing_context):
+    """Asks LLVM for the widest vectors there are in the function that calls it; by default it stops at 32 bytes."""
+
+    def generate(context, builder, signature, arguments):
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # llvmlite's own `add` knows few names
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@njit(cache=True, nogil=True)
+def lined_up(rows, width, kind):
+    """Rows of zeros that begin where lines of the cache do, if their width is a multiple of one."""
+    room = np.zeros(rows * width + 16, kind)
+    first = (-room.ctypes.data) % 64 // room.itemsize
+    return room[first : first + rows * width].reshape((rows, width))
+
+
+@njit(cache=True, nogil=True)
+def roomy(rows):
+    """The rows with room for whole vectors, zeros in it: what is left over would be done one by one."""
+    count, width = rows.shape
+    out = lined_up(count, width + (-width) % (64 if width > 32 else 8), rows.dtype)
+    out[:, :width] = rows
+    return out
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -63,12 +93,15 @@ def weighted_sum_backward(first, last, k, row, row_of, weight, grad, grad_row, g
 @njit(cache=True, nogil=True, fastmath=True)
 def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, weight, out):
     """out[p] = Σ over the slots of p of weight · relu(z), for the parents first … last - 1."""
+    wide_vectors()  # type: ignore[call-arg]
     width, zero = out.shape[1], out.dtype.type(0)
     with_event, length = event.shape[0] > 0, mix.shape[0]
     whole = length - length % 4  # columns are added four at a time: fewer passes over z
-    z, total = np.empty(width, out.dtype), np.empty(width, out.dtype)
+    mix = roomy(mix)
+    room = mix.shape[1]
+    z, total = lined_up(1, room, out.dtype)[0], lined_up(1, room, out.dtype)[0]
     for parent in range(first, last):
-        for d in range(width):
+        for d in range(room):
             total[d] = zero
         for slot in range(parent * k, parent * k + k):
             w = weight[slot]
@@ -84,13 +117,13 @@ def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, we
                     z[d] += event[at, d]
             for j in range(0, whole, 4):
                 a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
-                for d in range(width):
+                for d in range(room):
                     z[d] += a * mix[j, d] + b * mix[j + 1, d] + c * mix[j + 2, d] + e * mix[j + 3, d]
             for j in range(whole, length):
                 a = own[slot, j]
-                for d in range(width):
+                for d in range(room):
                     z[d] += a * mix[j, d]
-            for d in range(width):
+            for d in range(room):
                 total[d] += w * max(z[d], zero)
         for d in range(width):
             out[parent, d] = total[d]
@@ -102,10 +135,14 @@ def weighted_relu_sum_backward(
 ):
     """Add to the gradients of everything but the slots' own columns, for the parents first … last - 1. z is computed
     again."""
+    wide_vectors()  # type: ignore[call-arg]
     width, zero, wanted = grad.shape[1], grad.dtype.type(0), grad_weight.shape[0] > 0
     with_event, length = event.shape[0] > 0, mix.shape[0]
     whole = length - length % 4
-    z, g = np.empty(width, grad.dtype), np.empty(width, grad.dtype)
+    mix = roomy(mix)
+    room = mix.shape[1]
+    to_mix = lined_up(length, room, grad.dtype)
+    z, g = lined_up(1, room, grad.dtype)[0], lined_up(1, room, grad.dtype)[0]
     for parent in range(first, last):
         for d in range(width):
             g[d] = grad[parent, d]
@@ -122,19 +159,19 @@ def weighted_relu_sum_backward(
                     z[d] += event[at, d]
             for j in range(0, whole, 4):
                 a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
-                for d in range(width):
+                for d in range(room):
                     z[d] += a * mix[j, d] + b * mix[j + 1, d] + c * mix[j + 2, d] + e * mix[j + 3, d]
             for j in range(whole, length):
                 a = own[slot, j]
-                for d in range(width):
+                for d in range(room):
                     z[d] += a * mix[j, d]
 
             if wanted:
                 along = zero
-                for d in range(width):
+                for d in range(room):
                     along += g[d] * max(z[d], zero)
                 grad_weight[slot] = along
-            for d in range(width):
+            for d in range(room):
                 z[d] = w * g[d] if z[d] > zero else zero
             at = row_of[slot]
             for d in range(width):
@@ -145,15 +182,18 @@ def weighted_relu_sum_backward(
                     grad_event[at, d] += z[d]
             for j in range(0, whole, 4):
                 a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
-                for d in range(width):
-                    grad_mix[j, d] += a * z[d]
-                    grad_mix[j + 1, d] += b * z[d]
-                    grad_mix[j + 2, d] += c * z[d]
-                    grad_mix[j + 3, d] += e * z[d]
+                for d in range(room):
+                    to_mix[j, d] += a * z[d]
+                    to_mix[j + 1, d] += b * z[d]
+                    to_mix[j + 2, d] += c * z[d]
+                    to_mix[j + 3, d] += e * z[d]
             for j in range(whole, length):
                 a = own[slot, j]
-                for d in range(width):
-                    grad_mix[j, d] += a * z[d]
+                for d in range(room):
+                    to_mix[j, d] += a * z[d]
+    for j in range(length):
+        for d in range(width):
+            grad_mix[j, d] += to_mix[j, d]
 
 
 @njit(cache=True, nogil=True)

@@ -17,29 +17,9 @@ done one by one. An odd number of heads gets one more, which asks nothing.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
-from pintgn.models.kernels import TURN
-
-
-@intrinsic
-def wide_vectors(typing_context):
-    """Asks LLVM for the widest vectors there are in the function that calls it; by default it stops at 32 bytes."""
-
-    def generate(context, builder, signature, arguments):
-        set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # llvmlite's own `add` knows few names
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-@njit(cache=True, nogil=True)
-def lined_up(rows, width, kind):
-    """Rows of zeros that begin where lines of the cache do, if their width is a multiple of one."""
-    room = np.zeros(rows * width + 16, kind)
-    first = (-room.ctypes.data) % 64 // room.itemsize
-    return room[first : first + rows * width].reshape((rows, width))
+from pintgn.models.kernels import TURN, lined_up, wide_vectors
 
 
 @njit(cache=True, nogil=True, fastmath=True)
