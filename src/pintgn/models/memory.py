@@ -103,9 +103,7 @@ class Memory(nn.Module):
         if cell != "identity":
             self.time = TimeEncoding(time_width)
             make = nn.GRUCell if cell == "gru" else nn.RNNCell
-            own = self.cell = make(self.message_width + time_width, width)
-            # as `Step` takes them; asking modules for them costs more than using them
-            self.weights = own.weight_ih, own.weight_hh, own.bias_ih, own.bias_hh, *self.time.parameters()
+            self.cell = make(self.message_width + time_width, width)
 
     def initial_state(self, node_features: np.ndarray | None, time_dtype: np.dtype) -> MemoryState:
         """s_v(0) = x_v, padded with zeros to the width of the memory."""
@@ -123,6 +121,12 @@ class Memory(nn.Module):
             state.grow(len(node_features))
             state.memory[: len(node_features), : node_features.shape[1]] = tensor(node_features, device)
         return state
+
+    @property
+    def weights(self) -> tuple[Tensor, ...]:
+        """Parameters in the order of `Step`."""
+        cell, time = self.cell, self.time
+        return cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh, time.frequency, time.phase
 
     def step(self, state: MemoryState | Behind, nodes: np.ndarray) -> Step:
         """The operation that applies what is pending to the states of some nodes."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -106,9 +105,6 @@ class TGN(TreeModel):
         # a link is judged by memory, one layer of attention and the readout, with nothing between them
         plain = not schema.node_features and not self.positions and self.layers == 1
         self._chains = plain and self._shares_time and self.embedding == "attention"
-        if self._chains:
-            layer: Any = self.steps[0]
-            self._weights = *self.machine.weights, *layer.weights, *self.readout.weights
 
     def make_memory(self, width: int, features: int) -> Memory:
         context = width if self.message == "neighborhood" else 0
@@ -153,9 +149,9 @@ class TGN(TreeModel):
             k=k,
         )
         assert inputs.root_of is not None
-        step = self.machine.step(state, inputs.nodes)
+        step, layer = self.machine.step(state, inputs.nodes), self.steps[0]
         chain = Chain(step, AttentionStep(where, self.heads), Judgement(inputs.root_of))
-        scores = Run.apply(chain, *self._weights)
+        scores = Run.apply(chain, *self.machine.weights, *layer.weights, *self.readout.weights)  # type: ignore[misc]
         self.machine.note(state, inputs.nodes, chain.states)
         return scores
 
