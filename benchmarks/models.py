@@ -290,6 +290,8 @@ def main() -> None:
         cells += [(f"{part}_ratio", wide, ".2f") for part, wide in (("test", 7), ("test_cpu", 6))]
         told = ((row.get(key), wide, form) for key, wide, form in cells)
         print(f"{label:<15}" + "".join(f"{'-' if x is None else format(x, form):>{wide}}" for x, wide, form in told))
+    if "tgn-as-pyg" in found:
+        print("tgn-as-pyg: asked about a whole batch as of its start, as pyg is; the others as of each event's own time")
 
 
 if __name__ == "__main__":
