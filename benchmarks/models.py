@@ -291,7 +291,7 @@ def main() -> None:
         told = ((row.get(key), wide, form) for key, wide, form in cells)
         print(f"{label:<15}" + "".join(f"{'-' if x is None else format(x, form):>{wide}}" for x, wide, form in told))
     if "tgn-as-pyg" in found:
-        print("tgn-as-pyg: asked about a whole batch as of its start, as pyg is; the others as of each event's own time")
+        print("tgn-as-pyg is asked about a whole batch as of its start, as pyg is; the others as of each event's time")
 
 
 if __name__ == "__main__":
