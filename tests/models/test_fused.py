@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pintgn.models.fused import Distinct, WeightedReluSum, WeightedSum
+from pintgn.models.fused import Distinct, Run, WeightedReluSum, WeightedSum
 from pintgn.models.layers import Edges, InjectiveLayer, Places
 
 
@@ -30,9 +30,19 @@ def written_out(k, row, row_of, event, event_of, own, mix, weight):
     return (torch.relu(z) * weight[:, None]).view(-1, k, row.shape[1]).sum(1)
 
 
+def bent(k, row, row_of, event, event_of, own, mix, weight):
+    """The fused sum, which bends rows."""
+    return Run.apply(WeightedReluSum(k, row_of, event_of, own), row, event, mix, weight)
+
+
+def plain(k, row, row_of, weight):
+    """The fused sum of rows as they are."""
+    return Run.apply(WeightedSum(k, row_of), row, weight)
+
+
 def summed(k, row, row_of, event, event_of, own, mix, weight):
     """The fused sum of rows that are bent already."""
-    return WeightedSum.apply(k, torch.relu(row), row_of, weight)
+    return plain(k, torch.relu(row), row_of, weight)
 
 
 def full(weight):
@@ -47,14 +57,14 @@ shapes = st.tuples(*[st.integers(1, 4)] * 4, st.integers(0, 3), st.integers(0, 5
 @given(shapes)
 def test_the_fused_sum_equals_the_one_written_out(shape):
     inputs = random_slots(np.random.default_rng(shape[-1]), *shape[:-1])
-    torch.testing.assert_close(WeightedReluSum.apply(*inputs), written_out(*inputs))
+    torch.testing.assert_close(bent(*inputs), written_out(*inputs))
 
 
 @settings(max_examples=25, deadline=None)
 @given(shapes)
 def test_the_gradient_is_right(shape):
     inputs = random_slots(np.random.default_rng(shape[-1]), *shape[:-1])
-    assert torch.autograd.gradcheck(WeightedReluSum.apply, (*inputs[:-1], full(inputs[-1])))
+    assert torch.autograd.gradcheck(bent, (*inputs[:-1], full(inputs[-1])))
 
 
 @settings(max_examples=25, deadline=None)
@@ -63,13 +73,11 @@ def test_the_plain_weighted_sum_and_its_gradient_are_right(shape):
     parents, k, width, rows, *_, seed = shape
     inputs = random_slots(np.random.default_rng(seed), parents, k, width, rows, 0, 0)
     torch.testing.assert_close(summed(*inputs), written_out(*inputs))
-    assert torch.autograd.gradcheck(WeightedSum.apply, (*inputs[:3], full(inputs[-1])))
-    assert torch.autograd.gradcheck(
-        WeightedSum.apply, (*inputs[:3], inputs[-1].detach())
-    )  # weights that are not learned
+    assert torch.autograd.gradcheck(plain, (*inputs[:3], full(inputs[-1])))
+    assert torch.autograd.gradcheck(plain, (*inputs[:3], inputs[-1].detach()))  # weights that are not learned
 
 
-@pytest.mark.parametrize(("run", "events", "columns"), [(WeightedReluSum.apply, 6, 3), (summed, 0, 0)])
+@pytest.mark.parametrize(("run", "events", "columns"), [(bent, 6, 3), (summed, 0, 0)])
 def test_several_threads_give_the_same(monkeypatch, run, events, columns):
     monkeypatch.setattr("pintgn.models.fused.WORTH_A_THREAD", 1)
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)

@@ -144,19 +144,20 @@ class Where:
         return cls(own_of, children.row_of, positions, mask, dt, edges.event_of, events, edges.k)
 
 
-class Attend(torch.autograd.Function):
-    """`Attention` without time, differentiable in query, offset and table."""
+class Attend:
+    """`Attention` without time, as an operation on query, offset and table. CPU only."""
 
-    @staticmethod
-    def forward(ctx: Any, where: Where, query: Tensor, offset: Tensor, slope: float, table: Tensor) -> Tensor:
+    def __init__(self, where: Where, slope: float):
+        self.where, self.slope = where, slope
+
+    def forward(self, query: Tensor, offset: Tensor, table: Tensor) -> Tensor:  # (h, p, c)
         none = query.new_zeros(0)
-        ctx.attention = Attention(where, query, table, none, none, offset, slope)
-        return torch.from_numpy(ctx.attention.out)  # (h, p, c)
+        self.attention = Attention(self.where, query, table, none, none, offset, self.slope)
+        return torch.from_numpy(self.attention.out)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        query, table, _, _, offset = ctx.attention.backward(grad)
-        return None, query, offset, None, table
+    def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
+        query, table, _, _, offset = self.attention.backward(grad)
+        return query, offset, table
 
 
 class AttentionStep:

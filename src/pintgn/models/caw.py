@@ -13,6 +13,7 @@ from pintgn.errors import BadInput, suggest
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model
+from pintgn.models.fused import Run
 from pintgn.models.kernels_walks import share_prefixes
 from pintgn.models.layers import MLP, TimeEncoding, tensor
 from pintgn.models.past import Past
@@ -152,7 +153,7 @@ class CAW(Model):
         for level in inputs.levels:
             if self.fused and device.type == "cpu":
                 weights = rest, cell.weight_hh, cell.bias_hh, self.time.frequency, self.time.phase
-                h = TrieStep.apply(level, mapped, h, *weights)
+                h = Run.apply(TrieStep(level), mapped, h, *weights)
             else:
                 steps = [self.time(tensor(level.since, device))]
                 if level.features is not None:

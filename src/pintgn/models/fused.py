@@ -1,4 +1,4 @@
-"""The fused aggregation as a differentiable operation, and the numbering of distinct nodes and events."""
+"""Operations with their own derivative, PINT's fused aggregation among them, and the numbering of distinct nodes."""
 
 from __future__ import annotations
 
@@ -30,90 +30,6 @@ def shares(parents: int, k: int) -> list[tuple[int, int]]:
     return list(pairwise(np.linspace(0, parents, threads + 1).astype(int).tolist()))
 
 
-class WeightedSum(torch.autograd.Function):
-    """out[p] = Σ over the k slots of p of weight · row[row_of].
-
-    Differentiable in row (n, d) and weight (slots,). CPU only.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, k: int, row: Tensor, row_of: np.ndarray, weight: Tensor) -> Tensor:  # (parents, d)
-        ctx.k, ctx.row_of = k, row_of
-        ctx.save_for_backward(row, weight)
-        row_, weight_ = arrays(row, weight)
-        out = np.empty((len(weight_) // k, row_.shape[1]), row_.dtype)
-        run: Any = kernels.weighted_sum
-        each(lambda share: run(*share, k, row_, row_of, weight_, out), shares(len(out), k))
-        return torch.from_numpy(out)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        row, weight = arrays(*ctx.saved_tensors)
-        (grad_,) = arrays(grad)
-        grad_weight = np.zeros(len(weight) if ctx.needs_input_grad[3] else 0, weight.dtype)
-        jobs = [(share, np.zeros_like(row)) for share in shares(len(grad_), ctx.k)]
-
-        run: Any = kernels.weighted_sum_backward  # every thread adds up its own
-        each(lambda job: run(*job[0], ctx.k, row, ctx.row_of, weight, grad_, job[1], grad_weight), jobs)
-        to_row = jobs[0][1]
-        for _, more in jobs[1:]:
-            to_row += more
-        return None, torch.from_numpy(to_row), None, torch.from_numpy(grad_weight) if len(grad_weight) else None
-
-
-class WeightedReluSum(torch.autograd.Function):
-    """out[p] = Σ over the k slots of p of weight · relu(row[row_of] + event[event_of] + own · mix).
-
-    Differentiable in row (n, d), event (e', d), mix (c, d) and weight (slots,); see `kernels` for what the parts are.
-    CPU only.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        k: int,
-        row: Tensor,
-        row_of: np.ndarray,
-        event: Tensor,
-        event_of: np.ndarray,
-        own: np.ndarray,
-        mix: Tensor,
-        weight: Tensor,
-    ) -> Tensor:  # (parents, d)
-        ctx.k, ctx.where = k, (row_of, event_of, own)
-        ctx.save_for_backward(row, event, mix, weight)
-        row_, event_, mix_, weight_ = arrays(row, event, mix, weight)
-        out = np.empty((len(weight_) // k, row_.shape[1]), row_.dtype)
-
-        def run(share: tuple[int, int]) -> None:
-            kernels.weighted_relu_sum(*share, k, row_, row_of, event_, event_of, own, mix_, weight_, out)
-
-        each(run, shares(len(out), k))
-        return torch.from_numpy(out)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        k, (row_of, event_of, own) = ctx.k, ctx.where
-        row, event, mix, weight = arrays(*ctx.saved_tensors)
-        (grad_,) = arrays(grad)
-        grad_weight = np.zeros(len(weight) if ctx.needs_input_grad[7] else 0, weight.dtype)
-        cuts = shares(len(grad_), k)
-        sums = [[np.zeros_like(x) for x in (row, event, mix)] for _ in cuts]  # one set for each thread
-
-        def run(job: tuple[tuple[int, int], list[np.ndarray]]) -> None:
-            share, mine = job
-            parts = (row, row_of, event, event_of, own, mix, weight)
-            kernels.weighted_relu_sum_backward(*share, k, *parts, grad_, *mine, grad_weight)  # type: ignore[call-arg]
-
-        each(run, list(zip(cuts, sums, strict=True)))
-        for more in sums[1:]:
-            for mine, other in zip(sums[0], more, strict=True):
-                mine += other
-        to_row, to_event, to_mix = (torch.from_numpy(x) for x in sums[0])
-        to_weight = torch.from_numpy(grad_weight) if len(grad_weight) else None
-        return None, to_row, None, to_event, None, None, to_mix, to_weight
-
-
 class Operation(Protocol):
     """Something that carries its own derivative, written out: bookkeeping for many small steps costs more than they do.
 
@@ -140,6 +56,65 @@ class Run(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
         _ = ctx.saved_tensors  # refuses when one of them was changed since
         return None, *ctx.operation.backward(grad)
+
+
+class WeightedSum:
+    """out[p] = Σ over the k slots of p of weight · row[row_of].
+
+    An operation on row (n, d) and weight (slots,). CPU only.
+    """
+
+    def __init__(self, k: int, row_of: np.ndarray):
+        self.k, self.row_of = k, row_of
+
+    def forward(self, row: Tensor, weight: Tensor) -> Tensor:  # (parents, d)
+        self.known, self.learned = (*arrays(row), self.row_of, *arrays(weight)), weight.requires_grad
+        out = np.empty((len(weight) // self.k, row.shape[1]), self.known[0].dtype)
+        run: Any = kernels.weighted_sum
+        each(lambda share: run(*share, self.k, *self.known, out), shares(len(out), self.k))
+        return torch.from_numpy(out)
+
+    def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
+        row, _, weight = self.known
+        (grad_,), to_weight = arrays(grad), np.zeros(len(weight) if self.learned else 0, weight.dtype)
+        jobs = [(share, np.zeros_like(row)) for share in shares(len(grad_), self.k)]
+        run: Any = kernels.weighted_sum_backward  # every thread adds up its own
+        each(lambda job: run(*job[0], self.k, *self.known, grad_, job[1], to_weight), jobs)
+        to_row = jobs[0][1]
+        for _, more in jobs[1:]:
+            to_row += more
+        return torch.from_numpy(to_row), torch.from_numpy(to_weight) if self.learned else None
+
+
+class WeightedReluSum:
+    """out[p] = Σ over the k slots of p of weight · relu(row[row_of] + event[event_of] + own · mix).
+
+    An operation on row (n, d), event (e', d), mix (c, d) and weight (slots,); see `kernels` for what the parts are. CPU
+    only.
+    """
+
+    def __init__(self, k: int, row_of: np.ndarray, event_of: np.ndarray, own: np.ndarray):
+        self.k, self.row_of, self.event_of, self.own = k, row_of, event_of, own
+
+    def forward(self, row: Tensor, event: Tensor, mix: Tensor, weight: Tensor) -> Tensor:  # (parents, d)
+        row_, event_, mix_, weight_ = arrays(row, event, mix, weight)
+        self.known = row_, self.row_of, event_, self.event_of, self.own, mix_, weight_
+        self.learned, out = weight.requires_grad, np.empty((len(weight_) // self.k, row_.shape[1]), row_.dtype)
+        run: Any = kernels.weighted_relu_sum
+        each(lambda share: run(*share, self.k, *self.known, out), shares(len(out), self.k))
+        return torch.from_numpy(out)
+
+    def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
+        row, _, event, _, _, mix, weight = self.known
+        (grad_,), to_weight = arrays(grad), np.zeros(len(weight) if self.learned else 0, weight.dtype)
+        jobs = [(share, [np.zeros_like(x) for x in (row, event, mix)]) for share in shares(len(grad_), self.k)]
+        run: Any = kernels.weighted_relu_sum_backward  # every thread adds up its own
+        each(lambda job: run(*job[0], self.k, *self.known, grad_, *job[1], to_weight), jobs)
+        sums = jobs[0][1]
+        for _, more in jobs[1:]:
+            for mine, other in zip(sums, more, strict=True):
+                mine += other
+        return *(torch.from_numpy(x) for x in sums), torch.from_numpy(to_weight) if self.learned else None
 
 
 def arrays(*tensors: Tensor) -> list[np.ndarray]:

@@ -43,10 +43,16 @@ def lined_up(rows, width, kind):
 
 
 @njit(cache=True, nogil=True)
+def whole(width):
+    """A width with room for whole vectors: what is left over would be done one by one."""
+    return width + (-width) % (64 if width > 32 else 8)
+
+
+@njit(cache=True, nogil=True)
 def roomy(rows):
-    """The rows with room for whole vectors, zeros in it: what is left over would be done one by one."""
+    """The rows with room for whole vectors, zeros in it."""
     count, width = rows.shape
-    out = lined_up(count, width + (-width) % (64 if width > 32 else 8), rows.dtype)
+    out = lined_up(count, whole(width), rows.dtype)
     out[:, :width] = rows
     return out
 
@@ -96,7 +102,7 @@ def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, we
     wide_vectors()  # type: ignore[call-arg]
     width, zero = out.shape[1], out.dtype.type(0)
     with_event, length = event.shape[0] > 0, mix.shape[0]
-    whole = length - length % 4  # columns are added four at a time: fewer passes over z
+    by_four = length - length % 4  # columns are added four at a time: fewer passes over z
     mix = roomy(mix)
     room = mix.shape[1]
     z, total = lined_up(1, room, out.dtype)[0], lined_up(1, room, out.dtype)[0]
@@ -115,11 +121,11 @@ def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, we
                 at = event_of[slot]
                 for d in range(width):
                     z[d] += event[at, d]
-            for j in range(0, whole, 4):
+            for j in range(0, by_four, 4):
                 a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
                 for d in range(room):
                     z[d] += a * mix[j, d] + b * mix[j + 1, d] + c * mix[j + 2, d] + e * mix[j + 3, d]
-            for j in range(whole, length):
+            for j in range(by_four, length):
                 a = own[slot, j]
                 for d in range(room):
                     z[d] += a * mix[j, d]
@@ -138,7 +144,7 @@ def weighted_relu_sum_backward(
     wide_vectors()  # type: ignore[call-arg]
     width, zero, wanted = grad.shape[1], grad.dtype.type(0), grad_weight.shape[0] > 0
     with_event, length = event.shape[0] > 0, mix.shape[0]
-    whole = length - length % 4
+    by_four = length - length % 4
     mix = roomy(mix)
     room = mix.shape[1]
     to_mix = lined_up(length, room, grad.dtype)
@@ -157,11 +163,11 @@ def weighted_relu_sum_backward(
                 at = event_of[slot]
                 for d in range(width):
                     z[d] += event[at, d]
-            for j in range(0, whole, 4):
+            for j in range(0, by_four, 4):
                 a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
                 for d in range(room):
                     z[d] += a * mix[j, d] + b * mix[j + 1, d] + c * mix[j + 2, d] + e * mix[j + 3, d]
-            for j in range(whole, length):
+            for j in range(by_four, length):
                 a = own[slot, j]
                 for d in range(room):
                     z[d] += a * mix[j, d]
@@ -180,14 +186,14 @@ def weighted_relu_sum_backward(
                 at = event_of[slot]
                 for d in range(width):
                     grad_event[at, d] += z[d]
-            for j in range(0, whole, 4):
+            for j in range(0, by_four, 4):
                 a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
                 for d in range(room):
                     to_mix[j, d] += a * z[d]
                     to_mix[j + 1, d] += b * z[d]
                     to_mix[j + 2, d] += c * z[d]
                     to_mix[j + 3, d] += e * z[d]
-            for j in range(whole, length):
+            for j in range(by_four, length):
                 a = own[slot, j]
                 for d in range(room):
                     to_mix[j, d] += a * z[d]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from pintgn.models.kernels import TURN, lined_up, wide_vectors
+from pintgn.models.kernels import TURN, lined_up, whole, wide_vectors
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -45,7 +45,7 @@ def attend(
     s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
     turn = query.dtype.type(TURN)
     frequency, phase = frequency * turn, phase * turn
-    room = width + (-width) % (64 if width > 64 else 8)
+    room = whole(width)
     c, slots = lined_up(k + 1, room, query.dtype), np.empty(k, np.int64)
     q, total = lined_up(2, room, query.dtype), lined_up(2, room, query.dtype)
     score = np.empty((2, k + 1), query.dtype)
@@ -131,7 +131,7 @@ def attend_backward(
     s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
     turn = query.dtype.type(TURN)
     frequency, phase = frequency * turn, phase * turn
-    room = width + (-width) % (64 if width > 64 else 8)
+    room = whole(width)
     c, to_c = lined_up(k, room, query.dtype), lined_up(k, room, query.dtype)
     q, g_out, to_q = (lined_up(2, room, query.dtype), lined_up(2, room, query.dtype), lined_up(2, room, query.dtype))
     slots, along = np.empty(k, np.int64), np.empty((2, k), query.dtype)

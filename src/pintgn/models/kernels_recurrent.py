@@ -17,8 +17,8 @@ def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, g
     """Copy what a recurrent cell will read, for the nodes a message waits for; returns how many there are.
 
     Of the i-th such node: late[i] is its place in `nodes`, given[i] = message ‖ cos(frequency · dt + phase).
-    `everyone` gets the state of every node; zeros where the table does not know it. `sine` is `kernels_attention.SINE`
-    in the type of the arrays.
+    `everyone` gets the state of every node; zeros where the table does not know it. `sine` is `kernels.SINE` in the
+    type of the arrays.
     """
     known, d = memory.shape
     width, waves = np.uint64(message.shape[1]), np.uint64(frequency.shape[0])

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pintgn.models.fused import WeightedReluSum, WeightedSum
+from pintgn.models.fused import Run, WeightedReluSum, WeightedSum
 
 SEEN_OFTEN = 4
 """Slots per place from which on a place is worth mapping before it is seen, when nothing is learned."""
@@ -153,11 +153,11 @@ class InjectiveLayer(nn.Module):
             own = own if ages is None else np.concatenate([own, ages], 1)
             mix = torch.cat([by_position, by_age], 1)
         if own is None and edges.features is None:
-            return WeightedSum.apply(edges.k, torch.relu(row), row_of, weight)
+            return Run.apply(WeightedSum(edges.k, row_of), torch.relu(row), weight)
         none = first.weight.new_zeros(0, len(first.bias))
         carried = none if edges.features is None else edges.features @ by_feature.T
         own = np.zeros((len(weight), 0), np.float32) if own is None else own
-        return WeightedReluSum.apply(edges.k, row, row_of, carried, edges.event_of, own, mix.T, weight)
+        return Run.apply(WeightedReluSum(edges.k, row_of, edges.event_of, own), row, carried, mix.T, weight)
 
 
 class TimeEncoding(nn.Module):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.models.attention import Attend, Where, each_once, masked_softmax, written_out
+from pintgn.models.fused import Run
 from pintgn.models.layers import Edges, InjectiveLayer, Places
 from pintgn.models.message_passing import TreeModel
 from pintgn.models.past import Past
@@ -142,7 +143,7 @@ class GATLayer(nn.Module):
             own, own_of = each_once(parents)
             where = Where.seen(own_of, places, edges)
             asks = two[:, None].expand(-1, len(own), -1).contiguous()
-            found = Attend.apply(where, asks, one[:, : self.state] @ own.T, self.slope, places.table)
+            found = Run.apply(Attend(where, self.slope), asks, one[:, : self.state] @ own.T, places.table)
         else:
             own = parents.dense()
             c = written_out(edges.seen(places), edges, None).view(len(own), -1, self.linear.in_features)

@@ -131,7 +131,12 @@ class TGN(TreeModel):
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
         if inputs.acquaintance is not None:
             return super().forward(inputs, state)
-        if isinstance(state, MemoryState) and self._chains and state.memory.device.type == "cpu":
+        if (
+            isinstance(state, MemoryState)
+            and self._chains
+            and self.steps[0].fused
+            and state.memory.device.type == "cpu"
+        ):
             return self._chained(inputs, state)
         return judge_pairs(self.readout, self.embed(replace(inputs, root_of=None), state), inputs.root_of)
 

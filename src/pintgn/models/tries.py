@@ -26,17 +26,18 @@ class Level:
     root: np.ndarray  # (x,) whose
 
 
-class TrieStep(torch.autograd.Function):
-    """A GRU from the prefixes of one level to those of the next, with its derivative written out. CPU only.
+class TrieStep:
+    """A GRU from the prefixes of one level to those of the next, as an operation. CPU only.
 
     Of the cell's input, what depends on the node comes mapped (`mapped`, a row for each node) and the rest, φ(since) ‖
     features, is mapped here; the states above are mapped once, however many prefixes continue them.
     """
 
-    @staticmethod
+    def __init__(self, level: Level):
+        self.level = level
+
     def forward(
-        ctx: Any,
-        level: Level,
+        self,
         mapped: Tensor,  # (rows, 3d)
         h: Tensor,  # (prefixes above, d)
         weight: Tensor,  # (3d, w + f)
@@ -45,6 +46,7 @@ class TrieStep(torch.autograd.Function):
         frequency: Tensor,  # (w,)
         phase: Tensor,  # (w,)
     ) -> Tensor:  # (x, d)
+        level = self.level
         count, d = len(level.row), h.shape[1]
         steps, out = h.new_empty(count, weight.shape[1]), h.new_empty(count, d)
         turns = arrays(frequency * TURN, phase * TURN)
@@ -62,14 +64,11 @@ class TrieStep(torch.autograd.Function):
         kernels.add_kept(level.parent, back_, gates_)
         gates[:, 2 * d :].tanh_()
         kernels.mix(level.parent, h_, gates_, out_)
-        ctx.save_for_backward(weight, weight_hh, h)
-        ctx.inside = where, since, turns, len(mapped), steps, gates, back
+        self.inputs, self.inside = (weight, weight_hh, h), (where, since, turns, len(mapped), steps, gates, back)
         return out
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
-        weight, weight_hh, h = ctx.saved_tensors
-        where, since, turns, rows, steps, gates, back = ctx.inside
+    def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
+        (weight, weight_hh, h), (where, since, turns, rows, steps, gates, back) = self.inputs, self.inside
         to_gates, to_mapped = torch.empty_like(gates), gates.new_zeros(rows, gates.shape[1])
         to_back, to_h = torch.zeros_like(back), torch.zeros_like(h)
         fill: Any = kernels.trie_backward
@@ -80,4 +79,4 @@ class TrieStep(torch.autograd.Function):
         fill(since, *turns, SINES[turns[0].dtype], *arrays(to_waves, to_frequency, to_phase))
         to_h.addmm_(to_back, weight_hh)
         to_weights = to_gates.T @ steps, to_back.T @ h, to_back.sum(0)
-        return None, to_mapped, to_h, *to_weights, to_frequency, to_phase
+        return to_mapped, to_h, *to_weights, to_frequency, to_phase
