@@ -41,7 +41,7 @@ results: $(INSTALLED)  ## docs/results.md from the rows in results/paper.jsonl, 
 bench: $(INSTALLED) ## every benchmark, each a ratio measured side by side
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-torture: $(INSTALLED) ## kill, fill and confuse a service many times (about half an hour)
+torture: $(INSTALLED) ## kill, fill and confuse a service many times (a few minutes)
 	@$(BIN)/python -m tests.serve.torture
 
 clean:           ## remove the environment and caches
