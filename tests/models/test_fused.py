@@ -60,11 +60,17 @@ def test_the_fused_sum_equals_the_one_written_out(shape):
     torch.testing.assert_close(bent(*inputs), written_out(*inputs))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(shapes)
-def test_the_gradient_is_right(shape):
-    inputs = random_slots(np.random.default_rng(shape[-1]), *shape[:-1])
-    assert torch.autograd.gradcheck(bent, (*inputs[:-1], full(inputs[-1])))
+def test_the_gradient_is_that_of_the_sum_written_out(shape):
+    # by autograd, not by small differences: those are wrong wherever a bend is near
+    *inputs, weight = random_slots(np.random.default_rng(shape[-1]), *shape[:-1])
+    inputs = *inputs, full(weight)
+    leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.numel()]
+    found, expected = bent(*inputs), written_out(*inputs)
+    g = torch.randn_like(found)
+    for one, two in zip(torch.autograd.grad(found, leaves, g), torch.autograd.grad(expected, leaves, g), strict=True):
+        torch.testing.assert_close(one, two)
 
 
 @settings(max_examples=25, deadline=None)
