@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from pintgn.models import kernels_recurrent as kernels
 from pintgn.models.fused import Run
-from pintgn.models.recurrent import Step, gru_backward
+from pintgn.models.recurrent import Step
 
 
 @pytest.mark.parametrize("cell", [torch.nn.GRUCell, torch.nn.RNNCell])
@@ -30,15 +29,3 @@ def test_a_step_and_its_gradients_are_those_of_torch(cell, waits):
     grad = torch.randn_like(expected)
     for mine, its in zip(*(torch.autograd.grad(x, parameters, grad) for x in (found, expected)), strict=True):
         torch.testing.assert_close(mine, its, rtol=1e-6, atol=1e-7)
-
-
-def test_the_backward_loop_equals_the_formula():
-    torch.manual_seed(1)
-    grad, kept, state = (torch.randn(6, 3) for _ in range(3))
-    gates, late = torch.rand(6, 9), torch.tensor([0, 2, 3, 5, 6, 7])
-    found = [np.zeros(shape, np.float32) for shape in ((6, 9), (6, 3), 9, 3)]
-    everyone = torch.randn(8, 3).index_copy(0, late, grad)
-    kernels.gru_backward(*(x.numpy() for x in (late, everyone, gates, kept, state)), *found)
-    expected = gru_backward(grad, gates, kept, state)
-    for mine, its in zip(found, [*expected, *(x.sum(0) for x in expected)], strict=True):
-        torch.testing.assert_close(torch.from_numpy(mine), its)

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 # sin(2π g) = g · P(g²) for g in [-1/4, 1/4]; P by least squares, error below 4e-9
 SINE = np.array([6.28318515961, -41.3416549293, 81.6009981926, -76.5496568205, 39.5358137107])
 SINES = {np.dtype(kind): SINE.astype(kind) for kind in ("float32", "float64")}
 TURN = 1 / (2 * np.pi)
+# 2ᶠ = 1 + f · P(f) for f in [-1/2, 1/2]; P by least squares, error below 3e-9
+POWER = 0.6931472055771, 0.240226484622812, 0.0555032903515362, 0.00961837325135003, 0.0013399848290698, 1.5370704817e-4
 
 
 @intrinsic
@@ -32,6 +34,40 @@ def wide_vectors(typing_context):
         return context.get_dummy_value()
 
     return types.void(), generate
+
+
+@intrinsic
+def _power_of_two(typing_context, n):
+    """2ⁿ of a whole number that is a float, by writing its bits."""
+    whole, digits, middle = (types.int32, 23, 127) if n == types.float32 else (types.int64, 52, 1023)
+
+    def generate(context, builder, signature, arguments):
+        exponent = builder.fptosi(arguments[0], context.get_value_type(whole))
+        raised = builder.add(exponent, context.get_constant(whole, middle))
+        return builder.bitcast(builder.shl(raised, context.get_constant(whole, digits)), arguments[0].type)
+
+    return n(n), generate
+
+
+def exp(x):
+    """eˣ to 3e-9 of it, between 2^±126; unlike that of `np.exp`, a loop of it becomes vector instructions."""
+    return np.exp(x)
+
+
+@overload(exp)
+def _compiled_exp(x):
+    kind = np.float32 if x == types.float32 else np.float64
+    least, most, turned, half, one = (kind(c) for c in (-126, 126, np.log2(np.e), 0.5, 1))
+    e1, e2, e3, e4, e5, e6 = (kind(c) for c in POWER)
+
+    def run(x):
+        y = min(max(x * turned, least), most)
+        n = np.floor(y + half)
+        f = y - n
+        part = one + f * (e1 + f * (e2 + f * (e3 + f * (e4 + f * (e5 + f * e6)))))
+        return part * _power_of_two(n)
+
+    return run
 
 
 @njit(cache=True, nogil=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from pintgn.models.kernels import TURN
+from pintgn.models.blas import gemm
+from pintgn.models.kernels import TURN, exp, wide_vectors
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -51,33 +52,105 @@ def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, g
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def merge(merged, weight_ih, weight_hh, bias_ih, bias_hh, weight, bias):
-    """weight and bias are those of the input, plus, in the first `merged` rows, those of the state it begins with."""
-    d = weight_hh.shape[1]
-    for i in range(weight.shape[0]):
-        for j in range(weight.shape[1]):
-            weight[i, j] = weight_ih[i, j]
-        bias[i] = bias_ih[i]
-    for i in range(merged):
+def step(
+    nodes, memory, pending, message, dt, weight_ih, weight_hh, bias_ih, bias_hh, frequency, phase, sine, late, given,
+    gates, kept, everyone,
+):  # fmt: skip
+    """s' = cell(message ‖ cos(frequency · dt + phase), s) for the nodes a message waits for; returns how many there are.
+
+    Filled are late and given (see `lay_out`), gates (n, 3d or d) after their bends, of a GRU kept (n, d), what it keeps
+    of the state before it is let in, and everyone's new state.
+    """
+    d = np.uint64(memory.shape[1])
+    count = lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, given, everyone)
+    given, gates, kept = given[:count], gates[:count], kept[:count]
+    merged = d if gates.shape[1] == d else d + d  # gates that simply add their maps of input and state
+    weight, bias = weight_ih.copy(), bias_ih.copy()
+    for i in range(merged):  # the input begins with the state
         for j in range(d):
             weight[i, j] += weight_hh[i, j]
         bias[i] += bias_hh[i]
+    gemm(1, given, weight.T, 0, gates)
+    if merged == d:
+        rnn_end(late[:count], bias, gates, everyone)
+    else:
+        gemm(1, given[:, :d], weight_hh[merged:].T, 0, kept)
+        gru_end(late[:count], given, bias, bias_hh[merged:], gates, kept, everyone)
+    return count
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def gru_end(late, gates, given, everyone):
-    """s' = n + z (s - n) for the late nodes; gates (n, 3d) are r, z and n after their bends; `given` begins with s."""
-    d = np.uint64(everyone.shape[1])
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def rnn_end(late, bias, gates, everyone):
+    """s' = tanh(gates + bias)."""
+    one, two = gates.dtype.type(1), gates.dtype.type(2)
     for i in range(late.shape[0]):
         row = late[i]
+        for j in range(gates.shape[1]):
+            s = one - two / (one + exp(two * (gates[i, j] + bias[j])))
+            gates[i, j] = s
+            everyone[row, j] = s
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+def gru_end(late, given, bias, kept_bias, gates, kept, everyone):
+    """r, z = σ(gates + bias), n = tanh(a + r · kept), s' = n + z (s - n); gates (n, 3d) become r, z and n."""
+    wide_vectors()  # type: ignore[call-arg]
+    d = np.uint64(everyone.shape[1])
+    one, two = gates.dtype.type(1), gates.dtype.type(2)
+    for i in range(late.shape[0]):
+        row = late[i]
+        for j in range(d):  # short loops over few rows each: the compiler makes vector instructions of them
+            kept[i, j] += kept_bias[j]
+        for j in range(d + d):
+            gates[i, j] = one / (one + exp(-gates[i, j] - bias[j]))
+        for j in range(d):
+            gates[i, d + d + j] += bias[d + d + j] + gates[i, j] * kept[i, j]
+        for j in range(d + d, d + d + d):
+            gates[i, j] = one - two / (one + exp(two * gates[i, j]))
         for j in range(d):
             n = gates[i, d + d + j]
             everyone[row, j] = n + gates[i, d + j] * (given[i, j] - n)
 
 
 @njit(cache=True, nogil=True, fastmath=True)
+def step_backward(
+    grad, nodes, dt, weight_ih, weight_hh, frequency, phase, sine, late, given, gates, kept, to_ih, to_hh, to_bias_ih,
+    to_bias_hh, to_frequency, to_phase,
+):  # fmt: skip
+    """The gradients of the parameters of `step`, all set to zero before, from that of everyone's new state."""
+    d, waves = np.uint64(grad.shape[1]), frequency.shape[0]
+    merged = d if gates.shape[1] == d else d + d
+    to_gates, to_kept = np.empty_like(gates), np.empty_like(kept)
+    if merged == d:
+        rnn_backward(late, grad, gates, to_gates, to_bias_ih)
+    else:
+        gru_backward(late, grad, gates, kept, given, to_gates, to_kept, to_bias_ih, to_bias_hh[merged:])
+        gemm(1, to_kept.T, given[:, :d], 0, to_hh[merged:])
+    gemm(1, to_gates.T, given, 0, to_ih)
+    for i in range(merged):
+        for j in range(d):
+            to_hh[i, j] = to_ih[i, j]
+        to_bias_hh[i] = to_bias_ih[i]
+    to_waves = np.empty((late.shape[0], waves), grad.dtype)
+    gemm(1, to_gates, weight_ih[:, weight_ih.shape[1] - waves :], 0, to_waves)
+    waves_backward(nodes, sine, late, dt, frequency, phase, to_waves, to_frequency, to_phase)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def rnn_backward(late, grad, gates, to_gates, to_bias):
+    """Fill `to_gates` (n, d), and add up its columns; `grad` has a row for every node."""
+    one = grad.dtype.type(1)
+    for i in range(late.shape[0]):
+        row = late[i]
+        for j in range(gates.shape[1]):
+            g = grad[row, j] * (one - gates[i, j] * gates[i, j])
+            to_gates[i, j] = g
+            to_bias[j] += g
+
+
+@njit(cache=True, nogil=True, fastmath=True)
 def gru_backward(late, grad, gates, kept, given, to_gates, to_kept, to_bias, to_kept_bias):
-    """Fill `to_gates` (n, 3d) and `to_kept` (n, d), and add up their columns; `recurrent.gru_backward` says what it is.
+    """Fill `to_gates` (n, 3d) and `to_kept` (n, d), and add up their columns; `gru_end` says what is what.
 
     `grad` has a row for every node, the others one for each late one; `given` begins with its state.
     """
@@ -85,7 +158,7 @@ def gru_backward(late, grad, gates, kept, given, to_gates, to_kept, to_bias, to_
     one = grad.dtype.type(1)
     for i in range(late.shape[0]):
         row = late[i]
-        for j in range(d):  # short loops over few rows each: the compiler makes vector instructions of them
+        for j in range(d):
             to_n = grad[row, j] * (one - gates[i, d + j]) * (one - gates[i, d + d + j] * gates[i, d + d + j])
             to_gates[i, d + d + j] = to_n
             to_kept[i, j] = to_n * gates[i, j]
