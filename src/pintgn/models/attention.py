@@ -23,21 +23,19 @@ class Attention:
     def __init__(
         self,
         where: Where,
-        query: Tensor,  # (h, rows, c)
-        table: Tensor,  # (n', s)
-        frequency: Tensor,  # (w,)
-        phase: Tensor,  # (w,)
-        offset: Tensor | None = None,  # (h, rows)
+        query: np.ndarray,  # (h, rows, c)
+        table: np.ndarray,  # (n', s)
+        frequency: np.ndarray,  # (w,)
+        phase: np.ndarray,  # (w,)
+        offset: np.ndarray | None = None,  # (h, rows)
         slope: float = 1.0,
     ):
-        self.k = where.k
-        self.summed = query, table, frequency, phase
-        query_, table_, frequency_, phase_ = arrays(*self.summed)
-        kind = query_.dtype
-        offset_ = np.zeros(query.shape[:2], kind) if offset is None else arrays(offset)[0]
+        self.k, kind = where.k, query.dtype
+        offset = np.zeros(query.shape[:2], kind) if offset is None else offset
+        self.summed = query, table, frequency, phase, offset
         self.parts = (
-            query_, where.own_of, offset_, kind.type(slope), table_, where.row_of, where.events, where.event_of,
-            where.positions.astype(kind, copy=False), where.dt.astype(kind, copy=False), where.mask, frequency_, phase_,
+            query, where.own_of, offset, kind.type(slope), table, where.row_of, where.events, where.event_of,
+            where.positions.astype(kind, copy=False), where.dt.astype(kind, copy=False), where.mask, frequency, phase,
             SINES[kind],
         )  # fmt: skip
         parents, (heads, _, width) = len(where.own_of), query.shape
@@ -45,17 +43,11 @@ class Attention:
         run: Any = kernels.attend
         each(lambda share: run(*share, self.k, *self.parts, self.out, self.weight), shares(parents, self.k))
 
-    def backward(self, grad: Tensor) -> list[Tensor]:
+    def backward(self, grad: np.ndarray) -> list[np.ndarray]:
         """Gradients of query, table, frequency, phase and offset."""
-        (grad_,) = arrays(grad)
-        known = *self.summed, torch.from_numpy(self.parts[2])
-        jobs = [(share, [torch.zeros_like(x) for x in known]) for share in shares(grad_.shape[1], self.k)]
-
-        def run(job: tuple[tuple[int, int], list[Tensor]]) -> None:
-            share, mine = job  # every thread adds up its own
-            kernels.attend_backward(*share, self.k, *self.parts, self.weight, grad_, *arrays(*mine))
-
-        each(run, jobs)
+        jobs = [(share, [np.zeros_like(x) for x in self.summed]) for share in shares(grad.shape[1], self.k)]
+        run: Any = kernels.attend_backward  # every thread adds up its own
+        each(lambda job: run(*job[0], self.k, *self.parts, self.weight, grad, *job[1]), jobs)
         sums = jobs[0][1]
         for _, more in jobs[1:]:
             for mine, other in zip(sums, more, strict=True):
@@ -151,12 +143,13 @@ class Attend:
         self.where, self.slope = where, slope
 
     def forward(self, query: Tensor, offset: Tensor, table: Tensor) -> Tensor:  # (h, p, c)
-        none = query.new_zeros(0)
-        self.attention = Attention(self.where, query, table, none, none, offset, self.slope)
+        query_, offset_, table_ = arrays(query, offset, table)
+        none = np.zeros(0, query_.dtype)
+        self.attention = Attention(self.where, query_, table_, none, none, offset_, self.slope)
         return torch.from_numpy(self.attention.out)
 
     def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
-        query, table, _, _, offset = self.attention.backward(grad)
+        query, table, _, _, offset = map(torch.from_numpy, self.attention.backward(*arrays(grad)))
         return query, offset, table
 
 
@@ -183,46 +176,33 @@ class AttentionStep:
         frequency: Tensor,
         phase: Tensor,
     ) -> Tensor:  # (p, d)
-        where, self.shared = self.where, own is None
-        own = table[: int(where.own_of.max(initial=-1)) + 1] if own is None else own
-        width, (dim, inside) = own.shape[1], key.shape
-        self.scale = (dim // self.heads) ** -0.5
-        now = torch.cos(phase)
-        q = torch.addmm(query[:, width:] @ now, own, query[:, :width].T, beta=self.scale, alpha=self.scale)
-        asks = torch.bmm(self._by_head(q), key.view(self.heads, -1, inside))
-        attention = Attention(where, asks, table, frequency, phase)
-        found, seen = torch.from_numpy(attention.out), q.new_empty(len(where.own_of), dim)
-        torch.bmm(found, value.view(self.heads, -1, inside).mT, out=self._by_head(seen))
-        z = torch.mm(seen, first[:, width:].T)
-        kernels.add_rows_relu(where.own_of, *arrays(torch.addmm(first_bias, own, first[:, :width].T), z))
-        self.weights, self.inside = (query, key, value, first, last, phase), (own, now, q, attention, found, seen, z)
-        return torch.addmm(last_bias, z, last.T)
+        table_, query_, key_, value_, *update, frequency_, phase_ = self.known = arrays(
+            table, query, key, value, first, first_bias, last, last_bias, frequency, phase
+        )
+        own_of, kind, (dim, inside) = self.where.own_of, table_.dtype, key_.shape
+        self.own = table_[: int(own_of.max(initial=-1)) + 1] if own is None else arrays(own)[0]
+        self.q, asks = np.empty((len(self.own), dim), kind), np.empty((self.heads, len(self.own), inside), kind)
+        kernels.ask(self.own, query_, key_, phase_, self.q, asks)
+        self.attention = Attention(self.where, asks, table_, frequency_, phase_)
+        self.seen, self.z, out = (np.empty((len(own_of), dim), kind) for _ in range(3))
+        kernels.answer(self.own, own_of, self.attention.out, value_, *update, self.seen, self.z, out)
+        self.shared = own is None
+        return torch.from_numpy(out)
 
     def backward(self, grad: Tensor) -> tuple[Any, ...]:
-        (query, key, value, first, last, phase), (own, now, q, attention, found, seen, z) = self.weights, self.inside
-        width, inside = own.shape[1], key.shape[1]
-        to_z, to_y, to_first_bias = grad @ last, torch.zeros_like(q), torch.zeros_like(q[0])
-        kernels.add_rows_relu_backward(self.where.own_of, *arrays(z, to_z, to_y, to_first_bias))
-        to_first, to_query, to_q = torch.empty_like(first), torch.empty_like(query), torch.empty_like(q)
-        torch.mm(to_y.T, own, out=to_first[:, :width])
-        torch.mm(to_z.T, seen, out=to_first[:, width:])
-        to_seen = self._by_head(to_z @ first[:, width:])
-        to_value = torch.bmm(to_seen.mT, found).view(value.shape)
-        to_found = torch.bmm(to_seen, value.view(self.heads, -1, inside))
-        to_asks, to_table, to_frequency, to_phase, _ = attention.backward(to_found)
-        to_key = torch.bmm(self._by_head(q).mT, to_asks).view(key.shape)
-        torch.bmm(to_asks, key.view(self.heads, -1, inside).mT, out=self._by_head(to_q))
-        total = to_q.mul_(self.scale).sum(0)
-        torch.mm(to_q.T, own, out=to_query[:, :width])
-        torch.outer(total, now, out=to_query[:, width:])
-        to_phase -= (total @ query[:, width:]) * torch.sin(phase)
-        to_own = to_table[: len(own)] if self.shared else torch.zeros_like(own)
-        to_own.addmm_(to_y, first[:, :width]).addmm_(to_q, query[:, :width])
-        weights = to_query, to_key, to_value, to_first, to_first_bias, grad.T @ z, grad.sum(0)
-        return None if self.shared else to_own, to_table, *weights, to_frequency, to_phase
-
-    def _by_head(self, rows: Tensor) -> Tensor:  # (n, d) -> (h, n, d / h)
-        return rows.view(len(rows), self.heads, -1).transpose(0, 1)
+        _, query, key, value, first, _, last, _, _, phase = self.known
+        to_query, to_key, to_value, *to_update = (np.zeros_like(x) for x in self.known[1:-2])
+        to_found, to_own = np.empty_like(self.attention.out), np.zeros_like(self.own)
+        kernels.answer_backward(
+            *arrays(grad), self.own, self.where.own_of, self.attention.out, value, first, last, self.seen, self.z,
+            to_own, to_found, to_value, *to_update,
+        )  # fmt: skip
+        to_asks, to_table, to_frequency, to_phase, _ = self.attention.backward(to_found)
+        kernels.ask_backward(to_asks, self.own, query, key, phase, self.q, to_own, to_query, to_key, to_phase)
+        if self.shared:
+            to_table[: len(to_own)] += to_own
+        sums = (to_table, to_query, to_key, to_value, *to_update, to_frequency, to_phase)
+        return None if self.shared else torch.from_numpy(to_own), *map(torch.from_numpy, sums)
 
 
 def written_out(children: Places, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from pintgn.models.blas import gemm
 from pintgn.models.kernels import TURN, lined_up, whole, wide_vectors
 
 
@@ -225,23 +226,93 @@ def attend_backward(
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def add_rows_relu(row_of, row, out):
-    """out[i] = relu(out[i] + row[row_of[i]])."""
-    zero = out.dtype.type(0)
-    for i in range(out.shape[0]):
-        r = row_of[i]
-        for d in range(out.shape[1]):
-            out[i, d] = max(out[i, d] + row[r, d], zero)
+def ask(own, query, key, phase, q, asks):
+    """q (n, d) = [own ‖ φ(0)] W_q / √width of a head, and asks (h, n, c): the queries in the space of c, q W_K."""
+    width, inside = own.shape[1], q.shape[1] // asks.shape[0]
+    scale = q.dtype.type(inside**-0.5)
+    gemm(scale, own, query[:, :width].T, 0, q)
+    now, always = np.cos(phase), np.zeros(q.shape[1], q.dtype)  # φ(0), and what it adds to every query
+    at = np.uint64(width)
+    for i in range(len(always)):
+        for j in range(len(now)):
+            always[i] += scale * query[i, at + j] * now[j]
+    for i in range(q.shape[0]):
+        for j in range(q.shape[1]):
+            q[i, j] += always[j]
+    for head in range(asks.shape[0]):
+        mine = slice(head * inside, (head + 1) * inside)
+        gemm(1, q[:, mine], key[mine], 0, asks[head])
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def add_rows_relu_backward(row_of, out, grad, to_row, total):
-    """Of `add_rows_relu`: set `grad` to zero where `out` is, add it to the rows, and all of it to the total."""
-    zero = out.dtype.type(0)
+def ask_backward(to_asks, own, query, key, phase, q, to_own, to_query, to_key, to_phase):
+    """Fill the gradients of W_q and W_K, and add to those of what the parents know and of the phase."""
+    width, inside = own.shape[1], q.shape[1] // to_asks.shape[0]
+    scale = q.dtype.type(inside**-0.5)
+    to_q, total = np.empty_like(q), np.zeros(q.shape[1], q.dtype)
+    for head in range(to_asks.shape[0]):
+        mine = slice(head * inside, (head + 1) * inside)
+        gemm(1, q[:, mine].T, to_asks[head], 0, to_key[mine])
+        gemm(scale, to_asks[head], key[mine].T, 0, to_q[:, mine])
+    for i in range(q.shape[0]):
+        for j in range(q.shape[1]):
+            total[j] += to_q[i, j]
+    gemm(1, to_q.T, own, 0, to_query[:, :width])
+    gemm(1, to_q, query[:, :width], 1, to_own)
+    now, slope = np.cos(phase), np.sin(phase)
+    at = np.uint64(width)
+    for i in range(len(total)):
+        for j in range(len(phase)):
+            to_query[i, at + j] = total[i] * now[j]
+            to_phase[j] -= total[i] * query[i, at + j] * slope[j]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def answer(own, own_of, found, value, first, first_bias, last, last_bias, seen, z, out):
+    """out (p, d) = MLP(own ‖ seen), seen (p, d) = found W_V head by head, z what the MLP is after its ReLU."""
+    width, inside = own.shape[1], seen.shape[1] // found.shape[0]
+    for head in range(found.shape[0]):
+        mine = slice(head * inside, (head + 1) * inside)
+        gemm(1, found[head], value[mine].T, 0, seen[:, mine])
+    gemm(1, seen, first[:, width:].T, 0, z)
+    row = np.empty((own.shape[0], z.shape[1]), z.dtype)
+    gemm(1, own, first[:, :width].T, 0, row)
+    zero = z.dtype.type(0)
+    for i in range(z.shape[0]):
+        r = own_of[i]
+        for d in range(z.shape[1]):
+            z[i, d] = max(z[i, d] + row[r, d] + first_bias[d], zero)
+    gemm(1, z, last.T, 0, out)
     for i in range(out.shape[0]):
-        r = row_of[i]
         for d in range(out.shape[1]):
-            g = grad[i, d] if out[i, d] > zero else zero
-            grad[i, d] = g
+            out[i, d] += last_bias[d]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def answer_backward(
+    grad, own, own_of, found, value, first, last, seen, z, to_own, to_found, to_value, to_first, to_first_bias, to_last,
+    to_last_bias,
+):  # fmt: skip
+    """Fill the gradients of what was found and of the maps, and add to those of what the parents know and the biases."""
+    width, inside = own.shape[1], seen.shape[1] // found.shape[0]
+    gemm(1, grad.T, z, 0, to_last)
+    to_z, to_row, zero = np.empty_like(z), np.zeros((own.shape[0], z.shape[1]), z.dtype), z.dtype.type(0)
+    gemm(1, grad, last, 0, to_z)
+    for i in range(z.shape[0]):
+        r = own_of[i]
+        for d in range(z.shape[1]):
+            g = to_z[i, d] if z[i, d] > zero else zero
+            to_z[i, d] = g
             to_row[r, d] += g
-            total[d] += g
+            to_first_bias[d] += g
+        for d in range(grad.shape[1]):
+            to_last_bias[d] += grad[i, d]
+    gemm(1, to_row.T, own, 0, to_first[:, :width])
+    gemm(1, to_z.T, seen, 0, to_first[:, width:])
+    gemm(1, to_row, first[:, :width], 1, to_own)
+    to_seen = np.empty_like(seen)
+    gemm(1, to_z, first[:, width:], 0, to_seen)
+    for head in range(found.shape[0]):
+        mine = slice(head * inside, (head + 1) * inside)
+        gemm(1, to_seen[:, mine].T, found[head], 0, to_value[mine])
+        gemm(1, to_seen[:, mine], value[mine], 0, to_found[head])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
+
+from pintgn.models.blas import gemm
 
 
 @njit(cache=True, nogil=True)
@@ -29,31 +32,57 @@ def number_roles(tree_of, table, rows, places):
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def judge(places, source, destination, weight, bias, out):
-    """out[i] = weight · relu(source[places[0, i]] + destination[places[1, i]]) + bias; weight is (1, d), bias (1,)."""
-    zero = out.dtype.type(0)
+def judge(tree_of, h, first, bias, last, last_bias, rows, places, ends, mapped, out):
+    """out[i] = last · relu(first (h_u ‖ h_v) + bias) + last_bias of the i-th pair; last is (1, d).
+
+    Filled are rows and places (see `number_roles`, which gives what is returned), and for each role ends (2, q, d'),
+    the rows of h in it, and mapped (2, q, d), what they add.
+    """
+    width, zero = h.shape[1], out.dtype.type(0)
+    counts = number_roles(tree_of, np.full(h.shape[0], -1), rows, places)
+    for role in range(2):
+        count, half = counts[role], slice(role * width, (role + 1) * width)
+        for i in range(count):
+            tree = rows[role, i]
+            for d in range(width):
+                ends[role, i, d] = h[tree, d]
+        gemm(1, ends[role, :count], first[:, half].T, 0, mapped[role, :count])
+    source, destination = mapped[0], mapped[1]
+    for i in range(counts[0]):
+        for d in range(bias.shape[0]):
+            source[i, d] += bias[d]
     for pair in range(out.shape[0]):
         one, two = places[0, pair], places[1, pair]
-        total = bias[0]
-        for d in range(weight.shape[1]):
-            total += weight[0, d] * max(source[one, d] + destination[two, d], zero)
+        total = last_bias[0]
+        for d in range(bias.shape[0]):
+            total += last[0, d] * max(source[one, d] + destination[two, d], zero)
         out[pair] = total
+    return counts
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def judge_backward(
-    places, source, destination, weight, grad, to_source, to_destination, to_source_bias, to_weight, to_bias
-):  # fmt: skip
-    """Add to the gradients of everything; `to_source_bias` is that of all sources together."""
-    zero = grad.dtype.type(0)
+def judge_backward(grad, first, last, counts, rows, places, ends, mapped, to_h, to_first, to_bias, to_last, to_last_bias):
+    """Fill the gradient of `first`, and add to the others."""
+    width, zero = to_h.shape[1], grad.dtype.type(0)
+    to_mapped = np.zeros_like(mapped)
+    source, destination, to_source, to_destination = mapped[0], mapped[1], to_mapped[0], to_mapped[1]
     for pair in range(grad.shape[0]):
         one, two, g = places[0, pair], places[1, pair], grad[pair]
-        for d in range(weight.shape[1]):
+        for d in range(to_bias.shape[0]):
             z = max(source[one, d] + destination[two, d], zero)
-            to_weight[0, d] += g * z
-        for d in range(weight.shape[1]):
-            to = g * weight[0, d] if source[one, d] + destination[two, d] > zero else zero
+            to_last[0, d] += g * z
+        for d in range(to_bias.shape[0]):
+            to = g * last[0, d] if source[one, d] + destination[two, d] > zero else zero
             to_source[one, d] += to
             to_destination[two, d] += to
-            to_source_bias[d] += to
-        to_bias[0] += g
+            to_bias[d] += to
+        to_last_bias[0] += g
+    for role in range(2):
+        count, half = counts[role], slice(role * width, (role + 1) * width)
+        gemm(1, to_mapped[role, :count].T, ends[role, :count], 0, to_first[:, half])
+        to_ends = np.empty((count, width), grad.dtype)
+        gemm(1, to_mapped[role, :count], first[:, half], 0, to_ends)
+        for i in range(count):
+            tree = rows[role, i]
+            for d in range(width):
+                to_h[tree, d] += to_ends[i, d]

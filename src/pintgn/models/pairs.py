@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -29,25 +31,17 @@ class Judgement:
         self.tree_of = tree_of
 
     def forward(self, h: Tensor, first: Tensor, bias: Tensor, last: Tensor, last_bias: Tensor) -> Tensor:  # (q,)
-        count, width = len(self.tree_of) // 2, h.shape[1]
-        rows, self.places = np.empty((2, count), np.int64), np.empty((2, count), np.int64)
-        sizes = kernels.number_roles(self.tree_of, np.full(len(h), -1), rows, self.places)
-        self.roles = [torch.from_numpy(row[:size]) for row, size in zip(rows, sizes, strict=True)]
-        self.ends = [h.index_select(0, role) for role in self.roles]
-        source, out = torch.addmm(bias, self.ends[0], first[:, :width].T), h.new_empty(count)
-        destination = self.ends[1] @ first[:, width:].T
-        kernels.judge(self.places, *arrays(source, destination, last, last_bias, out))
-        self.weights, self.inside, self.shape = (first, last), (source, destination), h.shape
-        return out
+        h_, *weights = arrays(h, first, bias, last, last_bias)
+        count, (dim, _), kind = len(self.tree_of) // 2, first.shape, h_.dtype
+        rows, places = np.empty((2, 2, count), np.int64)
+        ends, mapped, out = np.empty((2, count, h_.shape[1]), kind), np.empty((2, count, dim), kind), np.empty(count, kind)
+        run: Any = kernels.judge
+        counts = run(self.tree_of, h_, *weights, rows, places, ends, mapped, out)
+        self.h, self.weights, self.inside = h_, weights, (counts, rows, places, ends, mapped)
+        return torch.from_numpy(out)
 
     def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
-        (first, last), (source, destination) = self.weights, self.inside
-        to_ends = [torch.zeros_like(x) for x in (source, destination)]
-        sums = [grad.new_zeros(shape) for shape in (len(first), last.shape, 1)]  # of both biases and the last weights
-        kernels.judge_backward(self.places, *arrays(source, destination, last, grad, *to_ends, *sums))
-        to_h, to_first = grad.new_zeros(self.shape), torch.empty_like(first)
-        halves = zip(first.chunk(2, 1), to_first.chunk(2, 1), strict=True)
-        for (weight, to_weight), role, end, to_end in zip(halves, self.roles, self.ends, to_ends, strict=True):
-            torch.mm(to_end.T, end, out=to_weight)
-            to_h.index_add_(0, role, to_end @ weight)
-        return to_h, to_first, *sums
+        first, _, last, _ = self.weights
+        to = [np.zeros_like(x) for x in (self.h, *self.weights)]
+        kernels.judge_backward(*arrays(grad), first, last, *self.inside, *to)
+        return tuple(map(torch.from_numpy, to))
