@@ -191,7 +191,7 @@ class AttentionStep:
 
     def backward(self, grad: Tensor) -> tuple[Any, ...]:
         _, query, key, value, first, _, last, _, _, phase = self.known
-        to_query, to_key, to_value, *to_update = (np.zeros_like(x) for x in self.known[1:-2])
+        to_query, to_key, to_value, *to_update = (np.empty_like(x) for x in self.known[1:-2])
         to_found, to_own = np.empty_like(self.attention.out), np.zeros_like(self.own)
         kernels.answer_backward(
             *arrays(grad), self.own, self.where.own_of, self.attention.out, value, first, last, self.seen, self.z,

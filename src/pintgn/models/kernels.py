@@ -258,3 +258,20 @@ def number_distinct(values, valid, table, distinct, where):
     for i in range(count):
         table[distinct[i]] = -1
     return count
+
+
+@njit(cache=True, nogil=True)
+def number_ends(src, dst):
+    """The distinct nodes of some events, sorted, and which of them are sources and destinations (2, e)."""
+    events = src.shape[0]
+    ends, places = np.concatenate((src, dst)), np.empty((2, events), np.int64)
+    ends.sort()
+    count = 0
+    for i in range(ends.shape[0]):
+        if i == 0 or ends[i] != ends[count - 1]:
+            ends[count] = ends[i]
+            count += 1
+    nodes = ends[:count].copy()
+    for i in range(events):
+        places[0, i], places[1, i] = np.searchsorted(nodes, src[i]), np.searchsorted(nodes, dst[i])
+    return nodes, places

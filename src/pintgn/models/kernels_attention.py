@@ -293,7 +293,8 @@ def answer_backward(
     grad, own, own_of, found, value, first, last, seen, z, to_own, to_found, to_value, to_first, to_first_bias, to_last,
     to_last_bias,
 ):  # fmt: skip
-    """Fill the gradients of what was found and of the maps, and add to those of what the parents know and the biases."""
+    """Fill the gradients of what was found and of the parameters, and add to that of what the parents know."""
+    to_first_bias[:], to_last_bias[:] = 0, 0
     width, inside = own.shape[1], seen.shape[1] // found.shape[0]
     gemm(1, grad.T, z, 0, to_last)
     to_z, to_row, zero = np.empty_like(z), np.zeros((own.shape[0], z.shape[1]), z.dtype), z.dtype.type(0)

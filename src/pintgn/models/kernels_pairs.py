@@ -62,7 +62,8 @@ def judge(tree_of, h, first, bias, last, last_bias, rows, places, ends, mapped, 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def judge_backward(grad, first, last, counts, rows, places, ends, mapped, to_h, to_first, to_bias, to_last, to_last_bias):
-    """Fill the gradient of `first`, and add to the others."""
+    """Fill the gradients of h and the parameters."""
+    to_h[:], to_bias[:], to_last[:], to_last_bias[:] = 0, 0, 0, 0
     width, zero = to_h.shape[1], grad.dtype.type(0)
     to_mapped = np.zeros_like(mapped)
     source, destination, to_source, to_destination = mapped[0], mapped[1], to_mapped[0], to_mapped[1]

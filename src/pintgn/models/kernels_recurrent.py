@@ -117,7 +117,8 @@ def step_backward(
     grad, nodes, dt, weight_ih, weight_hh, frequency, phase, sine, late, given, gates, kept, to_ih, to_hh, to_bias_ih,
     to_bias_hh, to_frequency, to_phase,
 ):  # fmt: skip
-    """The gradients of the parameters of `step`, all set to zero before, from that of everyone's new state."""
+    """Fill the gradients of the parameters of `step`, from that of everyone's new state."""
+    to_bias_ih[:], to_bias_hh[:], to_frequency[:], to_phase[:] = 0, 0, 0, 0
     d, waves = np.uint64(grad.shape[1]), frequency.shape[0]
     merged = d if gates.shape[1] == d else d + d
     to_gates, to_kept = np.empty_like(gates), np.empty_like(kept)

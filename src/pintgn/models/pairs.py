@@ -42,6 +42,6 @@ class Judgement:
 
     def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
         first, _, last, _ = self.weights
-        to = [np.zeros_like(x) for x in (self.h, *self.weights)]
+        to = [np.empty_like(x) for x in (self.h, *self.weights)]
         kernels.judge_backward(*arrays(grad), first, last, *self.inside, *to)
         return tuple(map(torch.from_numpy, to))

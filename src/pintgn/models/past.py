@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
+from pintgn.models import kernels
 from pintgn.models.fused import Distinct
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.inputs import query_keys
@@ -31,13 +32,7 @@ class Events:
     @cached_property
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """The distinct nodes, sorted, and which of them are sources and destinations (2, e)."""
-        ends = np.concatenate([self.src, self.dst])
-        order = np.argsort(ends)  # as np.unique does, without its ceremony: this happens at every block
-        ends = ends[order]
-        begins = np.concatenate([np.ones(1, bool), ends[1:] != ends[:-1]])[: len(ends)]
-        places = np.empty(len(ends), np.int64)
-        places[order] = np.cumsum(begins) - 1
-        return ends[begins], places.reshape(2, -1)
+        return kernels.number_ends(np.ascontiguousarray(self.src), np.ascontiguousarray(self.dst))
 
     def __getitem__(self, rows: slice) -> Events:
         features = None if self.features is None else self.features[rows]

@@ -47,7 +47,7 @@ class Step:
 
     def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
         weight_ih, weight_hh, _, _, frequency, phase = self.weights
-        to = [np.zeros_like(x) for x in self.weights]
+        to = [np.empty_like(x) for x in self.weights]
         known = weight_ih, weight_hh, frequency, phase, SINES[weight_ih.dtype], *self.inside
         kernels.step_backward(*arrays(grad), self.nodes, self.tables[2], *known, *to)
         return tuple(map(torch.from_numpy, to))
