@@ -156,7 +156,8 @@ class Attend:
 class AttentionStep:
     """`AttentionLayer` as an operation on what the parents (own) and the children (table) know, and its parameters.
 
-    Without `own` the parents know what the first rows of the table say. CPU only.
+    Without `own` the parents know what the first rows of the table say; without `last` the last map of its MLP is left
+    to whoever comes next. CPU only.
     """
 
     def __init__(self, where: Where, heads: int):
@@ -171,38 +172,47 @@ class AttentionStep:
         value: Tensor,
         first: Tensor,
         first_bias: Tensor,
-        last: Tensor,
-        last_bias: Tensor,
+        last: Tensor | None,
+        last_bias: Tensor | None,
         frequency: Tensor,
         phase: Tensor,
     ) -> Tensor:  # (p, d)
-        table_, query_, key_, value_, *update, frequency_, phase_ = self.known = arrays(
-            table, query, key, value, first, first_bias, last, last_bias, frequency, phase
+        table_, query_, key_, value_, first_, first_bias_, frequency_, phase_ = self.known = arrays(
+            table, query, key, value, first, first_bias, frequency, phase
         )
         own_of, kind, (dim, inside) = self.where.own_of, table_.dtype, key_.shape
+        self.shared = own is None
         self.own = table_[: int(own_of.max(initial=-1)) + 1] if own is None else arrays(own)[0]
         self.q, asks = np.empty((len(self.own), dim), kind), np.empty((self.heads, len(self.own), inside), kind)
         kernels.ask(self.own, query_, key_, phase_, self.q, asks)
         self.attention = Attention(self.where, asks, table_, frequency_, phase_)
         self.seen, self.z, out = (np.empty((len(own_of), dim), kind) for _ in range(3))
-        kernels.answer(self.own, own_of, self.attention.out, value_, *update, self.seen, self.z, out)
-        self.shared = own is None
+        kernels.answer(self.own, own_of, self.attention.out, value_, first_, first_bias_, self.seen, self.z)
+        self.last = None if last is None else arrays(last, last_bias)
+        if self.last is None:
+            return torch.from_numpy(self.z)
+        kernels.last_map(self.z, *self.last, out)
         return torch.from_numpy(out)
 
     def backward(self, grad: Tensor) -> tuple[Any, ...]:
-        _, query, key, value, first, _, last, _, _, phase = self.known
+        _, query, key, value, first, _, _, phase = self.known
         to_query, to_key, to_value, *to_update = (np.empty_like(x) for x in self.known[1:-2])
-        to_found, to_own = np.empty_like(self.attention.out), np.zeros_like(self.own)
+        to_found, to_own, to_last = np.empty_like(self.attention.out), np.zeros_like(self.own), [None, None]
+        (to_z,) = arrays(grad)
+        if self.last is not None:
+            to_z, *to_last = (np.empty_like(x) for x in (self.z, *self.last))
+            kernels.last_map_backward(*arrays(grad), self.z, self.last[0], to_z, *to_last)
         kernels.answer_backward(
-            *arrays(grad), self.own, self.where.own_of, self.attention.out, value, first, last, self.seen, self.z,
-            to_own, to_found, to_value, *to_update,
+            to_z, self.own, self.where.own_of, self.attention.out, value, first, self.seen, self.z, to_own, to_found,
+            to_value, *to_update,
         )  # fmt: skip
         to_asks, to_table, to_frequency, to_phase, _ = self.attention.backward(to_found)
         kernels.ask_backward(to_asks, self.own, query, key, phase, self.q, to_own, to_query, to_key, to_phase)
         if self.shared:
             to_table[: len(to_own)] += to_own
-        sums = (to_table, to_query, to_key, to_value, *to_update, to_frequency, to_phase)
-        return None if self.shared else torch.from_numpy(to_own), *map(torch.from_numpy, sums)
+        sums = to_table, to_query, to_key, to_value, *to_update, *to_last, to_frequency, to_phase
+        given = None if self.shared else to_own
+        return tuple(None if x is None else torch.from_numpy(x) for x in (given, *sums))
 
 
 def written_out(children: Places, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)

@@ -87,3 +87,31 @@ def judge_backward(grad, first, last, counts, rows, places, ends, mapped, to_h, 
             tree = rows[role, i]
             for d in range(width):
                 to_h[tree, d] += to_ends[i, d]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def fold(first, bias, before, before_bias, folded, folded_bias):
+    """One map instead of two: first (h_u ‖ h_v) + bias = folded (z_u ‖ z_v) + folded_bias if h = before z + before_bias."""
+    dim, width = first.shape[0], before.shape[0]
+    halves = first.reshape(2 * dim, width)
+    gemm(1, halves, before, 0, folded.reshape(2 * dim, before.shape[1]))
+    for i in range(dim):
+        folded_bias[i] = bias[i]
+        for d in range(width):
+            folded_bias[i] += (halves[2 * i, d] + halves[2 * i + 1, d]) * before_bias[d]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def fold_backward(to_folded, to_bias, first, before, before_bias, to_first, to_before, to_before_bias):
+    """Fill the gradients of what was folded; that of `bias` is the one of `folded_bias`."""
+    dim, width = first.shape[0], before.shape[0]
+    halves, to_halves = first.reshape(2 * dim, width), to_first.reshape(2 * dim, width)
+    to_folded = to_folded.reshape(2 * dim, before.shape[1])
+    gemm(1, to_folded, before.T, 0, to_halves)
+    gemm(1, halves.T, to_folded, 0, to_before)
+    to_before_bias[:] = 0
+    for i in range(2 * dim):
+        g = to_bias[i // 2]
+        for d in range(width):
+            to_halves[i, d] += g * before_bias[d]
+            to_before_bias[d] += g * halves[i, d]
