@@ -43,12 +43,14 @@ class Attention:
         run: Any = kernels.attend
         each(lambda share: run(*share, self.k, *self.parts, self.out, self.weight), shares(parents, self.k))
 
-    def backward(self, grad: np.ndarray) -> list[np.ndarray]:
-        """Gradients of query, table, frequency, phase and offset."""
-        jobs = [(share, [np.zeros_like(x) for x in self.summed]) for share in shares(grad.shape[1], self.k)]
-        run: Any = kernels.attend_backward  # every thread adds up its own
+    def backward(self, grad: np.ndarray, to_table: np.ndarray | None = None) -> list[np.ndarray]:
+        """Gradients of query, table, frequency, phase and offset; that of the table is added to the one given."""
+        query, table, *rest = self.summed
+        sums = [np.zeros_like(query), np.zeros_like(table) if to_table is None else to_table, *map(np.zeros_like, rest)]
+        jobs = [(share, sums) for share in shares(grad.shape[1], self.k)]
+        jobs[1:] = [(share, [np.zeros_like(x) for x in sums]) for share, _ in jobs[1:]]  # every thread its own
+        run: Any = kernels.attend_backward
         each(lambda job: run(*job[0], self.k, *self.parts, self.weight, grad, *job[1]), jobs)
-        sums = jobs[0][1]
         for _, more in jobs[1:]:
             for mine, other in zip(sums, more, strict=True):
                 mine += other
@@ -197,7 +199,8 @@ class AttentionStep:
     def backward(self, grad: Tensor) -> tuple[Any, ...]:
         _, query, key, value, first, _, _, phase = self.known
         to_query, to_key, to_value, *to_update = (np.empty_like(x) for x in self.known[1:-2])
-        to_found, to_own, to_last = np.empty_like(self.attention.out), np.zeros_like(self.own), [None, None]
+        to_found, to_table, to_last = np.empty_like(self.attention.out), np.zeros_like(self.known[0]), [None, None]
+        to_own = to_table[: len(self.own)] if self.shared else np.zeros_like(self.own)
         (to_z,) = arrays(grad)
         if self.last is not None:
             to_z, *to_last = (np.empty_like(x) for x in (self.z, *self.last))
@@ -206,10 +209,8 @@ class AttentionStep:
             to_z, self.own, self.where.own_of, self.attention.out, value, first, self.seen, self.z, to_own, to_found,
             to_value, *to_update,
         )  # fmt: skip
-        to_asks, to_table, to_frequency, to_phase, _ = self.attention.backward(to_found)
+        to_asks, _, to_frequency, to_phase, _ = self.attention.backward(to_found, to_table)
         kernels.ask_backward(to_asks, self.own, query, key, phase, self.q, to_own, to_query, to_key, to_phase)
-        if self.shared:
-            to_table[: len(to_own)] += to_own
         sums = to_table, to_query, to_key, to_value, *to_update, *to_last, to_frequency, to_phase
         given = None if self.shared else to_own
         return tuple(None if x is None else torch.from_numpy(x) for x in (given, *sums))

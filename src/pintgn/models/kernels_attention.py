@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from pintgn.models.blas import gemm
-from pintgn.models.kernels import TURN, lined_up, whole, wide_vectors
+from pintgn.models.kernels import TURN, exp, lined_up, whole, wide_vectors
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -93,7 +93,7 @@ def attend(
                     most = max(most, s)
                 mass = zero
                 for child in range(there):
-                    score[one_of, child] = np.exp(score[one_of, child] - most)
+                    score[one_of, child] = exp(score[one_of, child] - most)
                     mass += score[one_of, child]
                 share = one / mass if there else zero
                 for child in range(there):

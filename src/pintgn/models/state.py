@@ -23,10 +23,10 @@ class State:
 
     def rows(self, nodes: np.ndarray) -> Self:
         """A copy of the rows of some nodes."""
-        known = nodes < len(self)
-        if known.all():
+        if nodes.max(initial=-1) < len(self):
             at = torch.from_numpy(nodes)
             return type(self)(**{f.name: _chosen(getattr(self, f.name), nodes, at) for f in fields(self)})
+        known = nodes < len(self)
         found = type(self)(**{f.name: _zeros(getattr(self, f.name), len(nodes)) for f in fields(self)})
         found.put(np.flatnonzero(known), self.rows(nodes[known]))
         return found
