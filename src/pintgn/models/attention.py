@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pintgn.models import kernels_attention as kernels
+from pintgn.models import kernels_attention
 from pintgn.models.fused import Run, arrays, each, shares
 from pintgn.models.kernels import SINES
 from pintgn.models.layers import MLP, Edges, Places, TimeEncoding, tensor
+
+kernels: Any = kernels_attention  # compiled: their arguments are not for mypy to check
 
 
 class Attention:
@@ -40,8 +42,9 @@ class Attention:
         )  # fmt: skip
         parents, (heads, _, width) = len(where.own_of), query.shape
         self.out, self.weight = np.empty((heads, parents, width), kind), np.empty((heads, parents, self.k), kind)
-        run: Any = kernels.attend
-        each(lambda share: run(*share, self.k, *self.parts, self.out, self.weight), shares(parents, self.k))
+        each(
+            lambda share: kernels.attend(*share, self.k, *self.parts, self.out, self.weight), shares(parents, self.k)
+        )
 
     def backward(self, grad: np.ndarray, to_table: np.ndarray | None = None) -> list[np.ndarray]:
         """Gradients of query, table, frequency, phase and offset; that of the table is added to the one given."""
@@ -49,8 +52,7 @@ class Attention:
         sums = [np.zeros_like(query), np.zeros_like(table) if to_table is None else to_table, *map(np.zeros_like, rest)]
         jobs = [(share, sums) for share in shares(grad.shape[1], self.k)]
         jobs[1:] = [(share, [np.zeros_like(x) for x in sums]) for share, _ in jobs[1:]]  # every thread its own
-        run: Any = kernels.attend_backward
-        each(lambda job: run(*job[0], self.k, *self.parts, self.weight, grad, *job[1]), jobs)
+        each(lambda job: kernels.attend_backward(*job[0], self.k, *self.parts, self.weight, grad, *job[1]), jobs)
         for _, more in jobs[1:]:
             for mine, other in zip(sums, more, strict=True):
                 mine += other
@@ -95,13 +97,14 @@ class AttentionLayer(nn.Module):
     @property
     def weights(self) -> tuple[Tensor, ...]:
         """Parameters in the order of `AttentionStep`."""
-        return self.query.weight, self.key.weight, self.value.weight, *self.update.weights
+        first = self.update.first
+        return self.query.weight, self.key.weight, self.value.weight, first.weight, first.bias
 
     def _fused(self, places: Places, edges: Edges, time: TimeEncoding) -> Tensor:
         known, own_of = each_once(places.first(edges.parents))
         own = known if places.positions.shape[1] else None  # else the first rows of the table say it all
         step = AttentionStep(Where.seen(own_of, places, edges), self.heads)
-        return Run.apply(step, own, places.table, *self.weights, time.frequency, time.phase)
+        return self.update.last(Run.apply(step, own, places.table, *self.weights, time.frequency, time.phase))
 
 
 def each_once(parents: Places) -> tuple[Tensor, np.ndarray]:
@@ -156,10 +159,10 @@ class Attend:
 
 
 class AttentionStep:
-    """`AttentionLayer` as an operation on what the parents (own) and the children (table) know, and its parameters.
+    """`AttentionLayer` up to the ReLU of its MLP, as an operation on what the parents (own) and the children (table)
+    know, and the layer's parameters so far.
 
-    Without `own` the parents know what the first rows of the table say; without `last` the last map of its MLP is left
-    to whoever comes next. CPU only.
+    Without `own` the parents know what the first rows of the table say. CPU only.
     """
 
     def __init__(self, where: Where, heads: int):
@@ -173,47 +176,35 @@ class AttentionStep:
         key: Tensor,
         value: Tensor,
         first: Tensor,
-        first_bias: Tensor,
-        last: Tensor | None,
-        last_bias: Tensor | None,
+        bias: Tensor,
         frequency: Tensor,
         phase: Tensor,
     ) -> Tensor:  # (p, d)
-        table_, query_, key_, value_, first_, first_bias_, frequency_, phase_ = self.known = arrays(
-            table, query, key, value, first, first_bias, frequency, phase
-        )
+        self.known = arrays(table, query, key, value, first, bias, frequency, phase)
+        table_, query_, key_, value_, first_, bias_, frequency_, phase_ = self.known
         own_of, kind, (dim, inside) = self.where.own_of, table_.dtype, key_.shape
         self.shared = own is None
         self.own = table_[: int(own_of.max(initial=-1)) + 1] if own is None else arrays(own)[0]
         self.q, asks = np.empty((len(self.own), dim), kind), np.empty((self.heads, len(self.own), inside), kind)
         kernels.ask(self.own, query_, key_, phase_, self.q, asks)
         self.attention = Attention(self.where, asks, table_, frequency_, phase_)
-        self.seen, self.z, out = (np.empty((len(own_of), dim), kind) for _ in range(3))
-        kernels.answer(self.own, own_of, self.attention.out, value_, first_, first_bias_, self.seen, self.z)
-        self.last = None if last is None else arrays(last, last_bias)
-        if self.last is None:
-            return torch.from_numpy(self.z)
-        kernels.last_map(self.z, *self.last, out)
-        return torch.from_numpy(out)
+        self.seen, self.z = np.empty((len(own_of), dim), kind), np.empty((len(own_of), dim), kind)
+        kernels.answer(self.own, own_of, self.attention.out, value_, first_, bias_, self.seen, self.z)
+        return torch.from_numpy(self.z)
 
     def backward(self, grad: Tensor) -> tuple[Any, ...]:
-        _, query, key, value, first, _, _, phase = self.known
-        to_query, to_key, to_value, *to_update = (np.empty_like(x) for x in self.known[1:-2])
-        to_found, to_table, to_last = np.empty_like(self.attention.out), np.zeros_like(self.known[0]), [None, None]
+        table, query, key, value, first, _, _, phase = self.known
+        to_query, to_key, to_value, to_first, to_bias = (np.empty_like(x) for x in self.known[1:-2])
+        to_found, to_table = np.empty_like(self.attention.out), np.zeros_like(table)
         to_own = to_table[: len(self.own)] if self.shared else np.zeros_like(self.own)
-        (to_z,) = arrays(grad)
-        if self.last is not None:
-            to_z, *to_last = (np.empty_like(x) for x in (self.z, *self.last))
-            kernels.last_map_backward(*arrays(grad), self.z, self.last[0], to_z, *to_last)
         kernels.answer_backward(
-            to_z, self.own, self.where.own_of, self.attention.out, value, first, self.seen, self.z, to_own, to_found,
-            to_value, *to_update,
+            *arrays(grad), self.own, self.where.own_of, self.attention.out, value, first, self.seen, self.z, to_own,
+            to_found, to_value, to_first, to_bias,
         )  # fmt: skip
         to_asks, _, to_frequency, to_phase, _ = self.attention.backward(to_found, to_table)
         kernels.ask_backward(to_asks, self.own, query, key, phase, self.q, to_own, to_query, to_key, to_phase)
-        sums = to_table, to_query, to_key, to_value, *to_update, *to_last, to_frequency, to_phase
-        given = None if self.shared else to_own
-        return tuple(None if x is None else torch.from_numpy(x) for x in (given, *sums))
+        sums = to_table, to_query, to_key, to_value, to_first, to_bias, to_frequency, to_phase
+        return None if self.shared else torch.from_numpy(to_own), *map(torch.from_numpy, sums)
 
 
 def written_out(children: Places, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)

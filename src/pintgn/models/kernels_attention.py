@@ -268,40 +268,34 @@ def ask_backward(to_asks, own, query, key, phase, q, to_own, to_query, to_key, t
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def answer(own, own_of, found, value, first, first_bias, seen, z):
+def answer(own, own_of, found, value, first, bias, seen, z):
     """z (p, d) = relu(W_1 [own ‖ seen] + b_1), the inside of the MLP, with seen (p, d) = found W_V head by head."""
     width, inside = own.shape[1], seen.shape[1] // found.shape[0]
     for head in range(found.shape[0]):
         mine = slice(head * inside, (head + 1) * inside)
         gemm(1, found[head], value[mine].T, 0, seen[:, mine])
     gemm(1, seen, first[:, width:].T, 0, z)
-    row = np.empty((own.shape[0], z.shape[1]), z.dtype)
+    row, zero = np.empty((own.shape[0], z.shape[1]), z.dtype), z.dtype.type(0)
     gemm(1, own, first[:, :width].T, 0, row)
-    zero = z.dtype.type(0)
     for i in range(z.shape[0]):
         r = own_of[i]
         for d in range(z.shape[1]):
-            z[i, d] = max(z[i, d] + row[r, d] + first_bias[d], zero)
+            z[i, d] = max(z[i, d] + row[r, d] + bias[d], zero)
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def answer_backward(
-    to_z, own, own_of, found, value, first, seen, z, to_own, to_found, to_value, to_first, to_first_bias
-):  # fmt: skip
-    """Fill the gradients of what was found and of the parameters, and add to that of what the parents know.
-
-    `to_z` is set to zero where z is.
-    """
+def answer_backward(grad, own, own_of, found, value, first, seen, z, to_own, to_found, to_value, to_first, to_bias):
+    """Fill the gradients of what was found and of the parameters, and add to that of what the parents know."""
     width, inside = own.shape[1], seen.shape[1] // found.shape[0]
-    to_row, zero = np.zeros((own.shape[0], z.shape[1]), z.dtype), z.dtype.type(0)
-    to_first_bias[:] = 0
+    to_z, to_row, zero = np.empty_like(z), np.zeros((own.shape[0], z.shape[1]), z.dtype), z.dtype.type(0)
+    to_bias[:] = 0
     for i in range(z.shape[0]):
         r = own_of[i]
         for d in range(z.shape[1]):
-            g = to_z[i, d] if z[i, d] > zero else zero
+            g = grad[i, d] if z[i, d] > zero else zero
             to_z[i, d] = g
             to_row[r, d] += g
-            to_first_bias[d] += g
+            to_bias[d] += g
     gemm(1, to_row.T, own, 0, to_first[:, :width])
     gemm(1, to_z.T, seen, 0, to_first[:, width:])
     gemm(1, to_row, first[:, :width], 1, to_own)
@@ -311,23 +305,3 @@ def answer_backward(
         mine = slice(head * inside, (head + 1) * inside)
         gemm(1, to_seen[:, mine].T, found[head], 0, to_value[mine])
         gemm(1, to_seen[:, mine], value[mine], 0, to_found[head])
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def last_map(z, last, bias, out):
-    """out = last z + bias, row by row."""
-    gemm(1, z, last.T, 0, out)
-    for i in range(out.shape[0]):
-        for d in range(out.shape[1]):
-            out[i, d] += bias[d]
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def last_map_backward(grad, z, last, to_z, to_last, to_bias):
-    """Fill the gradients of everything."""
-    gemm(1, grad, last, 0, to_z)
-    gemm(1, grad.T, z, 0, to_last)
-    to_bias[:] = 0
-    for i in range(grad.shape[0]):
-        for d in range(grad.shape[1]):
-            to_bias[d] += grad[i, d]

@@ -14,10 +14,11 @@ from pintgn.models.kernels import TURN, exp, wide_vectors
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, given, everyone):
+def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, since, given, everyone):
     """Copy what a recurrent cell will read, for the nodes a message waits for; returns how many there are.
 
-    Of the i-th such node: late[i] is its place in `nodes`, given[i] = message ‖ cos(frequency · dt + phase).
+    Of the i-th such node: late[i] is its place in `nodes`, since[i] its dt, given[i] = message ‖ cos(frequency · dt +
+    phase). Copies all: the tables move on before the gradient comes back.
     `everyone` gets the state of every node; zeros where the table does not know it. `sine` is `kernels.SINE` in the
     type of the arrays.
     """
@@ -38,31 +39,31 @@ def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, g
             for j in range(d):
                 everyone[i, j] = memory[v, j]
             continue
-        since = dt[v]
+        ago = dt[v]
         for j in range(width):
             given[count, j] = message[v, j]
         for j in range(waves):
-            turns = since * frequency[j] + phase[j]
+            turns = ago * frequency[j] + phase[j]
             g = quarter - abs(turns - np.floor(turns + half))  # cos(2π x) = sin(2π (1/4 - |x|)), |x| <= 1/2
             y = g * g
             given[count, width + j] = g * (s0 + y * (s1 + y * (s2 + y * (s3 + y * s4))))
-        late[count] = i
+        late[count], since[count] = i, ago
         count += 1
     return count
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def step(
-    nodes, memory, pending, message, dt, weight_ih, weight_hh, bias_ih, bias_hh, frequency, phase, sine, late, given,
-    gates, kept, everyone,
+    nodes, memory, pending, message, dt, weight_ih, weight_hh, bias_ih, bias_hh, frequency, phase, sine, late, since,
+    given, gates, kept, everyone,
 ):  # fmt: skip
-    """s' = cell(message ‖ cos(frequency · dt + phase), s) for the nodes a message waits for; returns how many there are.
+    """s' = cell(message ‖ cos(frequency · dt + phase), s) of the nodes that a message waits for; returns how many.
 
-    Filled are late and given (see `lay_out`), gates (n, 3d or d) after their bends, of a GRU kept (n, d), what it keeps
+    Filled are late, since and given (see `lay_out`), gates (n, 3d or d) after their bends, of a GRU kept (n, d), what it keeps
     of the state before it is let in, and everyone's new state.
     """
     d = np.uint64(memory.shape[1])
-    count = lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, given, everyone)
+    count = lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, since, given, everyone)
     given, gates, kept = given[:count], gates[:count], kept[:count]
     merged = d if gates.shape[1] == d else d + d  # gates that simply add their maps of input and state
     weight, bias = weight_ih.copy(), bias_ih.copy()
@@ -114,7 +115,7 @@ def gru_end(late, given, bias, kept_bias, gates, kept, everyone):
 
 @njit(cache=True, nogil=True, fastmath=True)
 def step_backward(
-    grad, nodes, dt, weight_ih, weight_hh, frequency, phase, sine, late, given, gates, kept, to_ih, to_hh, to_bias_ih,
+    grad, weight_ih, weight_hh, frequency, phase, sine, late, since, given, gates, kept, to_ih, to_hh, to_bias_ih,
     to_bias_hh, to_frequency, to_phase,
 ):  # fmt: skip
     """Fill the gradients of the parameters of `step`, from that of everyone's new state."""
@@ -134,7 +135,7 @@ def step_backward(
         to_bias_hh[i] = to_bias_ih[i]
     to_waves = np.empty((late.shape[0], waves), grad.dtype)
     gemm(1, to_gates, weight_ih[:, weight_ih.shape[1] - waves :], 0, to_waves)
-    waves_backward(nodes, sine, late, dt, frequency, phase, to_waves, to_frequency, to_phase)
+    waves_backward(since, frequency, phase, sine, to_waves, to_frequency, to_phase)
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -176,22 +177,22 @@ def gru_backward(late, grad, gates, kept, given, to_gates, to_kept, to_bias, to_
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def waves_backward(nodes, sine, late, dt, frequency, phase, grad, to_frequency, to_phase):
+def waves_backward(since, frequency, phase, sine, grad, to_frequency, to_phase):
     """Add up the gradients of the waves that `lay_out` made; `grad` (n, w) is that of their values."""
     waves = frequency.shape[0]
     turn = grad.dtype.type(TURN)
     frequency, phase = frequency * turn, phase * turn
     half, quarter = grad.dtype.type(0.5), grad.dtype.type(0.25)
     s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
-    for i in range(late.shape[0]):
-        since = dt[nodes[late[i]]]
+    for i in range(since.shape[0]):
+        ago = since[i]
         for j in range(waves):
-            turns = since * frequency[j] + phase[j] - quarter  # sin(x) = cos(x - a quarter turn)
+            turns = ago * frequency[j] + phase[j] - quarter  # sin(x) = cos(x - a quarter turn)
             g = quarter - abs(turns - np.floor(turns + half))
             y = g * g
             s = g * (s0 + y * (s1 + y * (s2 + y * (s3 + y * s4)))) * grad[i, j]
             to_phase[j] -= s
-            to_frequency[j] -= since * s
+            to_frequency[j] -= ago * s
 
 
 @njit(cache=True, nogil=True)

@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pintgn.models import kernels_pairs as kernels
+from pintgn.models import kernels_pairs
 from pintgn.models.fused import Run, arrays
 from pintgn.models.layers import MLP, tensor
+
+kernels: Any = kernels_pairs
 
 
 def judge_pairs(readout: MLP, h: Tensor, tree_of: np.ndarray | None) -> Tensor:  # (q,)
@@ -31,17 +33,17 @@ class Judgement:
         self.tree_of = tree_of
 
     def forward(self, h: Tensor, first: Tensor, bias: Tensor, last: Tensor, last_bias: Tensor) -> Tensor:  # (q,)
-        h_, *weights = arrays(h, first, bias, last, last_bias)
-        count, (dim, _), kind = len(self.tree_of) // 2, first.shape, h_.dtype
-        rows, places = np.empty((2, 2, count), np.int64)
-        ends, mapped, out = np.empty((2, count, h_.shape[1]), kind), np.empty((2, count, dim), kind), np.empty(count, kind)
-        run: Any = kernels.judge
-        counts = run(self.tree_of, h_, *weights, rows, places, ends, mapped, out)
-        self.h, self.weights, self.inside = h_, weights, (counts, rows, places, ends, mapped)
+        h_, *self.weights = arrays(h, first, bias, last, last_bias)
+        pairs, width, kind = len(self.tree_of) // 2, h_.shape[1], h_.dtype
+        rows, places = np.empty((2, 2, pairs), np.int64)
+        ends, mapped = np.empty((2, pairs, width), kind), np.empty((2, pairs, len(first)), kind)
+        self.shape, out = h_.shape, np.empty(pairs, kind)
+        counts = kernels.judge(self.tree_of, h_, *self.weights, rows, places, ends, mapped, out)
+        self.inside = counts, rows, places, ends, mapped
         return torch.from_numpy(out)
 
     def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
         first, _, last, _ = self.weights
-        to = [np.empty_like(x) for x in (self.h, *self.weights)]
+        to = [np.empty(self.shape, first.dtype), *map(np.empty_like, self.weights)]
         kernels.judge_backward(*arrays(grad), first, last, *self.inside, *to)
         return tuple(map(torch.from_numpy, to))

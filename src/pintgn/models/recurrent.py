@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pintgn.models import kernels_recurrent as kernels
+from pintgn.models import kernels_recurrent
 from pintgn.models.fused import arrays
 from pintgn.models.kernels import SINES
+
+kernels: Any = kernels_recurrent
 
 
 class Step:
@@ -38,16 +40,15 @@ class Step:
         weights = arrays(weight_ih, weight_hh, bias_ih, bias_hh, frequency, phase)
         memory, message, dt = self.tables
         (gates, width), (nodes, d), kind = weights[0].shape, (len(self.nodes), memory.shape[1]), memory.dtype
-        late, everyone = np.empty(nodes, np.int64), np.empty((nodes, d), kind)
-        room = [np.empty((nodes, columns), kind) for columns in (width, gates, d)]
-        run: Any = kernels.step
-        count = run(self.nodes, memory, self.pending, message, dt, *weights, SINES[kind], late, *room, everyone)
-        self.weights, self.inside = weights, [late[:count], *(x[:count] for x in room)]
+        late, since, everyone = np.empty(nodes, np.int64), np.empty(nodes, kind), np.empty((nodes, d), kind)
+        room = late, since, *(np.empty((nodes, columns), kind) for columns in (width, gates, d))
+        count = kernels.step(self.nodes, memory, self.pending, message, dt, *weights, SINES[kind], *room, everyone)
+        self.weights, self.inside = weights, [x[:count] for x in room]
         return torch.from_numpy(everyone)
 
     def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
         weight_ih, weight_hh, _, _, frequency, phase = self.weights
         to = [np.empty_like(x) for x in self.weights]
         known = weight_ih, weight_hh, frequency, phase, SINES[weight_ih.dtype], *self.inside
-        kernels.step_backward(*arrays(grad), self.nodes, self.tables[2], *known, *to)
+        kernels.step_backward(*arrays(grad), *known, *to)
         return tuple(map(torch.from_numpy, to))

@@ -155,8 +155,11 @@ class TGN(TreeModel):
         )
         assert inputs.root_of is not None
         step, layer = self.machine.step(state, inputs.nodes), self.steps[0]
-        chain = Chain(step, AttentionStep(where, self.heads), Judgement(inputs.root_of))
-        scores = Run.apply(chain, *self.machine.weights, *layer.weights, *self.readout.weights)  # type: ignore[misc]
+        assert isinstance(layer, AttentionLayer)
+        last, chain = layer.update.last, Chain(step, AttentionStep(where, self.heads), Judgement(inputs.root_of))
+        scores = Run.apply(
+            chain, *self.machine.weights, *layer.weights, last.weight, last.bias, *self.readout.weights
+        )
         self.machine.note(state, inputs.nodes, chain.states)
         return scores
 
