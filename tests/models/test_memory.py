@@ -10,6 +10,7 @@ from pintgn.events.log import EventLog, Query
 from pintgn.models.memory import Memory
 from pintgn.models.past import Events
 from pintgn.models.pint import PINT
+from pintgn.models.tgn import TGN
 from pintgn.stream import Stream
 
 
@@ -129,3 +130,27 @@ def test_state_is_the_same_bit_for_bit_for_calls_of_any_size(size):
     for name, column in whole.state.arrays().items():
         nodes = min(len(column), len(parts.state.arrays()[name]))
         assert np.array_equal(column[:nodes], parts.state.arrays()[name][:nodes]), name
+
+
+@pytest.mark.parametrize("cell", ["gru", "rnn"])
+@pytest.mark.parametrize("make", [TGN, PINT], ids=["one operation", "operation by operation"])
+def test_gradients_are_those_of_the_cell_by_the_book_though_memory_has_moved_on(monkeypatch, make, cell):
+    """A batch is scored, then happens to memory, and only then the gradient comes back."""
+    rng = np.random.default_rng(0)
+    log = EventLog(rng.integers(0, 9, 60), rng.integers(0, 9, 60), np.sort(rng.integers(0, 90, 60)))
+    model = make(dim=4, memory=6, positions=0, memory_cell=cell)
+    found = []
+    for by_the_book in (False, True):
+        stream = Stream(model, log.schema, memory_block=20)
+        model.machine.time.frequency.data = torch.logspace(0, -2, len(model.machine.time.frequency))
+        if by_the_book:
+            monkeypatch.setattr(Memory, "current", Memory.written_out)
+            model._chains = False
+        for batch in log.batches(20):
+            (scores,) = stream.replay(batch, [batch.query])
+            model.zero_grad()
+            scores.square().sum().backward()
+            found.append([scores.detach(), *(p.grad.clone() for p in model.parameters())])
+    for mine, its in zip(found[:3], found[3:], strict=True):
+        for one, two in zip(mine, its, strict=True):
+            torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-5)

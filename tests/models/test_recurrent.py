@@ -32,3 +32,11 @@ def test_a_step_and_its_gradients_are_those_of_torch(cell, waits):
     grad = torch.randn_like(expected)
     for mine, its in zip(*(torch.autograd.grad(x, parameters, grad) for x in (found, expected)), strict=True):
         torch.testing.assert_close(mine, its, rtol=1e-6, atol=1e-7)
+
+
+def test_what_is_not_a_number_stays_so():
+    cell, waves = torch.nn.GRUCell(4, 2), [torch.ones(2), torch.zeros(2)]
+    cell.weight_ih.data[0, 0] = torch.nan
+    step = Step(np.arange(3), torch.ones(3, 2), np.ones(3, bool), torch.ones(3, 2), torch.ones(3))
+    found = step.forward(cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh, *waves)
+    assert found[:, 0].isnan().all()

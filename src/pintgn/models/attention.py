@@ -42,9 +42,7 @@ class Attention:
         )  # fmt: skip
         parents, (heads, _, width) = len(where.own_of), query.shape
         self.out, self.weight = np.empty((heads, parents, width), kind), np.empty((heads, parents, self.k), kind)
-        each(
-            lambda share: kernels.attend(*share, self.k, *self.parts, self.out, self.weight), shares(parents, self.k)
-        )
+        each(lambda share: kernels.attend(*share, self.k, *self.parts, self.out, self.weight), shares(parents, self.k))
 
     def backward(self, grad: np.ndarray, to_table: np.ndarray | None = None) -> list[np.ndarray]:
         """Gradients of query, table, frequency, phase and offset; that of the table is added to the one given."""

@@ -66,7 +66,7 @@ def gemm(alpha, a, b, beta, c):
         return
     (a_turned, a_step), (b_turned, b_step), (_, c_step) = _laid_out(a), _laid_out(b), _laid_out(c)
     # BLAS thinks in columns: it sees every matrix turned, and makes cᵀ = bᵀ aᵀ
-    _call(
+    _call(  # type: ignore[call-arg]
         b_turned, a_turned, np.int32(columns), np.int32(rows), np.int32(a.shape[1]), c.dtype.type(alpha), b, b_step, a,
         a_step, c.dtype.type(beta), c, c_step,
     )  # fmt: skip

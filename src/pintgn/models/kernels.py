@@ -61,11 +61,15 @@ def _compiled_exp(x):
     e1, e2, e3, e4, e5, e6 = (kind(c) for c in POWER)
 
     def run(x):
-        y = min(max(x * turned, least), most)
+        y = x * turned
+        if y < least:  # one by one, so that what is not a number stays so
+            y = least
+        if y > most:
+            y = most
         n = np.floor(y + half)
         f = y - n
         part = one + f * (e1 + f * (e2 + f * (e3 + f * (e4 + f * (e5 + f * e6)))))
-        return part * _power_of_two(n)
+        return part * _power_of_two(n)  # type: ignore[call-arg]
 
     return run
 

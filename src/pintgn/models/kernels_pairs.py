@@ -61,7 +61,9 @@ def judge(tree_of, h, first, bias, last, last_bias, rows, places, ends, mapped, 
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def judge_backward(grad, first, last, counts, rows, places, ends, mapped, to_h, to_first, to_bias, to_last, to_last_bias):
+def judge_backward(
+    grad, first, last, counts, rows, places, ends, mapped, to_h, to_first, to_bias, to_last, to_last_bias
+):
     """Fill the gradients of h and the parameters."""
     to_h[:], to_bias[:], to_last[:], to_last_bias[:] = 0, 0, 0, 0
     width, zero = to_h.shape[1], grad.dtype.type(0)
@@ -91,7 +93,7 @@ def judge_backward(grad, first, last, counts, rows, places, ends, mapped, to_h, 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def fold(first, bias, before, before_bias, folded, folded_bias):
-    """One map instead of two: first (h_u ‖ h_v) + bias = folded (z_u ‖ z_v) + folded_bias if h = before z + before_bias."""
+    """Two maps in one: with h = before z + before_bias, first (h_u ‖ h_v) + bias = folded (z_u ‖ z_v) + folded_bias."""
     dim, width = first.shape[0], before.shape[0]
     halves = first.reshape(2 * dim, width)
     gemm(1, halves, before, 0, folded.reshape(2 * dim, before.shape[1]))

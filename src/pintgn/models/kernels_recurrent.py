@@ -12,6 +12,9 @@ from numba import njit
 from pintgn.models.blas import gemm
 from pintgn.models.kernels import TURN, exp, wide_vectors
 
+HEEDFUL = {"contract", "nsz", "arcp"}
+"""Fast, but what is not a number stays so: weights that have gone wrong must not look well."""
+
 
 @njit(cache=True, nogil=True, fastmath=True)
 def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, since, given, everyone):
@@ -59,8 +62,8 @@ def step(
 ):  # fmt: skip
     """s' = cell(message ‖ cos(frequency · dt + phase), s) of the nodes that a message waits for; returns how many.
 
-    Filled are late, since and given (see `lay_out`), gates (n, 3d or d) after their bends, of a GRU kept (n, d), what it keeps
-    of the state before it is let in, and everyone's new state.
+    Filled are late, since and given (see `lay_out`), gates (n, 3d or d) after their bends, of a GRU kept (n, d), what
+    it keeps of the state before it is let in, and everyone's new state.
     """
     d = np.uint64(memory.shape[1])
     count = lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, since, given, everyone)
@@ -80,7 +83,7 @@ def step(
     return count
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=HEEDFUL, error_model="numpy")
 def rnn_end(late, bias, gates, everyone):
     """s' = tanh(gates + bias)."""
     one, two = gates.dtype.type(1), gates.dtype.type(2)
@@ -92,7 +95,7 @@ def rnn_end(late, bias, gates, everyone):
             everyone[row, j] = s
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")
+@njit(cache=True, nogil=True, fastmath=HEEDFUL, error_model="numpy")
 def gru_end(late, given, bias, kept_bias, gates, kept, everyone):
     """r, z = σ(gates + bias), n = tanh(a + r · kept), s' = n + z (s - n); gates (n, 3d) become r, z and n."""
     wide_vectors()  # type: ignore[call-arg]

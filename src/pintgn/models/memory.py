@@ -129,7 +129,7 @@ class Memory(nn.Module):
         return cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh, time.frequency, time.phase
 
     def step(self, state: MemoryState | Behind, nodes: np.ndarray) -> Step:
-        """The operation that applies what is pending to the states of some nodes."""
+        """The operation that applies what is pending to the states of some nodes; CPU only."""
         if not isinstance(state, MemoryState):
             state, nodes = state.rows(nodes), np.arange(len(nodes))  # type: ignore[assignment]
         assert isinstance(state, MemoryState)
@@ -139,9 +139,18 @@ class Memory(nn.Module):
         """s_v of each node with its pending message applied, differentiable in this module's parameters."""
         if self.kind == "identity":
             return state.rows(nodes).memory  # type: ignore[attr-defined]
+        if self.time.phase.device.type != "cpu":
+            return self.written_out(state, nodes)
         applied = Run.apply(self.step(state, nodes), *self.weights)
         self.note(state, nodes, applied)
         return applied
+
+    def written_out(self, state: MemoryState | Behind, nodes: np.ndarray) -> Tensor:  # (len(nodes), d)
+        """`current` by the book, on any device."""
+        rows = state.rows(nodes)
+        assert isinstance(rows, MemoryState)
+        stepped = self.cell(torch.cat([rows.message, self.time(rows.message_dt)], 1), rows.memory)
+        return torch.where(tensor(rows.pending, rows.memory.device)[:, None], stepped, rows.memory)
 
     def note(self, state: MemoryState | Behind, nodes: np.ndarray, applied: Tensor) -> None:
         """Keep what `step` gave for learning: unless something changes, a commit need not do it again.

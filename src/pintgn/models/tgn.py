@@ -157,9 +157,7 @@ class TGN(TreeModel):
         step, layer = self.machine.step(state, inputs.nodes), self.steps[0]
         assert isinstance(layer, AttentionLayer)
         last, chain = layer.update.last, Chain(step, AttentionStep(where, self.heads), Judgement(inputs.root_of))
-        scores = Run.apply(
-            chain, *self.machine.weights, *layer.weights, last.weight, last.bias, *self.readout.weights
-        )
+        scores = Run.apply(chain, *self.machine.weights, *layer.weights, last.weight, last.bias, *self.readout.weights)
         self.machine.note(state, inputs.nodes, chain.states)
         return scores
 
