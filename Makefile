@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs reproduce results bench torture clean
+.PHONY: help demo test lint docs reproduce results bench explore torture clean
 
 help:            ## list the commands
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -41,8 +41,12 @@ results: $(INSTALLED)  ## docs/results.md from the rows in results/paper.jsonl, 
 bench: $(INSTALLED) ## every benchmark, each a ratio measured side by side
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
+explore: $(INSTALLED) ## the property tests with cases drawn anew; again and again, if you like
+	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n 2 -m hypothesis
+
 torture: $(INSTALLED) ## kill, fill and confuse a service many times (a few minutes)
 	@$(BIN)/python -m tests.serve.torture
 
 clean:           ## remove the environment and caches
 	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find src -name '*.nb[ci]' -delete
