@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# no test is about time; what is drawn is the same in every run, so that none fails by bad luck. `make explore` draws anew
+# No test is about time. What is drawn is the same in every run, so that none fails by bad luck; see `make explore`.
 settings.register_profile("pintgn", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "pintgn"))

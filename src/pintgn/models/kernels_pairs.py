@@ -67,7 +67,9 @@ def judge_backward(
     """Fill the gradients of h and the parameters."""
     to_h[:], to_bias[:], to_last[:], to_last_bias[:] = 0, 0, 0, 0
     width, zero = to_h.shape[1], grad.dtype.type(0)
-    to_mapped = np.zeros_like(mapped)
+    to_mapped = np.empty_like(mapped)
+    for role in range(2):
+        to_mapped[role, : counts[role]] = 0
     source, destination, to_source, to_destination = mapped[0], mapped[1], to_mapped[0], to_mapped[1]
     for pair in range(grad.shape[0]):
         one, two, g = places[0, pair], places[1, pair], grad[pair]
