@@ -80,7 +80,11 @@ def both_ways(layer, others, run):
         for p in (*layer.parameters(), *others):
             p.grad = None
         out = run()
+        out.square().sum().backward(retain_graph=True)
+        once = [p.grad.clone() for p in (*layer.parameters(), *others) if p.grad is not None]
         out.square().sum().backward()
+        twice = [p.grad for p in (*layer.parameters(), *others) if p.grad is not None]
+        assert all(torch.equal(2 * a, b) for a, b in zip(once, twice, strict=True))  # nothing kept was overwritten
         results.append([out, *(p.grad for p in (*layer.parameters(), *others))])
     return zip(*results, strict=True)
 
@@ -108,10 +112,11 @@ def test_the_gat_layer_without_waste_equals_the_layer_as_written(features, share
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
 
 
-def test_several_threads_give_the_same(monkeypatch):
+@pytest.mark.parametrize("positions", [0, 3])
+def test_several_threads_give_the_same(monkeypatch, positions):
     rng = np.random.default_rng(0)
-    places, edges = random_level(rng, 50, 4, 5, 2, 3)
-    layer, time = AttentionLayer(5, 3, 2, 4, 6, 2), TimeEncoding(4)
+    places, edges = random_level(rng, 50, 4, 5, 2, positions)
+    layer, time = AttentionLayer(5, positions, 2, 4, 6, 2), TimeEncoding(4)
     results = []
     for threads in (1, 3):
         monkeypatch.setattr("pintgn.models.fused.WORTH_A_THREAD", 1)

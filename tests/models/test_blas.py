@@ -7,7 +7,9 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from numba import njit
+from numba.core.errors import TypingError
 
 from pintgn.models import blas
 from pintgn.models.blas import gemm
@@ -38,10 +40,44 @@ def test_a_product_is_that_of_numpy_however_the_matrices_lie(kind, size):
         np.testing.assert_allclose(c, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_without_beta_nothing_is_read():
-    c = np.full((2, 2), np.nan, np.float32)
-    gemm(1, np.eye(2, dtype=np.float32), np.ones((2, 2), np.float32), 0, c)
-    assert (c == 1).all()
+@pytest.mark.parametrize("size", SIZES)
+def test_without_beta_nothing_is_read(size):
+    rows, inside, columns = size
+    a, b, c = (np.ones(shape, np.float32) for shape in ((rows, inside), (inside, columns), (rows, columns)))
+    c[:] = np.nan
+    gemm(1, a, b, 0, c)
+    assert (c == inside).all()
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_what_is_no_product_is_refused(kind):
+    a, b, c = np.ones((4, 6), kind), np.ones((6, 4), kind), np.ones((4, 4), kind)
+    for one, two, out in ((a, a, c), (a, b, c[:3]), (a, b, c[:, :3]), (b, b, c)):
+        with pytest.raises(ValueError, match="do not fit"):
+            gemm(1, one, two, 0, out)
+    for one, two, out in ((np.ones((4, 12), kind)[:, ::2], b, c), (a[:, ::-1], b, c), (a, b, c.T)):
+        with pytest.raises(ValueError, match="in one piece"):
+            gemm(1, one, two, 0, out)
+    with pytest.raises(TypingError, match="of one type"):
+        gemm(1, a.astype("float32"), b.astype("float64"), 0, c)
+
+
+@pytest.mark.parametrize("shape", [(1, 172, 344), (172, 172, 1)])
+def test_the_last_bits_do_not_depend_on_where_in_memory_a_matrix_lies(shape):
+    (rows, inside, columns), rng, threads = shape, np.random.default_rng(0), torch.get_num_threads()
+    a, b = rng.normal(size=(rows, inside)).astype("f4"), rng.normal(size=(inside, columns)).astype("f4")
+    found = set()
+    try:
+        torch.set_num_threads(2)
+        for ways, first in itertools.product((False, True), range(0, 16, 4)):
+            room = np.zeros(rows * columns + 32, "f4")
+            first += (-room.ctypes.data) % 64 // 4
+            c = room[first : first + rows * columns].reshape(rows, columns)
+            gemm(1, np.asfortranarray(a) if ways else a, b, 0, c)
+            found.add(c.tobytes())
+    finally:
+        torch.set_num_threads(threads)
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("name", blas.NAMES.values())

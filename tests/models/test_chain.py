@@ -9,6 +9,8 @@ import torch
 from pintgn.check import check_model, random_log
 from pintgn.events.log import EventLog, Query
 from pintgn.models.fused import Run
+from pintgn.models.layers import MLP
+from pintgn.models.pairs import Judgement
 from pintgn.models.past import Events
 from pintgn.models.recurrent import Step
 from pintgn.models.tgn import TGN
@@ -32,7 +34,7 @@ def learned(model: TGN, log: EventLog, chains: bool) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("features", [True, False], ids=["event features", "no features"])
-@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("heads", [1, 2, 3])
 def test_the_chain_equals_its_parts(features, heads):
     log = EventLog(LOG.src, LOG.dst, LOG.t, features=LOG.marked_features if features else None)
     model = TGN(dim=6, memory=5, time_dim=4, heads=heads)
@@ -58,6 +60,50 @@ def test_where_something_stands_between_the_parts_there_is_no_chain(settings):
     model = TGN(dim=6, **settings)
     model.build(LOG.schema)
     assert not model._chains
+
+
+def test_weights_that_are_not_numbers_show_in_the_chain_as_in_its_parts():
+    log = EventLog(LOG.src, LOG.dst, LOG.t)
+    model = TGN(dim=6, memory=5, time_dim=4)
+    model.build(log.schema, 3)
+    for name, weight in model.named_parameters():
+        kept = weight.detach().clone()
+        with torch.no_grad():
+            weight.view(-1)[0] = torch.nan
+        wrong = []
+        for model._chains, model.steps[0].fused in ((True, True), (False, False)):
+            wrong.append(Stream(model, log.schema, memory_block=20).replay(log, [log.query])[0].isnan())
+        assert wrong[0].any() == wrong[1].any(), name
+        assert abs(wrong[0].float().mean() - wrong[1].float().mean()) < 0.2, name
+        weight.data = kept
+    assert not Stream(model, log.schema).replay(log, [log.query])[0].isnan().any()
+
+
+def test_a_model_of_another_type_than_its_memory_is_refused():
+    log = EventLog(LOG.src, LOG.dst, LOG.t)
+    stream = Stream(TGN(dim=6, memory=5, time_dim=4), log.schema, memory_block=20)
+    stream.model.double()
+    with pytest.raises(Exception, match="must be of one type"):
+        stream.replay(log, [log.query])
+
+
+def test_the_gradient_is_the_same_however_often_it_is_asked_for():
+    model, stream = begun()
+    (scores,) = stream.replay(plain(40, 50), [plain(40, 50).query])
+    grad, weights = torch.randn_like(scores), list(model.parameters())
+    kept = grad.clone()
+    one, two = (torch.autograd.grad(scores, weights, grad, retain_graph=True) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+    assert torch.equal(grad, kept)
+
+
+def test_an_operation_refuses_a_result_that_was_changed():
+    h, readout = torch.randn(3, 4, requires_grad=True), MLP(8, 4, 1)
+    scores = Run.apply(Judgement(np.array([0, 1, 1, 2])), h, *readout.weights)
+    doubled = scores * 2
+    scores.detach().add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        doubled.sum().backward()
 
 
 def test_an_operation_refuses_weights_that_have_changed_since():

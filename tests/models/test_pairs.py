@@ -17,8 +17,10 @@ def test_pairs_that_share_ends_are_judged_as_if_each_were_alone(pairs):
     expected = readout(h[torch.from_numpy(tree_of)].view(-1, 8)).squeeze(-1)
     torch.testing.assert_close(found, expected)
     leaves, grad = [h, *readout.parameters()], torch.randn_like(expected)
-    for mine, its in zip(*(torch.autograd.grad(x, leaves, grad) for x in (found, expected)), strict=True):
-        torch.testing.assert_close(mine, its)
+    mine, its, again = (torch.autograd.grad(x, leaves, grad, retain_graph=True) for x in (found, expected, found))
+    for one, two, three in zip(mine, its, again, strict=True):
+        torch.testing.assert_close(one, two)
+        assert torch.equal(one, three)  # nothing that was kept has been overwritten
 
 
 def test_ends_that_nobody_shares_need_no_list():

@@ -30,8 +30,10 @@ def test_a_step_and_its_gradients_are_those_of_torch(cell, waits):
     for table in (state, message, dt):
         table.copy_(torch.randn_like(table))  # memory moves on before the gradient comes back
     grad = torch.randn_like(expected)
-    for mine, its in zip(*(torch.autograd.grad(x, parameters, grad) for x in (found, expected)), strict=True):
-        torch.testing.assert_close(mine, its, rtol=1e-6, atol=1e-7)
+    mine, its, again = (torch.autograd.grad(x, parameters, grad, retain_graph=True) for x in (found, expected, found))
+    for one, two, three in zip(mine, its, again, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-7)
+        assert torch.equal(one, three)  # nothing that was kept has been overwritten
 
 
 def test_what_is_not_a_number_stays_so():

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pintgn.errors import BadInput
 from pintgn.models import kernels_attention
 from pintgn.models.fused import Run, arrays, each, shares
 from pintgn.models.kernels import SINES
@@ -73,6 +74,8 @@ class AttentionLayer(nn.Module):
 
     def __init__(self, state: int, positions: int, features: int, waves: int, dim: int, heads: int):
         super().__init__()
+        if dim % heads:
+            raise BadInput(f"heads={heads}; the number of heads must divide dim={dim}.")
         self.heads, self.own = heads, state + positions
         width = state + features + positions + waves
         self.query = nn.Linear(self.own + waves, dim, bias=False)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from pintgn.models import kernels
 
@@ -33,7 +34,9 @@ def shares(parents: int, k: int) -> list[tuple[int, int]]:
 class Operation(Protocol):
     """Something that carries its own derivative, written out: bookkeeping for many small steps costs more than they do.
 
-    `forward` is called once, and keeps what `backward` needs. Operations can be chained without autograd.
+    `forward` is called once, and keeps what `backward` needs: views of the tensors it is given and of what it returns
+    (`Run` refuses when they have changed since), copies of everything else that others may write to. `backward` may be
+    called several times. Operations can be chained without autograd.
     """
 
     def forward(self, *tensors: Any) -> Tensor: ...
@@ -48,12 +51,13 @@ class Run(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, operation: Operation, *tensors: Tensor | None) -> Tensor:
-        ctx.operation = operation
-        ctx.save_for_backward(*tensors)
-        return operation.forward(*tensors)
+        ctx.operation, out = operation, operation.forward(*tensors)
+        ctx.save_for_backward(*tensors, out)
+        return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         _ = ctx.saved_tensors  # refuses when one of them was changed since
         return None, *ctx.operation.backward(grad)
 

@@ -23,6 +23,8 @@ SINES = {np.dtype(kind): SINE.astype(kind) for kind in ("float32", "float64")}
 TURN = 1 / (2 * np.pi)
 # 2ᶠ = 1 + f · P(f) for f in [-1/2, 1/2]; P by least squares, error below 3e-9
 POWER = 0.6931472055771, 0.240226484622812, 0.0555032903515362, 0.00961837325135003, 0.0013399848290698, 1.5370704817e-4
+HEEDFUL = {"reassoc", "contract", "nsz", "arcp"}
+"""What the compiler may do to be fast, but what is not a number stays so: weights gone wrong must not look well."""
 
 
 @intrinsic

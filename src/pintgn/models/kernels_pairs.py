@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from pintgn.models.blas import gemm
+from pintgn.models.kernels import HEEDFUL
 
 
 @njit(cache=True, nogil=True)
@@ -31,7 +32,7 @@ def number_roles(tree_of, table, rows, places):
     return counts[0], counts[1]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=HEEDFUL)
 def judge(tree_of, h, first, bias, last, last_bias, rows, places, ends, mapped, out):
     """out[i] = last · relu(first (h_u ‖ h_v) + bias) + last_bias of the i-th pair; last is (1, d).
 
@@ -60,7 +61,7 @@ def judge(tree_of, h, first, bias, last, last_bias, rows, places, ends, mapped, 
     return counts
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=HEEDFUL)
 def judge_backward(
     grad, first, last, counts, rows, places, ends, mapped, to_h, to_first, to_bias, to_last, to_last_bias
 ):
@@ -93,7 +94,7 @@ def judge_backward(
                 to_h[tree, d] += to_ends[i, d]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=HEEDFUL)
 def fold(first, bias, before, before_bias, folded, folded_bias):
     """Two maps in one: with h = before z + before_bias, first (h_u ‖ h_v) + bias = folded (z_u ‖ z_v) + folded_bias."""
     dim, width = first.shape[0], before.shape[0]
@@ -105,7 +106,7 @@ def fold(first, bias, before, before_bias, folded, folded_bias):
             folded_bias[i] += (halves[2 * i, d] + halves[2 * i + 1, d]) * before_bias[d]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=HEEDFUL)
 def fold_backward(to_folded, to_bias, first, before, before_bias, to_first, to_before, to_before_bias):
     """Fill the gradients of what was folded; that of `bias` is the one of `folded_bias`."""
     dim, width = first.shape[0], before.shape[0]

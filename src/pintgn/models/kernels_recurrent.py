@@ -10,13 +10,10 @@ import numpy as np
 from numba import njit
 
 from pintgn.models.blas import gemm
-from pintgn.models.kernels import TURN, exp, wide_vectors
-
-HEEDFUL = {"contract", "nsz", "arcp"}
-"""Fast, but what is not a number stays so: weights that have gone wrong must not look well."""
+from pintgn.models.kernels import HEEDFUL, TURN, exp, wide_vectors
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=HEEDFUL)
 def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, since, given, everyone):
     """Copy what a recurrent cell will read, for the nodes a message waits for; returns how many there are.
 
@@ -55,7 +52,7 @@ def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, s
     return count
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=HEEDFUL)
 def step(
     nodes, memory, pending, message, dt, weight_ih, weight_hh, bias_ih, bias_hh, frequency, phase, sine, late, since,
     given, gates, kept, everyone,
@@ -116,7 +113,7 @@ def gru_end(late, given, bias, kept_bias, gates, kept, everyone):
             everyone[row, j] = n + gates[i, d + j] * (given[i, j] - n)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=HEEDFUL)
 def step_backward(
     grad, weight_ih, weight_hh, frequency, phase, sine, late, since, given, gates, kept, to_ih, to_hh, to_bias_ih,
     to_bias_hh, to_frequency, to_phase,
@@ -141,7 +138,7 @@ def step_backward(
     waves_backward(since, frequency, phase, sine, to_waves, to_frequency, to_phase)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=HEEDFUL)
 def rnn_backward(late, grad, gates, to_gates, to_bias):
     """Fill `to_gates` (n, d), and add up its columns; `grad` has a row for every node."""
     one = grad.dtype.type(1)
@@ -153,7 +150,7 @@ def rnn_backward(late, grad, gates, to_gates, to_bias):
             to_bias[j] += g
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=HEEDFUL)
 def gru_backward(late, grad, gates, kept, given, to_gates, to_kept, to_bias, to_kept_bias):
     """Fill `to_gates` (n, 3d) and `to_kept` (n, d), and add up their columns; `gru_end` says what is what.
 
@@ -179,7 +176,7 @@ def gru_backward(late, grad, gates, kept, given, to_gates, to_kept, to_bias, to_
             to_kept_bias[j] += to_kept[i, j]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=HEEDFUL)
 def waves_backward(since, frequency, phase, sine, grad, to_frequency, to_phase):
     """Add up the gradients of the waves that `lay_out` made; `grad` (n, w) is that of their values."""
     waves = frequency.shape[0]

@@ -157,7 +157,7 @@ class Memory(nn.Module):
 
         Without gradients nothing is kept, so that what is observed does not depend, in its last bits, on what is asked.
         """
-        if torch.is_grad_enabled() and isinstance(state, MemoryState):
+        if torch.is_grad_enabled() and isinstance(state, MemoryState) and len(nodes):
             self._noted = Noted(state.memory, self._versions(state), nodes, applied.detach())
 
     def _versions(self, state: MemoryState) -> list[int]:

@@ -173,8 +173,7 @@ class Past:
 
     def of(self, rows: np.ndarray | slice) -> Past:
         """The past of some of the queries, by row; positions can only be asked for all of them together."""
-        t, before = self.t[rows], self.before[rows]
-        return Past(self.index, t, before, self.event_table, self.node_table, 0, self.numbering, self.reads)
+        return replace(self, t=self.t[rows], before=self.before[rows], positional_length=0)
 
     @staticmethod
     def _like(per_query: np.ndarray, nodes: np.ndarray) -> np.ndarray:

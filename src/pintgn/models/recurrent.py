@@ -38,12 +38,13 @@ class Step:
         phase: Tensor,
     ) -> Tensor:  # (nodes, d)
         weights = arrays(weight_ih, weight_hh, bias_ih, bias_hh, frequency, phase)
-        memory, message, dt = self.tables
-        (gates, width), (nodes, d), kind = weights[0].shape, (len(self.nodes), memory.shape[1]), memory.dtype
+        (memory, message, dt), nodes = self.tables, len(self.nodes)
+        gates, width, d, kind = len(weight_ih), message.shape[1] + len(phase), memory.shape[1], memory.dtype
         late, since, everyone = np.empty(nodes, np.int64), np.empty(nodes, kind), np.empty((nodes, d), kind)
         room = late, since, *(np.empty((nodes, columns), kind) for columns in (width, gates, d))
         count = kernels.step(self.nodes, memory, self.pending, message, dt, *weights, SINES[kind], *room, everyone)
         self.weights, self.inside = weights, [x[:count] for x in room]
+        del self.tables, self.pending  # they move on before `backward`
         return torch.from_numpy(everyone)
 
     def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
