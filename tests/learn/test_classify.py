@@ -78,3 +78,14 @@ def test_wikipedias_labels_run(shared_data, tmp_path):
     found = classify(run, epochs=1)
     assert found.label == "label"
     assert sum(found.positives.values()) == log.label[:12_000].sum()
+
+
+def test_a_log_that_was_cut_from_a_longer_one_is_measured_like_any_other():
+    whole = labeled(np.arange(500) % 2)
+    part = whole[100:]
+    alone = EventLog(part.src, part.dst, part.t, label=part.label)
+    cut, same = (classify(fit(PINT(**SMALL), log, **QUICK), epochs=2) for log in (part, alone))
+    assert part.first == 100
+    assert cut.events == same.events
+    assert sum(cut.events.values()) == 400
+    assert cut.positives == same.positives

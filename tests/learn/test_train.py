@@ -406,3 +406,25 @@ def test_patience_and_tolerance_end_training_early():
     assert len(run.history) == 3  # the first epoch counts, then two that are not half a point better
     best = max(run.history, key=lambda entry: entry["val"]["all"]["ap"])
     assert run.best_epoch == best["epoch"], "the best epoch is kept however small its lead"
+
+
+def test_a_run_with_own_negatives_goes_on_with_them_or_not_at_all(log, tmp_path):
+    def mine(events, rng):
+        return events.query.toward(np.zeros(len(events), np.int64))
+
+    def stop(told):
+        if told.get("epoch") == 1 and "val" in told:
+            raise KeyboardInterrupt
+
+    options = {"folder": tmp_path / "run", **QUICK}
+    with pytest.raises((KeyboardInterrupt, Interrupted)):
+        fit(PINT(dim=8), log, negatives=mine, progress=stop, **options)
+    with pytest.raises(BadInput, match="negatives of your own; pass the same"):
+        train.resume(tmp_path / "run")
+    with pytest.raises(BadInput, match="negatives of your own"):
+        fit(PINT(dim=8), log, resume=True, **options)
+    assert train.resume(tmp_path / "run", negatives=mine).finished
+    with pytest.raises((KeyboardInterrupt, Interrupted)):
+        fit(PINT(dim=8), log, progress=stop, **options | {"folder": tmp_path / "plain"})
+    with pytest.raises(BadInput, match="random destinations; leave out"):
+        train.resume(tmp_path / "plain", negatives=mine)

@@ -11,6 +11,7 @@ from pintgn.errors import BadFile, BadInput, EventOrderError, StaleQuery
 from pintgn.events.log import EventLog, Query
 from pintgn.models.past import Events
 from pintgn.models.pint import PINT
+from pintgn.models.tgn import TGN
 from pintgn.stream import Stream
 from tests.test_check import Honest
 
@@ -241,3 +242,19 @@ def test_ranking_equals_scoring_pair_by_pair(given, candidates):
     assert (one.clock, one.events) == (two.clock, two.events)
     with pytest.raises(BadInput, match="one row for each of the 2 queries"):
         one.rank(None, log.query[:2], np.zeros(3, int))
+
+
+def test_what_a_fork_sees_at_the_clock_does_not_reach_the_block_of_the_original():
+    rng = np.random.default_rng(0)
+    log = EventLog(rng.integers(0, 30, 40), rng.integers(0, 30, 40), np.arange(40))
+    simultaneous = EventLog([1, 5, 6, 20], [3, 11, 12, 21], [39] * 4)
+    later = EventLog([1, 2], [3, 4], [39, 40])
+    ask, found = Query(np.arange(30), np.arange(30)[::-1].copy(), np.full(30, 50)), []
+    for forks in (False, True):
+        stream = Stream(TGN(dim=8, memory=8, time_dim=8), log.schema, seed=1, memory_block=10)
+        stream.observe(log)  # a block ends here, until something else of the same time arrives
+        if forks:
+            stream.fork().observe(simultaneous)
+        stream.observe(later)
+        found.append(stream.score(ask))
+    assert torch.equal(*found)

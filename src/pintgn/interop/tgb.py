@@ -96,7 +96,7 @@ def evaluate_tgb(run: Any, dataset: Any, part: str = "test", *, evaluator: Any =
     log = run.parts.log
     events = dict(zip(("train", "val", "test"), tgb_parts(dataset, log), strict=True))[part]
     stream = run.new_stream()
-    stream.observe(log[: events.first])
+    stream.observe(log[: events.first - log.first])
     totals: dict[str, float] = {}
     with judging(stream.model):
         for batch in events.batches(BATCH):

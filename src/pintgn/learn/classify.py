@@ -127,8 +127,8 @@ def classify(
     run = run if isinstance(run, Run) else Run.open(run)
     parts = run.parts
     labels = binary_labels(run.log)
-    bounds = {"train": (0, len(parts.train)), "val": (parts.val.first, parts.test.first)}
-    bounds["test"] = (parts.test.first, len(run.log))
+    trained, chosen = parts.val.first - run.log.first, parts.test.first - run.log.first  # of a log cut from another
+    bounds = {"train": (0, len(parts.train)), "val": (trained, chosen), "test": (chosen, len(run.log))}
     known = {name: _rows(labels, *ends) for name, ends in bounds.items()}
     name = str(run.log.schema.label)
     if not 0 < labels[known["train"]].sum() < len(known["train"]):

@@ -125,8 +125,8 @@ class Run:
 
     # -- on disk -----------------------------------------------------------------------------------------------------
 
-    def create(self) -> None:
-        """Write what does not change: settings, seed, data."""
+    def create(self, own_negatives: bool = False) -> None:
+        """Write what does not change: settings, seed, data, and whether the negatives are the caller's own."""
         assert self.folder is not None
         self.folder.write("settings.toml", self.settings.to_toml())
         with self.folder.errors(self.folder / "events.parquet"):
@@ -134,6 +134,7 @@ class Run:
         asked = (self.asked or self.settings).to_dict()
         facts = {"pintgn": __version__, "seed": self.seed, "fingerprint": self.fingerprint, "asked": asked}
         facts |= {"data": fingerprint(self.log), "events": len(self.log), "nodes": self.log.nodes}
+        facts |= {"own_negatives": own_negatives}
         self.folder.write_json("run.json", facts)
 
     @classmethod

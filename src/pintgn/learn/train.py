@@ -91,20 +91,39 @@ def start(
     with place.locked():
         if place.holds_run:
             run = taken_up(place, settings, seed, log, made, resume)
+            check_negatives(place, negatives)
         else:
             run.prepare()
-            run.create()
+            run.create(own_negatives=negatives is not None)
             run.note(f"started: {settings.name}, seed {seed}, {log!r}")
         return run if run.finished else train(run, negatives, progress)
 
 
-def resume(folder: str | Path, model: Model | None = None, progress: Progress = no_progress) -> Run:
-    """Continue the run in a folder to its end; at once when it has ended."""
+def resume(
+    folder: str | Path,
+    model: Model | None = None,
+    progress: Progress = no_progress,
+    negatives: Negatives | None = None,
+) -> Run:
+    """Continue the run in a folder to its end; at once when it has ended. A run with own negatives needs them again."""
     place = Folder(folder)
     place.read_json("run.json")
     with place.locked():
         run = Run.open(folder, model)
-        return run if run.finished else train(run, None, progress)
+        if run.finished:
+            return run
+        check_negatives(place, negatives)
+        return train(run, negatives, progress)
+
+
+def check_negatives(place: Folder, negatives: Negatives | None) -> None:
+    """A run that was begun with own negatives goes on with them, and one without goes on without."""
+    own = negatives is not None
+    if place.read_json("run.json").get("own_negatives", own) != own:
+        how = (
+            "random destinations; leave out `negatives`" if own else "negatives of your own; pass the same `negatives`"
+        )
+        raise BadInput(f"the run in {place.path} was begun with {how}.")
 
 
 def fit_several(

@@ -57,8 +57,6 @@ class MemoryState(State):
 class Noted:
     """States that were just computed for learning; the commit that follows needs some of them again."""
 
-    of: Tensor  # the table that they were computed from
-    versions: list[int]  # of the table and the parameters
     nodes: np.ndarray
     applied: Tensor  # (nodes, d)
 
@@ -99,7 +97,6 @@ class Memory(nn.Module):
         self.width, self.features, self.aggregate, self.kind = width, features, aggregate, cell
         self.context = context
         self.message_width = 2 * width + context + features
-        self._noted: Noted | None = None
         if cell != "identity":
             self.time = TimeEncoding(time_width)
             make = nn.GRUCell if cell == "gru" else nn.RNNCell
@@ -153,23 +150,17 @@ class Memory(nn.Module):
         return torch.where(tensor(rows.pending, rows.memory.device)[:, None], stepped, rows.memory)
 
     def note(self, state: MemoryState | Behind, nodes: np.ndarray, applied: Tensor) -> None:
-        """Keep what `step` gave for learning: unless something changes, a commit need not do it again.
+        """Keep what `step` gave for learning: a commit in the same call of the stream need not do it again.
 
         Without gradients nothing is kept, so that what is observed does not depend, in its last bits, on what is asked.
         """
         if torch.is_grad_enabled() and isinstance(state, MemoryState) and len(nodes):
-            self._noted = Noted(state.memory, self._versions(state), nodes, applied.detach())
-
-    def _versions(self, state: MemoryState) -> list[int]:
-        return [x._version for x in (state.memory, *self.weights)]
+            state.noted = Noted(nodes, applied.detach())
 
     def _applied(self, state: MemoryState, nodes: np.ndarray) -> Tensor:
-        noted, self._noted = self._noted, None
-        if noted is not None and noted.of is state.memory and noted.versions == self._versions(state):
-            found = noted.rows(nodes)
-            if found is not None:
-                return found
-        return self.current(state, nodes)
+        noted, state.noted = state.noted, None
+        found = None if noted is None else noted.rows(nodes)
+        return self.current(state, nodes) if found is None else found
 
     @torch.no_grad()
     def commit(self, state: MemoryState, block: Events, time_unit: float, context: Tensor | None = None) -> None:

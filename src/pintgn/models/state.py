@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ class State:
     A column of zeros is how every node starts, so a node that was never met has a row of zeros. Models read with `rows`
     (so that the stream can hand them an earlier view) and write with `put`.
     """
+
+    def __post_init__(self) -> None:
+        self.noted: Any = None  # what was computed on the way and a commit may use again; see `Memory.note`
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))

@@ -99,7 +99,7 @@ class Blocks:
         assert self.undo is not None
         if self.undo.rows is not None:
             state.put(self.undo.nodes, self.undo.rows)
-        self.unfinished, self.undo = self.undo.block, None
+        self.unfinished, self.undo = list(self.undo.block), None  # a fork may hold the same list
 
     def state_of(self, span: Span, state: Any) -> Any:
         """The state that a span's queries see."""

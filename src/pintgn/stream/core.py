@@ -18,6 +18,7 @@ from pintgn.events.schema import Schema
 from pintgn.models.base import Model
 from pintgn.models.fused import Distinct
 from pintgn.models.past import Events, Past
+from pintgn.models.state import State
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import Blocks, Span
@@ -197,6 +198,8 @@ class Stream:
     def _compute(self, gathered: Gathered, compute: Callable[..., Tensor] | None) -> Tensor:
         """Score span by span while memory moves on; nothing is scored without `compute`."""
         answers = []
+        if isinstance(self.state, State):
+            self.state.noted = None  # the weights may have changed since
         for span, past, inputs in zip(gathered.spans, gathered.pasts, gathered.inputs, strict=True):
             if span.resumes:
                 self.blocks.resume(self.state)
