@@ -18,7 +18,8 @@ class TGAT(TGN):
     (docs/results.md has both), unless `sample="uniform"`.
 
     Args:
-        sample: `recent`, or `uniform` as in TGAT's paper: each of the node's contacts equally likely.
+        sample: `recent`, or `uniform` as in TGAT's paper: each of the node's contacts equally likely. Nodes that are
+            asked about at one time draw alike: two with equally many contacts get those of the same ranks.
         draw_seed: of uniform neighbors.
         Others: see `TGN`.
     """
