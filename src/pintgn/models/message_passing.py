@@ -105,7 +105,7 @@ class TreeModel(Model):
     def look(self, past: Past, nodes: np.ndarray) -> Neighbors:
         """The children of nodes (q, m) in the trees: their newest contacts, or some of all their contacts.
 
-        The draw depends on each query's time, and not on order, batch or node numbers. All nodes of one time draw alike.
+        The draw depends on each query's time, not on order, batch or node numbers: all nodes of one time draw alike.
         """
         if self.sample == "recent":
             return past.recent(nodes, self.neighbors)
