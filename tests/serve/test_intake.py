@@ -105,6 +105,7 @@ def test_a_category_never_seen_counts_as_none(rich):
         ({"event": [EVENT]}, "Did you mean"),
         ({"columns": []}, "an object"),
         ({"columns": {"src": ["a"], "dst": ["b"]}}, "no column 't'"),
+        ({"columns": {"src": None, "dst": ["b"], "t": [1]}}, "no column 'src'"),
         ({"columns": {"src": ["a"], "dst": ["b"], "t": [1, 2]}}, "2 values"),
         ({"columns": {"src": "a", "dst": "b", "t": 1}}, "is a list"),
         ({"events": [EVENT, {"src": "a", "dst": "b"}]}, "event 1 has no t"),

@@ -87,7 +87,7 @@ class Intake:
     def _columns(self, columns: Mapping[str, Any]) -> Batch:
         only(columns, FIELDS, "the columns")
         for name in ("src", "dst", "t"):
-            if name not in columns:
+            if columns.get(name) is None:
                 raise BadInput(f"there is no column {name!r}; src, dst and t are needed.")
         lists = {name: columns[name] for name in FIELDS if columns.get(name) is not None}
         for name, column in lists.items():
