@@ -419,12 +419,13 @@ def test_a_run_with_own_negatives_goes_on_with_them_or_not_at_all(log, tmp_path)
     options = {"folder": tmp_path / "run", **QUICK}
     with pytest.raises((KeyboardInterrupt, Interrupted)):
         fit(PINT(dim=8), log, negatives=mine, progress=stop, **options)
-    with pytest.raises(BadInput, match="negatives of your own; pass the same"):
+    with pytest.raises(BadInput, match="your own negatives; from Python, pass the same"):
         train.resume(tmp_path / "run")
-    with pytest.raises(BadInput, match="negatives of your own"):
+    with pytest.raises(BadInput, match="your own negatives"):
         fit(PINT(dim=8), log, resume=True, **options)
     assert train.resume(tmp_path / "run", negatives=mine).finished
+    assert fit(PINT(dim=8), log, resume=True, **options).finished, "what has ended needs nothing"
     with pytest.raises((KeyboardInterrupt, Interrupted)):
         fit(PINT(dim=8), log, progress=stop, **options | {"folder": tmp_path / "plain"})
-    with pytest.raises(BadInput, match="random destinations; leave out"):
+    with pytest.raises(BadInput, match="random negatives; leave out"):
         train.resume(tmp_path / "plain", negatives=mine)

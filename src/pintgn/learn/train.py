@@ -91,7 +91,8 @@ def start(
     with place.locked():
         if place.holds_run:
             run = taken_up(place, settings, seed, log, made, resume)
-            check_negatives(place, negatives)
+            if not run.finished:
+                check_negatives(place, negatives)
         else:
             run.prepare()
             run.create(own_negatives=negatives is not None)
@@ -120,10 +121,8 @@ def check_negatives(place: Folder, negatives: Negatives | None) -> None:
     """A run that was begun with own negatives goes on with them, and one without goes on without."""
     own = negatives is not None
     if place.read_json("run.json").get("own_negatives", own) != own:
-        how = (
-            "random destinations; leave out `negatives`" if own else "negatives of your own; pass the same `negatives`"
-        )
-        raise BadInput(f"the run in {place.path} was begun with {how}.")
+        begun, what = ("random negatives", "leave out") if own else ("your own negatives", "from Python, pass the same")
+        raise BadInput(f"the run in {place.path} was begun with {begun}; {what} `negatives`.")
 
 
 def fit_several(
