@@ -49,4 +49,3 @@ torture: $(INSTALLED) ## kill, fill and confuse a service many times (a few minu
 
 clean:           ## remove the environment and caches
 	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis
-	find src -name '*.nb[ci]' -delete

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -61,6 +62,9 @@ def main() -> None:
     # threads that wait must not spin: on a busy machine that costs a factor of ten
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.showwarning = _one_line
+    notes = logging.getLogger("pintgn")
+    notes.addHandler(_Notes())
+    notes.setLevel(logging.INFO)
     try:
         app()
     except PintgnError as error:
@@ -80,6 +84,13 @@ def _one_line(message: Warning | str, category: type[Warning], *place: object, *
     """Our own warnings are notes to the user; others are ours to mend and shown only when debugging."""
     if issubclass(category, PintgnWarning) or os.environ.get("PINTGN_DEBUG"):
         print(f"note: {message}", file=sys.stderr)
+
+
+class _Notes(logging.Handler):
+    """What the library has to say while it works, such as that it compiles."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(record.getMessage(), file=sys.stderr)
 
 
 if __name__ == "__main__":

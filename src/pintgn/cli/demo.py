@@ -25,8 +25,10 @@ def demo(
     from pintgn.events.simulate import make_world
     from pintgn.learn.train import fit
     from pintgn.models.pint import PINT
+    from pintgn.positions import first_use
     from pintgn.report.write import write_report
 
+    first_use.start()
     say = console(stderr=True).print
     world = make_world("shop")
     path = folder / "events.parquet"

@@ -46,6 +46,10 @@ def train(
     given = read_given(config, row, model, settings)  # mistyped settings are found before the data is read
     if epochs is not None:
         given.setdefault("train", {})["epochs"] = epochs
+    from pintgn.positions import first_use
+
+    if given.get("model", {}).get("name", "pint") == "pint":  # while the data is read
+        first_use.start()
     from pintgn.learn import train as learn
     from pintgn.learn.settings import Settings
     from pintgn.learn.tables import several_table
@@ -147,7 +151,7 @@ class EpochLines:
         self.bar: Any = None
 
     def __enter__(self) -> EpochLines:
-        self.bar = Bar("compiling", "events", "at most", self.terminal).__enter__()
+        self.bar = Bar("preparing", "events", "at most", self.terminal).__enter__()
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:

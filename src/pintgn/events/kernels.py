@@ -15,7 +15,8 @@ Together that was several times faster.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from pintgn.compiled import kernel
 
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX_2 = np.uint64(0x94D049BB133111EB)
@@ -33,7 +34,7 @@ LOW_32, LOW_24 = 0xFFFFFFFF, 0xFFFFFF
 LONGEST_TEXT = LOW_24
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def mix(z):
     """The finalizer of splitmix64: a bijection of 64 bits that passes for random."""
     z = (z ^ (z >> np.uint64(30))) * MIX_1
@@ -44,7 +45,7 @@ def mix(z):
 # --- whole numbers ------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def enter_int(key, slots, count):
     """The number of an id; a new one is entered under the number `count`, which is then returned."""
     mask = np.uint64(slots.shape[0] - 1)
@@ -57,7 +58,7 @@ def enter_int(key, slots, count):
     return slots[place, 0]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def touch_ints(keys, first, stop, slots):
     mask = np.uint64(slots.shape[0] - 1)
     total = 0
@@ -66,7 +67,7 @@ def touch_ints(keys, first, stop, slots):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_ints(src, dst, how, src_slots, dst_slots, known, side, count, out_src, out_dst):
     """Number a run of events; new ids get the next numbers. Returns the new count of nodes (and a checksum)."""
     touched = 0
@@ -96,7 +97,7 @@ def number_ints(src, dst, how, src_slots, dst_slots, known, side, count, out_src
     return count, touched
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rehash_ints(slots, known, side, which, count):
     """Enter the first `count` nodes of one side (of both when which < 0) into an empty table."""
     for node in range(count):
@@ -104,7 +105,7 @@ def rehash_ints(slots, known, side, which, count):
             enter_int(known[node], slots, node)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def parse_ints(data, offsets, out):
     """Whole numbers of a text column, only as Python would write them: no sign +, no leading zero, no blank.
 
@@ -137,7 +138,7 @@ def parse_ints(data, offsets, out):
 # --- text ---------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def four(data, k):
     """Four bytes as one number; the compiler makes one load of it."""
     k = np.uint64(k)
@@ -149,12 +150,12 @@ def four(data, k):
     )
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def eight(data, k):
     return four(data, k) | four(data, k + 4) << np.uint64(32)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def hash_text(data, first, stop):
     value = START ^ np.uint64(stop - first)
     k = first
@@ -172,7 +173,7 @@ def hash_text(data, first, stop):
     return mix(value)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def same_text(text, begin, data, first, size):
     k = 0
     same = True
@@ -188,7 +189,7 @@ def same_text(text, begin, data, first, size):
     return same
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_texts(data, offsets, out):
     """Hash every text; returns the length of the longest."""
     longest = 0
@@ -198,7 +199,7 @@ def hash_texts(data, offsets, out):
     return longest
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def enter_text(data, first, size, hashed, slots, text, end, count):
     """As `enter_int`, for the bytes of data that begin at `first`; `end` is where the arena's next text begins."""
     mask = np.uint64(slots.shape[0] - 1)
@@ -221,7 +222,7 @@ def enter_text(data, first, size, hashed, slots, text, end, count):
     return node
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def touch_texts(hashes, first, stop, slots, text):
     mask = np.uint64(slots.shape[0] - 1)
     total = 0
@@ -234,7 +235,7 @@ def touch_texts(hashes, first, stop, slots, text):
     return total
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def keep_text(data, first, size, text, ends, node):
     begin = ends[node]
     for k in range(size):
@@ -242,7 +243,7 @@ def keep_text(data, first, size, text, ends, node):
     ends[node + 1] = begin + size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_texts(
     src_data,
     src,
@@ -291,7 +292,7 @@ def number_texts(
     return count, touched
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rehash_texts(slots, text, ends, side, which, count):
     for node in range(count):
         if which < 0 or side[node] == which:
@@ -299,7 +300,7 @@ def rehash_texts(slots, text, ends, side, which, count):
             enter_text(text, begin, stop - begin, hash_text(text, begin, stop), slots, text, begin, node)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_blank_edge(data, offsets):
     """First row that is empty or begins or ends with a blank, or -1."""
     for row in range(len(offsets) - 1):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from pintgn.compiled import kernel
 
 ADD, DELETE, NODE, REMOVE = 1, -1, 0, 2
 """Ops of a file; `REMOVE`, the removal of a node, never reaches a log."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def renumber(src, dst, number, first):
     """Rename nodes in place by first appearance: `number` (n,) is filled; nodes below `first` keep their numbers.
 
@@ -34,7 +35,7 @@ def renumber(src, dst, number, first):
             following += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def reorder_rows(matrix, order):
     """matrix[:] = matrix[order], in place: each cycle of the permutation is walked once."""
     width = matrix.shape[1]
@@ -43,22 +44,23 @@ def reorder_rows(matrix, order):
     for start in range(len(order)):
         if done[start]:
             continue
-        held[:] = matrix[start]
+        for j in range(width):
+            held[j] = matrix[start, j]
         place = start
-        while True:
+        while order[place] != start:
             done[place] = True
-            source = order[place]
-            if source == start:
-                matrix[place] = held
-                break
-            matrix[place] = matrix[source]
-            place = source
+            for j in range(width):
+                matrix[place, j] = matrix[order[place], j]
+            place = order[place]
+        done[place] = True
+        for j in range(width):
+            matrix[place, j] = held[j]
 
 
 # --- edges alive --------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def follow_edges(src, dst, op, pair, alive, seen, heads, incident, strict, from_row, origin, edge):
     """Walk through the events and keep count of living edges.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from pintgn.compiled import inner, kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def events_in_order(starts, lengths, ids, times, numbers, ways, remembered, src, dst, when):
     """Source, destination and time of every event that either end remembers; event number remembered[i] at place i.
 
@@ -21,7 +22,7 @@ def events_in_order(starts, lengths, ids, times, numbers, ways, remembered, src,
             src[place], dst[place] = (v, ids[p]) if ways[p] == 1 else (ids[p], v)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def distances(one, two, stop, distance, most):
     """Spread distances over events, whatever their times, from the nodes at 0 to those at most `most` steps away."""
     for step in range(most):
@@ -33,7 +34,7 @@ def distances(one, two, stop, distance, most):
                 distance[x] = step + 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def add_level(counts, x, y, k, gone, some_gone):
     """A step from x, reached in k steps, to y; not in the worlds that lack the event."""
     for w in range(counts.shape[2]):
@@ -41,7 +42,7 @@ def add_level(counts, x, y, k, gone, some_gone):
             counts[y, k + 1, w] += counts[x, k, w]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_walks(one, two, when, stop, row_of, reach, need, counts, absent_event, absent_world):
     """Walks from a root back to every node, by steps, in many worlds: each world lacks some of the events.
 
@@ -91,7 +92,7 @@ def count_walks(one, two, when, stop, row_of, reach, need, counts, absent_event,
         last = first - 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def later_than(times, first, stop, t):
     """The end of the entries first … stop - 1, newest first, that are later than t."""
     while first < stop:
@@ -103,7 +104,7 @@ def later_than(times, first, stop, t):
     return first
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def two_steps(near_starts, near_times, far_first, far_last, far_times, walks, earlier):
     """For every distinct contact w of the root: how many walks root - w - target, and through which contacts.
 
@@ -119,7 +120,7 @@ def two_steps(near_starts, near_times, far_first, far_last, far_times, walks, ea
             walks[i], earlier[i] = far_last[g] - j, j
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def three_steps(
     near_nodes, near_starts, near_times, far_starts, far_times, group_of, starts, lengths, ids, times, found
 ):  # fmt: skip

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
+from pintgn import compiled
 from pintgn.events.log import EventLog
 from pintgn.learn import paper
 from pintgn.learn.calibration import Calibration, expected_error
@@ -25,7 +25,7 @@ def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress
 
     `ready` has observed the training part, and is used up.
     """
-    started = time.perf_counter()
+    started = compiled.working_time()
     progress({"phase": "test"})
     test_scores = catch_up(run, ready, negatives, measure_test=True)
     if run.judges_links:
@@ -46,7 +46,8 @@ def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress
     run.finished = True
     run.spent = {
         "training_seconds": sum(entry["seconds"] for entry in run.history),
-        "testing_seconds": time.perf_counter() - started,
+        "testing_seconds": compiled.working_time() - started,
+        "compiling_seconds": compiled.seconds(),
     }
     if (memory := peak_memory()) is not None:
         run.spent["peak_memory_bytes"] = memory

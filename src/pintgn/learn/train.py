@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pintgn import compiled
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.learn import paper
@@ -27,6 +28,7 @@ from pintgn.learn.run import Run, fingerprint
 from pintgn.learn.settings import LATER, Settings, Streaming, Training, check_names, dataclass_parameters
 from pintgn.learn.tables import epoch_line, mean_of
 from pintgn.models.base import Model
+from pintgn.positions import first_use
 from pintgn.stream import Stream
 
 
@@ -83,6 +85,8 @@ def start(
         raise BadInput(f"seed={seed}; it is a whole number from 0 on.")
     settings = resolved(settings, log)
     made = settings.make_model() if model is None else model
+    if made.positions:
+        first_use.start()
     if folder is None:
         return train(Run(settings, seed, log, made), negatives, progress)
     place = Folder(folder)
@@ -231,7 +235,7 @@ class Trainer:
         at, settings = self.cursor, self.settings
         assert settings.epochs is not None
         while self.optimizer and at.epoch <= settings.epochs and not self._stale:
-            started, begun_with = time.perf_counter(), at.events
+            started, begun_with = compiled.working_time(), at.events
             self.model.train()
             seed_step(self.run.seed, at.epoch, at.step)
             for events, scores in self.stream.follow(self._batches(), self._ask):
@@ -241,12 +245,12 @@ class Trainer:
                     at.events, at.loss = at.events + len(scores[0]), at.loss + loss.item() / 2 * len(scores[0])
                 at.step += 1
                 self._after_step(events, started, begun_with)
-            seconds, trained = time.perf_counter() - started, at.events - begun_with
+            seconds, trained = compiled.working_time() - started, at.events - begun_with
             with self.average.applied():
                 val = self._validate()
                 self._remember_best(val["all"][settings.choose_by] or 0.0)
             entry = {"epoch": at.epoch, "loss": at.loss / max(at.events, 1), "val": val, "best_epoch": at.best_epoch}
-            entry |= {"events_per_second": trained / seconds, "seconds": time.perf_counter() - started}
+            entry |= {"events_per_second": trained / seconds, "seconds": compiled.working_time() - started}
             at.history.append(entry)
             at.epoch, at.step, at.events, at.loss = at.epoch + 1, 0, 0, 0.0
             self.stream = self.run.new_stream()
@@ -288,7 +292,7 @@ class Trainer:
     def _after_step(self, events: EventLog, started: float, begun_with: int) -> None:
         at, total = self.cursor, len(self.parts.trained)
         done = min(at.step * self.settings.batch, total)
-        rate = (at.events - begun_with) / max(time.perf_counter() - started, 1e-9)
+        rate = (at.events - begun_with) / max(compiled.working_time() - started, 1e-9)
         loss = at.loss / max(at.events, 1)
         place = {"epoch": at.epoch, "epochs": self.settings.epochs, "done": done, "total": total}
         self.progress(place | {"loss": loss, "events_per_second": rate})

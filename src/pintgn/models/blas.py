@@ -7,10 +7,12 @@ import ctypes
 import numpy as np
 import torch
 from llvmlite import binding, ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import get_cython_function_address, intrinsic
+
+from pintgn.compiled import inner, kernel
 
 NAMES = {types.float32: "sgemm", types.float64: "dgemm"}
 PLAIN, TURNED = np.int8(ord("N")), np.int8(ord("T"))
@@ -54,7 +56,7 @@ def _call(
     return types.void(*told), generate
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _laid_out(x):
     """Whether it is the rows of a matrix that stand in one piece, or its columns; how far it is to the next."""
     (rows, columns), (down, right) = x.shape, x.strides
@@ -65,7 +67,7 @@ def _laid_out(x):
     raise ValueError("a matrix whose rows or columns do not stand in one piece")
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gemm(alpha, a, b, beta, c):
     """c = alpha · a b + beta · c. Rows or columns of a and b stand in one piece each, those of c are rows."""
     rows, columns = c.shape
@@ -86,7 +88,7 @@ def gemm(alpha, a, b, beta, c):
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _one_by_one(alpha, a, b, beta, c):
     """`gemm` of a single row or column: BLAS shares it among threads by where in memory it happens to lie, and its last
     bits depend on that."""

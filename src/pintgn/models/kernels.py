@@ -14,8 +14,10 @@ What is worked in has room for whole vectors, and zeros there.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
+
+from pintgn.compiled import inner, kernel
 
 # sin(2π g) = g · P(g²) for g in [-1/4, 1/4]; P by least squares, error below 4e-9
 SINE = np.array([6.28318515961, -41.3416549293, 81.6009981926, -76.5496568205, 39.5358137107])
@@ -76,7 +78,7 @@ def _compiled_exp(x):
     return run
 
 
-@njit(cache=True, nogil=True)
+@inner
 def lined_up(rows, width, kind):
     """Rows of zeros that begin where lines of the cache do, if their width is a multiple of one."""
     room = np.zeros(rows * width + 16, kind)
@@ -84,22 +86,24 @@ def lined_up(rows, width, kind):
     return room[first : first + rows * width].reshape((rows, width))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def whole(width):
     """A width with room for whole vectors: what is left over would be done one by one."""
     return width + (-width) % (64 if width > 32 else 8)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def roomy(rows):
     """The rows with room for whole vectors, zeros in it."""
     count, width = rows.shape
     out = lined_up(count, whole(width), rows.dtype)
-    out[:, :width] = rows
+    for i in range(count):  # `out[:, :width] = rows` takes Numba five times as long to compile as all of the rest
+        for j in range(width):
+            out[i, j] = rows[i, j]
     return out
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(fastmath=True)
 def weighted_sum(first, last, k, row, row_of, weight, out):
     """out[p] = Σ over the slots of p of weight · row, for the parents first … last - 1."""
     width, zero = out.shape[1], out.dtype.type(0)
@@ -117,7 +121,7 @@ def weighted_sum(first, last, k, row, row_of, weight, out):
             out[parent, d] = total[d]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(fastmath=True)
 def weighted_sum_backward(first, last, k, row, row_of, weight, grad, grad_row, grad_weight):
     """Add to the gradients of rows, and write those of weights, for the parents first … last - 1."""
     width, zero, wanted = grad.shape[1], grad.dtype.type(0), grad_weight.shape[0] > 0
@@ -138,7 +142,7 @@ def weighted_sum_backward(first, last, k, row, row_of, weight, grad, grad_row, g
                     grad_weight[slot] = along
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(fastmath=True)
 def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, weight, out):
     """out[p] = Σ over the slots of p of weight · relu(z), for the parents first … last - 1."""
     wide_vectors()  # type: ignore[call-arg]
@@ -177,7 +181,7 @@ def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, we
             out[parent, d] = total[d]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(fastmath=True)
 def weighted_relu_sum_backward(
     first, last, k, row, row_of, event, event_of, own, mix, weight, grad, grad_row, grad_event, grad_mix, grad_weight
 ):
@@ -244,7 +248,7 @@ def weighted_relu_sum_backward(
             grad_mix[j, d] += to_mix[j, d]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_distinct(values, valid, table, distinct, where):
     """Number the distinct valid values in order of first appearance; returns how many there are.
 
@@ -266,7 +270,7 @@ def number_distinct(values, valid, table, distinct, where):
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_ends(src, dst):
     """The distinct nodes of some events, sorted, and which of them are sources and destinations (2, e)."""
     events = src.shape[0]

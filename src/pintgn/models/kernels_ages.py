@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from pintgn.compiled import kernel
 
 AGES = 4
 """Columns of `ages`."""
@@ -12,7 +12,7 @@ KNOWN = 8
 """Columns of `known` for each count and time."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def ages(dt, mask, out):
     """Four columns of how long ago each slot's event was; zeros where there is none."""
     for slot in range(dt.shape[0]):
@@ -26,7 +26,7 @@ def ages(dt, mask, out):
             out[slot, 3] = 2.0 ** (-10 * d)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def known(counts, dt, unit, out):
     """Eight columns for each of a pair's counts and times since; zeros where nothing happened."""
     for q in range(counts.shape[0]):

@@ -18,13 +18,13 @@ done one by one. An odd number of heads gets one more, which asks nothing.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from pintgn.compiled import kernel
 from pintgn.models.blas import gemm
 from pintgn.models.kernels import HEEDFUL, TURN, exp, lined_up, whole, wide_vectors
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL, error_model="numpy")
+@kernel(fastmath=HEEDFUL, error_model="numpy")
 def attend(
     first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency,
     phase, sine, out, weight,
@@ -114,7 +114,7 @@ def attend(
                     out[head + one_of, parent, d] = total[one_of, d]
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@kernel(fastmath=HEEDFUL)
 def attend_backward(
     first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency,
     phase, sine, weight, grad, grad_query, grad_node, grad_frequency, grad_phase, grad_offset,
@@ -226,7 +226,7 @@ def attend_backward(
         grad_frequency[d] -= to_frequency[d]
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@kernel(fastmath=HEEDFUL)
 def ask(own, query, key, phase, q, asks):
     """q (n, d) = [own ‖ φ(0)] W_q / √width of a head, and asks (h, n, c): the queries in the space of c, q W_K."""
     width, inside = own.shape[1], q.shape[1] // asks.shape[0]
@@ -245,7 +245,7 @@ def ask(own, query, key, phase, q, asks):
         gemm(1, q[:, mine], key[mine], 0, asks[head])
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@kernel(fastmath=HEEDFUL)
 def ask_backward(to_asks, own, query, key, phase, q, to_own, to_query, to_key, to_phase):
     """Fill the gradients of W_q and W_K, and add to those of what the parents know and of the phase."""
     width, inside = own.shape[1], q.shape[1] // to_asks.shape[0]
@@ -268,7 +268,7 @@ def ask_backward(to_asks, own, query, key, phase, q, to_own, to_query, to_key, t
             to_phase[j] -= total[i] * query[i, at + j] * slope[j]
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@kernel(fastmath=HEEDFUL)
 def answer(own, own_of, found, value, first, bias, seen, z):
     """z (p, d) = relu(W_1 [own ‖ seen] + b_1), the inside of the MLP, with seen (p, d) = found W_V head by head."""
     width, inside = own.shape[1], seen.shape[1] // found.shape[0]
@@ -284,7 +284,7 @@ def answer(own, own_of, found, value, first, bias, seen, z):
             z[i, d] = max(z[i, d] + row[r, d] + bias[d], zero)
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@kernel(fastmath=HEEDFUL)
 def answer_backward(grad, own, own_of, found, value, first, seen, z, to_own, to_found, to_value, to_first, to_bias):
     """Fill the gradients of what was found and of the parameters, and add to that of what the parents know."""
     width, inside = own.shape[1], seen.shape[1] // found.shape[0]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from pintgn.compiled import inner, kernel
 from pintgn.models.blas import gemm
 from pintgn.models.kernels import HEEDFUL
 
 
-@njit(cache=True, nogil=True)
+@inner
 def number_roles(tree_of, table, rows, places):
     """Number the distinct sources and, apart from them, the distinct destinations of pairs; returns how many of each.
 
@@ -32,7 +32,7 @@ def number_roles(tree_of, table, rows, places):
     return counts[0], counts[1]
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@kernel(fastmath=HEEDFUL)
 def judge(tree_of, h, first, bias, last, last_bias, rows, places, ends, mapped, out):
     """out[i] = last · relu(first (h_u ‖ h_v) + bias) + last_bias of the i-th pair; last is (1, d).
 
@@ -61,7 +61,7 @@ def judge(tree_of, h, first, bias, last, last_bias, rows, places, ends, mapped, 
     return counts
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@kernel(fastmath=HEEDFUL)
 def judge_backward(
     grad, first, last, counts, rows, places, ends, mapped, to_h, to_first, to_bias, to_last, to_last_bias
 ):
@@ -94,7 +94,7 @@ def judge_backward(
                 to_h[tree, d] += to_ends[i, d]
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@kernel(fastmath=HEEDFUL)
 def fold(first, bias, before, before_bias, folded, folded_bias):
     """Two maps in one: with h = before z + before_bias, first (h_u ‖ h_v) + bias = folded (z_u ‖ z_v) + folded_bias."""
     dim, width = first.shape[0], before.shape[0]
@@ -106,7 +106,7 @@ def fold(first, bias, before, before_bias, folded, folded_bias):
             folded_bias[i] += (halves[2 * i, d] + halves[2 * i + 1, d]) * before_bias[d]
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@kernel(fastmath=HEEDFUL)
 def fold_backward(to_folded, to_bias, first, before, before_bias, to_first, to_before, to_before_bias):
     """Fill the gradients of what was folded; that of `bias` is the one of `folded_bias`."""
     dim, width = first.shape[0], before.shape[0]

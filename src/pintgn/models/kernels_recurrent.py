@@ -7,13 +7,13 @@ vector instructions of them.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from pintgn.compiled import inner, kernel
 from pintgn.models.blas import gemm
 from pintgn.models.kernels import HEEDFUL, TURN, exp, wide_vectors
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@inner(fastmath=HEEDFUL)
 def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, since, given, everyone):
     """Copy what a recurrent cell will read, for the nodes a message waits for; returns how many there are.
 
@@ -52,7 +52,7 @@ def lay_out(nodes, memory, pending, message, dt, frequency, phase, sine, late, s
     return count
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@kernel(fastmath=HEEDFUL)
 def step(
     nodes, memory, pending, message, dt, weight_ih, weight_hh, bias_ih, bias_hh, frequency, phase, sine, late, since,
     given, gates, kept, everyone,
@@ -80,7 +80,7 @@ def step(
     return count
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL, error_model="numpy")
+@inner(fastmath=HEEDFUL, error_model="numpy")
 def rnn_end(late, bias, gates, everyone):
     """s' = tanh(gates + bias)."""
     one, two = gates.dtype.type(1), gates.dtype.type(2)
@@ -92,7 +92,7 @@ def rnn_end(late, bias, gates, everyone):
             everyone[row, j] = s
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL, error_model="numpy")
+@inner(fastmath=HEEDFUL, error_model="numpy")
 def gru_end(late, given, bias, kept_bias, gates, kept, everyone):
     """r, z = σ(gates + bias), n = tanh(a + r · kept), s' = n + z (s - n); gates (n, 3d) become r, z and n."""
     wide_vectors()  # type: ignore[call-arg]
@@ -113,7 +113,7 @@ def gru_end(late, given, bias, kept_bias, gates, kept, everyone):
             everyone[row, j] = n + gates[i, d + j] * (given[i, j] - n)
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@kernel(fastmath=HEEDFUL)
 def step_backward(
     grad, weight_ih, weight_hh, frequency, phase, sine, late, since, given, gates, kept, to_ih, to_hh, to_bias_ih,
     to_bias_hh, to_frequency, to_phase,
@@ -138,7 +138,7 @@ def step_backward(
     waves_backward(since, frequency, phase, sine, to_waves, to_frequency, to_phase)
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@inner(fastmath=HEEDFUL)
 def rnn_backward(late, grad, gates, to_gates, to_bias):
     """Fill `to_gates` (n, d), and add up its columns; `grad` has a row for every node."""
     one = grad.dtype.type(1)
@@ -150,7 +150,7 @@ def rnn_backward(late, grad, gates, to_gates, to_bias):
             to_bias[j] += g
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@inner(fastmath=HEEDFUL)
 def gru_backward(late, grad, gates, kept, given, to_gates, to_kept, to_bias, to_kept_bias):
     """Fill `to_gates` (n, 3d) and `to_kept` (n, d), and add up their columns; `gru_end` says what is what.
 
@@ -176,7 +176,7 @@ def gru_backward(late, grad, gates, kept, given, to_gates, to_kept, to_bias, to_
             to_kept_bias[j] += to_kept[i, j]
 
 
-@njit(cache=True, nogil=True, fastmath=HEEDFUL)
+@inner(fastmath=HEEDFUL)
 def waves_backward(since, frequency, phase, sine, grad, to_frequency, to_phase):
     """Add up the gradients of the waves that `lay_out` made; `grad` (n, w) is that of their values."""
     waves = frequency.shape[0]
@@ -195,7 +195,7 @@ def waves_backward(since, frequency, phase, sine, grad, to_frequency, to_phase):
             to_frequency[j] -= ago * s
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def leave_messages(
     nodes, ends, t, applied, context, features, last, unit, memory, updated, ever, pending, message, message_t,
     message_dt, newest, count,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from numba import njit
+import numpy as np
+
+from pintgn.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_roots(order, t, roots, table, node, group, whose, root_of):
     """Give every root its place, those of one time and one node the same; returns how many places there are.
 
@@ -32,7 +34,7 @@ def number_roots(order, t, roots, table, node, group, whose, root_of):
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_places(sizes, group, node, begin, ids, mask, table, held, rank, child):
     """Give every contact its place: the one that its node already has in the group, or a new one after all others.
 
@@ -50,8 +52,9 @@ def number_places(sizes, group, node, begin, ids, mask, table, held, rank, child
     """
     end = sizes[-1]
     count, parent = end, begin
-    known = sizes.copy()  # of each level, the first place that has not been written into the table
-    known[0], known[1:] = 0, sizes[:-1]
+    known = np.empty_like(sizes)  # of each level, the first place that has not been written into the table
+    for level in range(sizes.shape[0]):
+        known[level] = sizes[level - 1] if level else 0
     while parent < end:
         g = group[parent]
         for level in range(sizes.shape[0]):
@@ -78,7 +81,7 @@ def number_places(sizes, group, node, begin, ids, mask, table, held, rank, child
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def choose_trees(chosen, sizes, starts, child, mask, fresh, places, owner, ends, new_child):
     """Lay out some trees, by number and perhaps several times, as if they alone had been grown.
 

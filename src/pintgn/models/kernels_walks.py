@@ -7,10 +7,11 @@ state: every distinct prefix is one entry, level by level (level 0 is the root i
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from pintgn.compiled import inner, kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def share_prefixes(nodes, times, events, mask, sizes, parent, row, event, since, ends, root, query_of, node_of, counts):
     """Merge equal prefixes of the walks of each root, and number the distinct nodes of each query's walks.
 
@@ -68,7 +69,7 @@ def share_prefixes(nodes, times, events, mask, sizes, parent, row, event, since,
     return rows
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(fastmath=True)
 def lay_steps(since, features, frequency, phase, sine, steps):
     """steps[i] = cos(frequency · since[i] + phase) ‖ features[i]; frequency and phase in turns."""
     waves = np.uint64(frequency.shape[0])
@@ -85,7 +86,7 @@ def lay_steps(since, features, frequency, phase, sine, steps):
             steps[i, waves + j] = features[i, j]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(fastmath=True)
 def add_known(parent, row, mapped, back, gates):
     """Add to the gates r, z and n (x, 3d) what nodes give, and to r and z what the prefixes above give."""
     d = np.uint64(gates.shape[1] // 3)
@@ -97,7 +98,7 @@ def add_known(parent, row, mapped, back, gates):
             gates[i, j] += back[p, j]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(fastmath=True)
 def add_kept(parent, back, gates):
     """Add to n what r, bent already, keeps of the prefix above."""
     d = np.uint64(gates.shape[1] // 3)
@@ -107,7 +108,7 @@ def add_kept(parent, back, gates):
             gates[i, d + d + j] += gates[i, j] * back[p, d + d + j]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@inner(fastmath=True)
 def mix(parent, h, gates, out):
     """out = n + z (h - n), h of the prefix above."""
     d = np.uint64(h.shape[1])
@@ -118,7 +119,7 @@ def mix(parent, h, gates, out):
             out[i, j] = n + gates[i, d + j] * (h[p, j] - n)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(fastmath=True)
 def trie_backward(parent, row, h, back, gates, grad, to_gates, to_mapped, to_back, to_h):
     """Fill the gradient of the gates before their bends; add to those of nodes and of the prefixes above."""
     d = np.uint64(h.shape[1])
@@ -141,7 +142,7 @@ def trie_backward(parent, row, h, back, gates, grad, to_gates, to_mapped, to_bac
             to_mapped[v, j] += to_gates[i, j]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@kernel(fastmath=True)
 def steps_backward(since, frequency, phase, sine, grad, to_frequency, to_phase):
     """Add up the gradients, in radians, of the waves of `lay_steps`; `grad` (x, w) is that of their values."""
     half, quarter = grad.dtype.type(0.5), grad.dtype.type(0.25)

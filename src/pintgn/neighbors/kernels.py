@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from pintgn.compiled import inner, kernel
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -26,7 +27,7 @@ BLOCKS = 64  # entries of a node are fewer than 2**63, so doubling blocks are fe
 # --- a counter-based generator: draw number i of a key is a pure function of (key, i) --------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mix(z):
     """The finalizer of splitmix64: a bijection of 64 bits that passes for random."""
     z = (z ^ (z >> np.uint64(30))) * MIX_1
@@ -34,19 +35,19 @@ def mix(z):
     return z ^ (z >> np.uint64(31))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def branch(key, i):
     """The i-th child key of a key."""
     return mix(key + (np.uint64(i) + np.uint64(1)) * GOLDEN)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def unit(key, i):
     """The i-th number of a key, uniform in [0, 1) with 53 bits."""
     return np.float64(branch(key, i) >> np.uint64(11)) * UNIT
 
 
-@njit(cache=True, nogil=True)
+@inner
 def below(key, i, count):
     """The i-th number of a key, uniform among 0 … count - 1."""
     return np.int64(min(np.int64(unit(key, i) * count), count - 1))
@@ -55,7 +56,7 @@ def below(key, i, count):
 # --- cuts -------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@inner
 def newest_before(times, numbers, first, stop, t, before):
     """First place in [first, stop) with time < t and event number < before.
 
@@ -79,7 +80,7 @@ def newest_before(times, numbers, first, stop, t, before):
     return low
 
 
-@njit(cache=True, nogil=True)
+@inner
 def window_end(times, first, stop, oldest):
     """First place in [first, stop) with time < oldest."""
     low, high = first, stop
@@ -92,7 +93,7 @@ def window_end(times, first, stop, oldest):
     return low
 
 
-@njit(cache=True, nogil=True)
+@inner
 def visible(heads, times, numbers, node, t, before, windowed, oldest):
     """The places [first, stop) of a node's entries that a query may see."""
     if node >= heads.shape[0]:
@@ -108,7 +109,7 @@ def visible(heads, times, numbers, node, t, before, windowed, oldest):
 # --- look-ups ---------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def recent(
     heads, ids, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
     windowed, window, out_ids, out_t, out_dt, out_numbers, out_mask,
@@ -150,7 +151,7 @@ def recent(
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def draw_subset(key, count, picks):
     """Fill `picks` with distinct numbers below `count`, in increasing order, every subset equally likely.
 
@@ -171,7 +172,7 @@ def draw_subset(key, count, picks):
             picks[j] = pick
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def uniform(
     heads, ids, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
     windowed, window, keys, keys_step, out_ids, out_t, out_dt, out_numbers, out_mask,
@@ -209,7 +210,7 @@ def uniform(
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count(
     heads, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
     windowed, window, out,
@@ -229,7 +230,7 @@ def count(
 # --- walks ------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def block_table(times, first, stop, bias, top, bounds):
     """Cut a run into blocks of 1, 1, 2, 4, 8, … entries, newest first, and bound each block's weight.
 
@@ -255,7 +256,7 @@ def block_table(times, first, stop, bias, top, bounds):
     return blocks
 
 
-@njit(cache=True, nogil=True)
+@inner
 def draw_biased(times, first, stop, bias, top, bounds, blocks, key):
     """Draw a place of [first, stop) with probability proportional to exp(bias * time), by rejection.
 
@@ -281,7 +282,7 @@ def draw_biased(times, first, stop, bias, top, bounds, blocks, key):
         trial += 2
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def causal_walks(
     bias, heads, ids, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
     windowed, window, keys, keys_step, out_nodes, out_t, out_numbers, out_mask,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from pintgn.compiled import inner, kernel
 from pintgn.neighbors.kernels import visible
 
 
-@njit(cache=True, nogil=True)
+@inner
 def find(ids, first, stop, node):
     """First place in [first, stop) that names the node, else stop. Blocks of 32 compare as vectors."""
     p, end = np.uint64(first), np.uint64(stop)
@@ -25,7 +25,7 @@ def find(ids, first, stop, node):
     return np.int64(p)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def tally(ids, first, stop, node):
     """How often [first, stop) names the node."""
     total = 0
@@ -34,7 +34,7 @@ def tally(ids, first, stop, node):
     return total
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def meetings(
     heads, ids, times, numbers, limit, uneven, src, dst, t, t_step, before, before_step,
     counting, out_t, out_numbers, out_count,
@@ -70,7 +70,7 @@ def meetings(
     return -1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def outgoing(ways, first, stop):
     """How many entries of [first, stop) go out."""
     total = 0
@@ -79,7 +79,7 @@ def outgoing(ways, first, stop):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def tally_outgoing(ids, ways, first, stop, node):
     """How often [first, stop) names the node in an entry that goes out."""
     total = 0
@@ -88,7 +88,7 @@ def tally_outgoing(ids, ways, first, stop, node):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
 def newest(ids, times, ways, first, node, way):
     """Time of the newest entry from `first` on that names the node and goes this way; there must be one."""
     p = first
@@ -97,7 +97,7 @@ def newest(ids, times, ways, first, node, way):
     return times[p]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def latest(times, ways, first, way):
     """Time of the newest entry from `first` on that goes this way; there must be one."""
     p = first
@@ -106,7 +106,7 @@ def latest(times, ways, first, way):
     return times[p]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def acquaintance(
     heads, ids, times, numbers, limit, ways, uneven, src, dst, t, t_step, before, before_step, counts, dt,
 ):  # fmt: skip

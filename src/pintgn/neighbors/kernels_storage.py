@@ -10,7 +10,7 @@ The arenas are `ids` (the other endpoint), `times`, `numbers` (event numbers) an
 
 from __future__ import annotations
 
-from numba import njit
+from pintgn.compiled import inner, kernel
 
 SMALLEST = 2  # most nodes of most logs have very few events
 SIZES = 64  # one free list per power of two
@@ -18,7 +18,7 @@ SIZES = 64  # one free list per power of two
 CHECK_OK, CHECK_TIME, CHECK_ORDER, CHECK_SRC, CHECK_DST, CHECK_NUMBER = range(6)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def check_events(src, dst, t, numbers, floor, limit, next_number):
     """What is wrong with these events: (code, place, largest id). The times must not fall below `floor`."""
     largest = -1
@@ -41,7 +41,7 @@ def check_events(src, dst, t, numbers, floor, limit, next_number):
     return CHECK_OK, -1, largest
 
 
-@njit(cache=True, nogil=True)
+@inner
 def make_room(heads, ids, times, numbers, ways, free, used, node):
     """See that a node's segment can take one more entry. Returns 0, or the arena size that would be needed.
 
@@ -75,7 +75,7 @@ def make_room(heads, ids, times, numbers, ways, free, used, node):
     return 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def append_events(
     heads, ids, times, numbers, ways, free, used, src, dst, t, own_numbers, next_number, begin
 ):  # fmt: skip
@@ -103,7 +103,7 @@ def append_events(
     return src.shape[0], 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def kept_lengths(heads, times, keep_last, floored, floor, out):
     """How many of each node's newest entries remain: at most `keep_last`, none with time < floor."""
     for v in range(heads.shape[0]):
@@ -120,7 +120,7 @@ def kept_lengths(heads, times, keep_last, floored, floor, out):
         out[v] = length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def lay_out(lengths, heads):
     """Give every node the smallest segment that holds its entries; returns the arena size."""
     used = 0
@@ -136,7 +136,7 @@ def lay_out(lengths, heads):
     return used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def copy_entries(starts, ids, times, numbers, ways, heads, new_ids, new_times, new_numbers, new_ways):
     """Copy each node's newest entries from their old place to their new one."""
     for v in range(heads.shape[0]):
@@ -148,7 +148,7 @@ def copy_entries(starts, ids, times, numbers, ways, heads, new_ids, new_times, n
             new_ways[first + j] = ways[start + j]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def check_stored(offsets, ids, times, numbers, nodes, next_number, clock):
     """Whether a stored adjacency (entries of node v at offsets[v]:offsets[v + 1]) is in order."""
     for v in range(offsets.shape[0] - 1):

@@ -16,18 +16,17 @@ one list of free blocks for each size.
 
 Two things are for speed. Indices are unsigned, so that Numba emits no test for negative ones: that halves the time
 per count. And `_nrt=False`: nothing here allocates, so that Numba need not count references, which would cost more
-at every call than a small table does. Only functions called from Python are cached, because Numba's cache notices
-changes of a function's own file and of no other.
+at every call than a small table does. Constants are NumPy's numbers: Numba compiles a function again for every
+Python number that it is called with.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 
+from pintgn.compiled import inner, kernel
 from pintgn.positions.simd import WIDTH
 
 MOST = 1e300  # eight-byte counts stop here: sums, products and logarithms of it stay finite
@@ -42,24 +41,19 @@ UNIT = 16  # blocks are multiples of this many counts, and `heads` gives places 
 DENSE_SHARE, FEW = 8, 256  # a table is dense if it holds one in so many of the ids it spans, FEW of them not counted
 # Block sizes: multiples of UNIT, then eight per doubling, so that freed blocks fit their next owner.
 SIZES = np.array([UNIT * i for i in range(1, 9)] + [2**e // 8 * (9 + i) for e in range(7, 36) for i in range(8)])
-OFF, CAP, SPREAD, HELD, LAST, BOUND = range(6)  # columns of `heads`
+OFF, CAP, SPREAD, HELD, LAST, BOUND = (np.int64(i) for i in range(6))  # columns of `heads`
 # In `book`: the first unused count, counts in free blocks, nodes, counts of the largest block they can need, keys per
 # count, free blocks.
 TOP, FREED, NODES, WIDEST, RATIO, FREE = range(6)
 
-PLAIN: dict[str, Any] = {"nogil": True, "_nrt": False}
-inner = njit(**PLAIN)
-small = njit(**PLAIN, forceinline=True)
-entry = njit(**PLAIN, cache=True)
 
-
-@small
+@inner(allocates=False, forceinline=True)
 def scramble(node):
     key = np.uint32(np.uint32(node) * SPREAD_A)  # Numba multiplies in 64 bits: cut to 32
     return np.uint32((key ^ (key >> HALF)) * SPREAD_B)
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def unscramble(key):
     node = np.uint32(key * UNSPREAD_B)
     return np.uint64(np.uint32((node ^ (node >> HALF)) * UNSPREAD_A))
@@ -80,7 +74,7 @@ def _plus(count, times, more):
 # --- the arena ------------------------------------------------------------------------------------------------
 
 
-@inner
+@inner(allocates=False)
 def size_class(words):
     low, high = 0, len(SIZES) - 1
     while low < high:
@@ -92,20 +86,20 @@ def size_class(words):
     return low
 
 
-@inner
+@inner(allocates=False)
 def block_class(cap, ratio):
     """The size class of a block: counts and keys, or (negative cap) counts alone."""
     return size_class(-cap if cap < 0 else cap + (cap + WIDTH) // ratio)
 
 
-@inner
+@inner(allocates=False)
 def sparse_class(held, ratio):
     """The smallest block that holds so many nodes in at most five sixths of its slots."""
     cap = held if held <= 16 else held + held // 5
     return block_class((cap + 7) // 8 * 8, ratio)
 
 
-@inner
+@inner(allocates=False)
 def allocate(counts, book, c):
     place = book[FREE + c]
     if place > 0:
@@ -118,7 +112,7 @@ def allocate(counts, book, c):
     return np.uint64(place)
 
 
-@inner
+@inner(allocates=False)
 def release(counts, book, offset, cap):
     if cap != 0:
         c = block_class(cap, book[RATIO])
@@ -127,23 +121,23 @@ def release(counts, book, offset, cap):
         book[FREED] += SIZES[c]
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def head(heads, table, column):
     """As int64: Numba compiles a function again for every other type of its arguments."""
     return np.int64(heads[table, column])
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def place_of(heads, table):
     return np.uint64(head(heads, table, OFF)) * np.uint64(UNIT)
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def keys_of(book, offset, cap):
     return np.uint64(book[RATIO]) * (offset + np.uint64(cap))
 
 
-@entry
+@kernel(allocates=False)
 def compact(heads, counts, book, order):
     """Move every block down over the freed ones; `order` lists the tables by their place in the arena."""
     top = 0
@@ -157,7 +151,7 @@ def compact(heads, counts, book, order):
     book[TOP], book[FREED] = top, 0
 
 
-@entry
+@kernel(allocates=False)
 def widen(heads, slots, counts, book, order, new_slots, new_counts):
     """Copy all tables into an arena of floats; returns the counts it takes. Without room it only measures."""
     top = 0
@@ -178,7 +172,7 @@ def widen(heads, slots, counts, book, order, new_slots, new_counts):
     return top
 
 
-@entry
+@kernel(allocates=False)
 def unpack(heads, slots, counts, book, tables, nodes, values, owners):
     """List what the tables hold: node and count of each entry, and the table it belongs to. Returns how many."""
     n = 0

@@ -13,7 +13,8 @@ A pass takes, as plain tuples of arrays,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from pintgn.compiled import kernel
 
 INVERSES = 1.0 / (1.0 + (np.arange(2048) + 0.5) / 2048)
 LOGS = -np.log(INVERSES)
@@ -21,7 +22,7 @@ LOG_2 = np.log(2.0)
 HALVINGS = np.ldexp(1.0, 1023 - np.arange(2046))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def pair_up(keys, bounds, one, two, times, starts):
     """The distinct pairs of each group bounds[g]:bounds[g + 1], and how often each occurs; returns their number.
 
@@ -48,7 +49,7 @@ def pair_up(keys, bounds, one, two, times, starts):
     return pairs
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def log_counts(raw, bits, out):
     """log(1 + count) of counts (q, w, m, d), which are used up, as (q, m, w, d). `bits` is raw's view as int64.
 
@@ -74,7 +75,7 @@ def log_counts(raw, bits, out):
                         out[q, i, j, k] = (np.int64(power) - 1023) * LOG_2 + (LOGS[near] + series)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def divide_counts(raw, factors, out):
     """Counts (q, w, m, d) as (q, m, w, d), level k divided by factors[q] ** k, or (no factors) by the sum over k."""
     queries, roots, nodes, d = raw.shape

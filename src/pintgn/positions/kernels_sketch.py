@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from pintgn.compiled import inner, kernel
 
 MOST = np.float32(1e37)  # sums stop here, well inside single precision
 TINY = np.float32(1e-30)  # decayed sums below this are zero: subnormal numbers are slow
@@ -20,12 +21,9 @@ QUERY, GROUP, LEVEL, PAIR = range(4)  # in `progress`; level 0: the group has no
 WORD = 64
 
 # `_nrt=False`: nothing here allocates, so that Numba need not count references.
-inner = njit(nogil=True, _nrt=False)  # type: ignore[call-overload]
-summing = njit(nogil=True, _nrt=False, fastmath={"reassoc", "nsz"})  # type: ignore[call-overload]
-entry = njit(nogil=True, _nrt=False, cache=True)  # type: ignore[call-overload]
 
 
-@inner
+@inner(allocates=False)
 def sign_word(seed, node, word):
     """64 signs of a node as bits (splitmix64's mixing, twice)."""
     bits = seed ^ (np.uint64(node) * np.uint64(0x9E3779B97F4A7C15))
@@ -37,7 +35,7 @@ def sign_word(seed, node, word):
     return bits ^ (bits >> np.uint64(31))
 
 
-@inner
+@inner(allocates=False)
 def write_signs(seed, node, signs):
     for word in range((len(signs) + WORD - 1) // WORD):
         bits = sign_word(seed, node, word)
@@ -46,26 +44,26 @@ def write_signs(seed, node, signs):
             signs[i] = np.float32(1.0) - np.float32(2.0) * np.float32(np.int32(bit))
 
 
-@inner
+@inner(allocates=False)
 def add(into, source, times):
     for i in range(len(into)):
         into[i] = min(max(into[i] + times * source[i], -MOST), MOST)
 
 
-@inner
+@inner(allocates=False)
 def scale(row, factor):
     for i in range(len(row)):
         value = row[i] * factor
         row[i] = value if abs(value) > TINY else np.float32(0.0)
 
 
-@inner
+@inner(allocates=False)
 def fade(decay, dt, steps):
     """The weight that `steps` edges lose in time dt."""
     return np.float32(math.exp(-decay * dt * steps))
 
 
-@summing
+@inner(allocates=False, fastmath={"reassoc", "nsz"})
 def dot(row, signs):
     total = 0.0
     for i in range(len(row)):
@@ -73,7 +71,7 @@ def dot(row, signs):
     return total
 
 
-@inner
+@inner(allocates=False)
 def freshen(rows, stamps, decay, node, elapsed):
     """Bring a root's sums from the time they were last written to the present."""
     if decay > 0.0 and stamps[node] != elapsed:
@@ -82,7 +80,7 @@ def freshen(rows, stamps, decay, node, elapsed):
         stamps[node] = elapsed
 
 
-@inner
+@inner(allocates=False)
 def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, elapsed, progress, signs):
     """Apply one group: levels from the last to the first, so that right-hand sides are from before the group."""
     levels = rows.shape[1]
@@ -106,7 +104,7 @@ def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, e
     progress[LEVEL] = 0
 
 
-@inner
+@inner(allocates=False)
 def first_of(sorted_nodes, node):
     """Where `node` stands or would stand (`np.searchsorted` takes Numba a second to compile)."""
     low, high = 0, len(sorted_nodes)
@@ -119,7 +117,7 @@ def first_of(sorted_nodes, node):
     return low
 
 
-@inner
+@inner(allocates=False)
 def view_root(rows, stamps, decay, seed, root, elapsed, ahead, opened, signs, view):
     """Write to `view` the root's row as a query sees it: with the open group's part, faded to the query's time."""
     levels = rows.shape[1]
@@ -151,7 +149,7 @@ def view_root(rows, stamps, decay, seed, root, elapsed, ahead, opened, signs, vi
             scale(view[k], fade(decay, elapsed - since, k + 1))
 
 
-@entry
+@kernel(allocates=False)
 def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, opened, progress, signs, views, out):
     """The interleaved pass. out: estimates (q, w, m, d); views (w, levels, width) and signs (width,) are scratch."""
     one, two, times, starts, when = groups
@@ -186,7 +184,7 @@ def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, opened, progre
         progress[QUERY] += 1
 
 
-@entry
+@kernel(allocates=False)
 def project(rows, seed, owners, nodes, counts, signs):
     """Add exact counts to the sketch: row owners[i] (root * levels + level) gets counts[i] of node nodes[i]."""
     levels = rows.shape[1]

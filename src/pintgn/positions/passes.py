@@ -8,13 +8,11 @@ may see it adds its part on the fly. A pass that cannot go on says why, and cont
 
 from __future__ import annotations
 
-import inspect
 import math
-import zlib
 
 import numpy as np
 
-from pintgn.positions import arena, simd, tables
+from pintgn.compiled import inner, kernel
 from pintgn.positions.arena import (
     CAP,
     FREED,
@@ -25,12 +23,9 @@ from pintgn.positions.arena import (
     SPREAD,
     TOP,
     WIDEST,
-    entry,
     head,
-    inner,
     place_of,
     scramble,
-    small,
 )
 from pintgn.positions.tables import add_node, add_table, dense_class, fits, look_up
 
@@ -39,19 +34,19 @@ DONE, NO_ROOM, TOO_NARROW, TOO_BIG = range(4)
 QUERY, GROUP, LEVEL, PAIR = range(4)  # in `progress`; level 0: the group has not begun
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def fade(decay, dt, steps):
     """The weight that `steps` edges lose in time dt."""
     return math.exp(-decay * dt * steps)
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def faded(value, factor):
     value *= factor
     return value if value > TINY else 0.0
 
 
-@inner
+@inner(allocates=False)
 def scale_row(heads, counts, levels, stamps, decay, node, elapsed):
     """Bring a root's counts from the time they were last written to the present."""
     if stamps[node] != elapsed:
@@ -62,7 +57,7 @@ def scale_row(heads, counts, levels, stamps, decay, node, elapsed):
         stamps[node] = elapsed
 
 
-@inner
+@inner(allocates=False)
 def begin_group(heads, counts, book, levels, stamps, decay, one, two, first, last, elapsed, budget, per_node):
     """Make the group's nodes known and bring their rows to its time; False if the tables are too big for that."""
     nodes = book[NODES]
@@ -79,7 +74,7 @@ def begin_group(heads, counts, book, levels, stamps, decay, one, two, first, las
     return True
 
 
-@inner
+@inner(allocates=False)
 def close_group(heads, slots, counts, book, levels, one, two, times, first, last, progress, keys, vals):
     """Apply one group, Eqs. 10-11 and the appendix: r(v) += P * sum of r(u), right-hand sides from before.
 
@@ -112,7 +107,7 @@ def close_group(heads, slots, counts, book, levels, one, two, times, first, last
     return DONE
 
 
-@inner
+@inner(allocates=False)
 def scale_counts(raw, decay, dt):
     for k in range(1, raw.shape[1]):
         factor = fade(decay, dt, k)
@@ -120,7 +115,7 @@ def scale_counts(raw, decay, dt):
             raw[i, k] = faded(raw[i, k], factor)
 
 
-@inner
+@inner(allocates=False)
 def first_of(sorted_nodes, node):
     """Where `node` stands or would stand (`np.searchsorted` takes Numba a second to compile)."""
     low, high = 0, len(sorted_nodes)
@@ -133,7 +128,7 @@ def first_of(sorted_nodes, node):
     return low
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def count_level(heads, slots, counts, book, table, nodes, names, times, factor, raw, k):
     """raw[:, k] += times * factor * what the table counts."""
     cap, offset, spread = head(heads, table, CAP), place_of(heads, table), np.uint64(head(heads, table, SPREAD))
@@ -147,7 +142,7 @@ def count_level(heads, slots, counts, book, table, nodes, names, times, factor, 
             raw[i, k] = min(raw[i, k] + times * value, MOST)
 
 
-@inner
+@inner(allocates=False)
 def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, elapsed, ahead, opened, raw):
     """Counts (m, d) of each node relative to one root; `ahead`: the open group is seen, too."""
     levels = raw.shape[1] - 1
@@ -179,55 +174,43 @@ def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, e
         scale_counts(raw, decay, elapsed - since)
 
 
-def cached_by(stamp):
-    """The pass, cached under a stamp of the files it builds on: Numba's cache watches a function's own file only."""
+@kernel(allocates=False)
+def exact_pass(
+    heads, slots, counts, book, stamps, decay, budget, per_node,
+    groups, queries, opened, progress, keys, vals, names, out,
+):  # fmt: skip
+    """The interleaved pass. out: counts (q, w, m, d). See `kernels` for groups, queries and opened.
 
-    @entry
-    def exact_pass(
-        heads, slots, counts, book, stamps, decay, budget, per_node,
-        groups, queries, opened, progress, keys, vals, names, out,
-    ):  # fmt: skip
-        """The interleaved pass. out: counts (q, w, m, d). See `kernels` for groups, queries and opened.
-
-        It stops with TOO_BIG before a group if the tables take more than `budget` bytes and more than `per_node`
-        bytes a node. What they take depends on the events so far alone, not on calls or room.
-        """
-        if stamp < 0:
-            return NO_ROOM
-        one, two, times, starts, when = groups
-        nodes, roots, rows, before, ahead, elapsed = queries
-        closing, levels = len(starts) - 1, out.shape[3] - 1
-        while True:
-            q = progress[QUERY]
-            wanted = before[q] if q < len(rows) else closing
-            while progress[GROUP] < wanted:
-                g = progress[GROUP]
-                first, last = starts[g], starts[g + 1]
-                if progress[LEVEL] == 0:
-                    if not begin_group(
-                        heads, counts, book, levels, stamps, decay, one, two, first, last, when[g], budget, per_node
-                    ):
-                        return TOO_BIG
-                    progress[LEVEL], progress[PAIR] = levels, first
-                status = close_group(
-                    heads, slots, counts, book, levels, one, two, times, first, last, progress, keys, vals
-                )
-                if status != DONE:
-                    return status
-                progress[GROUP] += 1
-            if q == len(rows):
-                return DONE
-            row = rows[q]
-            for i in range(len(names)):
-                names[i] = scramble(nodes[row, i])
-            for j in range(out.shape[1]):
-                count_walks(
-                    heads, slots, counts, book, stamps, decay, nodes[row], names, roots[row, j],
-                    elapsed[q], ahead[q], opened, out[row, j],
-                )  # fmt: skip
-            progress[QUERY] += 1
-
-    return exact_pass
-
-
-exact_pass = cached_by(zlib.crc32("".join(map(inspect.getsource, (arena, simd, tables))).encode()))
+    It stops with TOO_BIG before a group if the tables take more than `budget` bytes and more than `per_node`
+    bytes a node. What they take depends on the events so far alone, not on calls or room.
+    """
+    one, two, times, starts, when = groups
+    nodes, roots, rows, before, ahead, elapsed = queries
+    closing, levels = len(starts) - 1, out.shape[3] - 1
+    while True:
+        q = progress[QUERY]
+        wanted = before[q] if q < len(rows) else closing
+        while progress[GROUP] < wanted:
+            g = progress[GROUP]
+            first, last = starts[g], starts[g + 1]
+            if progress[LEVEL] == 0:
+                if not begin_group(
+                    heads, counts, book, levels, stamps, decay, one, two, first, last, when[g], budget, per_node
+                ):
+                    return TOO_BIG
+                progress[LEVEL], progress[PAIR] = levels, first
+            status = close_group(heads, slots, counts, book, levels, one, two, times, first, last, progress, keys, vals)
+            if status != DONE:
+                return status
+            progress[GROUP] += 1
+        if q == len(rows):
+            return DONE
+        row = rows[q]
+        for i in range(len(names)):
+            names[i] = scramble(nodes[row, i])
+        for j in range(out.shape[1]):
+            count_walks(
+                heads, slots, counts, book, stamps, decay, nodes[row], names, roots[row, j],
+                elapsed[q], ahead[q], opened, out[row, j],
+            )  # fmt: skip
+        progress[QUERY] += 1

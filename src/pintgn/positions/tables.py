@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pintgn.compiled import inner
 from pintgn.positions.arena import (
     BINS,
     BOUND,
@@ -27,21 +28,21 @@ from pintgn.positions.arena import (
     allocate,
     block_class,
     head,
-    inner,
     keys_of,
     place_of,
     plus,
     release,
     scramble,
     size_class,
-    small,
     sparse_class,
     unscramble,
 )
 from pintgn.positions.simd import WIDTH, count_below
 
+NONE = np.int64(0)
 
-@small
+
+@inner(allocates=False, forceinline=True)
 def find(slots, slot, key):
     """The first slot from `slot` on whose key is not smaller."""
     below = WINDOW
@@ -51,7 +52,7 @@ def find(slots, slot, key):
     return slot
 
 
-@inner
+@inner(allocates=False)
 def fill(slots, counts, book, offset, cap, spread, old, old_cap, keys, vals, begin, end):
     """Write an old sparse table and new nodes begin:end into a fresh block; False if they overflow it."""
     source, first = keys_of(book, old, old_cap), keys_of(book, offset, cap)
@@ -78,7 +79,7 @@ def fill(slots, counts, book, offset, cap, spread, old, old_cap, keys, vals, beg
         slot += ONE
 
 
-@inner
+@inner(allocates=False)
 def make_sparse(heads, slots, counts, book, table, c, old, old_cap, keys, vals, begin, end, held):
     """Put an old sparse block and new nodes begin:end into a block of size class c."""
     room = SIZES[c] * book[RATIO] - WIDTH  # in keys
@@ -93,18 +94,18 @@ def make_sparse(heads, slots, counts, book, table, c, old, old_cap, keys, vals, 
     heads[table, SPREAD], heads[table, HELD] = spread, held
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def dense_enough(held, last):
     return held * DENSE_SHARE + FEW > last
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def dense_class(last):
     """The block of a dense table for ids up to `last`, and some that are yet to come."""
     return size_class(last + last // 4 + 1)
 
 
-@inner
+@inner(allocates=False)
 def make_dense(heads, slots, counts, book, table, held, last):
     """Give a table the dense shape, large enough for ids up to `last`."""
     old, cap, c = place_of(heads, table), head(heads, table, CAP), dense_class(last)
@@ -124,7 +125,7 @@ def make_dense(heads, slots, counts, book, table, held, last):
     heads[table, HELD], heads[table, LAST] = held, last
 
 
-@inner
+@inner(allocates=False)
 def sort_pairs(keys, vals, total):
     """Sort the first `total` keys, and vals with them: evenly spread keys go to 256 bins, then a step or two.
 
@@ -151,27 +152,27 @@ def sort_pairs(keys, vals, total):
         keys[place], vals[place] = key, value
 
 
-@inner
+@inner(allocates=False)
 def enlarge(heads, slots, counts, book, table, last, keys, vals):
     """Make room in a dense table for ids up to `last`; it becomes sparse if it is no longer dense enough."""
-    old, cap, held = place_of(heads, table), head(heads, table, CAP), 0
+    old, cap, held = place_of(heads, table), head(heads, table, CAP), NONE
     for i in range(np.uint64(-cap)):
         held += counts[old + i] > 0
     if dense_enough(held, last):
         make_dense(heads, slots, counts, book, table, held, last)
         return
-    held = 0
+    held = NONE
     for i in range(np.uint64(-cap)):
         if counts[old + i] > 0:
             keys[held], vals[held] = scramble(i), counts[old + i]
             held += 1
     sort_pairs(keys, vals, np.uint64(held))
     c = sparse_class(held, book[RATIO])
-    make_sparse(heads, slots, counts, book, table, c, ZERO, 0, keys, vals, ZERO, np.uint64(held), held)
+    make_sparse(heads, slots, counts, book, table, c, ZERO, NONE, keys, vals, ZERO, np.uint64(held), held)
     release(counts, book, old, cap)
 
 
-@inner
+@inner(allocates=False)
 def insert(heads, slots, counts, book, table, keys, vals, end):
     """Insert nodes :end, whose keys ascend and which the sparse table does not hold; LAST is already set."""
     cap, held = head(heads, table, CAP), head(heads, table, HELD) + np.int64(end)
@@ -206,7 +207,7 @@ def insert(heads, slots, counts, book, table, keys, vals, end):
         release(counts, book, offset, cap)
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def add_node(heads, slots, counts, book, into, node, times, keys, vals):
     """Level 1: the other endpoint itself, `times` times."""
     if head(heads, into, CAP) < 0 and node >= -head(heads, into, CAP):
@@ -229,7 +230,7 @@ def add_node(heads, slots, counts, book, into, node, times, keys, vals):
     insert(heads, slots, counts, book, into, keys, vals, ONE)
 
 
-@inner
+@inner(allocates=False)
 def add_listed(slots, counts, offset, first, spread, keys, vals, total):
     """Add the listed nodes that a sparse table holds to it, and keep the others in the list; returns how many."""
     missing = ZERO
@@ -244,7 +245,7 @@ def add_listed(slots, counts, offset, first, spread, keys, vals, total):
     return missing
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def add_table(heads, slots, counts, book, into, source, times, keys, vals):
     """into += times * source, for two tables of different levels; keys and vals are scratch."""
     if head(heads, source, CAP) == 0:
@@ -296,7 +297,7 @@ def add_table(heads, slots, counts, book, into, source, times, keys, vals):
         insert(heads, slots, counts, book, into, keys, vals, missing)
 
 
-@inner
+@inner(allocates=False)
 def tighten(heads, counts, into, source):
     """Set the bounds of two tables (or one and a single node: source -1) to their largest counts."""
     most = 1
@@ -309,7 +310,7 @@ def tighten(heads, counts, into, source):
     return most if source >= 0 else 1
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def fits(heads, counts, into, source, times):
     """Whether four bytes still hold into += times * source (or one node: source -1)."""
     more = head(heads, source, BOUND) if source >= 0 else 1
@@ -321,7 +322,7 @@ def fits(heads, counts, into, source, times):
     return True
 
 
-@small
+@inner(allocates=False, forceinline=True)
 def look_up(slots, counts, book, offset, cap, spread, node, key):
     """The count of a node in the table at `offset`, given also the node's key."""
     if cap < 0:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from pintgn.compiled import kernel
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def weighted_precision(positive, block, last, weights):
     """AP and AUC of examples sorted by falling score, under each row of weights.
 
@@ -23,10 +24,12 @@ def weighted_precision(positive, block, last, weights):
     counts = np.zeros((weights.shape[1], 2))
     for i in range(len(block)):
         counts[block[i], 0 if positive[i] else 1] += 1
-    totals = weights @ counts
     found = np.full((draws, 2), np.nan)
     for k in range(draws):
-        positives, negatives = totals[k]
+        positives = negatives = 0.0
+        for b in range(len(counts)):
+            positives += weights[k, b] * counts[b, 0]
+            negatives += weights[k, b] * counts[b, 1]
         if positives == 0 or negatives == 0:
             continue
         above_positive = above_negative = 0.0  # at or above the threshold

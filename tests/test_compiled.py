@@ -1,0 +1,328 @@
+"""What runs is what is installed: machine code of other sources is never used, whoever keeps or damages it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import textwrap
+import venv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pintgn import compiled
+from pintgn.errors import PintgnWarning
+from pintgn.positions.kernels import pair_up
+from tests.conftest import ROOT
+
+PACKAGE = ROOT / "src" / "pintgn"
+COUNT = """
+import numpy as np
+from pintgn.neighbors import NeighborIndex
+
+index = NeighborIndex()
+index.append(np.array([0, 0]), np.array([1, 1]), np.array([1, 5]))
+print(index.count_pair(np.array([0]), np.array([1]), np.array([5]))[0])
+"""
+"""How often 0 met 1 before time 5: once. Without the gate of time: twice."""
+
+
+def run(code: str, python: str = sys.executable, **environment: str) -> str:
+    """What a program prints, with its own environment; its warnings on stderr are printed here."""
+    done = subprocess.run(
+        [python, "-P", "-c", textwrap.dedent(code)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        cwd=os.sep,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def remove_gate(package: Path) -> None:
+    """Take the gate of time out of a function that others call; the files of those stay as they are."""
+    path, gate = package / "neighbors" / "kernels.py", "first = newest_before(times, numbers, first, stop, t, before)"
+    text = path.read_text()
+    assert text.count(gate) == 1
+    path.write_text(text.replace(gate, "pass"))
+
+
+# --- other sources --------------------------------------------------------------------------------------------
+
+
+def test_an_upgrade_runs_what_it_installed(tmp_path):
+    """Two wheels that differ in one function, which another file's kernel calls, one after the other."""
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env" / "bin" / "python"
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    site = tmp_path / "env" / "lib" / version / "site-packages"
+    (site / "borrowed.pth").write_text(sysconfig.get_path("purelib"))  # numpy and numba, but not this checkout
+    home = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "home" / "cache"), "PYTHONPATH": ""}
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    told = []
+    for change in (lambda package: None, remove_gate):
+        checkout = tmp_path / "checkout"
+        shutil.rmtree(checkout, ignore_errors=True)
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PACKAGE, checkout / "src" / "pintgn", ignore=ignore)
+        shutil.copytree(ROOT / "configs", checkout / "configs")
+        for name in ("pyproject.toml", "README.md", "LICENSE"):
+            shutil.copy(ROOT / name, checkout)
+        change(checkout / "src" / "pintgn")
+        build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(checkout), str(checkout)]
+        subprocess.run(build, check=True, capture_output=True)
+        wheel = next(checkout.glob("*.whl"))
+        install = [*pip, "--python", str(python), "install", "--no-deps", "--force-reinstall", str(wheel)]
+        subprocess.run(install, check=True, capture_output=True)
+        assert str(site) in run("import pintgn; print(pintgn.__file__)", str(python), **home)
+        told.append([run(COUNT, str(python), **home) for _ in range(2)])
+    assert told == [["1\n", "1\n"], ["2\n", "2\n"]]
+
+
+def test_an_edited_checkout_runs_what_was_edited(tmp_path):
+    """The same in a checkout, where the files of the callers keep their time of change."""
+    copy = tmp_path / "src" / "pintgn"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    own = {"PYTHONPATH": str(tmp_path / "src"), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert run(COUNT, **own) == "1\n"
+    remove_gate(copy)
+    assert run(COUNT, **own) == "2\n"
+
+
+def imported(path: Path) -> set[str]:
+    """The files of the package that a file imports from."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("pintgn."):
+            found.add(node.module.removeprefix("pintgn.").replace(".", "/") + ".py")
+    return found
+
+
+def test_the_key_covers_everything_that_kernels_are_made_of():
+    sources = {str(path.relative_to(PACKAGE)) for path in compiled.sources()}
+    makers = {name for name in sources if "@kernel" in (PACKAGE / name).read_text()}
+    assert len(makers) > 10
+    for path in PACKAGE.rglob("*.py"):
+        name, text = str(path.relative_to(PACKAGE)), path.read_text()
+        if "@kernel" in text or "@inner" in text or "@intrinsic" in text:
+            assert name in sources
+            assert imported(path) - {"errors.py"} <= sources, f"{name} imports what the key does not cover"
+        assert "njit" not in text or name == "compiled.py", f"{name} makes kernels by itself"
+
+
+@pytest.mark.parametrize(
+    ("change", "other"), [("version", "0.1"), ("llvmlite", "0.1"), ("python", "3.99"), ("NUMBA_OPT", "0")]
+)
+def test_the_key_covers_versions_and_settings(monkeypatch, change, other):
+    before = compiled.key()
+    assert before == compiled.key()
+    if change == "NUMBA_OPT":
+        monkeypatch.setenv(change, other)
+    else:
+        where, name = {
+            "version": (compiled.numba, "__version__"),
+            "llvmlite": (compiled.llvmlite, "__version__"),
+            "python": (compiled.sys, "version"),
+        }[change]
+        monkeypatch.setattr(where, name, other)
+    assert compiled.key() != before
+
+
+def test_threads_and_the_place_of_the_cache_do_not_matter(monkeypatch):
+    before = compiled.key()
+    for name in compiled.NOT_ABOUT_CODE:
+        monkeypatch.setenv(name, "7")
+    assert compiled.key() == before
+
+
+# --- damage, and folders that cannot be written ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory) -> Path:
+    """A cache that holds what COUNT needs."""
+    where = tmp_path_factory.mktemp("cache")
+    assert run(COUNT, NUMBA_CACHE_DIR=str(where)) == "1\n"
+    return where
+
+
+def files(where: Path) -> list[Path]:
+    return sorted(path for path in where.rglob("*") if path.is_file())
+
+
+def test_what_is_kept_is_used(filled):
+    before = {path: path.stat().st_mtime_ns for path in files(filled)}
+    assert len(before) >= 3
+    assert not any(path.suffix in (".lock", ".draft") for path in before)
+    again = run(COUNT + "\nfrom pintgn import compiled; print(compiled.seconds())", NUMBA_CACHE_DIR=str(filled))
+    assert again == "1\n0.0\n"
+    assert before == {path: path.stat().st_mtime_ns for path in files(filled)}
+
+
+def damaged(how: str, content: bytes, another: bytes) -> bytes:
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 4
+    evil = b"cos\nsystem\n(S'echo hacked'\ntR."  # a pickle that would run a command
+    return {"flip": bytes(flipped), "cut": content[:-100], "empty": b"", "another": another, "evil": evil}[how]
+
+
+@pytest.mark.parametrize("ways", [("flip", "cut", "empty"), ("another", "evil", "flip")])
+def test_damaged_code_is_compiled_again(filled, tmp_path, ways):
+    where = tmp_path / "cache"
+    shutil.copytree(filled, where)
+    contents = {path: path.read_bytes() for path in files(where)}
+    for number, path in enumerate(contents):
+        another = list(contents.values())[number - 1]
+        path.write_bytes(damaged(ways[number % len(ways)], contents[path], another))
+    assert run(COUNT, NUMBA_CACHE_DIR=str(where)) == "1\n"
+    assert {path: path.stat().st_size for path in files(where)} == {p: len(c) for p, c in contents.items()}
+
+
+def test_a_cache_that_cannot_be_written_is_said_and_nothing_is_wrong(tmp_path):
+    (tmp_path / "file").write_text("")
+    printed = run(COUNT, NUMBA_CACHE_DIR=str(tmp_path / "file"))
+    assert printed.startswith("1\n")
+    assert printed.count("compiled code cannot be kept") == 1
+    assert "set NUMBA_CACHE_DIR to a folder that can be written" in printed
+
+
+def test_a_full_disk_is_said_once_and_nothing_is_wrong(tmp_path):
+    full = """
+    import pintgn.compiled as compiled
+    def write(*_): raise OSError(28, "No space left on device")
+    compiled.write = write
+    """
+    printed = run(textwrap.dedent(full) + COUNT, NUMBA_CACHE_DIR=str(tmp_path))
+    assert printed.startswith("1\n")
+    assert printed.count("compiled code cannot be kept (No space left on device)") == 1
+
+
+def test_code_of_sources_that_changed_since_they_were_loaded_is_not_kept(tmp_path):
+    changing = """
+    import pintgn.compiled as compiled
+    compiled.folder()
+    compiled.key = lambda: "other"
+    """
+    assert run(textwrap.dedent(changing) + COUNT, NUMBA_CACHE_DIR=str(tmp_path)) == "1\n"
+    assert files(tmp_path) == []
+
+
+def test_old_code_is_forgotten_when_nobody_has_used_it_for_long(tmp_path):
+    for name, days in (("old", compiled.UNUSED_DAYS + 1), ("new", compiled.UNUSED_DAYS - 1)):
+        made = tmp_path / name
+        made.mkdir()
+        (made / "code").write_text("")
+        age = made.stat().st_mtime - days * 86_400
+        os.utime(made, (age, age))
+    compiled.forget_unused(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+# --- several processes ----------------------------------------------------------------------------------------
+
+
+def test_two_processes_that_compile_at_once_share_the_work(tmp_path, filled):
+    told = """
+    import pintgn.compiled as compiled
+    keep = compiled.write
+    compiled.write = lambda path, name, what: (print("made", name), keep(path, name, what))
+    """
+    command = [sys.executable, "-P", "-c", textwrap.dedent(told) + COUNT]
+    own = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    both = [subprocess.Popen(command, env=own, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    printed = [process.communicate()[0].splitlines() for process in both]
+    assert [lines[-1] for lines in printed] == ["1", "1"]
+    made = sorted(line for lines in printed for line in lines[:-1])
+    assert made == sorted({f"made {path.name}" for path in files(filled)})
+
+
+def test_nobody_waits_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiled, "LONGEST_WAIT", 0.1)
+    kept = compiled.Kept(pair_up.py_func)
+    lock = compiled.try_lock(tmp_path / "code.lock")
+    assert lock is not None
+    assert compiled.try_lock(tmp_path / "code.lock") is None
+    assert kept._wait(tmp_path / "code", "code") is None, "after a while one compiles, too"
+    os.close(lock)
+    assert kept._wait(tmp_path / "code", "code") is None
+    assert kept.locks, "now it is ours to make"
+    kept._release(tmp_path / "code")
+    assert not (tmp_path / "code.lock").exists()
+
+
+def test_a_process_that_died_holds_no_lock(tmp_path):
+    code = f"""
+    import os, signal
+    from pathlib import Path
+    from pintgn import compiled
+    compiled.try_lock(Path({str(tmp_path / "code.lock")!r}))
+    os.kill(os.getpid(), signal.SIGKILL)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)])
+    assert (tmp_path / "code.lock").exists()
+    assert compiled.try_lock(tmp_path / "code.lock") is not None
+
+
+def test_positions_are_compiled_ahead_by_another_process(tmp_path):
+    """This process goes on, and finds ready what the other has made: it compiles no pass of its own."""
+    code = """
+    import sys
+    import numpy as np
+    import pintgn.compiled as compiled
+    from pintgn.positions import RelativePositions, first_use
+
+    first_use.start()
+    first_use.start()
+    (worker,) = compiled._started.values()
+    assert worker.wait() == 0
+    keep = compiled.write
+    compiled.write = lambda path, name, what: (print("made", name), keep(path, name, what))
+    positions = RelativePositions(3)
+    positions.observe(np.array([0, 1]), np.array([1, 2]), np.array([1.0, 2.0]))
+    compiled._started.clear()
+    first_use.start()
+    assert not compiled._started, "it is there already"
+    print("done")
+    """
+    printed = run(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert "exact_pass" not in printed
+    assert printed.endswith("done\n")
+
+
+# --- what is said, and what is counted ------------------------------------------------------------------------
+
+
+def test_the_clock_stands_still_while_something_is_compiled():
+    @compiled.kernel
+    def doubled(x):
+        return 2 * x
+
+    begun, seconds = compiled.working_time(), compiled.seconds()
+    doubled._cache = compiled.numba.core.caching.NullCache()
+    assert doubled(np.int64(4)) == 8
+    spent = compiled.seconds() - seconds
+    assert spent > 0
+    assert compiled.working_time() - begun < spent
+
+
+def test_the_command_line_says_once_that_it_compiles(tmp_path):
+    (tmp_path / "log.csv").write_text("src,dst,t\na,b,1\nb,c,2\n")
+    command = [sys.executable, "-m", "pintgn", "data", "info", str(tmp_path / "log.csv")]
+    own = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    first, second = (subprocess.run(command, env=own, capture_output=True, text=True) for _ in range(2))
+    assert first.stderr.count("Compiling for this machine, once") == 1
+    assert "ompiling" not in second.stderr
+    assert first.stdout == second.stdout
+
+
+def test_a_warning_of_ours_can_be_told_from_others():
+    compiled.warn_unkept.cache_clear()
+    with pytest.warns(PintgnWarning, match="compiled anew each time"):
+        compiled.warn_unkept("no room")
+    compiled.warn_unkept.cache_clear()
