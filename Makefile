@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs reproduce results bench explore torture clean
+.PHONY: help demo test lint docs release portable reproduce results bench explore torture clean
 
 help:            ## list the commands
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -20,7 +20,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED)  ## simulate a small world and show what pintgn makes of it
 	@$(BIN)/pintgn demo
 
-test: $(INSTALLED)  ## style checks and every test (under ten minutes on two cores)
+test: $(INSTALLED)  ## style checks and every test (under eight minutes on two cores)
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m pytest -n 2
 
@@ -31,6 +31,13 @@ docs: $(INSTALLED)  ## the documentation, in site/index.html; a warning is an er
 	@$(BIN)/python tools/cli_page.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
+
+release: lint docs  ## what CI proves beside the tests: style, types, site, the wheel in an empty environment, other arithmetic
+	@$(BIN)/python tools/release.py
+	@$(BIN)/python tools/portable.py plain-1 generic-2 -m learning
+
+portable: $(INSTALLED)  ## the whole suite as other machines would run it (five times; half an hour)
+	@$(BIN)/python tools/portable.py
 
 reproduce: $(INSTALLED)  ## the paper's tables again; ARGS="--data-folder … --cap 60" and stop at any time
 	@$(BIN)/pintgn reproduce all --page runs/paper/results.md $(ARGS)

@@ -2,22 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
-
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--hide-scrollbars",
-)
 
 COLLISIONS = """
 const found = [];
@@ -52,20 +37,6 @@ return [...document.querySelectorAll('.card svg text, .card td, .card th, .card 
   return (Math.max(card, word) + .05) / (Math.min(card, word) + .05);
 }).reduce((least, one) => Math.min(least, one), 21);
 """
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    if not CHROMIUM or not DRIVER:
-        pytest.skip("chromium and chromedriver are not here")
-    selenium = pytest.importorskip("selenium.webdriver")
-    options = selenium.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    driver = selenium.Chrome(options=options, service=selenium.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

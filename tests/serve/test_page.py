@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import shutil
 import threading
 import time
 import urllib.parse
@@ -23,10 +22,6 @@ SCRIPTS = sorted(PAGES.glob("*.js"))
 NASTY = '<img src=x onerror="window.hacked=1">'
 SLASHED = "a/b?c#d&e=f %2F"
 NOON = 1_700_000_000
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --force-prefers-reduced-motion"
-)
 
 
 # -- without a browser -----------------------------------------------------------------------------------------------
@@ -93,26 +88,6 @@ def address(folder, tmp_path_factory):
         yield address
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    browser, driver = (shutil.which(name) for name in ("chromium", "chromedriver"))
-    if not browser or not driver:
-        pytest.skip("chromium and chromedriver are not here")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for flag in (*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    made = webdriver.Chrome(options=options, service=Service(driver))
-    try:
-        yield made
-    finally:
-        made.quit()
-
-
 class Page:
     """What a person does on the page."""
 
@@ -165,11 +140,11 @@ class Page:
 
 
 @pytest.fixture
-def page(chromium, address):
-    chromium.get_log("browser")  # what earlier pages said
-    made = Page(chromium, address)
+def page(browser, address):
+    browser.get_log("browser")  # what earlier pages said
+    made = Page(browser, address)
     yield made
-    assert chromium.get_log("browser") == [], "the console is silent"
+    assert browser.get_log("browser") == [], "the console is silent"
 
 
 def asked(address, path, **given):
@@ -345,11 +320,11 @@ def test_large_whole_numbers_stay_exact(page):
     assert told == ["1152921504606846977", "number", "number", '{"pairs":[{"src":1152921504606846977,"dst":"x"}]}']
 
 
-def test_the_key_is_asked_for_and_a_service_that_is_gone_is_noticed(chromium, folder, tmp_path):
+def test_the_key_is_asked_for_and_a_service_that_is_gone_is_noticed(browser, folder, tmp_path):
     from pintgn.serve.auth import Key
 
     with serving(folder, tmp_path / "store", Key.of(secret := "a key that nobody else has")) as (address, stop):
-        page = Page(chromium, address)
+        page = Page(browser, address)
         page.until(lambda: page.js("return document.getElementById('key-dialog').open"), "the question for the key")
         assert page.focused() == "key"
         page.keys("something else entirely\n")
@@ -362,16 +337,16 @@ def test_the_key_is_asked_for_and_a_service_that_is_gone_is_noticed(chromium, fo
         stop()
         page.until(lambda: "does not answer" in page.text("#banner"), "the banner")
         assert page.text("#health") == "no answer"
-    chromium.get("about:blank")
-    chromium.get_log("browser")  # refusals are errors to the console
+    browser.get("about:blank")
+    browser.get_log("browser")  # refusals are errors to the console
 
 
-def test_the_same_id_on_both_sides_is_two_nodes(chromium, tmp_path):
+def test_the_same_id_on_both_sides_is_two_nodes(browser, tmp_path):
     rng = np.random.default_rng(0)
     source = {"src": rng.integers(0, 6, 200), "dst": rng.integers(0, 9, 200), "t": np.arange(200)}
     fit(PINT(dim=4), read_events(source, bipartite=True), folder=tmp_path / "run", epochs=1)
     with serving(tmp_path / "run", tmp_path / "store") as (address, _):
-        page = Page(chromium, address)
+        page = Page(browser, address)
         page.get(node="3")
         page.until(lambda: page.all("#next li"), "recommendations")
         assert page.text("#node-facts").startswith("Sidesource")
@@ -385,8 +360,8 @@ def test_the_same_id_on_both_sides_is_two_nodes(chromium, tmp_path):
         assert page.all("#next li") == []
         page.one("#tree .tree-node:not(.root)").click()
         page.until(lambda: page.text("#node-facts").startswith("Sidesource"), "one of its sources")
-    chromium.get("about:blank")
-    assert chromium.get_log("browser") == []
+    browser.get("about:blank")
+    assert browser.get_log("browser") == []
 
 
 def test_the_page_is_asked_for_again_after_an_update(address):

@@ -1,0 +1,73 @@
+"""The suite again, as other machines would run it: other arithmetic, other threads, other places.
+
+    python tools/portable.py                     every way, the whole suite
+    python tools/portable.py plain-1 -m learning one way; what follows goes to pytest
+
+Each way prints the last line of pytest. A processor without wide vectors adds in another order than this one, so what
+training makes differs from the third digit on; tests must not care. (`plain` is torch's and MKL's arithmetic without
+vector instructions, `generic` that of our kernels.) `elsewhere` is a copy in a path with a space, without ../shared, in
+another time zone and an ASCII locale, with SIGINT ignored as under nohup.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PLAIN = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
+GENERIC = {"NUMBA_CPU_NAME": "generic"}
+WAYS = {
+    "plain-1": PLAIN | {"OMP_NUM_THREADS": "1"},
+    "plain-2": PLAIN | {"OMP_NUM_THREADS": "2"},
+    "generic-1": GENERIC | {"OMP_NUM_THREADS": "1"},
+    "generic-2": GENERIC | {"OMP_NUM_THREADS": "2"},
+    "elsewhere": {"TZ": "Asia/Kathmandu", "LC_ALL": "C"},
+}
+
+
+def run(way: str, more: list[str], scratch: Path) -> bool:
+    """Run the suite one way; whether it passed."""
+    own, root = os.environ | WAYS[way], ROOT
+    if "NUMBA_CPU_NAME" in own:  # code for another processor is not to be mixed with ours
+        own["NUMBA_CACHE_DIR"] = str(scratch / "generic")
+    if way == "elsewhere":
+        root = scratch / "a folder with a space" / "pintgn"
+        tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+        for name in filter(None, tracked.split("\0")):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, root / name)
+        own["PYTHONPATH"] = str(root / "src")
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    begun = time.monotonic()
+    try:
+        command = [sys.executable, "-m", "pytest", "-n", "2", *more]
+        done = subprocess.run(command, cwd=root, env=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    finally:
+        if way == "elsewhere":
+            signal.signal(signal.SIGINT, before)
+    lines = done.stdout.rstrip().splitlines() or ["nothing was printed"]
+    if done.returncode:
+        print("\n".join(lines[-60:]))
+    print(f"{way:10}  {lines[-1]}  ({time.monotonic() - begun:.0f} s)", flush=True)
+    return done.returncode == 0
+
+
+def main() -> None:
+    asked = sys.argv[1:]
+    count = next((k for k, word in enumerate(asked) if word not in WAYS), len(asked))
+    ways, more = asked[:count] or list(WAYS), asked[count:]
+    with tempfile.TemporaryDirectory() as scratch:
+        failed = [way for way in ways if not run(way, more, Path(scratch))]
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
