@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import inspect
 import os
 import shutil
 import subprocess
@@ -117,6 +116,29 @@ def test_the_key_covers_everything_that_kernels_are_made_of():
             assert name in sources
             assert imported(path) - {"errors.py"} <= sources, f"{name} imports what the key does not cover"
         assert "njit" not in text or name == "compiled.py", f"{name} makes kernels by itself"
+
+
+def test_parts_of_kernels_are_called_by_kernels_only():
+    """Python cannot call what has no wrapper: the process would crash."""
+    sources = {path.resolve() for path in compiled.sources()}
+    parts = set()
+    for path in PACKAGE.rglob("*.py"):
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        module = importlib.import_module(name.removesuffix(".__init__")) if "__main__" not in name else None
+        if path.resolve() in sources:
+            parts |= {id(one) for one in vars(module).values() if is_part(one)}
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                named = getattr(getattr(module, node.value.id, None), node.attr, None)
+            else:
+                named = getattr(module, node.id, None) if isinstance(node, ast.Name) else None
+            assert not is_part(named), f"{path.name}, line {node.lineno}: {named.py_func.__name__} is @inner"
+    assert len(parts) > 20
+
+
+def is_part(value: object) -> bool:
+    return isinstance(value, Dispatcher) and "no_cpython_wrapper" in value.targetoptions
 
 
 @pytest.mark.parametrize(
@@ -329,41 +351,3 @@ def test_a_warning_of_ours_can_be_told_from_others():
     with pytest.warns(PintgnWarning, match="compiled anew each time"):
         compiled.warn_unkept("no room")
     compiled.warn_unkept.cache_clear()
-
-
-def python_functions(module):
-    """The functions and methods that Python itself runs, as trees."""
-    kernels = {name for name, found in vars(module).items() if isinstance(found, Dispatcher)}
-    tree = ast.parse(inspect.getsource(module))
-    return [node for node in tree.body if not (isinstance(node, ast.FunctionDef) and node.name in kernels)]
-
-
-def called(node: ast.AST, module) -> list[tuple[str, object]]:
-    """What a tree calls, as far as it is a name of the module or of a module that this one knows."""
-    found = []
-    for call in (one.func for one in ast.walk(node) if isinstance(one, ast.Call)):
-        if isinstance(call, ast.Name):
-            found.append((call.id, vars(module).get(call.id)))
-        elif isinstance(call, ast.Attribute) and isinstance(call.value, ast.Name):
-            owner = vars(module).get(call.value.id)
-            found.append(
-                (f"{call.value.id}.{call.attr}", vars(owner).get(call.attr) if inspect.ismodule(owner) else None)
-            )
-    return found
-
-
-def test_python_never_calls_a_part_of_kernels():
-    """Numba has made `inner` functions for kernels only: Python that calls one ends in a segmentation fault."""
-    near = [
-        path for path in sorted(PACKAGE.rglob("*.py")) if "kernels" in path.read_text() or path in compiled.sources()
-    ]
-    modules = [importlib.import_module(".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts)) for p in near]
-    wrong = [
-        f"{module.__name__} calls {name}"
-        for module in modules
-        for tree in python_functions(module)
-        for name, what in called(tree, module)
-        if isinstance(what, Dispatcher) and what.targetoptions.get("no_cpython_wrapper")
-    ]
-    assert len(modules) > 20
-    assert not wrong
