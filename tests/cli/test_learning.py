@@ -208,7 +208,7 @@ def test_bad_input_is_one_clear_line_and_exit_code_two(pintgn_command, trained, 
     assert "Traceback" not in err
 
 
-def test_interrupted_training_says_how_to_go_on(shop, tmp_path):
+def test_interrupted_training_says_how_to_go_on(shop, tmp_path, ctrl_c):
     command = [sys.executable, "-m", "pintgn", "train", str(shop / "old.csv"), "-o", "run", "--set", "tolerance=0"]
     command += ["--set", "patience=5000", "--epochs", "5000"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:

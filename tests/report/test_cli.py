@@ -102,6 +102,7 @@ def test_the_commands_on_the_page_make_the_same_run_again(command, run, tmp_path
     assert again["test"] == json.loads((run.folder.path / "result.json").read_text())["test"]
 
 
+@pytest.mark.learning
 def test_the_demo_shows_what_learning_and_positions_are_worth(command, tmp_path):
     small = ("demo", "--events", "8000", "--epochs", "2", "--json")
     answer = json.loads(command(*small)[0])
