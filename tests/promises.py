@@ -14,7 +14,7 @@ from typing import Any
 def readme(page: dict[str, Any], printed: list[str]) -> None:
     run = page["run"]
     assert run.test["all"]["ap"] > run.heuristics["heuristic"]["all"]["ap"] + 0.1, "learning pays"
-    assert 6 in genres(printed[-1])[0], "what user539 buys"
+    assert any(6 in line for line in genres(printed[-1])), "what user539 buys"
 
 
 def shop(page: dict[str, Any], printed: list[str]) -> None:
