@@ -13,6 +13,7 @@ import pytest
 
 import pintgn
 from tests.conftest import ROOT
+from tests.promises import PROMISES
 from tools import pages
 from tools.cli_page import contexts
 
@@ -22,17 +23,33 @@ FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.M | re.S)
 
 
 def name_of(page) -> str:
-    return str(page.relative_to(ROOT))
+    return page.relative_to(ROOT).as_posix()
 
 
+@pytest.mark.learning
 @pytest.mark.parametrize("page", [p for p in PAGES if pages.blocks(p.read_text())], ids=name_of)
 def test_python_blocks_run_and_print_what_the_page_shows(page, tmp_path, monkeypatch):
-    """A page's blocks run top to bottom in one namespace, in an empty folder."""
+    """A page's blocks run top to bottom in one namespace, in an empty folder. What was learned keeps its promises."""
     monkeypatch.chdir(tmp_path)
-    for number, (block, printed) in enumerate(pages.run(page.read_text(), page.name), 1):
+    text, namespace, outputs = page.read_text(), {}, []
+    for number, (block, printed) in enumerate(pages.run(text, page.name, namespace), 1):
+        outputs.append(printed)
         if block.output is not None:
-            wrong = pages.difference(block.output, printed)
+            wrong = pages.difference(block.output, printed, block.learned)
             assert wrong is None, f"{page.name}, block {number}: {wrong}"
+    if name_of(page) in PROMISES:
+        PROMISES[name_of(page)](namespace, outputs)
+
+
+def test_learned_output_has_promises_and_is_marked_as_it_is_read():
+    """A fence that is spelled otherwise would be shown, and never compared."""
+    for page in PAGES:
+        text = page.read_text()
+        learned = any(block.learned for block in pages.blocks(text))
+        assert learned == (name_of(page) in PROMISES), f"{page.name}: say in tests/promises.py what must hold"
+        shown = [block for block in pages.blocks(text) if block.output is not None]
+        fences = re.findall(r"^```\n\s*^```.*(?:text|learned).*$", text, re.M)
+        assert len(fences) == len(shown), f"{page.name}: a fence of output is ```text or ```text {{ .learned }}"
 
 
 def shell_lines(text: str) -> list[str]:
@@ -81,14 +98,36 @@ def test_a_command_that_does_not_exist_is_found():
 
 
 def test_output_that_is_not_so_is_found():
-    assert pages.difference("pint  AP 97.21\n", "pint  AP 97.43\n") is None
-    assert pages.difference("pint  AP 97.21\n…\n", "pint  AP 97.43\nmore\n") is None
+    assert pages.difference("30 of 1,000  \n", "30 of 1,000\n") is None
+    assert pages.difference("30 of 1,000\n…\n", "30 of 1,000\nmore\n") is None
     assert pages.difference("EventLog: 3 events, 2 nodes…\n", "EventLog: 3 events, 2 nodes, 1 to 5\n") is None
-    assert pages.difference("pint  AP 97.21\n", "pint  AP 88.00\n")
-    assert pages.difference("pint  AP 97.21\n", "tgn  AP 97.21\n")
+    assert pages.difference("EventLog: 3 events, 2 nodes…\n", "EventLog: 4 events, 2 nodes, 1 to 5\n")
+    assert pages.difference("30 of 1,000\n", "31 of 1,000\n")
+    assert pages.difference("0.5000\n", "0.5001\n")
     assert pages.difference("one\ntwo\n", "one\n")
     assert pages.difference("one\n", "one\ntwo\n")
-    assert pages.difference("probability 0.13\n", "probability 0.33\n")
+
+
+def test_of_what_was_learned_the_words_are_compared_and_no_digit():
+    def wrong(shown, printed):
+        return pages.difference(shown, printed, learned=True)
+
+    assert wrong("pint  AP 97.21\n──  ─────\n", "pint  AP   8.4\n──  ────\n") is None
+    assert wrong("Recommendation(dst='item176', logit=3.02)\n", "Recommendation(dst='item26', logit=-4e-05)\n") is None
+    assert wrong("AP 0.86; without…\n", "AP 0.91; without training 0.67\n") is None
+    assert wrong("AP 0.86; without…\n", "AP 0.91; with training 0.67\n")
+    assert wrong("pint  AP 97.21\n", "tgn  AP 97.21\n")
+    assert wrong("pint  AP 97.21\n", "pint  AP nan\n")
+    assert wrong("one\n", "one\ntwo\n")
+    page = "```python\nprint(1)\n```\n\n```text { .learned }\n2\n```\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n"
+    assert [(block.output, block.learned) for block in pages.blocks(page)] == [("2\n", True), ("1\n", False)]
+
+
+def test_outputs_are_written_anew_and_keep_their_fence(tmp_path):
+    page = "```python\nprint(1)\n```\n\n```text{}\n{}\n```\n"
+    for mark in ("", " { .learned }"):
+        (tmp_path / "page.md").write_text(page.replace("{}\n{}", f"{mark}\n2"))
+        assert pages.rewritten(tmp_path / "page.md") == page.replace("{}\n{}", f"{mark}\n1")
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -14,6 +14,8 @@ from pintgn.cli.app import app
 from tests.conftest import ROOT
 from tests.test_docs import shell_lines
 
+pytestmark = pytest.mark.learning
+
 TUTORIALS = ROOT / "docs" / "tutorials"
 
 

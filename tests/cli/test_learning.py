@@ -16,6 +16,7 @@ import time
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 import pintgn
 from pintgn.cli.app import app, main
@@ -208,7 +209,7 @@ def test_bad_input_is_one_clear_line_and_exit_code_two(pintgn_command, trained, 
     assert "Traceback" not in err
 
 
-def test_interrupted_training_says_how_to_go_on(shop, tmp_path):
+def test_interrupted_training_says_how_to_go_on(shop, tmp_path, ctrl_c):
     command = [sys.executable, "-m", "pintgn", "train", str(shop / "old.csv"), "-o", "run", "--set", "tolerance=0"]
     command += ["--set", "patience=5000", "--epochs", "5000"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
@@ -234,7 +235,7 @@ def test_resume_on_the_command_line(pintgn_command, shop, tmp_path):
         [sys.executable, "-m", "pintgn", "train", str(shop / "old.csv"), "-o", "cut", *options],
         cwd=tmp_path,
         stderr=subprocess.DEVNULL,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())},
     ) as process:
         while not (tmp_path / "cut" / "last.safetensors").exists() and process.poll() is None:
             time.sleep(0.01)

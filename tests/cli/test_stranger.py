@@ -66,7 +66,8 @@ def follow(ask, command, *data, most=6):
     return pytest.fail(f"still not there after {taken}")
 
 
-def test_from_a_file_nobody_prepared_to_a_service(ask, rows, tmp_path):
+@pytest.mark.learning
+def test_from_a_file_nobody_prepared_to_a_service(ask, rows, tmp_path, ctrl_c):
     write("käufe.csv", rows, lambda t: t * 1000)
     advice, out, _ = follow(ask, ("data", "info"), "käufe.csv")
     assert advice == [

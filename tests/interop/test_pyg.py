@@ -110,6 +110,7 @@ def test_the_example_is_what_the_documentation_shows():
     assert len(shown.splitlines()) <= 22
 
 
+@pytest.mark.learning
 def test_the_example_runs(example, tmp_path, monkeypatch, capsys):
     pintgn.simulate("repeat", events=400, seed=0).save(tmp_path / "events.parquet")
     words = ["pyg_tgn.py", "events.parquet", "--seeds", "1", "--epochs", "1", "--json", "rows.json"]

@@ -10,6 +10,7 @@ from pintgn.errors import BadInput
 from pintgn.learn.classify import source_embeddings
 from tests.learn.helpers import QUICK, random_log
 
+pytestmark = pytest.mark.learning
 SMALL = {"dim": 8, "neighbors": 4, "positions": 2, "memory": 4}
 
 
@@ -28,7 +29,7 @@ def run():
 def test_labels_that_follow_from_the_past_are_found(run):
     weights = {name: value.clone() for name, value in run.model.state_dict().items()}
     found = classify(run, epochs=20, learning_rate=3e-3)
-    assert found.test_auc > 0.7
+    assert found.test_auc > 0.65  # 0.82 to 1.0 over four seeds; 0.5 is chance
     assert all((weights[name] == value).all() for name, value in run.model.state_dict().items()), "frozen"
     assert "AUC" in str(found)
     assert found.events["test"] == len(run.parts.test)
@@ -43,7 +44,7 @@ def test_embeddings_are_those_of_each_events_own_time(run):
         for start in batch.group_starts:
             group = batch.where(batch.t == batch.t[start])
             expected = stream.embed(group.src, group.t).detach().numpy()
-            assert found[start : start + len(group)] == pytest.approx(expected, abs=1e-5)
+            assert found[start : start + len(group)] == pytest.approx(expected, abs=1e-4)
             stream.observe(group)
 
 

@@ -14,6 +14,8 @@ from pintgn.learn.protocol import Parts, destinations, measured
 from pintgn.learn.ranking import Candidates
 from tests.learn.helpers import QUICK, random_log
 
+pytestmark = pytest.mark.learning
+
 
 class Looks(Model):
     """What a model may look at, as a number: contacts of src so far + 1000 * meetings of src and dst in positions."""
@@ -42,6 +44,15 @@ def log():
 @pytest.fixture(scope="module")
 def run(log, tmp_path_factory):
     return fit(PINT(dim=8, neighbors=4, positions=2), log, folder=tmp_path_factory.mktemp("runs") / "run", **QUICK)
+
+
+@pytest.fixture(scope="module")
+def counting(log):
+    return fit(Looks(), log, **QUICK)
+
+
+def mrr(found, name):
+    return found.ranking[name]["all"]["mrr"]
 
 
 def looked(log, contacts_from, meetings_from, query):
@@ -113,15 +124,18 @@ def test_evaluating_again_gives_the_figures_of_training(run):
     )
 
 
-def test_no_figure_depends_on_the_batch_of_the_computation(run, monkeypatch):
-    before = evaluate(run, ["random", "historical"], rank=7, heuristics=False)
-    monkeypatch.setattr(measure, "BATCH", 37)
-    monkeypatch.setattr(measure, "PAIRS", 90)
-    after = evaluate(run, ["random", "historical"], rank=7, heuristics=False)
-    assert before.negatives["random"]["pint"]["all"]["ap"] == pytest.approx(
-        after.negatives["random"]["pint"]["all"]["ap"], abs=1e-6
-    )
-    assert before.ranking["pint"]["all"]["mrr"] == pytest.approx(after.ranking["pint"]["all"]["mrr"], abs=1e-6)
+def test_no_figure_depends_on_the_batch_of_the_computation(run, counting, monkeypatch):
+    """Counts, which have no last bits, to the last digit; of learned scores, nearly equal ones may change places."""
+    found = []
+    for batch, pairs in ((measure.BATCH, measure.PAIRS), (37, 90)):
+        monkeypatch.setattr(measure, "BATCH", batch)
+        monkeypatch.setattr(measure, "PAIRS", pairs)
+        found.append([evaluate(one, ["random", "historical"], rank=7, heuristics=False) for one in (run, counting)])
+    (learned, counted), (learned_again, counted_again) = found
+    assert counted == counted_again
+    ap, again = (one.negatives["random"]["pint"]["all"]["ap"] for one in (learned, learned_again))
+    assert ap == pytest.approx(again, abs=0.01)
+    assert mrr(learned, "pint") == pytest.approx(mrr(learned_again, "pint"), abs=0.01)
 
 
 # -- beside it -----------------------------------------------------------------------------------------------------
@@ -206,7 +220,9 @@ def test_samples_from_a_large_pool_are_distinct_and_filtered():
         assert not set(nodes[row].tolist()) & set(part.dst[same].tolist())
 
 
-def test_ranks_are_those_of_pair_by_pair_scores(run):
+@pytest.mark.parametrize(("model", "off"), [("run", 0.01), ("counting", 1e-9)])  # the first: nearly equal scores
+def test_ranks_are_those_of_pair_by_pair_scores(model, off, request):
+    run = request.getfixturevalue(model)
     parts = run.parts
     among = Candidates(parts.log, parts.test, "all")
     stream = run.new_stream()
@@ -220,7 +236,7 @@ def test_ranks_are_those_of_pair_by_pair_scores(run):
             scores = torch.stack(stream.replay(batch, queries)).numpy()
             found.append(ranks(scores[0], scores[1:].T, valid))
     expected = float(np.mean(1 / np.concatenate(found)))
-    assert evaluate(run, rank="all").ranking["pint"]["all"]["mrr"] == pytest.approx(expected, abs=1e-4)
+    assert mrr(evaluate(run, rank="all"), run.settings.name) == pytest.approx(expected, abs=off)
 
 
 @pytest.mark.parametrize("rank", [0, -1, "some", 1.5])

@@ -17,6 +17,8 @@ from pintgn.learn.metrics import Scores
 from pintgn.learn.predict import predict
 from tests.learn.helpers import QUICK, random_log
 
+pytestmark = pytest.mark.learning
+
 SMALL = {"dim": 8, "neighbors": 4, "positions": 2}
 NAMES = ["ann", "bob", "cay", "dan", "eve", "fay", "gus", "hal", "ivy", "jon", "kim", "lou"]
 
@@ -69,7 +71,7 @@ def test_scores_are_those_of_a_stream_that_has_observed_everything(folder, log, 
     nodes = [log.node(name) for name in ("ann", "bob", "cay")]
     expected = stream.score(Query(np.array([nodes[0]] * 2), np.array(nodes[1:]), np.array([LATER] * 2)))
     assert list(found) == ["bob", "cay"]
-    assert list(found.values()) == pytest.approx(expected.tolist(), abs=1e-6)
+    assert list(found.values()) == pytest.approx(expected.tolist(), abs=1e-4)
     assert live.score("ann", "bob", at=LATER) == {"bob": found["bob"]}
 
 
@@ -84,7 +86,7 @@ def test_observing_one_by_one_equals_training_data_that_was_longer(folder, log, 
     asked = [name for name in NAMES if name != "ann"]
     at = 1_700_020_000
     assert list(live.score("ann", asked, at).values()) == pytest.approx(
-        list(at_once.score("ann", asked, at).values()), abs=1e-5
+        list(at_once.score("ann", asked, at).values()), abs=1e-4
     )
     assert live.stream.events == at_once.stream.events == len(log) + 60
 
@@ -111,7 +113,7 @@ def test_recommendations_are_the_best_scores_in_order(live):
     found = live.recommend("ann", k=4, at=LATER)
     scores = live.score("ann", NAMES, at=LATER)
     best = sorted(scores.values(), reverse=True)[:4]
-    assert [one.logit for one in found] == pytest.approx(best, abs=1e-5)
+    assert [one.logit for one in found] == pytest.approx(best, abs=1e-4)
     assert [one.probability for one in found] == sorted((one.probability for one in found), reverse=True)
     assert [one.dst for one in live.recommend("ann", 1, among=["eve"])] == ["eve"]
     assert live.recommend("ann", 3, among=[]) == []
@@ -136,7 +138,7 @@ def test_embeddings_have_an_id_each(live):
     assert matrix.shape == (len(ids), SMALL["dim"])
     some, rows = live.embed(["bob", "ann"], at=LATER)
     assert some == ["bob", "ann"]
-    assert rows == pytest.approx(matrix[[ids.index("bob"), ids.index("ann")]], abs=1e-5)
+    assert rows == pytest.approx(matrix[[ids.index("bob"), ids.index("ann")]], abs=1e-4)
     with pytest.raises(BadInput, match="side"):
         live.embed(["bob"], side="left")
 
@@ -147,7 +149,7 @@ def test_predictions_keep_rows_ids_and_times(live, tmp_path):
     assert {name: found[name] for name in pairs} == pairs
     for row, logit in enumerate(found["logit"]):
         expected = live.score(pairs["who"][row], pairs["whom"][row], at=pairs["when"][row])
-        assert logit == pytest.approx(next(iter(expected.values())), abs=1e-5)
+        assert logit == pytest.approx(next(iter(expected.values())), abs=1e-4)
     path = tmp_path / "pairs.csv"
     path.write_text("src,dst\nann,bob\n")
     assert predict(live, path, at=LATER).column("when").to_pylist() == [LATER]

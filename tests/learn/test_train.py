@@ -24,6 +24,8 @@ from pintgn.learn.settings import Settings, model_parameters
 from pintgn.models.registry import MODELS
 from tests.learn.helpers import QUICK, random_log, world
 
+pytestmark = pytest.mark.learning
+
 WITH_MEMORY = {"dim": 8, "memory": 6, "positions": 2, "neighbors": 3}
 
 
@@ -123,7 +125,7 @@ def test_a_process_killed_for_good_leaves_a_run_that_continues(log, whole, tmp_p
     assert outcome(quick(log, tmp_path / "run")) == whole
 
 
-def test_interrupting_ends_cleanly_with_a_usable_run(log, whole, tmp_path):
+def test_interrupting_ends_cleanly_with_a_usable_run(log, whole, tmp_path, ctrl_c):
     steps = iter(range(3))
 
     def press(entry):
@@ -141,7 +143,7 @@ def test_interrupting_ends_cleanly_with_a_usable_run(log, whole, tmp_path):
     assert "stopped by the user" in (tmp_path / "run" / "run.log").read_text()
 
 
-def test_interrupting_the_test_leaves_a_usable_run(log, whole, tmp_path):
+def test_interrupting_the_test_leaves_a_usable_run(log, whole, tmp_path, ctrl_c):
     def press(entry):
         if entry.get("phase") == "heuristics":
             os.kill(os.getpid(), signal.SIGINT)
@@ -150,6 +152,20 @@ def test_interrupting_the_test_leaves_a_usable_run(log, whole, tmp_path):
         quick(log, tmp_path / "run", progress=press)
     assert Run.open(tmp_path / "run").stream.events == len(log)
     assert outcome(train.resume(tmp_path / "run")) == whole
+
+
+def test_where_ctrl_c_is_ignored_training_goes_on_to_its_end(log, whole, no_ctrl_c):
+    """`nohup pintgn train … &`: what stops the script that began it does not stop the training."""
+
+    def press(entry):
+        signal.raise_signal(signal.SIGINT)
+
+    try:
+        run = quick(log, progress=press)
+    except Interrupted:
+        pytest.fail("it was stopped")
+    assert outcome(run) == whole
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_a_run_stopped_before_its_first_checkpoint_says_so(log, tmp_path):
@@ -283,8 +299,15 @@ def test_two_threads_on_one_folder_are_refused(log, tmp_path):
 
 def test_training_learns():
     run = fit("pint", world(1_500), epochs=6)
-    assert run.test["all"]["ap"] > 0.7
+    assert run.test["all"]["ap"] > 0.65  # 0.78 to 0.81 over four seeds; 0.5 is chance
     assert run.history[-1]["loss"] < run.history[0]["loss"]
+
+
+def same_learning(one: Run, other: Run) -> bool:
+    """The same but for last bits: every loss agrees. AP may jump where two scores are nearly equal."""
+    losses, others = ([entry["loss"] for entry in run.history] for run in (one, other))
+    close = one.test["all"]["ap"] == pytest.approx(other.test["all"]["ap"], abs=0.03)
+    return close and losses == pytest.approx(others, rel=1e-3)
 
 
 @pytest.mark.parametrize("unit", [1_000, 1 / 86_400])
@@ -295,14 +318,14 @@ def test_seconds_milliseconds_and_days_give_the_same_result(unit):
     found = [fit("pint", one, epochs=2) for one in (EventLog(log.src, log.dst, log.t), other)]
     ones, others = (run.settings.to_dict() for run in found)
     assert ones == others
-    assert found[0].test["all"]["ap"] == pytest.approx(found[1].test["all"]["ap"], abs=2e-3)
+    assert same_learning(*found)
 
 
 def test_cents_and_dollars_give_the_same_result():
     log = random_log(400, 20, features=2)
     cents = EventLog(log.src, log.dst, log.t, features=log.features * np.float32([128, 1 / 64]) + np.float32([64, 0]))
     found = [fit("pint", one, epochs=1, batch=50) for one in (log, cents)]
-    assert found[0].test["all"]["ap"] == pytest.approx(found[1].test["all"]["ap"], abs=5e-3)
+    assert same_learning(*found)
 
 
 def test_features_are_scaled_by_the_training_part_alone():

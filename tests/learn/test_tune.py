@@ -64,6 +64,7 @@ def test_another_search_is_not_mixed_in(log, tmp_path):
         tune(random_log(400, 20, seed=3), tmp_path, settings=BASE, space=SPACE, trials=1)
 
 
+@pytest.mark.learning
 def test_hopeless_trials_are_pruned(log, tmp_path):
     space = {"train.learning_rate": [1e-2, 3e-3, 1e-3, 5e-3, 1e-12, 2e-12, 3e-12, 4e-12]}
     base = {"model": {"dim": 8, "positions": 2}, "train": QUICK | {"epochs": 4, "patience": 4}}

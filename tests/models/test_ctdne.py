@@ -28,6 +28,7 @@ def test_walks_begin_with_an_event_and_go_back_in_time():
     assert set(map(tuple, walks.tolist())) == allowed
 
 
+@pytest.mark.learning
 def test_members_of_a_community_end_up_together():
     world = make_world("twins", communities=4, roles=6)
     log = world.simulate(events=1500, seed=0)

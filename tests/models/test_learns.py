@@ -24,6 +24,8 @@ from pintgn.models.tgat import TGAT
 from pintgn.models.tgn import JODIE, TGN, DyRep
 from pintgn.stream import Stream
 
+pytestmark = pytest.mark.learning
+
 STEPS = 200
 """Steps of 100 events that a model is given where it can learn; twice as many for a plain recurrent cell."""
 MARGIN = 0.1

@@ -102,12 +102,15 @@ def test_the_commands_on_the_page_make_the_same_run_again(command, run, tmp_path
     assert again["test"] == json.loads((run.folder.path / "result.json").read_text())["test"]
 
 
+@pytest.mark.learning
 def test_the_demo_shows_what_learning_and_positions_are_worth(command, tmp_path):
     small = ("demo", "--events", "8000", "--epochs", "2", "--json")
     answer = json.loads(command(*small)[0])
-    ap = answer["test_ap"]
-    assert ap["PINT"] > max(ap["PINT without positions"], ap["heuristic, no training"], ap["edgebank, no training"])
-    assert ap["PINT"] < ap["upper bound"]
+    ap = dict(answer["test_ap"])
+    best, bound = ap.pop("PINT"), ap.pop("upper bound")
+    assert len(ap) == 3
+    assert all(best > other + 0.05 for other in ap.values())  # 0.86 beside at most 0.66
+    assert best < bound + 0.03  # 0.88, give or take what 1,200 test events leave to chance
     assert (tmp_path / answer["report"]).exists()
     out, err = command(*small)  # a second time nothing is trained again, and all is the same
     assert json.loads(out) == answer

@@ -67,7 +67,7 @@ def test_scores_of_one_several_and_pairs_agree(client, columns):
     for k in (0, 1):
         assert paired["scores"][k] == several["scores"][k] | {"src": "person 1"}
         assert 0 < several["scores"][k]["probability"] < 1
-    assert one["scores"][0]["logit"] == pytest.approx(several["scores"][1]["logit"], abs=1e-5)
+    assert one["scores"][0]["logit"] == pytest.approx(several["scores"][1]["logit"], abs=1e-4)
 
 
 def test_recommendations_are_the_best_scores(still):
@@ -142,7 +142,7 @@ def test_reasons_are_given(client, columns):
     told = client.get("/explain", params={"src": "person 1", "dst": "person 2"}).json()
     assert (told["src"], told["dst"]) == ("person 1", "person 2")
     score = client.post("/score", json={"src": "person 1", "dst": "person 2"}).json()["scores"][0]
-    assert told["logit"] == pytest.approx(score["logit"], abs=1e-5)
+    assert told["logit"] == pytest.approx(score["logit"], abs=1e-4)
 
 
 def test_metrics_can_be_read_by_prometheus(client, columns):

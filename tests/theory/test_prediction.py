@@ -12,6 +12,8 @@ from pintgn.models.pint import PINT
 from pintgn.stream import Stream
 from pintgn.theory import report
 
+pytestmark = pytest.mark.learning
+
 
 def trained_auc(world, log, positions: int, epochs: int) -> float:
     """Share of (event, negative) pairs ranked right in the last fifth, after training on the rest."""

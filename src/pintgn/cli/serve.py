@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -141,20 +143,21 @@ def _listen(uvicorn: Any, service: Any, key: Any, host: str, port: int, as_json:
         if as_json:
             emit_json({"address": address, "events": service.engine.events, "clock": service.engine.clock})
         else:
-            print(f"{service.engine.live!r}\n{address}  (Ctrl-C stops; nothing acknowledged is lost)")
+            ends = f"kill {os.getpid()}" if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else "Ctrl-C"
+            print(f"{service.engine.live!r}\n{address}  ({ends} stops; nothing acknowledged is lost)")
         sys.stdout.flush()
         _run_until_told(uvicorn.Server(config), bound)
     console(stderr=True).print("stopping: writing a snapshot")
 
 
 def _run_until_told(server: Any, bound: Any) -> None:
-    """Run until Ctrl-C or SIGTERM, and come back: uvicorn would let the signal end the process, with no snapshot."""
-    import signal
+    """Run until Ctrl-C or SIGTERM, and come back: uvicorn would let the signal end the process, with no snapshot.
 
-    def stop(*_: object) -> None:
-        server.should_exit = True
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    A signal that is ignored stays so: `nohup`, or a script that puts us in the background, wants it that way.
+    """
+    server.capture_signals = contextlib.nullcontext
+    heeded = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, server.handle_exit) for number in heeded}
     try:
         server.run(sockets=[bound])
     finally:

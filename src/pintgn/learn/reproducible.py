@@ -60,9 +60,13 @@ class Stopper:
 
 @contextmanager
 def interruptible() -> Iterator[Stopper]:
-    """Take Ctrl-C between steps instead of in the middle of one; the second Ctrl-C takes effect at once."""
+    """Take Ctrl-C between steps instead of in the middle of one; the second Ctrl-C takes effect at once.
+
+    Where it is ignored (`nohup`, a job that a script puts in the background) it stays ignored.
+    """
     stopper = Stopper()
-    if threading.current_thread() is not threading.main_thread():
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # None: a handler that is not Python's
         yield stopper
         return
 
