@@ -360,7 +360,7 @@ def test_the_same_id_on_both_sides_is_two_nodes(browser, tmp_path):
         assert page.all("#next li") == []
         page.one("#tree .tree-node:not(.root)").click()
         page.until(lambda: page.text("#node-facts").startswith("Sidesource"), "one of its sources")
-    browser.get("about:blank")
+        browser.get("about:blank")  # before the service ends, or the page asks and is refused
     assert browser.get_log("browser") == []
 
 
