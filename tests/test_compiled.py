@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import os
 import shutil
 import subprocess
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
 
 from pintgn import compiled
 from pintgn.errors import PintgnWarning
@@ -326,3 +329,41 @@ def test_a_warning_of_ours_can_be_told_from_others():
     with pytest.warns(PintgnWarning, match="compiled anew each time"):
         compiled.warn_unkept("no room")
     compiled.warn_unkept.cache_clear()
+
+
+def python_functions(module):
+    """The functions and methods that Python itself runs, as trees."""
+    kernels = {name for name, found in vars(module).items() if isinstance(found, Dispatcher)}
+    tree = ast.parse(inspect.getsource(module))
+    return [node for node in tree.body if not (isinstance(node, ast.FunctionDef) and node.name in kernels)]
+
+
+def called(node: ast.AST, module) -> list[tuple[str, object]]:
+    """What a tree calls, as far as it is a name of the module or of a module that this one knows."""
+    found = []
+    for call in (one.func for one in ast.walk(node) if isinstance(one, ast.Call)):
+        if isinstance(call, ast.Name):
+            found.append((call.id, vars(module).get(call.id)))
+        elif isinstance(call, ast.Attribute) and isinstance(call.value, ast.Name):
+            owner = vars(module).get(call.value.id)
+            found.append(
+                (f"{call.value.id}.{call.attr}", vars(owner).get(call.attr) if inspect.ismodule(owner) else None)
+            )
+    return found
+
+
+def test_python_never_calls_a_part_of_kernels():
+    """Numba has made `inner` functions for kernels only: Python that calls one ends in a segmentation fault."""
+    near = [
+        path for path in sorted(PACKAGE.rglob("*.py")) if "kernels" in path.read_text() or path in compiled.sources()
+    ]
+    modules = [importlib.import_module(".".join(p.relative_to(PACKAGE.parent).with_suffix("").parts)) for p in near]
+    wrong = [
+        f"{module.__name__} calls {name}"
+        for module in modules
+        for tree in python_functions(module)
+        for name, what in called(tree, module)
+        if isinstance(what, Dispatcher) and what.targetoptions.get("no_cpython_wrapper")
+    ]
+    assert len(modules) > 20
+    assert not wrong

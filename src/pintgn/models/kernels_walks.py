@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pintgn.compiled import inner, kernel
+from pintgn.compiled import kernel
 
 
 @kernel
@@ -108,7 +108,7 @@ def add_kept(parent, back, gates):
             gates[i, d + d + j] += gates[i, j] * back[p, d + d + j]
 
 
-@inner(fastmath=True)
+@kernel(fastmath=True)
 def mix(parent, h, gates, out):
     """out = n + z (h - n), h of the prefix above."""
     d = np.uint64(h.shape[1])
