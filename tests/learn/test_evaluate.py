@@ -10,6 +10,7 @@ from pintgn import PINT, EventLog, Model, Stream, evaluate, fit
 from pintgn.errors import BadInput, UnknownName
 from pintgn.learn import measure, paper
 from pintgn.learn.metrics import ranks
+from pintgn.learn.negatives import KINDS
 from pintgn.learn.protocol import Parts, destinations, measured
 from pintgn.learn.ranking import Candidates
 from tests.learn.helpers import QUICK, random_log
@@ -113,15 +114,33 @@ def test_evaluating_again_gives_the_figures_of_training(run):
     )
 
 
-def test_no_figure_depends_on_the_batch_of_the_computation(run, monkeypatch):
-    before = evaluate(run, ["random", "historical"], rank=7, heuristics=False)
-    monkeypatch.setattr(measure, "BATCH", 37)
-    monkeypatch.setattr(measure, "PAIRS", 90)
-    after = evaluate(run, ["random", "historical"], rank=7, heuristics=False)
-    assert before.negatives["random"]["pint"]["all"]["ap"] == pytest.approx(
-        after.negatives["random"]["pint"]["all"]["ap"], abs=1e-6
-    )
-    assert before.ranking["pint"]["all"]["mrr"] == pytest.approx(after.ranking["pint"]["all"]["mrr"], abs=1e-6)
+@pytest.mark.parametrize(("batch", "pairs"), [(1, 90), (37, 7), (132, 6), (133, 8), (134, 1_000_000)])
+def test_no_figure_depends_on_the_batch_of_the_computation(run, batch, pairs, monkeypatch):
+    assert len(run.parts.test) == 133, "just below, at and above a whole part"
+    before = evaluate(run, list(KINDS), rank=7)
+    monkeypatch.setattr(measure, "BATCH", batch)
+    monkeypatch.setattr(measure, "PAIRS", pairs)
+    after = evaluate(run, list(KINDS), rank=7)
+    assert after.fallback == before.fallback
+    found = [figures(one) for one in (before, after)]
+    assert {place for place, value in found[0].items() if value is not None} == {
+        place for place, value in found[1].items() if value is not None
+    }
+    assert {name for name, *_ in found[0]} == {*KINDS, "ranking"}
+    for place, value in found[0].items():
+        assert found[1][place] == (None if value is None else pytest.approx(value, abs=1e-6)), place
+
+
+def figures(evaluation):
+    """Every figure: by kind of negatives (or `ranking`), model, group and measure."""
+    tables = evaluation.negatives | {"ranking": evaluation.ranking}
+    return {
+        (kind, model, group, measure): value
+        for kind, rows in tables.items()
+        for model, groups in rows.items()
+        for group, metrics in groups.items()
+        for measure, value in metrics.items()
+    }
 
 
 # -- beside it -----------------------------------------------------------------------------------------------------
