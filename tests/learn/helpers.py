@@ -6,6 +6,7 @@ import numpy as np
 
 import pintgn
 from pintgn import EventLog
+from pintgn.learn.settings import model_parameters
 
 QUICK = {"epochs": 2, "batch": 50, "hidden": 0.1, "learning_rate": 3e-3}
 
@@ -27,3 +28,10 @@ def random_log(events=300, nodes=20, seed=0, ties=3, features=0, op=None, **colu
 def world(events=900, seed=0) -> EventLog:
     """A log with something to learn, quickly."""
     return pintgn.simulate("repeat", events=events, seed=seed)
+
+
+def tiny(name, **training) -> dict:
+    """Settings of a model by name, small enough for seconds."""
+    small = {"dim": 8, "memory": 8, "time_dim": 4, "neighbors": 3, "walks": 4, "length": 2, "heads": 2, "layers": 1}
+    chosen = {key: value for key, value in small.items() if key in model_parameters(name)}
+    return {"model": {"name": name} | chosen, "train": QUICK | {"epochs": 1, "checkpoint_seconds": 0} | training}

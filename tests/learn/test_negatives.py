@@ -8,6 +8,7 @@ import pytest
 from pintgn import DELETE, EventLog
 from pintgn.errors import UnknownName
 from pintgn.events.schema import Schema
+from pintgn.learn import negatives
 from pintgn.learn.metrics import CHUNK
 from pintgn.learn.negatives import KINDS, draw, random_destination
 from pintgn.learn.protocol import Parts, destinations, measured
@@ -83,11 +84,20 @@ def test_per_event_negatives_were_met_before_and_not_now(seed):
             assert drawn.query.dst[row] in past - now
 
 
-def test_per_event_negatives_do_not_depend_on_chunks():
+@pytest.mark.parametrize("rows", [1, 7, 60])
+def test_per_event_negatives_do_not_depend_on_chunks(rows, monkeypatch):
     log = random_log(1_000, 15, 2)
-    _, test, _ = parted(log)
-    whole = draw("per-event", log, test, 0, log[: test.first])
-    assert 0 < whole.fallback_fraction < 0.5
+    before, test, _ = parted(log)
+
+    def drawn(kind):
+        found = draw(kind, log, test, 0, before)
+        return [*found.query.src.tolist(), *found.query.dst.tolist(), *found.query.t.tolist(), *found.fallback.tolist()]
+
+    whole, by_chunks = drawn("per-event"), drawn("historical")
+    monkeypatch.setattr(negatives, "CHUNK", rows)
+    assert drawn("per-event") == whole
+    assert drawn("historical") != by_chunks, "those do depend on them; else the chunks were the same"
+    assert 0 < draw("per-event", log, test, 0, before).fallback_fraction < 0.5
 
 
 @pytest.mark.parametrize("kind", KINDS)

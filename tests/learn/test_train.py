@@ -20,9 +20,9 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.learn import train
 from pintgn.learn.folder import Folder
 from pintgn.learn.reproducible import Interrupted
-from pintgn.learn.settings import Settings, model_parameters
+from pintgn.learn.settings import Settings
 from pintgn.models.registry import MODELS
-from tests.learn.helpers import QUICK, random_log, world
+from tests.learn.helpers import QUICK, random_log, tiny, world
 
 pytestmark = pytest.mark.learning
 
@@ -406,12 +406,6 @@ def test_every_model_can_be_trained_continued_and_opened(name, tmp_path):
     assert pintgn.open(tmp_path / "run").score(0, [1, 2]) == pintgn.open(run).score(0, [1, 2])
     other = {"edgebank": "heuristic"}.get(name, "edgebank")
     assert run.heuristics[other]["all"]["events"] == run.test["all"]["events"]
-
-
-def tiny(name):
-    small = {"dim": 8, "memory": 8, "time_dim": 4, "neighbors": 3, "walks": 4, "length": 2, "heads": 2, "layers": 1}
-    chosen = {key: value for key, value in small.items() if key in model_parameters(name)}
-    return {"model": {"name": name} | chosen, "train": QUICK | {"epochs": 1, "checkpoint_seconds": 0}}
 
 
 def test_what_a_model_settles_by_the_training_events_is_kept(tmp_path):

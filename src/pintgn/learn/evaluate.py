@@ -107,7 +107,8 @@ def _evaluate(
     kinds = _kinds(negatives, rank)
     events, parts, name = run.parts.named(part), run.parts, run.settings.name
     before, new = parts.before(events), parts.is_new(measured(events))
-    drawn = {_name(kind): draw(kind, parts.log, events, seed, before) for kind in kinds}
+    population = parts.log if protocol == "paper" else parts.until(events)  # the papers draw from the whole log
+    drawn = {_name(kind): draw(kind, population, events, seed, before) for kind in kinds}
     fallback = {kind: d.fallback_fraction for kind, d in drawn.items()}
     rows: dict[str, Figures] = {}
 
@@ -130,7 +131,7 @@ def _evaluate(
     }
     ranking, candidates = None, None
     if rank is not None:
-        among = Candidates(parts.log, events, rank, seed)
+        among = Candidates(population, events, rank, seed)
         candidates = among.count
         every = {name: ready} | beside
         ranking = {other: rank_part(s, events, among, new, told(f"{other}, ranking")) for other, s in every.items()}

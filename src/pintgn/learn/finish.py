@@ -100,7 +100,7 @@ def replay(
 ) -> tuple[dict[str, Metrics], Scores]:
     """Metrics of a part against negatives that are the same for every model and epoch; the stream moves through it."""
     parts = run.parts
-    drawn = {"random": draw(negatives or "random", parts.log, part, run.seed, parts.before(part))}
+    drawn = {"random": draw(negatives or "random", parts.until(part), part, run.seed, parts.before(part))}
     figures, scores = compare(stream, part, drawn, parts.is_new(measured(part)))
     return figures["random"], scores[0]
 

@@ -93,8 +93,8 @@ class Live:
         for row in rows:
             self.names.checked(row[0]), self.names.checked(row[1])
         src, dst = self.names.add([row[0] for row in rows], [row[1] for row in rows])
-        if features is not None and self.run.scaling.features is not None:
-            features = self.run.scaling.features(features)
+        if features is not None:
+            features = self.run.scaling.event_features(features)
         with torch.no_grad():
             self.stream.observe(Events(src, dst, t, features))
         self._meet(dst)

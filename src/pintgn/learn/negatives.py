@@ -69,7 +69,7 @@ def draw(kind: str | Negatives, population: EventLog, part: EventLog, seed: int,
 
     Args:
         kind: one of `KINDS`, or a function of your own.
-        population: the events that destinations and earlier pairs are taken from; usually the whole log.
+        population: the events that destinations and earlier pairs are taken from; usually all up to the part's end.
         part: what is measured.
         seed: of the draw; the same for every model and epoch.
         observed: what came before the part; pairs in it are not `inductive`.

@@ -62,6 +62,10 @@ class Parts:
         """Everything that happened before a part."""
         return self.log[: part.first - self.log.first]
 
+    def until(self, part: EventLog) -> EventLog:
+        """Everything up to the end of a part: where its negatives come from. The future is no part of the question."""
+        return self.log[: part.first - self.log.first + len(part)]
+
     def is_new(self, part: EventLog) -> np.ndarray:
         """Which events (e,) of a part touch a node never trained on."""
         return touches(part, ~self.seen)

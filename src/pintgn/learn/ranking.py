@@ -19,7 +19,7 @@ class Candidates:
     destinations *of the same source at the same time*, as in the Temporal Graph Benchmark; not those of other times.
 
     Args:
-        log: where destinations come from; the whole log.
+        log: where destinations come from; usually all events up to the part's end.
         part: what is ranked.
         how_many: `"all"`, or a number of distinct ones for each event (all, where there are fewer).
         seed: of the sample; the same for every model.

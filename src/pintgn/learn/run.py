@@ -56,10 +56,9 @@ class Run:
 
     @cached_property
     def scaling(self) -> Scaling:
-        """How features were brought to scale, by the training part."""
-        if not self.settings.train.scale_features:
-            return Scaling()
-        return Scaling.of(cut(self.log, self.settings.train.val, self.settings.train.test)[0])
+        """How features are read, by the training part: known categories, a common scale."""
+        settings = self.settings.train
+        return Scaling.of(cut(self.log, settings.val, settings.test)[0], settings.scale_features)
 
     @cached_property
     def parts(self) -> Parts:
@@ -69,9 +68,9 @@ class Run:
 
     @cached_property
     def schema(self) -> Schema:
-        """The log's schema with the time scale of the training part alone."""
+        """The log's schema as the model reads it: with the categories and the time scale of the training part alone."""
         train = self.parts.train
-        return replace(self.log.schema, time_scale=time_scale(train.src, train.dst, train.t))
+        return replace(self.scaling.schema(self.log.schema), time_scale=time_scale(train.src, train.dst, train.t))
 
     @cached_property
     def fingerprint(self) -> str:

@@ -1,15 +1,76 @@
-"""Features on a common scale, by the training part alone: cents and dollars train alike."""
+"""Features as models read them, by the training part alone: on a common scale, so that cents and dollars train alike,
+and with the categories that training has met."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pintgn.events.log import EventLog
+from pintgn.events.schema import Feature, Schema
 
 KINDS = ("features", "node_updates", "node_features")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The categories that training has met. One first met later counts as none, as in a later file: otherwise the width
+    of a model, or the codes it learns by, would tell of the future."""
+
+    features: tuple[Feature, ...]  # as the log has them
+    known: tuple[tuple[int, ...], ...]  # for each feature, which of its categories training has met
+
+    @classmethod
+    def of(cls, train: EventLog) -> Vocabulary | None:
+        """None where training has met all there are, so that nothing is to be done."""
+        if train.features is None:
+            return None
+        known, place = [], 0
+        for feature in train.schema.features:
+            columns = train.features[:, place : place + feature.width]
+            place += feature.width
+            if feature.kind == "onehot":
+                met = np.flatnonzero(columns.any(0))
+            else:
+                met = np.unique(columns[columns > 0]).astype(np.int64) - 1 if feature.kind == "code" else np.arange(0)
+            known.append(tuple(met.tolist()))
+        made = cls(train.schema.features, tuple(known))
+        return None if made.met == made.features else made
+
+    @property
+    def met(self) -> tuple[Feature, ...]:
+        """The features with the categories that training has met."""
+        pairs = zip(self.features, self.known, strict=True)
+        return tuple(replace(f, categories=tuple(f.categories[k] for k in known)) for f, known in pairs)
+
+    def __str__(self) -> str:
+        """Which categories count as none."""
+        missing = [
+            f"{feature.name}={category!r}"
+            for feature, known in zip(self.features, self.known, strict=True)
+            for k, category in enumerate(feature.categories)
+            if k not in known
+        ]
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        return (
+            f"the training part has no {', '.join(missing[:3])}{more}; "
+            "what first occurs later counts as none of the known categories."
+        )
+
+    def __call__(self, matrix: np.ndarray) -> np.ndarray:
+        found, place = [], 0
+        for feature, known in zip(self.features, self.known, strict=True):
+            columns = matrix[:, place : place + feature.width]
+            place += feature.width
+            if feature.kind == "onehot":
+                columns = columns[:, known]
+            elif feature.kind == "code":
+                codes = np.zeros(len(feature.categories) + 1, matrix.dtype)
+                codes[np.array(known, np.int64) + 1] = np.arange(1, len(known) + 1)
+                columns = codes[columns.astype(np.int64)]
+            found.append(columns)
+        return np.concatenate(found, 1)
 
 
 @dataclass(frozen=True)
@@ -41,45 +102,54 @@ class Columns:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What was learned about the features of a log; None where there are none."""
+    """What was learned about the features of a log; None where there is nothing to do."""
 
+    vocabulary: Vocabulary | None = None
     features: Columns | None = None
     node_updates: Columns | None = None
     node_features: Columns | None = None
 
     @classmethod
-    def of(cls, train: EventLog) -> Scaling:
-        """Statistics of the training part, and of the nodes that occur in it."""
+    def of(cls, train: EventLog, scale: bool = True) -> Scaling:
+        """Categories and statistics of the training part, and of the nodes that occur in it; `scale` off leaves numbers
+        as they are."""
+        vocabulary = Vocabulary.of(train)
+        if not scale:
+            return cls(vocabulary)
         found: dict[str, Columns] = {}
         if train.features is not None and len(train):
-            numbers = [f.kind != "onehot" for f in train.schema.features for _ in range(f.width)]
-            found["features"] = Columns.of(train.features, numbers)
+            matrix = train.features if vocabulary is None else vocabulary(train.features)
+            features = train.schema.features if vocabulary is None else vocabulary.met
+            found["features"] = Columns.of(matrix, [f.kind != "onehot" for f in features for _ in range(f.width)])
         if train.node_updates is not None and len(train.node_updates):
             found["node_updates"] = Columns.of(train.node_updates, [True] * train.node_updates.shape[1])
         if train.node_features is not None:
             known = np.unique(np.concatenate([train.src, train.dst]))
             found["node_features"] = Columns.of(train.node_features[known], [True] * train.node_features.shape[1])
-        return cls(**found)
+        return cls(vocabulary, **found)
+
+    def event_features(self, matrix: np.ndarray) -> np.ndarray:
+        """Rows of `EventLog.features` as the model reads them."""
+        found = matrix if self.vocabulary is None else self.vocabulary(matrix)
+        return found if self.features is None else self.features(found)
+
+    def schema(self, schema: Schema) -> Schema:
+        """A log's schema with the features that the model reads."""
+        return schema if self.vocabulary is None else replace(schema, features=self.vocabulary.met)
 
     def __call__(self, log: EventLog) -> EventLog:
-        """The log with its features to scale; everything else is shared."""
+        """The log as the model reads it; everything but features is shared."""
         columns = {kind: getattr(log, kind) for kind in KINDS}
-        for kind in KINDS:
+        if columns["features"] is not None:
+            columns["features"] = self.event_features(columns["features"])
+        for kind in KINDS[1:]:
             scale = getattr(self, kind)
             if scale is not None and columns[kind] is not None:
                 columns[kind] = scale(columns[kind])
         if all(columns[kind] is getattr(log, kind) for kind in KINDS):
             return log
         scaled = EventLog(
-            log.src, log.dst, log.t, label=log.label, op=log.op, ids=log.ids, schema=log.schema, **columns
+            log.src, log.dst, log.t, label=log.label, op=log.op, ids=log.ids, schema=self.schema(log.schema), **columns
         )
         scaled.first = log.first
         return scaled
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Scaling:
-        raw = json.loads(text)
-        return cls(**{kind: None if raw[kind] is None else Columns(**raw[kind]) for kind in KINDS})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from pintgn import compiled
-from pintgn.errors import BadInput
+from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.log import EventLog, Query
 from pintgn.learn import paper
 from pintgn.learn.checkpoint import Average, Cursor, load_last, load_memory, save_best, save_last
@@ -87,11 +88,13 @@ def start(
     made = settings.make_model() if model is None else model
     if made.positions:
         first_use.start()
-    if folder is None:
-        return train(Run(settings, seed, log, made), negatives, progress)
-    place = Folder(folder)
+    place = None if folder is None else Folder(folder)
     run = Run(settings, seed, log, made, place)
     run.parts  # noqa: B018 - data that cannot be cut is refused before anything is written
+    if run.scaling.vocabulary is not None:
+        warnings.warn(str(run.scaling.vocabulary), PintgnWarning, stacklevel=2)
+    if place is None:
+        return train(run, negatives, progress)
     with place.locked():
         if place.holds_run:
             run = taken_up(place, settings, seed, log, made, resume)

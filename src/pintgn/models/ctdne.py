@@ -71,7 +71,7 @@ class CTDNE(Model):
     # -- learning ------------------------------------------------------------------------------------------------
 
     def prepare(self, train: EventLog) -> None:
-        self.nodes = train.nodes
+        self.nodes = 1 + int(max(train.src.max(), train.dst.max()))  # those that come later have no vector
         walks = self._walks(train)
         rng = np.random.default_rng([self.draw_seed, 1])
         pairs = _pairs(walks, self.context)

@@ -129,17 +129,15 @@ class Engine:
         return before
 
     def _scaled(self, batch: Batch) -> np.ndarray | None:
-        """Features as the model reads them: to scale, by what the run learned of its training part."""
+        """Features as the model reads them: known categories and a common scale, by the run's training part."""
         if batch.features is None:
             return None
         schema, scaling, width = self.live.schema, self.run.scaling, self.live.schema.feature_width
-        found = batch.features.copy()
-        if scaling.features is not None and width:
-            found[:, :width] = scaling.features(found[:, :width])
+        own, rest = batch.features[:, :width], batch.features[:, width:].copy()
         if scaling.node_updates is not None and schema.node_updates and batch.op is not None:
             rows = batch.op == NODE
-            found[rows, width + 2 :] = scaling.node_updates(found[rows, width + 2 :])
-        return found
+            rest[rows, 2:] = scaling.node_updates(rest[rows, 2:])
+        return np.concatenate([scaling.event_features(own), rest], 1)
 
     # -- asking --------------------------------------------------------------------------------------------------------
 

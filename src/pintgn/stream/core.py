@@ -333,7 +333,7 @@ class Stream:
         if len(late):
             row = int(late[0]) + 1
             raise EventOrderError(f"event {row} has t={t[row]}, earlier than event {row - 1} (t={t[row - 1]}).")
-        return Events(src, dst, t, batch.features)
+        return Events(src, dst, t, batch.features if self.schema.width else None)
 
     def _checked_queries(self, queries: Sequence[Query]) -> Query:
         if not queries:
