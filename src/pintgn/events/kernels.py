@@ -41,6 +41,13 @@ def mix(z):
     return z ^ (z >> np.uint64(31))
 
 
+@njit(cache=True, nogil=True)
+def mix_all(values):
+    """`mix` of every value, in place."""
+    for row in range(values.shape[0]):
+        values[row] = mix(values[row])
+
+
 # --- whole numbers ------------------------------------------------------------------------------------------
 
 
