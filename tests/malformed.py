@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: processes are forked
@@ -123,8 +124,8 @@ def in_child(work: Callable[[], None], folder: Path) -> Outcome:
 
 TELLING = [
     b"\0", b"\xff", b"\xef\xbb\xbf", b"\r", b"\n", b'"', b"'", b",", b";", b"\t", b"{", b"}", b"[", b"]", b":", b"\\",
-    b"-", b"NaN", b"null", b"true", b"1e999", b"-1", b"9223372036854775808", b"99999999999999999999", b"0", b"2024-01-01",
-    b"\xc3\xa9", b"\xed\xa0\x80", b"PAR1", b"=", b"#",
+    b"-", b"NaN", b"null", b"true", b"1e999", b"-1", b"9223372036854775808", b"99999999999999999999", b"0",
+    b"2024-01-01", b"\xc3\xa9", b"\xed\xa0\x80", b"PAR1", b"=", b"#",
 ]  # fmt: skip
 VALUES = [None, True, -1, 0, 2**63, 2**70, 1.5, -0.0, 1e308, "", "x", "int64", [], {}, [1], {"a": 1}, float("nan")]
 
@@ -214,20 +215,16 @@ def fault(outcome: Outcome) -> str | None:
     return None
 
 
-def same_time(text: object, count: int | float, unit: str | None) -> bool:
-    """Whether a time as written is a time as read."""
+def count_of(written: object, unit: str | None, whole: bool) -> float | Fraction:
+    """A time as written, in the log's count."""
+    text = str(written).strip()
     if unit is None:
-        return float(str(text)) == float(count) if not isinstance(count, int) else _whole(text) == count
-    moment = datetime.fromisoformat(str(text).strip())
+        return Fraction(text) if whole else float(text)
+    moment = datetime.fromisoformat(text)
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     micro = (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds
-    return micro * 1000 == count * 1000 ** (3 - ("s", "ms", "us", "ns").index(unit))
-
-
-def _whole(text: object) -> int | float:
-    number = float(str(text))
-    return int(str(text)) if str(text).strip().lstrip("+-").isdecimal() else number
+    return Fraction(micro * 1000, 1000 ** (3 - ("s", "ms", "us", "ns").index(unit)))
 
 
 def compare(rows: list[dict], path: Path, names: list[str]) -> str | None:
@@ -238,13 +235,16 @@ def compare(rows: list[dict], path: Path, names: list[str]) -> str | None:
     if len(rows) != len(log):
         return f"{len(log)} events of {len(rows)} rows"
     unit = log.schema.time.unit
+    times = [count_of(told["t"], unit, log.t.dtype.kind == "i") for told in rows]
+    order = sorted(range(len(rows)), key=times.__getitem__)
+    rows, times = [rows[k] for k in order], [times[k] for k in order]
     ends = [log.ids.decode(column).to_pylist() for column in (log.src, log.dst)]
     numbers = {f.name: k for k, f in enumerate(log.schema.features) if f.kind == "number"}
     for row, told in enumerate(rows):
         for side, name in enumerate(("src", "dst")):
             if str(told[name]).strip() != str(ends[side][row]):
                 return f"row {row}: {name} is {told[name]!r}, read as {ends[side][row]!r}"
-        if not same_time(told["t"], log.t[row].item(), unit):
+        if times[row] != log.t[row].item():
             return f"row {row}: t is {told['t']!r}, read as {log.t[row]} ({unit})"
         if log.features is not None and len(numbers) == len(log.schema.features):
             for name, k in numbers.items():
@@ -342,10 +342,10 @@ def kinds(folder: Path) -> list[Kind]:
         command("data", "convert", path, "-o", work / "out.parquet", *more)
 
     def from_text(path: Path, work: Path) -> None:
-        convert(path, work, "--features", "x,y", "--delimiter", ",")
+        convert(path, work, "--features", "x,y", "--sort", "--delimiter", ",")
 
     def from_json(path: Path, work: Path) -> None:
-        convert(path, work, "--features", "x,y")
+        convert(path, work, "--features", "x,y", "--sort")
 
     ours = [folder / "ours.parquet", folder / "rich.parquet"]
     read = pintgn.read_events(table, features=["x", "y"])

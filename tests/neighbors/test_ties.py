@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pintgn.errors import BadInput
 from pintgn.neighbors import NeighborIndex, causal_walks, query_keys
 from pintgn.neighbors.contents import left_out
+from pintgn.neighbors.kernels_storage import FEW
 from tests.neighbors.oracle import Log, Naive, logs, questions, rows
 
 many = settings(max_examples=200, deadline=None)
@@ -99,15 +100,15 @@ def test_what_was_saved_amid_a_group_goes_on_as_if_it_had_not_been(data, tmp_pat
     assert all((a == b).all() for a, b in zip(found, expected, strict=True))
 
 
-def test_a_large_group_in_many_parts_is_ordered_as_in_one():
+@pytest.mark.parametrize("size", [1, 2, FEW - 1, FEW, FEW + 1, 2 * FEW, 700])
+def test_a_group_in_many_parts_is_ordered_as_in_one(size):
     rng = np.random.default_rng(0)
-    size = 700
     ties = rng.integers(0, 50, size).astype(np.uint64)
     dst = rng.integers(1, 40, size)
     whole, parts = NeighborIndex(), NeighborIndex()
     whole.append(np.zeros(size, int), dst, np.full(size, 7), ties=ties)
-    for begin in range(0, size, 33):
-        some = slice(begin, begin + 33)
+    for begin in range(0, size, 5):
+        some = slice(begin, begin + 5)
         parts.append(np.zeros(len(dst[some]), int), dst[some], np.full(len(dst[some]), 7), ties=ties[some])
     expected = sorted(range(size), key=lambda row: (ties[row], row), reverse=True)
     assert whole.recent(0, 8, size).events.tolist() == expected

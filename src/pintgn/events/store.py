@@ -18,6 +18,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, suggest
+from pintgn.events.columns import is_text
 from pintgn.events.facts import AtLeast, check, parse, reading
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
@@ -271,6 +272,8 @@ def _read_nodes(packed: bytes, told: dict) -> tuple[IdMap, np.ndarray | None]:
             raise BadFile(f"the node table has {len(column)} rows for {told['nodes']} nodes, or gaps. {AGAIN}")
     side = table["side"].to_numpy() if "side" in table.column_names else None
     known = None if told["plain_ids"] else table["id"].combine_chunks()
+    if known is not None and not (is_text(known.type) or pa.types.is_integer(known.type)):
+        raise BadFile(f"the ids in the node table are {known.type}. {AGAIN}")
     ids = IdMap(known, side, size=told["nodes"])
     features = None
     if "features" in table.column_names:

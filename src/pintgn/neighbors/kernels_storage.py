@@ -18,6 +18,7 @@ from numba import njit
 
 SMALLEST = 2  # most nodes of most logs have very few events
 SIZES = 64  # one free list per power of two
+FEW = 16  # simultaneous entries that are ordered one by one
 
 CHECK_OK, CHECK_TIME, CHECK_ORDER, CHECK_SRC, CHECK_DST, CHECK_NUMBER = range(6)
 
@@ -82,7 +83,9 @@ def make_room(heads, ids, times, numbers, ways, free, used, node):
 @njit(cache=True, nogil=True)
 def tie_of(number, tied_numbers, ties):
     """The tie of an event by its number; 0 for one that is not known."""
-    place = np.searchsorted(tied_numbers, number)
+    place = number - tied_numbers[0]  # numbers mostly have no gaps
+    if not (0 <= place < ties.shape[0] and tied_numbers[place] == number):
+        place = np.searchsorted(tied_numbers, number)
     return ties[place] if place < ties.shape[0] and tied_numbers[place] == number else np.uint64(0)
 
 
@@ -94,6 +97,15 @@ def sort_newest(heads, ids, times, numbers, ways, node, tied_numbers, ties):
     while end < stop and times[end] == times[first]:
         end += 1
     if end - first < 2:
+        return
+    if end - first <= FEW:
+        for i in range(first + 1, end):
+            id, number, way = ids[i], numbers[i], ways[i]
+            tie, j = tie_of(number, tied_numbers, ties), i
+            while j > first and tie_of(numbers[j - 1], tied_numbers, ties) < tie:
+                ids[j], numbers[j], ways[j] = ids[j - 1], numbers[j - 1], ways[j - 1]
+                j -= 1
+            ids[j], numbers[j], ways[j] = id, number, way
         return
     keys = np.empty(end - first, np.uint64)
     in_order = True

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.facts import AtLeast, Maybe, digest_of, read_arrays, read_json, reading
+from pintgn.events.facts import AtLeast, Each, Maybe, archive_mark, digest_of, read_arrays, read_json, reading
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model
 from pintgn.models.past import Events
@@ -36,6 +36,7 @@ FACTS = {
     "planned": AtLeast(0),
     "ended_with": (AtLeast(0), None),
     "weights": Maybe(str),
+    "files": Maybe(Each(str)),
 }
 """What stream.json says."""
 
@@ -52,7 +53,8 @@ def save(stream: Stream, folder: Path) -> None:
         if stream.positions is not None:
             stream.positions.save(made / "positions.npz")
         np.savez(made / "stream.npz", **_arrays(stream))  # type: ignore[arg-type]
-        (made / "stream.json").write_text(json.dumps(_facts(stream), indent=2))
+        facts = _facts(stream) | {"files": {path.name: archive_mark(path) for path in sorted(made.glob("*.npz"))}}
+        (made / "stream.json").write_text(json.dumps(facts, indent=2))
         if folder.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
             os.replace(folder, old / "stream")
@@ -88,6 +90,9 @@ def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | N
             raise BadFile(f"{folder / 'model.safetensors'} is damaged: {error}.") from error
         if facts.get("weights") not in (None, _digest(weights)):
             raise BadFile(f"{folder / 'model.safetensors'} is damaged: its checksum does not fit.")
+        for name, mark in facts.get("files", {}).items():
+            if archive_mark(folder / name) != mark:
+                raise BadFile(f"{folder / name} is damaged, or belongs to another stream.")
         arrays = read_arrays(folder / "stream.npz")
         told = {name: facts["stream"][name] for name in STREAM}
         stream = Stream(cls.from_settings(facts["settings"]), stored, node_features=arrays.get("node_features"), **told)
