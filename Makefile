@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs release portable reproduce results bench explore torture clean
+.PHONY: help demo test lint docs release portable reproduce results bench explore torture malformed mutants clean
 
 help:            ## list the commands
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ explore: $(INSTALLED) ## the property tests with cases drawn anew; again and aga
 
 torture: $(INSTALLED) ## kill, fill and confuse a service many times (a few minutes)
 	@$(BIN)/python -m tests.serve.torture
+
+malformed: $(INSTALLED) ## 2,000 malformed files through the commands that read them (half an hour); ARGS="100 --seed 1"
+	@$(BIN)/python -m tests.malformed $(ARGS)
 
 clean:           ## remove the environment and caches
 	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis

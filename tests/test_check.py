@@ -96,6 +96,16 @@ class UsesNodeNumbers(Honest):
         return inputs
 
 
+class ReadsEventNumbers(Honest):
+    """Prefers, of simultaneous events, the one that stands first in the file."""
+
+    def gather(self, query, past):
+        inputs = super().gather(query, past)
+        found = past.recent(query.src, 3)
+        inputs[:, 0] += np.where(found.mask, found.events, 0).max(1)
+        return inputs
+
+
 class ReadsPadding(Honest):
     """Sums the features of all slots, the empty ones included."""
 
@@ -227,6 +237,7 @@ class HasAnIdleParameter(Honest):
         (DependsOnBatchSize, "batch size changes nothing", "depends on the batch"),
         (DependsOnQueryOrder, "query order changes nothing", "order of the queries"),
         (UsesNodeNumbers, "node numbers change nothing", "numbered differently"),
+        (ReadsEventNumbers, "the order of simultaneous events changes nothing", "stands first in the file"),
         (ReadsPadding, "padding changes nothing", "empty slot"),
         (SharesState, "a fork is independent", "state is shared"),
         (IgnoresThePast, "observing matters", "not used"),

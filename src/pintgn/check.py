@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from pintgn.errors import PintgnError
+from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog, Query
+from pintgn.events.schema import NODE
 from pintgn.models.base import Model
 from pintgn.stream import Stream
 
@@ -173,6 +175,39 @@ def any_order(case: Case) -> None:
     _same(alone, straight[torch.from_numpy(order[:1])], "A query's score depends on the other queries asked with it.")
 
 
+def any_rows(case: Case) -> None:
+    """Simultaneous events in another order: the same questions have the same answers."""
+    log, rng = case.log, np.random.default_rng(case.seed)
+    order = np.lexsort((rng.random(len(log)), log.t))
+    other, queries = rows_of(log, order), case.queries(log)
+    expected = case.scores(log, queries=queries)[:, torch.from_numpy(order)]
+    for batch in BATCHES:
+        hint = (
+            "Scores change when simultaneous events change places: the model prefers what stands first in the file. "
+            "Event numbers are for looking up features, not for comparing."
+        )
+        _same(case.scores(other, batch, [query[order] for query in queries]), expected, hint)
+
+
+def rows_of(log: EventLog, order: np.ndarray) -> EventLog:
+    """The log's events in another order."""
+    updates = log.node_updates
+    if updates is not None and log.op is not None:
+        place = np.cumsum(log.op == NODE) - 1
+        updates = updates[place[order][log.op[order] == NODE]]
+    return EventLog(
+        log.src[order],
+        log.dst[order],
+        log.t[order],
+        features=None if log.features is None else log.features[order],
+        op=None if log.op is None else log.op[order],
+        node_updates=updates,
+        node_features=log.node_features,
+        ids=log.ids,
+        schema=log.schema,
+    )
+
+
 def any_names(case: Case) -> None:
     log, names = case.log, np.random.default_rng(case.seed).permutation(case.log.nodes)
     queries = [Query(names[q.src], names[q.dst], q.t) for q in case.queries(log)]
@@ -181,7 +216,8 @@ def any_names(case: Case) -> None:
 
 
 def renamed(log: EventLog, names: np.ndarray) -> EventLog:
-    """The log with node i called names[i]."""
+    """The log with node i numbered names[i]; everyone keeps their own id."""
+    order = np.argsort(names)
     return EventLog(
         names[log.src],
         names[log.dst],
@@ -189,7 +225,8 @@ def renamed(log: EventLog, names: np.ndarray) -> EventLog:
         features=log.features,
         op=log.op,
         node_updates=log.node_updates,
-        node_features=None if log.node_features is None else log.node_features[np.argsort(names)],
+        node_features=None if log.node_features is None else log.node_features[order],
+        ids=IdMap(log.ids.decode(order), None if log.ids.side is None else log.ids.side[order]),
         schema=log.schema,
     )
 
@@ -237,7 +274,15 @@ def nothing_leaks_from_padding(case: Case) -> None:
     features = log.features.copy()
     features[0] = 1e3
     loud = EventLog(
-        log.src, log.dst, log.t, features=features, op=log.op, node_features=log.node_features, schema=log.schema
+        log.src,
+        log.dst,
+        log.t,
+        features=features,
+        op=log.op,
+        node_updates=log.node_updates,
+        node_features=log.node_features,
+        ids=log.ids,
+        schema=log.schema,
     )
     queries = case.queries(log)
     elsewhere = apart & ~np.isin(queries[1].dst, [log.src[0], log.dst[0]])
@@ -312,6 +357,7 @@ CHECKS: dict[str, Callable[[Case], None]] = {
     "batch size changes nothing": any_batch,
     "query order changes nothing": any_order,
     "node numbers change nothing": any_names,
+    "the order of simultaneous events changes nothing": any_rows,
     "padding changes nothing": nothing_leaks_from_padding,
     "a fork is independent": fork_isolates,
     "observing matters": observing_matters,

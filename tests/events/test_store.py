@@ -269,8 +269,8 @@ def test_damaged_files_are_refused(tmp_path):
     table = pq.read_table(path)
     told = json.loads(table.schema.metadata[b"pintgn"])
     for change, message in (
-        ({b"pintgn": b"{}"}, "damaged metadata"),
-        ({b"pintgn.nodes": b"!!"}, "damaged metadata"),
+        ({b"pintgn": b"{}"}, "the metadata of log.parquet is damaged: it has no 'format'"),
+        ({b"pintgn.nodes": b"!!"}, "log.parquet is damaged: Error"),
         ({b"pintgn": json.dumps(told | {"format": 99}).encode()}, "saved by a newer pintgn"),
         ({b"pintgn": json.dumps(told | {"events": 3}).encode()}, "was changed after pintgn saved it"),
     ):

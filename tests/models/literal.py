@@ -15,7 +15,8 @@ def neighbors(log: EventLog, v: int, t: float, k: int | None) -> list[tuple[int,
         if log.t[event] < t and v in (log.src[event], log.dst[event]):
             other = log.dst[event] if log.src[event] == v else log.src[event]
             found.append((int(other), event))
-    return found[::-1][:k]
+    found.sort(key=lambda one: (log.t[one[1]], log.ties[one[1]], one[1]), reverse=True)
+    return found[:k]
 
 
 def walk_counts(log: EventLog, j: int, root: int, t: float, length: int) -> list[float]:

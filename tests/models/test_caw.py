@@ -24,7 +24,7 @@ class Literal:
     def __init__(self, model: CAW, log: EventLog):
         self.model, self.log = model, log
         self.index = NeighborIndex()
-        self.index.append(log.src, log.dst, log.t)
+        self.index.append(log.src, log.dst, log.t, ties=log.ties)
 
     def walks(self, roots: tuple[int, ...], t: int) -> Walks:
         model = self.model

@@ -17,9 +17,11 @@ class Naive:
     """What NeighborIndex promises, said as slowly and plainly as possible."""
 
     events: list[tuple[int, int, float, int]] = field(default_factory=list)  # (src, dst, t, number)
+    ties: dict[int, int] = field(default_factory=dict)  # of simultaneous events the larger one counts as the newer
 
-    def append(self, src, dst, t) -> None:
-        for u, v, when in zip(src, dst, t, strict=True):
+    def append(self, src, dst, t, ties=None) -> None:
+        for row, (u, v, when) in enumerate(zip(src, dst, t, strict=True)):
+            self.ties[len(self.events)] = 0 if ties is None else int(ties[row])
             self.events.append((u, v, when, len(self.events)))
 
     def entries(self, node, t, before=math.inf, window=math.inf) -> list[tuple[int, float, int]]:
@@ -28,14 +30,15 @@ class Naive:
         for u, v, when, number in self.events:
             if when < t and number < before and when >= t - window and node in (u, v):
                 found.append((v if node == u else u, when, number))
-        return found[::-1]
+        return sorted(found, key=lambda entry: (entry[1], self.ties[entry[2]], entry[2]), reverse=True)
 
     def recent(self, node, t, k, **gates) -> list[tuple[int, float, int]]:
         return self.entries(node, t, **gates)[:k]
 
     def pair(self, u, v, t, before=math.inf) -> list[tuple[float, int]]:
         """(time, event number) of the visible events between u and v, newest first."""
-        return [(when, n) for a, b, when, n in self.events[::-1] if {a, b} == {u, v} and when < t and n < before]
+        met = [(when, n) for a, b, when, n in self.events if {a, b} == {u, v} and when < t and n < before]
+        return sorted(met, key=lambda one: (one[0], self.ties[one[1]], one[1]), reverse=True)
 
     def acquaintance(self, u, v, t, before=math.inf) -> tuple[list[int], list[float]]:
         """Counts and times since the last event: u to v, v to u, u to anyone, anyone to u, v to anyone, anyone to v."""
@@ -60,12 +63,13 @@ class Log:
     cuts: list[int]  # where one append ends and the next begins
     kind: type
 
-    def index(self, stop: int | None = None) -> NeighborIndex:
+    def index(self, stop: int | None = None, ties: np.ndarray | None = None) -> NeighborIndex:
         index = NeighborIndex()
         places = [0, *self.cuts, len(self.t)]
         for a, b in pairwise(places):
             b = min(b, len(self.t) if stop is None else stop)
-            index.append(self.src[a:b], self.dst[a:b], np.array(self.t[a:b], self.kind))
+            some = None if ties is None else ties[a : max(a, b)]
+            index.append(self.src[a:b], self.dst[a:b], np.array(self.t[a:b], self.kind), ties=some)
         return index
 
     def naive(self) -> Naive:

@@ -75,7 +75,7 @@ def test_a_window_acts_as_if_older_contacts_had_never_been_made():
     since = log.t[-1] - 40
     late = np.flatnonzero(log.t >= since)
     other.index = NeighborIndex()
-    other.index.append(log.src[late], log.dst[late], log.t[late], numbers=late)
+    other.index.append(log.src[late], log.dst[late], log.t[late], numbers=late, ties=log.ties[late])
     stream.forget(before_t=since)
     assert np.array_equal(scores(stream, log.t[-1] + 1), scores(other, log.t[-1] + 1))
     assert stream.index.size == other.index.size

@@ -59,7 +59,7 @@ def test_distinguish_names_bad_input(attention):
     assert str(fails("distinguish", attention, "u", "v", "w")).startswith("3 ids; pass two to compare nodes, or four")
     assert "Did you mean 'u'" in str(fails("distinguish", attention, "uu", "v"))
     assert "first event is at t=1" in str(fails("distinguish", attention, "u", "v", "--at", "1"))
-    assert "--at 'soon' is not a number" in str(fails("distinguish", attention, "u", "v", "--at", "soon"))
+    assert "times here are numbers, given 'soon'" in str(fails("distinguish", attention, "u", "v", "--at", "soon"))
 
 
 def test_wl_colors_a_log_or_compares_two(tmp_path):

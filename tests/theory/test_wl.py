@@ -191,5 +191,5 @@ def test_bad_input_is_named():
         temporal_wl(log, times="octave")
     with pytest.raises(BadInput, match="no events"):
         temporal_wl(log[:0])
-    with pytest.raises(BadInput, match="is not a time"):
+    with pytest.raises(BadInput, match="times here are numbers, given 'soon'"):
         temporal_wl(log, t="soon")

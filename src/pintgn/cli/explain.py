@@ -10,7 +10,6 @@ import typer
 from pintgn.cli.common import AsJson, emit_json
 from pintgn.cli.evaluate import RunFolder
 from pintgn.cli.use import At, Observe, opened, parsed_id
-from pintgn.events.schema import typed_time
 
 
 def explain(
@@ -33,8 +32,7 @@ def explain(
     """
     live = opened(run, observe)
     ends = (parsed_id(live, src), parsed_id(live, dst))
-    when = None if at is None else typed_time(at)
-    found = live.explain(*ends, when, steps=steps, limit=limit, replay=replay, progress=_counted)
+    found = live.explain(*ends, at, steps=steps, limit=limit, replay=replay, progress=_counted)
     if as_json:
         emit_json({"run": run, **found.as_dict()})
     else:

@@ -11,7 +11,6 @@ import typer
 from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json, number
 from pintgn.cli.source import reads_events
 from pintgn.events.log import EventLog
-from pintgn.events.schema import typed_time
 
 app = typer.Typer(help="What can be told apart, by which models, and why.", no_args_is_help=True)
 
@@ -114,13 +113,13 @@ def wl(
 
     log = load()
     if against is not None:
-        answer = temporal_wl_test(log, load(against), t=_time(log, at))
+        answer = temporal_wl_test(log, load(against), t=at)
         if as_json:
             emit_json({"verdict": answer.verdict, "round": answer.round, "witness": answer.witness})
         else:
             print(answer)
         return
-    coloring = temporal_wl(log, rounds, t=_time(log, at), times=times)
+    coloring = temporal_wl(log, rounds, t=at, times=times)
     if as_json:
         largest = [sorted(_sizes(coloring, r), reverse=True)[:20] for r in range(len(coloring.counts))]
         emit_json({"colors": coloring.counts, "stable": coloring.stable, "largest_classes": largest})
@@ -164,7 +163,7 @@ def distinguish(
     log = load()
     given = [_id(log, text) for text in ids]
     a, b = (given[0], given[1]) if len(given) == 2 else (tuple(given[:2]), tuple(given[2:]))
-    answer = judge(log, a, b, _time(log, at), depth=depth, d=d, steps=steps, times=times, side=side)
+    answer = judge(log, a, b, at, depth=depth, d=d, steps=steps, times=times, side=side)
     if as_json:
         emit_json(answer.to_dict())
         return
@@ -189,7 +188,7 @@ def tree(
     from pintgn.theory.trees import computation_tree, monotone_tree
 
     log = load()
-    node, t = _id(log, id), _time(log, at)
+    node, t = _id(log, id), at
     if monotone:
         grown = monotone_tree(log, node, t, depth, side=side)
     else:
@@ -225,7 +224,7 @@ def report(
 
     log = load()
     with Bar("reading") as bar:
-        answer = make(log, _time(log, at), depth=depth, d=d, steps=steps, pairs=pairs, seed=seed, progress=bar)
+        answer = make(log, at, depth=depth, d=d, steps=steps, pairs=pairs, seed=seed, progress=bar)
     if plot is not None:
         plot.write_text(answer.svg())
     if as_json:
@@ -246,23 +245,3 @@ def _id(log: EventLog, text: str) -> Any:
         except ValueError:
             raise BadInput(f"node {text!r} is not in this log: its ids are whole numbers.") from None
     return text
-
-
-def _time(log: EventLog, text: str | None) -> Any:
-    """A time as typed: a number in the log's own unit, or a date where the log has dates."""
-    import numpy as np
-
-    from pintgn.errors import BadInput
-
-    time = None if text is None else typed_time(text)
-    if not isinstance(time, str):
-        return time
-    unit: Any = log.schema.time.unit
-    if unit is None:
-        raise BadInput(f"--at {text!r} is not a number, and this log's times are numbers.")
-    try:
-        return int(np.datetime64(time.replace(" ", "T"), unit).astype(np.int64))
-    except ValueError:
-        raise BadInput(
-            f"--at {text!r} is neither a number nor a date such as 2024-01-31 or 2024-01-31T12:00."
-        ) from None

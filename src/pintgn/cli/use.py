@@ -13,7 +13,6 @@ import typer
 from pintgn.cli.common import AsJson, console, counted, emit_json
 from pintgn.cli.evaluate import RunFolder
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.events.schema import typed_time
 
 Observe = Annotated[
     list[str] | None,
@@ -43,8 +42,7 @@ def predict(
     from pintgn.learn.predict import predict as answer
 
     live = opened(run, observe)
-    when = None if at is None else typed_time(at)
-    table = answer(live, pairs, src=src, dst=dst, t=time, at=when, delimiter=delimiter, charset=charset)
+    table = answer(live, pairs, src=src, dst=dst, t=time, at=at, delimiter=delimiter, charset=charset)
     if output is not None:
         write_table(table, output)
         console(stderr=True).print(f"{output}: {counted(table.num_rows, 'row')}", markup=False)
@@ -69,7 +67,7 @@ def recommend(
 
     live = opened(run, observe)
     note_stranger(live, parsed_id(live, src))
-    found = live.recommend(parsed_id(live, src), k, None if at is None else typed_time(at))
+    found = live.recommend(parsed_id(live, src), k, at)
     if as_json:
         emit_json({"run": run, "src": src, "recommended": [one._asdict() for one in found]})
     else:
@@ -92,7 +90,7 @@ def embed(
     if output.suffix not in (".parquet", ".pq", ".npz"):
         raise BadInput(f"{output} does not end in .parquet or .npz; embeddings are written as Parquet or NumPy arrays.")
     live = opened(run, observe)
-    ids, matrix = live.embed(at=None if at is None else typed_time(at))
+    ids, matrix = live.embed(at=at)
     sides = [("src", "dst")[side] for side in live.names.sides] if live.names.two_spaces else None
     write_embeddings(live, ids, matrix, sides, output)
     if as_json:

@@ -51,6 +51,15 @@ class IdMap:
     def type(self) -> pa.DataType:
         return pa.int64() if self.ids is None else self.ids.type
 
+    @cached_property
+    def marks(self) -> np.ndarray:
+        """A hash (n,) of each node's id, which tells simultaneous events apart; empty where node i is called i."""
+        from pintgn.events.ties import NO_MARKS, id_marks
+
+        if self.ids is None and self.side is None:
+            return NO_MARKS
+        return id_marks(self.decode(), self.side)
+
     def decode(self, nodes: Any = None) -> pa.Array:
         """The users' ids of these nodes (of all, in order, when none are named)."""
         if self.ids is None:

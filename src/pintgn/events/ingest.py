@@ -103,7 +103,7 @@ def read_events(
         or like is not None
     )
     if not asked and isinstance(opened, ParquetSource) and len(opened.paths) == 1 and saved_by_pintgn(opened.paths[0]):
-        log = open_log(opened.paths[0])
+        log = open_log(opened.paths[0], checked=True)
         if all(name in (role, getattr(log.schema, role)) for role, name in given.items()):
             return log
     plan = _plan(opened, given, roles, features, node_updates, like)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import kernel
+from pintgn.events.kernels import FNV, mix
 
 ADD, DELETE, NODE, REMOVE = 1, -1, 0, 2
 """Ops of a file; `REMOVE`, the removal of a node, never reaches a log."""
@@ -55,6 +56,29 @@ def reorder_rows(matrix, order):
         done[place] = True
         for j in range(width):
             matrix[place, j] = held[j]
+
+
+# --- simultaneous events --------------------------------------------------------------------------------------
+
+
+@kernel
+def tie_keys(src, dst, t, marks, features, out):
+    """A hash of each event that has the time of the one before or after it, and of the first and the last.
+
+    `t` (e,) and `features` (e, f) come as bits; `marks` (n,) hash the nodes' ids, a node beyond them by its number.
+    """
+    rows = len(src)
+    for row in range(rows):
+        inside = 0 < row < rows - 1
+        if inside and t[row] != t[row - 1] and t[row] != t[row + 1]:
+            continue
+        key = mix(t[row])
+        for node in (src[row], dst[row]):
+            mark = marks[node] if node < len(marks) else mix(np.uint64(node))
+            key = mix(key * FNV + mark)
+        for column in range(features.shape[1]):
+            key = (key ^ np.uint64(features[row, column])) * FNV
+        out[row] = mix(key)
 
 
 # --- edges alive --------------------------------------------------------------------------------------------

@@ -139,10 +139,16 @@ class EventLog:
         return self._cut(start, max(start, stop))
 
     def between(self, t0: Any = None, t1: Any = None) -> EventLog:
-        """Cut by time: the events with t0 <= t < t1."""
-        start = 0 if t0 is None else int(np.searchsorted(self.t, t0, "left"))
-        stop = len(self) if t1 is None else int(np.searchsorted(self.t, t1, "left"))
+        """Cut by time: the events with t0 <= t < t1, each a number, a date or a text; see `time`."""
+        start = 0 if t0 is None else int(np.searchsorted(self.t, self.time(t0, bound=True), "left"))
+        stop = len(self) if t1 is None else int(np.searchsorted(self.t, self.time(t1, bound=True), "left"))
         return self._cut(start, max(start, stop))
+
+    def time(self, value: Any, *, bound: bool = False) -> Any:
+        """A time in this log's own count; see `pintgn.events.moment.read_time` for the forms that are taken."""
+        from pintgn.events.moment import read_time
+
+        return read_time(value, self._schema.time, self.t.dtype, bound=bound)
 
     def where(self, keep: np.ndarray) -> EventLog:
         """Only the events marked in a boolean column, in order (a copy; event numbers start anew)."""
@@ -203,7 +209,9 @@ class EventLog:
             return self._schema
         from pintgn.events.splits import time_scale
 
-        early = slice(0, int(0.7 * len(self)))
+        last = int(0.7 * len(self)) - 1
+        # never a part of a group: which part would be up to the order of rows
+        early = slice(0, int(np.searchsorted(self.t, self.t[last], "right")) if last >= 0 else 0)
         scale = time_scale(self.src[early], self.dst[early], self.t[early])
         return dataclasses.replace(self._schema, time_scale=scale)
 
@@ -218,6 +226,13 @@ class EventLog:
         if not len(self):
             return np.zeros(0, np.int64)
         return np.concatenate([[0], np.flatnonzero(self.t[1:] != self.t[:-1]) + 1])
+
+    @cached_property
+    def ties(self) -> np.ndarray:
+        """A key (e,) that decides which of simultaneous events counts as the newer; see `pintgn.events.ties`."""
+        from pintgn.events.ties import ties
+
+        return _frozen(ties(self.src, self.dst, self.t, self.ids.marks, self.marked_features))
 
     @cached_property
     def learnable(self) -> np.ndarray:

@@ -11,9 +11,28 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
+from pintgn.events.facts import AtLeast, Maybe, parse
 
 ADD, DELETE, NODE = 1, -1, 0
 """Kinds of event (`EventLog.op`): an interaction, the end of one, a change of a node's own features."""
+
+FEATURE = {"name": str, "kind": {"number", "code", "onehot"}, "categories": [(str, int, bool)]}
+SHAPE = {
+    "src": str,
+    "dst": str,
+    "t": str,
+    "label": (str, None),
+    "op": (str, None),
+    "features": [FEATURE],
+    "node_features": [str],
+    "node_updates": [str],
+    "time": {"unit": ({"s", "ms", "us", "ns"}, None), "zone": (str, None), "written": Maybe((str, None))},
+    "two_spaces": bool,
+    "dummy": Maybe((AtLeast(0), None)),
+    "grid": Maybe(([float], None)),
+    "time_scale": (float, None),
+}
+"""Of a schema as JSON."""
 
 OP_NAMES = {ADD: "add", DELETE: "delete", NODE: "node"}
 
@@ -70,20 +89,6 @@ class TimeUnit:
             except (KeyError, ValueError, OverflowError):
                 pass
         return text.removesuffix(".000").removesuffix(" 00:00:00")
-
-
-def typed_time(text: str) -> int | float | str:
-    """A time as typed: a number where it is one, else as it stands, which may be a date.
-
-    >>> typed_time("1588"), typed_time("0.5"), typed_time("2024-01-31")
-    (1588, 0.5, '2024-01-31')
-    """
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _zone(name: str) -> datetime.tzinfo | None:
@@ -146,10 +151,10 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        raw = json.loads(text)
+        raw = {key: value for key, value in parse(text, SHAPE, "the schema").items() if key in cls.__dataclass_fields__}
         raw["features"] = tuple(Feature(f["name"], f["kind"], tuple(f["categories"])) for f in raw["features"])
         raw["node_features"] = tuple(raw["node_features"])
         raw["node_updates"] = tuple(raw["node_updates"])
-        raw["time"] = TimeUnit(**raw["time"])
+        raw["time"] = TimeUnit(*(raw["time"].get(name) for name in ("unit", "zone", "written")))
         raw["grid"] = None if raw.get("grid") is None else tuple(raw["grid"])
         return cls(**raw)

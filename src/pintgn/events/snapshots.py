@@ -96,7 +96,7 @@ class Snapshots(Sequence[Snapshot]):
 
 
 def to_snapshots(
-    log: EventLog, delta: int | float | None = None, *, start: int | float | None = None, count: int | None = None
+    log: EventLog, delta: int | float | None = None, *, start: Any = None, count: int | None = None
 ) -> Snapshots:
     """The graphs of a log whose times lie on a grid start, start + delta, … (paper, Prop. 1, second part).
 
@@ -104,7 +104,7 @@ def to_snapshots(
 
     Args:
         delta: time between snapshots; when not given, the widest that fits every time of the log.
-        start: time of the first snapshot; when not given, that of the first event.
+        start: time of the first snapshot, a number or a date; when not given, that of the first event.
         count: number of snapshots; when not given, up to the last event. Empty ones at the end need it.
     """
     if log.op is not None and (log.op == DELETE).any():
@@ -114,7 +114,7 @@ def to_snapshots(
         start, delta, least = log.schema.grid
     else:
         least = 0
-    origin = (log.t[0].item() if len(log) else 0) if start is None else start
+    origin = (log.t[0].item() if len(log) else 0) if start is None else _origin(log, start)
     spacing = _widest(log.t, origin) if delta is None else _positive(delta)
     index = _grid(log.t, origin, spacing)
     needed = int(index[-1]) + 1 if len(log) else 0
@@ -272,6 +272,12 @@ def _lists(matrix: np.ndarray | None, count: int) -> list[list[float]]:
 
 
 # -- the grid of times -------------------------------------------------------------------------------------
+
+
+def _origin(log: EventLog, start: Any) -> int | float:
+    """The time of the first snapshot, which may lie between two times of the log."""
+    fraction = isinstance(start, float | np.floating) and math.isfinite(start)
+    return float(start) if fraction else log.time(start).item()
 
 
 def _positive(delta: int | float) -> int | float:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+from pintgn.events.seal import check_seal
 
 Hints = Mapping[str, pa.DataType]
 """Types that columns of a text file seem to have."""
@@ -189,7 +190,7 @@ def _array(values: Any) -> np.ndarray | list[Any]:
 class ParquetSource(Source):
     """One Parquet file, or the Parquet files of a folder in the order of their names."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, *, checked: bool = False):
         self.title = path.name
         if path.is_dir():
             self.paths = sorted(p for p in path.iterdir() if p.suffix in (".parquet", ".pq") and p.is_file())
@@ -197,6 +198,8 @@ class ParquetSource(Source):
                 raise BadFile(f"folder {path} has no Parquet files. Name a file, or a folder that holds *.parquet.")
         else:
             self.paths = [path]
+        seals = [] if checked else [check_seal(path) for path in self.paths]
+        self.sealed = all(seals)
         files = [open_parquet(path) for path in self.paths]
         self._take_apart(files[0].schema_arrow)
         self._check_names("Rename one.")
@@ -216,6 +219,8 @@ class ParquetSource(Source):
             with open_parquet(path) as file:
                 try:
                     for batch in file.iter_batches(BATCH, columns=self._stored(columns)):
+                        if not self.sealed:
+                            batch.validate(full=True)  # Parquet does not say that text is text
                         yield self._unpacked(batch, columns)
                 except (pa.ArrowException, OSError) as error:
                     raise BadFile(f"{path.name} is damaged: {str(error).splitlines()[0]} Write it again.") from error
@@ -231,7 +236,7 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     """Open for streaming: pages are read through a small buffer, not a column at a time."""
     try:
         return pq.ParquetFile(
-            path, buffer_size=1 << 20, pre_buffer=False,
+            path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True,
             thrift_string_size_limit=THRIFT_LIMIT, thrift_container_size_limit=THRIFT_LIMIT,
         )  # fmt: skip
     except FileNotFoundError as error:

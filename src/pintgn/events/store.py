@@ -18,15 +18,34 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, suggest
+from pintgn.events.columns import is_text
+from pintgn.events.facts import AtLeast, check, parse, reading
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
-from pintgn.events.schema import Feature, Schema
+from pintgn.events.schema import FEATURE, SHAPE, Feature, Schema
+from pintgn.events.seal import check_seal, seal
 from pintgn.events.sources import ParquetSource, open_parquet
 from pintgn.events.table import Layout, as_text, check_dates, needs_quotes, to_table, whole_days
 
 __all__ = ["open_log", "save", "saved_by_pintgn", "to_table", "write_events"]
 
 FORMAT = 1
+TOLD = {
+    "format": AtLeast(1),
+    "schema": SHAPE,
+    "events": AtLeast(0),
+    "first": AtLeast(0),
+    "nodes": AtLeast(0),
+    "plain_ids": bool,
+    "numbers": bool,
+    "t": {"<i8", "<f8"},
+    "label": (str, None),
+    "has_features": bool,
+    "has_updates": bool,
+    "columns": {"all": [str], "op": (str, None), "label": (str, None), "features": [FEATURE], "node_updates": [str]},
+}
+"""What the footer says about a log."""
+AGAIN = "Save the log again."
 COLUMNS = 32
 """Columns of numbers read at once."""
 KEY, NODES_KEY = b"pintgn", b"pintgn.nodes"
@@ -37,15 +56,18 @@ ENDINGS = (".parquet", ".csv", ".tsv", ".csv.gz", ".csv.zst")
 def save(log: EventLog, path: str | Path) -> None:
     """Write one Parquet file that `open_log` restores exactly and any Parquet reader can read.
 
-    The footer also holds the schema and the node table (ids, sides, features). The file is written under
-    another name and renamed at the end, so that nobody ever sees half of it.
+    The footer also holds the schema and the node table (ids, sides, features). The file has a seal (see `seal`): one
+    that was damaged since is refused. It is written under another name and renamed at the end, so that nobody ever
+    sees half of it.
     """
     layout = Layout(log, exact=True)
     schema = layout.batch(0, 0).schema.with_metadata(_metadata(layout))
-    writing = {"compression": "zstd", "use_dictionary": _repeated(layout)}
-    with replacing(path) as part, pq.ParquetWriter(part, schema, **writing) as writer:
-        for batch in layout.batches():
-            writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+    writing = {"compression": "zstd", "use_dictionary": _repeated(layout), "write_page_checksum": True}
+    with replacing(path) as part:
+        with pq.ParquetWriter(part, schema, **writing) as writer:
+            for batch in layout.batches():
+                writer.write_batch(batch.replace_schema_metadata(schema.metadata))
+        seal(part)
 
 
 def _repeated(layout: Layout) -> list[str]:
@@ -93,32 +115,31 @@ def saved_by_pintgn(path: Path) -> bool:
         return KEY in (file.schema_arrow.metadata or {})
 
 
-def open_log(path: str | Path) -> EventLog:
-    """Read a log written by `save`."""
+def open_log(path: str | Path, *, checked: bool = False) -> EventLog:
+    """Read a log written by `save`; its seal is checked, unless it has been `checked` already."""
     path = Path(path)
     if not path.exists():
         raise BadFile(f"there is no file {path}.")
     if path.is_dir():
         raise BadFile(f"{path} is a folder; a saved log is one file. Use pintgn.read_events for folders.")
+    if not checked:
+        check_seal(path)
     with open_parquet(path) as file:
         metadata = file.schema_arrow.metadata or {}
         names, rows = list(file.schema_arrow.names), file.metadata.num_rows
     if KEY not in metadata:
         raise BadFile(f"{path.name} was not saved by pintgn. Use pintgn.read_events to read it by column name.")
-    try:
-        told = json.loads(metadata[KEY])
-        if told["format"] > FORMAT:
-            raise BadFile(f"{path.name} was saved by a newer pintgn. Update pintgn to read it.")
+    what = f"the metadata of {path.name}"
+    told = parse(metadata[KEY], {"format": AtLeast(1)}, what, AGAIN)
+    if told["format"] > FORMAT:
+        raise BadFile(f"{path.name} was saved by a newer pintgn. Update pintgn to read it.")
+    check(told, TOLD, what, AGAIN)
+    if rows != told["events"] or told["columns"]["all"] != names:
+        raise BadFile(f"{path.name} was changed after pintgn saved it. Use pintgn.read_events with column names.")
+    with reading(path, AGAIN):
         schema = Schema.from_json(json.dumps(told["schema"]))
         ids, node_features = _read_nodes(metadata[NODES_KEY], told)
-        stored = told["columns"]
-        if rows != told["events"] or stored["all"] != names:
-            raise BadFile(f"{path.name} was changed after pintgn saved it. Use pintgn.read_events with column names.")
-    except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
-        if isinstance(error, BadFile):
-            raise
-        raise BadFile(f"{path.name} has damaged metadata. Save the log again.") from error
-    log = _restore(path, told, schema, ids, node_features)
+        log = _restore(path, told, schema, ids, node_features)
     log.first = told["first"]
     return log
 
@@ -158,7 +179,7 @@ def _restore(path: Path, told: dict, schema: Schema, ids: IdMap, node_features: 
         features=[feature.name for feature in features], node_updates=names["node_updates"],
         bipartite=schema.two_spaces and not told["numbers"], like=like,
     )  # fmt: skip
-    log = build(ParquetSource(path), plan).finish()
+    log = build(ParquetSource(path, checked=True), plan).finish()
     if log.nodes != count:
         raise BadFile(f"{path.name} has events of nodes that its node table lacks. Save the log again.")
     return EventLog(
@@ -244,8 +265,15 @@ def _write_nodes(log: EventLog) -> bytes:
 def _read_nodes(packed: bytes, told: dict) -> tuple[IdMap, np.ndarray | None]:
     with pa.ipc.open_stream(base64.b64decode(packed, validate=True)) as reader:
         table = reader.read_all().combine_chunks()
+    table.validate(full=True)  # what follows trusts its lengths and offsets
+    for column in table.columns:
+        gaps = column.null_count > 0 and not pa.types.is_null(column.type)  # features of no width are nulls
+        if len(column) != told["nodes"] or gaps:
+            raise BadFile(f"the node table has {len(column)} rows for {told['nodes']} nodes, or gaps. {AGAIN}")
     side = table["side"].to_numpy() if "side" in table.column_names else None
     known = None if told["plain_ids"] else table["id"].combine_chunks()
+    if known is not None and not (is_text(known.type) or pa.types.is_integer(known.type)):
+        raise BadFile(f"the ids in the node table are {known.type}. {AGAIN}")
     ids = IdMap(known, side, size=told["nodes"])
     features = None
     if "features" in table.column_names:

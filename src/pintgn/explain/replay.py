@@ -52,7 +52,7 @@ def replayed_scores(
 
 def _empty(stream: Stream) -> Stream:
     """A stream of the same model and settings to which nothing has happened yet."""
-    return Stream(
+    empty = Stream(
         stream.model,
         stream.schema,
         node_features=stream.node_features,
@@ -61,6 +61,8 @@ def _empty(stream: Stream) -> Stream:
         positions_refresh=stream.positions_refresh,
         positions_backend=stream.positions_backend,
     )
+    empty.node_marks = stream.node_marks
+    return empty
 
 
 def _some(events: Events, rows: np.ndarray) -> Events:

@@ -23,7 +23,7 @@ def to_networkx(log: EventLog, at: Any = None, since: Any = None, *, multi: bool
     ("dst", id).
 
     Args:
-        at: events strictly before this time count, in the log's own unit; all events when not given.
+        at: events strictly before this time count, a number in the log's own unit or a date; all when not given.
         since: events before this time are left out (a window).
         multi: a `MultiDiGraph` with an edge for each living event: `t`, features, label.
     """
@@ -51,7 +51,8 @@ def to_networkx(log: EventLog, at: Any = None, since: Any = None, *, multi: bool
 def networkx_snapshots(log: EventLog, times: Iterable[Any], window: Any = None) -> Iterator[tuple[Any, Any]]:
     """For each time, the graph of what happened strictly before it; of the last `window` only, where one is given."""
     for at in times:
-        yield at, to_networkx(log, at, None if window is None else at - window)
+        when = log.time(at, bound=True)
+        yield at, to_networkx(log, when, None if window is None else when - window)
 
 
 def sparse_positions(positions: RelativePositions, *, at: Any = None, transform: str = "raw") -> list[Any]:

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pintgn.learn.run import Run
+from pintgn.events.facts import check
+from pintgn.learn.run import PROGRESS, Run
 from pintgn.models.base import Model
 from pintgn.stream import Stream
 
@@ -100,6 +101,7 @@ def load_last(run: Run, optimizer: torch.optim.Optimizer | None, average: Averag
     """Take up what `save_last` left; returns the cursor and the memory's columns for `load_memory`."""
     run.load_weights("last.safetensors")
     arrays, told = run.read_checkpoint("last.safetensors")
+    check(told, PROGRESS, "last.safetensors")
     average.steps = told["averaged"]
     average.weights = [torch.from_numpy(arrays[f"average.{k}"]) for k in range(len(average.weights))]
     if optimizer is not None:

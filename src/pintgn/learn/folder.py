@@ -14,9 +14,30 @@ import numpy as np
 from torch import Tensor
 
 from pintgn.errors import BadFile, BadInput, suggest
+from pintgn.events.facts import AtLeast, Each, Maybe, digest_of, parse, read_json, reading
 
 FORMAT = 1
 KEY = "pintgn"
+METRICS = Each(Each((float, None)))
+SHAPES: dict[str, Any] = {
+    "run.json": {
+        "seed": AtLeast(0),
+        "fingerprint": str,
+        "asked": Maybe({"model": dict, "train": dict, "stream": dict}),
+        "own_negatives": Maybe(bool),
+    },
+    "result.json": {
+        "test": METRICS,
+        "heuristics": Each(METRICS),
+        "calibration": ({"slope": float, "offset": float}, None),
+        "calibration_error": (float, None),
+        "spent": Maybe(Each((float, None))),
+    },
+    "runs.json": {"seeds": [AtLeast(0)], "asked": {"model": dict, "train": dict, "stream": dict}},
+    "spent.json": {},
+}
+"""What the files of a run say."""
+CHECKPOINT = {"format": AtLeast(1), "run": str, "digest": Maybe(str)}
 
 
 class Folder:
@@ -59,7 +80,8 @@ class Folder:
         from safetensors.numpy import save
 
         arrays = {key: np.ascontiguousarray(_array(value)) for key, value in tensors.items()}
-        self.write(name, save(arrays, {KEY: json.dumps({"format": FORMAT} | dict(facts))}))
+        told = {"format": FORMAT, "digest": digest_of(arrays)} | dict(facts)
+        self.write(name, save(arrays, {KEY: json.dumps(told)}))
 
     def note(self, line: str) -> None:
         """A line in the run's log, with the time of day."""
@@ -80,12 +102,11 @@ class Folder:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def read_json(self, name: str) -> Any:
+        """One of the run's files, of the shape that `SHAPES` says."""
         try:
-            return json.loads((self / name).read_text())
+            return read_json(self / name, SHAPES[name], "Train again, or put back the file of this run.")
         except (FileNotFoundError, NotADirectoryError) as error:
             raise BadFile(f"{self.path} holds no run: {self._instead(name)}") from error
-        except (OSError, ValueError) as error:
-            raise BadFile(f"{self / name} is damaged: {error}.") from error
 
     def _instead(self, name: str) -> str:
         """Why there is no run here, and where one may be."""
@@ -108,18 +129,18 @@ class Folder:
         if not path.exists():
             raise BadFile(f"there is no checkpoint {path}.")
         try:
-            with safe_open(path, "numpy") as file:
+            with reading(path), safe_open(path, "numpy") as file:
                 facts = (file.metadata() or {}).get(KEY)
                 arrays = {key: file.get_tensor(key) for key in file.keys()} if facts else {}  # noqa: SIM118
-            if facts is None:
-                raise BadFile(f"{path} was not written by pintgn: it is no checkpoint of a run.")
-            told = json.loads(facts)
-        except (SafetensorError, ValueError, OSError) as error:
-            if isinstance(error, BadFile):
-                raise
+        except SafetensorError as error:
             raise BadFile(f"the checkpoint {path} is damaged: {error}.") from error
-        if told.get("format", FORMAT + 1) > FORMAT:
+        if facts is None:
+            raise BadFile(f"{path} was not written by pintgn: it is no checkpoint of a run.")
+        told = parse(facts, CHECKPOINT, f"the checkpoint {path}")
+        if told["format"] > FORMAT:
             raise BadFile(f"{path} was written by a newer pintgn. Update pintgn to read it.")
+        if told.get("digest") not in (None, digest_of(arrays)):
+            raise BadFile(f"the checkpoint {path} is damaged: its checksum does not fit.")
         return arrays, told
 
     # -- one process at a time -----------------------------------------------------------------------------------------

@@ -12,10 +12,11 @@ import torch
 
 from pintgn.errors import BadInput, EventOrderError, StaleQuery
 from pintgn.events.log import EventLog, Query
+from pintgn.events.moment import read_time
 from pintgn.learn.calibration import Calibration
 from pintgn.learn.measure import PAIRS, judging
 from pintgn.learn.metrics import check_finite
-from pintgn.learn.names import Names, as_time, feature_matrix
+from pintgn.learn.names import Names, feature_matrix
 from pintgn.learn.protocol import destinations
 from pintgn.learn.run import Run
 from pintgn.models.base import Model
@@ -95,6 +96,7 @@ class Live:
         src, dst = self.names.add([row[0] for row in rows], [row[1] for row in rows])
         if features is not None:
             features = self.run.scaling.event_features(features)
+        self.stream.node_marks = self.names.marks
         with torch.no_grad():
             self.stream.observe(Events(src, dst, t, features))
         self._meet(dst)
@@ -312,7 +314,7 @@ class Live:
         return logits
 
     def _time(self, value: Any) -> Any:
-        return as_time(value, self.schema.time, self._time_dtype)
+        return read_time(value, self.schema.time, self._time_dtype)
 
     def _at(self, value: Any) -> Any:
         if value is not None:

@@ -1,8 +1,7 @@
-"""Users' own ids, times and features, one at a time, as a running system gets them; wrong ones in one clear line."""
+"""Users' own ids and features, one at a time, as a running system gets them; wrong ones in one clear line."""
 
 from __future__ import annotations
 
-import datetime
 import numbers
 import uuid
 import warnings
@@ -13,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, PintgnWarning, UnknownName, suggest
+from pintgn.events.columns import Growing
 from pintgn.events.ids import IdMap
-from pintgn.events.schema import Feature, Schema, TimeUnit
+from pintgn.events.schema import Feature, Schema
+from pintgn.events.ties import id_marks
 
 
 class Names:
@@ -31,6 +32,7 @@ class Names:
                 self.numbers[side][id] = number
         else:
             self.numbers = [{id: number for number, id in enumerate(self.ids)}]
+        self._marks = Growing(np.uint64)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -73,50 +75,18 @@ class Names:
                 self.sides.append(side)
         return space[id]
 
+    @property
+    def marks(self) -> np.ndarray:
+        """As `IdMap.marks`, of all names so far."""
+        known = len(self._marks)
+        if known < len(self.ids):
+            sides = np.array(self.sides[known:], np.int8) if self.two_spaces else None
+            self._marks.extend(id_marks(pa.array(self.ids[known:], self.type), sides))
+        return self._marks.values
+
     def id_map(self) -> IdMap:
         """All names, as logs keep them."""
         return IdMap(pa.array(self.ids, self.type), np.array(self.sides, np.int8) if self.two_spaces else None)
-
-
-def as_time(value: Any, unit: TimeUnit, dtype: np.dtype) -> Any:
-    """A time as a person or a program says it, in the log's own count: a number, or a date where the log has dates."""
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
-        exact = np.asarray(value)
-        made = exact.astype(dtype)
-        if not np.isfinite(exact) or made != exact:
-            kind = "whole numbers" if dtype.kind == "i" else "finite numbers"
-            raise BadInput(f"times here are {kind}, given {value!r}.")
-        return made[()]
-    if unit.unit is None:
-        raise BadInput(f"times here are numbers, given {value!r} ({type(value).__name__}).")
-    if isinstance(value, str):
-        try:
-            value = _parsed(value, unit.written)
-        except ValueError:
-            raise BadInput(f"{value!r} is neither a number nor a date such as 2024-01-31T12:00.") from None
-    if isinstance(value, datetime.datetime):
-        if (value.tzinfo is None) != (unit.zone is None):
-            has = "without" if unit.zone is None else "with"
-            raise BadInput(f"times here are dates {has} a time zone, given {value}.")
-        value = np.datetime64(value.astimezone(datetime.UTC).replace(tzinfo=None) if value.tzinfo else value)
-    elif isinstance(value, datetime.date):
-        value = np.datetime64(value)
-    if isinstance(value, np.datetime64) and not np.isnat(value):
-        count = value.astype(f"datetime64[{unit.unit}]")
-        if count != value:
-            raise BadInput(f"times here are counted in {unit.unit}, which cannot hold {value}.")
-        return count.astype(np.int64)
-    raise BadInput(f"{value!r} is neither a number nor a date.")
-
-
-def _parsed(text: str, written: str | None) -> datetime.datetime:
-    """A date as the log's file writes it, or as ISO-8601."""
-    if written is not None and "%" in written:
-        try:
-            return datetime.datetime.strptime(text, written)
-        except ValueError:
-            pass
-    return datetime.datetime.fromisoformat(text)
 
 
 def feature_matrix(given: Sequence[Mapping[str, Any]], schema: Schema) -> np.ndarray | None:

@@ -33,7 +33,7 @@ class WholeLog(Stream):
         other = object.__new__(cls)
         other.__dict__.update(Stream.fork(stream).__dict__)
         other.log, other.index, other.event_table = log, NeighborIndex(), log.marked_features
-        other.index.append(log.src, log.dst, log.t)
+        other.index.append(log.src, log.dst, log.t, ties=log.ties)
         return other
 
     def fork(self) -> WholeLog:

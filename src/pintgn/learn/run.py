@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from pintgn import __version__
-from pintgn.errors import BadFile, BadInput
+from pintgn.errors import BadFile, BadInput, PintgnError
+from pintgn.events.facts import AtLeast, check, reading
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema
 from pintgn.events.splits import time_scale
@@ -26,6 +27,20 @@ from pintgn.learn.scaling import Scaling
 from pintgn.learn.settings import Settings
 from pintgn.models.base import Model
 from pintgn.stream import Stream
+
+PROGRESS = {
+    "averaged": AtLeast(0),
+    "epoch": AtLeast(1),
+    "step": AtLeast(0),
+    "events": AtLeast(0),
+    "loss": float,
+    "best_epoch": AtLeast(0),
+    "best_value": float,
+    "reference": float,
+    "stale": AtLeast(0),
+    "history": [dict],
+}
+"""What last.safetensors says about how far training has come."""
 
 
 @dataclass
@@ -146,17 +161,19 @@ class Run:
         if (found := sorted(place.path.glob("seed-*/run.json"))) and not place.holds_run:
             raise BadInput(f"{folder} holds {len(found)} runs; name one of them, such as {found[0].parent}.")
         facts = place.read_json("run.json")
-        try:
+        with reading(place / "settings.toml"):
             settings = Settings.from_toml((place / "settings.toml").read_text())
+        try:
             log = EventLog.open(place / "events.parquet")
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except PintgnError as error:
             raise BadFile(f"the run in {folder} is damaged: {error}") from error
-        run = cls(settings, facts["seed"], log, _unbuilt(settings, model), place)
+        run = cls(settings, facts["seed"], log, None, place)  # type: ignore[arg-type]
         if run.fingerprint != facts["fingerprint"]:
             raise BadFile(
                 f"the run in {folder} is damaged: settings.toml, run.json and events.parquet do not belong together. "
                 "Train again."
             )
+        run.model = _unbuilt(settings, model)
         if weights:
             run.take_up()
         return run
@@ -165,7 +182,7 @@ class Run:
         """The best weights so far, how training went, and the result if it has ended."""
         assert self.folder is not None
         if (self.folder / "last.safetensors").exists():
-            told = self.read_checkpoint("last.safetensors")[1]
+            told = check(self.read_checkpoint("last.safetensors")[1], PROGRESS, str(self.folder / "last.safetensors"))
             self.history, self.best_epoch = told["history"], told["best_epoch"]
             self.load_weights("best.safetensors" if self.best_epoch else "last.safetensors")
         if (self.folder / "result.json").exists():
@@ -207,7 +224,8 @@ class Run:
 
     def take_result(self, told: dict[str, Any]) -> None:
         self.test, self.heuristics = told["test"], told["heuristics"]
-        self.calibration = None if told["calibration"] is None else Calibration(**told["calibration"])
+        how = told["calibration"]
+        self.calibration = None if how is None else Calibration(how["slope"], how["offset"])
         self.calibration_error, self.spent = told["calibration_error"], told.get("spent", {})
         self.finished = True
 

@@ -99,7 +99,7 @@ class CTDNE(Model):
 
     def _walks(self, train: EventLog) -> np.ndarray:  # (walks, length + 1), -1 where a walk has ended
         index = NeighborIndex()
-        index.append(train.src, train.dst, train.t)
+        index.append(train.src, train.dst, train.t, ties=train.ties)
         rng = np.random.default_rng([self.draw_seed, 0])
         events = rng.integers(0, len(train), self.walks * len(train))
         turn = rng.random(len(events)) < 0.5

@@ -43,11 +43,7 @@ def left_out(index: NeighborIndex, events: np.ndarray, ends: np.ndarray) -> Iter
         for node, (start, length) in zip(touched.tolist(), before.tolist(), strict=True):
             entries = slice(start, start + length)
             kept.append((entries, [column[entries].copy() for column in columns]))
-            rising = kept[-1][1][2][::-1]  # a list's event numbers fall
-            place = np.searchsorted(rising, events)
-            place = place[rising[np.minimum(place, length - 1)] == events] if length else place[:0]
-            stays = np.ones(length, bool)
-            stays[length - 1 - place] = False
+            stays = ~np.isin(kept[-1][1][2], events)
             count = int(np.count_nonzero(stays))
             for column, old in zip(columns, kept[-1][1], strict=True):
                 column[start + length - count : start + length] = old[stays]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pintgn.errors import BadFile
+from pintgn.events.facts import read_arrays
 from pintgn.neighbors import inputs
 from pintgn.neighbors import kernels_storage as storage
 
-FORMAT = 2
+FORMAT = 3
+"""2 had no ties; it is still read."""
 
 
 class Stored(NamedTuple):
@@ -30,6 +31,8 @@ class Stored(NamedTuple):
     events: int
     forgotten: int
     uneven: bool
+    open_numbers: np.ndarray  # (g,) int64, rising: events at the clock's own time that came with ties
+    open_ties: np.ndarray  # (g,) uint64
 
 
 def write(path: Path, stored: Stored) -> None:
@@ -48,6 +51,8 @@ def write(path: Path, stored: Stored) -> None:
                 times=stored.times,
                 numbers=stored.numbers,
                 ways=stored.ways,
+                open_numbers=stored.open_numbers,
+                open_ties=stored.open_ties,
             )
             file.flush()
             os.fsync(file.fileno())
@@ -62,15 +67,15 @@ def write(path: Path, stored: Stored) -> None:
 
 def read(path: Path) -> Stored:
     """Read and check everything that a kernel will rely on."""
+    if not path.exists():
+        raise BadFile(f"there is no file {path}. Write one with NeighborIndex.save.")
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            names = ("head", "clock", "lengths", "ids", "times", "numbers", "ways")
-            head, clock, lengths, ids, times, numbers, ways = (archive[name] for name in names)
-    except FileNotFoundError:
-        raise BadFile(f"there is no file {path}. Write one with NeighborIndex.save.") from None
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise BadFile(f"{path} is not a saved NeighborIndex, or is damaged ({type(error).__name__}).") from error
-    if head.shape != (5,) or head.dtype != np.int64 or head[0] != FORMAT:
+        arrays = {"open_numbers": np.zeros(0, np.int64), "open_ties": np.zeros(0, np.uint64)} | read_arrays(path)
+        names = ("head", "clock", "lengths", "ids", "times", "numbers", "ways", "open_numbers", "open_ties")
+        head, clock, lengths, ids, times, numbers, ways, open_numbers, open_ties = (arrays[name] for name in names)
+    except (BadFile, KeyError) as error:
+        raise BadFile(f"{path} is not a saved NeighborIndex, or is damaged ({error}).") from error
+    if head.shape != (5,) or head.dtype != np.int64 or head[0] not in (2, FORMAT):
         raise BadFile(f"{path} is not a NeighborIndex of format {FORMAT}. Build it again from the events.")
     flat = all(array.ndim == 1 for array in (clock, lengths, ids, times, numbers, ways))
     types = (lengths.dtype, ids.dtype, numbers.dtype, ways.dtype) == (np.int64, np.int32, np.int64, np.int8)
@@ -86,9 +91,12 @@ def read(path: Path) -> Stored:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         good = abs(clock[0]) <= limit and bool((times >= -limit).all()) and bool(((ways == 0) | (ways == 1)).all())
         good = good and storage.check_stored(offsets, ids, times, numbers, len(lengths), head[1], clock[0])
+    rising = open_numbers.dtype == np.int64 and open_numbers.ndim == 1 and bool((np.diff(open_numbers) > 0).all())
+    good = good and rising and open_ties.dtype == np.uint64 and open_ties.shape == open_numbers.shape
     if not good:
         raise BadFile(f"{path} is damaged: its arrays do not fit together. Build it again from the events.")
     _, events, forgotten, uneven, decided = head.tolist()
     time = times.dtype if decided else None
     clock = clock[0] if clock.size else None
-    return Stored(lengths, ids, times, numbers, ways, clock, time, events, forgotten, bool(uneven))
+    facts = (clock, time, events, forgotten, bool(uneven), open_numbers, open_ties)
+    return Stored(lengths, ids, times, numbers, ways, *facts)

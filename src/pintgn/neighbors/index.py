@@ -63,6 +63,7 @@ class NeighborIndex:
         self._forgotten = 0
         self._uneven = False
         self._clock: Any = None
+        self._open_numbers, self._open_ties = np.zeros(0, np.int64), np.zeros(0, np.uint64)  # of the clock's own group
         self._heads = np.zeros((0, 2), np.int64)
         self._new_arena(0)
         self._grow_nodes(nodes)
@@ -111,12 +112,22 @@ class NeighborIndex:
 
     # --- growing ------------------------------------------------------------------------------------------
 
-    def append(self, src: ArrayLike, dst: ArrayLike, t: ArrayLike, *, numbers: ArrayLike | None = None) -> int:
+    def append(
+        self,
+        src: ArrayLike,
+        dst: ArrayLike,
+        t: ArrayLike,
+        *,
+        numbers: ArrayLike | None = None,
+        ties: np.ndarray | None = None,
+    ) -> int:
         """Add events (arrays or single values) whose times do not fall, and return the number of the first.
 
         Events are numbered on from `events`, unless `numbers` gives their own (increasing, for logs in which not every
-        row is an interaction). Nothing is added when anything is wrong; only an index that runs out of memory keeps
-        the events that still fitted, and counts them.
+        row is an interaction). Of simultaneous events the one with the larger number counts as the newer, or, with
+        `ties` (e,) uint64 such as `EventLog.ties`, the one with the larger tie, in whatever order and batches they
+        come; give `before` then only numbers at which a group begins. Nothing is added when anything is wrong; only an
+        index that runs out of memory keeps the events that still fitted, and counts them.
         """
         src = np.atleast_1d(inputs.as_ids(src, "src"))
         dst = np.atleast_1d(inputs.as_ids(dst, "dst"))
@@ -127,6 +138,8 @@ class NeighborIndex:
         shapes = {"src": src.shape, "dst": dst.shape, "t": t.shape}
         if numbers is not None:
             shapes["numbers"] = own.shape
+        if ties is not None:
+            shapes["ties"] = np.shape(ties)
         if src.ndim != 1 or len(set(shapes.values())) > 1:
             told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise BadInput(f"events need columns of one length; got shapes {told}.")
@@ -142,16 +155,21 @@ class NeighborIndex:
         if self._time is None:
             self._time = t.dtype
             self._new_arena(0)
-        return self._store(src, dst, t, own)
+        return self._store(src, dst, t, own, ties)
 
-    def _store(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray) -> int:
+    def _store(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray, ties: np.ndarray | None) -> int:
         first = self._events
         done, total = 0, src.size
+        tied, keys = self._open_numbers[:0], self._open_ties[:0]
+        if ties is not None:
+            tied, keys = own if own.size else np.arange(first, first + total), np.array(ties, np.uint64)
+        if len(self._open_ties) and t[0] == self._clock:
+            tied, keys = np.append(self._open_numbers, tied), np.append(self._open_ties, keys)
         try:
             while True:
                 done, need = storage.append_events(
                     self._heads, self._ids, self._times, self._numbers, self._ways, self._free, self._used,
-                    src, dst, t, own, first, done,
+                    src, dst, t, own, first, done, tied, keys,
                 )  # fmt: skip
                 if done == total:
                     break
@@ -161,6 +179,10 @@ class NeighborIndex:
             if done > 0:
                 self._clock = t[done - 1]
                 self._events = int(own[done - 1]) + 1 if own.size else first + done
+                begin = int(np.searchsorted(t[:done], self._clock))  # the first at the clock; 0 where a group goes on
+                least = 0 if begin == 0 else int(own[begin]) if own.size else first + begin
+                here = slice(*np.searchsorted(tied, [least, self._events]))
+                self._open_numbers, self._open_ties = tied[here].copy(), keys[here].copy()
                 self._entries += 2 * done - int(np.count_nonzero(src[:done] == dst[:done]))
         return int(own[0]) if own.size else first
 
@@ -382,7 +404,9 @@ class NeighborIndex:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to one file of plain arrays, whole or not at all."""
-        facts = (self._clock, self._time, self._events, self._forgotten, self._uneven)
+        facts = (
+            self._clock, self._time, self._events, self._forgotten, self._uneven, self._open_numbers, self._open_ties,
+        )  # fmt: skip
         files.write(Path(path), files.Stored._make((*self._tight(), *facts)))
 
     @classmethod
@@ -394,6 +418,7 @@ class NeighborIndex:
         index._rebuild(stored.lengths, starts, stored.ids, stored.times, stored.numbers, stored.ways)
         index._nodes, index._clock, index._events = len(stored.lengths), stored.clock, stored.events
         index._forgotten, index._uneven = stored.forgotten, stored.uneven
+        index._open_numbers, index._open_ties = stored.open_numbers, stored.open_ties
         return index
 
 

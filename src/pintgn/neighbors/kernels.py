@@ -58,11 +58,25 @@ def below(key, i, count):
 
 @inner
 def newest_before(times, numbers, first, stop, t, before):
-    """First place in [first, stop) with time < t and event number < before.
+    """First place in [first, stop) from which on every time is < t and every event number < before.
 
     Times and numbers fall together along a run, so both gates cut a prefix. The usual query is later than
     everything stored and costs one comparison; else gallop from the newest, because the entries to skip are few.
+    Only among simultaneous entries numbers may rise (see `kernels_storage`): a gate that parts them hides all that
+    follow one of the hidden.
     """
+    place = first_below(times, numbers, first, stop, t, before)
+    end = place + 1
+    while end < stop and times[end] == times[place]:
+        if numbers[end] >= before:
+            place = end + 1
+        end += 1
+    return place
+
+
+@inner
+def first_below(times, numbers, first, stop, t, before):
+    """First place in [first, stop) with time < t and event number < before, if both fall."""
     if first >= stop or (times[first] < t and numbers[first] < before):
         return first
     low, step = first, 1

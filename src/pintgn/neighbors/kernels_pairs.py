@@ -1,4 +1,4 @@
-"""Native look-ups about two nodes: when they last met, how often, which way round. See `kernels` for the arrays."""
+"""Native look-ups about two nodes: when they last met, how often, which way. `kernels` has the arrays and gates."""
 
 from __future__ import annotations
 

@@ -6,14 +6,20 @@ size and serves another node. An append therefore costs a constant number of cop
 degree, and at most a constant factor of space.
 
 The arenas are `ids` (the other endpoint), `times`, `numbers` (event numbers) and `ways` (1 outgoing, 0 incoming).
+
+Simultaneous events may come with `ties`, which then decide which of them counts as the newer: within one time a node's
+entries lie by falling tie, and by falling number where ties are equal.
 """
 
 from __future__ import annotations
+
+import numpy as np
 
 from pintgn.compiled import inner, kernel
 
 SMALLEST = 2  # most nodes of most logs have very few events
 SIZES = 64  # one free list per power of two
+FEW = 16  # simultaneous entries that are ordered one by one
 
 CHECK_OK, CHECK_TIME, CHECK_ORDER, CHECK_SRC, CHECK_DST, CHECK_NUMBER = range(6)
 
@@ -75,14 +81,75 @@ def make_room(heads, ids, times, numbers, ways, free, used, node):
     return 0
 
 
+@inner
+def tie_of(number, tied_numbers, ties):
+    """The tie of an event by its number; 0 for one that is not known."""
+    place = number - tied_numbers[0]  # numbers mostly have no gaps
+    if not (0 <= place < ties.shape[0] and tied_numbers[place] == number):
+        place = np.searchsorted(tied_numbers, number)
+    return ties[place] if place < ties.shape[0] and tied_numbers[place] == number else np.uint64(0)
+
+
+@inner
+def sort_newest(heads, ids, times, numbers, ways, node, tied_numbers, ties):
+    """Bring a node's entries of its newest time into the order of their ties."""
+    first, stop = heads[node, 0], heads[node, 0] + heads[node, 1]
+    end = first + 1
+    while end < stop and times[end] == times[first]:
+        end += 1
+    if end - first < 2:
+        return
+    if end - first <= FEW:
+        for i in range(first + 1, end):
+            id, number, way = ids[i], numbers[i], ways[i]
+            tie, j = tie_of(number, tied_numbers, ties), i
+            while j > first and tie_of(numbers[j - 1], tied_numbers, ties) < tie:
+                ids[j], numbers[j], ways[j] = ids[j - 1], numbers[j - 1], ways[j - 1]
+                j -= 1
+            ids[j], numbers[j], ways[j] = id, number, way
+        return
+    keys = np.empty(end - first, np.uint64)
+    in_order = True
+    for j in range(end - first):
+        keys[j] = ~tie_of(numbers[first + j], tied_numbers, ties)  # the largest first
+        in_order = in_order and (j == 0 or keys[j - 1] <= keys[j])
+    if in_order:
+        return
+    # Stable, and what was just appended lies before the rest, newest first: so numbers fall where ties are equal.
+    order = np.argsort(keys, kind="mergesort")
+    old_ids, old_numbers, old_ways = ids[first:end].copy(), numbers[first:end].copy(), ways[first:end].copy()
+    for j in range(end - first):  # by hand: assignments of slices take Numba seconds to compile
+        ids[first + j], numbers[first + j], ways[first + j] = (
+            old_ids[order[j]],
+            old_numbers[order[j]],
+            old_ways[order[j]],
+        )
+
+
+@inner
+def settle_group(
+    heads, ids, times, numbers, ways, src, dst, own_numbers, next_number, begin, end, tied_numbers, ties
+):  # fmt: skip
+    """Order the entries of a group of simultaneous events, of which begin … end - 1 were just appended."""
+    for i in range(end - 1, begin - 1, -1):
+        number = own_numbers[i] if own_numbers.shape[0] > 0 else next_number + i
+        for node in (src[i], dst[i]):
+            if numbers[heads[node, 0]] == number:  # its newest entry: the node's turn, once
+                sort_newest(heads, ids, times, numbers, ways, node, tied_numbers, ties)
+
+
 @kernel
 def append_events(
-    heads, ids, times, numbers, ways, free, used, src, dst, t, own_numbers, next_number, begin
+    heads, ids, times, numbers, ways, free, used, src, dst, t, own_numbers, next_number, begin, tied_numbers, ties
 ):  # fmt: skip
     """Append events from `begin` on; returns (events done, arena size needed to go on).
 
-    One entry for each endpoint, one in all for a self-loop, which goes out.
+    One entry for each endpoint, one in all for a self-loop, which goes out. `ties`, of the events `tied_numbers`, are
+    those of these events and of earlier ones at the clock; none means that numbers alone decide.
     """
+    group = begin
+    while group > 0 and t[group - 1] == t[begin]:
+        group -= 1
     for i in range(begin, src.shape[0]):
         u, v = src[i], dst[i]
         need = make_room(heads, ids, times, numbers, ways, free, used, u)
@@ -100,6 +167,13 @@ def append_events(
             ids[p], times[p], numbers[p], ways[p] = u, t[i], number, 0
             heads[v, 0] = p
             heads[v, 1] += 1
+        if i + 1 == src.shape[0] or t[i + 1] != t[i]:
+            if ties.shape[0] > 0 and (i > group or group == 0):  # the first group may go on from before
+                settle_group(
+                    heads, ids, times, numbers, ways, src, dst, own_numbers, next_number, group, i + 1,
+                    tied_numbers, ties,
+                )  # fmt: skip
+            group = i + 1
     return src.shape[0], 0
 
 
@@ -155,6 +229,7 @@ def check_stored(offsets, ids, times, numbers, nodes, next_number, clock):
         for p in range(offsets[v], offsets[v + 1]):
             if not (0 <= ids[p] < nodes and 0 <= numbers[p] < next_number and times[p] <= clock):
                 return False
-            if p > offsets[v] and not (times[p] <= times[p - 1] and numbers[p] < numbers[p - 1]):
+            older = p == offsets[v] or (times[p] < times[p - 1] and numbers[p] < numbers[p - 1])
+            if not (older or times[p] == times[p - 1]):
                 return False
     return True

@@ -17,5 +17,8 @@ def renumber(index: NeighborIndex) -> np.ndarray:
     kept = np.unique(numbers)
     # the arena has just been laid out anew: besides entries it holds nothing that is read
     index._numbers = np.searchsorted(kept, index._numbers)
+    held = np.isin(index._open_numbers, kept)
+    index._open_numbers = np.searchsorted(kept, index._open_numbers[held])
+    index._open_ties = index._open_ties[held]
     index._events = len(kept)
     return kept

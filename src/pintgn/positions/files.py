@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-import zipfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadFile
+from pintgn.events.facts import parse, read_arrays
 
 FORMAT = 1
 
@@ -39,18 +39,15 @@ def write_file(path: str | PathLike[str], settings: dict[str, Any], arrays: dict
 def read_file(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Settings and arrays of a file that `write_file` wrote."""
     path = Path(path)
+    if not path.exists():
+        raise BadFile(f"{path} does not exist.")
     try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        settings = json.loads(arrays.pop("settings").tobytes())
+        arrays = read_arrays(path)
+        settings = parse(arrays.pop("settings").tobytes(), {"format": int}, "its line of settings")
         if settings.pop("format") != FORMAT:
-            raise KeyError
-    except FileNotFoundError:
-        raise BadFile(f"{path} does not exist.") from None
-    except OSError as error:
-        raise BadFile(f"cannot read {path}: {error.strerror or error}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+            raise KeyError("format")
+    except (BadFile, KeyError) as error:
         raise BadFile(
-            f"{path} does not hold positions, or is damaged. RelativePositions.save writes such files."
+            f"{path} does not hold positions, or is damaged ({error}). RelativePositions.save writes such files."
         ) from None
     return settings, arrays

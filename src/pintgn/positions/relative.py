@@ -13,11 +13,13 @@ from __future__ import annotations
 import logging
 import math
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pintgn.errors import BadInput, StaleQuery
+from pintgn.events.facts import reading
 from pintgn.positions import inputs
 from pintgn.positions.exact import ExactTables
 from pintgn.positions.files import read_file, write_file
@@ -195,7 +197,9 @@ class RelativePositions:
     @classmethod
     def open(cls, path: str | PathLike[str]) -> RelativePositions:
         """Read what `save` wrote."""
-        return cls._restored(*read_file(path))
+        settings, arrays = read_file(path)
+        with reading(Path(path)):
+            return cls._restored(settings, arrays)
 
     # -- the pass --------------------------------------------------------------------------------------------------
 

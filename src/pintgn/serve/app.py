@@ -20,7 +20,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pintgn import __version__
 from pintgn.errors import BadInput, EventOrderError, PintgnError, StaleQuery, TooLarge
-from pintgn.events.schema import typed_time
 from pintgn.serve import answers, describe
 from pintgn.serve.auth import OPEN, Key, given_key, host_name, is_local
 from pintgn.serve.intake import ARROW, parsed
@@ -212,8 +211,7 @@ def _routes(app: FastAPI, service: Service) -> None:
     @app.get("/recommend/{node:path}", **describe.RECOMMEND)
     async def recommend(node: Id, k: Annotated[int, InQuery(ge=1, le=1_000)] = 10, at: At = None) -> Response:
         """Where is a node most likely to go next?"""
-        who, when = _id(service, node), _time(at)
-        return JSONResponse(await run_in_threadpool(answers.recommend, service, who, k, when))
+        return JSONResponse(await run_in_threadpool(answers.recommend, service, _id(service, node), k, at))
 
     @app.get("/nodes", **describe.NODES)
     async def nodes(
@@ -238,8 +236,8 @@ def _routes(app: FastAPI, service: Service) -> None:
         src: Annotated[str, InQuery(max_length=1_000)], dst: Annotated[str, InQuery(max_length=1_000)], at: At = None
     ) -> Response:
         """Why is a score what it is?"""
-        ends, when = (_id(service, src), _id(service, dst)), _time(at)
-        return JSONResponse(await run_in_threadpool(answers.explain, service, *ends, when))
+        ends = _id(service, src), _id(service, dst)
+        return JSONResponse(await run_in_threadpool(answers.explain, service, *ends, at))
 
     @app.get("/status", **describe.STATUS)
     async def status() -> Response:
@@ -308,11 +306,6 @@ def _id(service: Service, text: str) -> Any:
 
 def _no_id(text: str) -> Any:
     raise BadInput(f"{text[:60]!r} is no node: ids of this run are whole numbers.")
-
-
-def _time(text: str | None) -> Any:
-    """A time as it stands in an address: a number, or a date where the log has dates."""
-    return text if text is None or len(text) > 50 else typed_time(text)
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import ipaddress
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from pintgn.errors import BadFile, BadInput
 FILE = "key.hash"
 SHORTEST = 20
 """Characters of a key at least: a key is random, not a password, so one round of SHA-256 hides it well."""
+HASH = re.compile(rb"[0-9a-f]{64}")
 OPEN = ("/", "/health")
 """Reached without a key, besides the page's own files under /static/."""
 
@@ -52,11 +54,14 @@ class Key:
     def stored(cls, folder: Path) -> Key | None:
         """The key that `new` made for this store, if there is one."""
         try:
-            return cls((folder / FILE).read_text().strip())
+            found = (folder / FILE).read_bytes().strip()
         except FileNotFoundError:
             return None
         except OSError as error:
             raise BadFile(f"cannot read {folder / FILE}: {error.strerror}.") from error
+        if not HASH.fullmatch(found):
+            raise BadFile(f"{folder / FILE} is damaged: it is no hash of a key. Make a new key with --new-key.")
+        return cls(found.decode())
 
     @classmethod
     def new(cls, folder: Path) -> tuple[Key, str]:

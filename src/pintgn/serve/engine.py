@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pintgn.errors import BadFile
+from pintgn.events.facts import AtLeast, read_arrays, read_json, reading
 from pintgn.events.log import Query
 from pintgn.events.schema import ADD, NODE
 from pintgn.learn.live import Live
@@ -31,6 +31,15 @@ from pintgn.serve.quality import EVERY, Quality
 from pintgn.serve.retention import Retention
 from pintgn.stream import Stream
 
+FACTS = {
+    "total": AtLeast(0),
+    "ids": [(str, int)],
+    "sides": [AtLeast(0)],
+    "self_loops": bool,
+    "quality": {"judged": AtLeast(0), "positive": [float], "negative": [float], "history": [[float]]},
+    "retention": {"forgotten": AtLeast(0)},
+}
+"""What a snapshot's engine.json says."""
 BLOCK = 500
 """Events observed in one turn: what a question waits for at most."""
 
@@ -94,6 +103,7 @@ class Engine:
     def _block(self, batch: Batch, features: np.ndarray | None) -> None:
         live, names = self.live, self.live.names
         src, dst = numbers_of(names, batch)
+        live.stream.node_marks = names.marks
         events = Events(src, dst, batch.t, features)
         learnable = np.ones(len(batch), bool) if batch.op is None else batch.op == ADD
         if live.schema.dummy is not None:
@@ -170,22 +180,20 @@ class Engine:
 
     def _restore(self, folder: Path) -> None:
         """Become what `Captured.write` wrote there, besides the stream."""
-        try:
-            facts = json.loads((folder / "engine.json").read_text())
-            with np.load(folder / "engine.npz") as file:
-                arrays = dict(file)
-        except (OSError, ValueError) as error:
-            raise BadFile(f"the snapshot in {folder} is damaged: {error}") from error
-        live, names = self.live, self.live.names
-        for row, id in enumerate(facts["ids"]):
-            names._number(id, facts["sides"][row] if facts["sides"] else 0)
-        self.total = facts["total"]
-        self.nodes = NodeTable.restored({name[6:]: array for name, array in arrays.items() if name[:6] == "nodes."})
-        self.pool = _Growing(arrays["pool"])
-        live._meet(self.pool.values)
-        live._self_loops = facts["self_loops"]
-        self.quality.restore(facts["quality"])
-        self.retention.restore(facts["retention"])
+        with reading(folder / "engine.json"):
+            facts = read_json(folder / "engine.json", FACTS)
+        arrays = read_arrays(folder / "engine.npz")
+        with reading(folder):
+            live, names = self.live, self.live.names
+            for row, id in enumerate(facts["ids"]):
+                names._number(id, facts["sides"][row] if facts["sides"] else 0)
+            self.total = facts["total"]
+            self.nodes = NodeTable.restored({name[6:]: array for name, array in arrays.items() if name[:6] == "nodes."})
+            self.pool = _Growing(arrays["pool"])
+            live._meet(self.pool.values)
+            live._self_loops = facts["self_loops"]
+            self.quality.restore(facts["quality"])
+            self.retention.restore(facts["retention"])
 
 
 class Captured:

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, suggest
+from pintgn.events.moment import read_time
 from pintgn.events.schema import ADD, DELETE, NODE, Schema
 from pintgn.learn.live import Live
-from pintgn.learn.names import as_time
 from pintgn.serve.batch import Batch
 from pintgn.serve.features import Features
 from pintgn.serve.words import only, shown
@@ -215,14 +215,10 @@ class Intake:
 
     def time(self, value: Any) -> Any:
         """One time, as a client writes it."""
-        if not isinstance(value, int | float | str) or isinstance(value, bool):
-            raise BadInput(f"a time is a number or a date, given {shown(value)}.")
-        if isinstance(value, int | float) and not abs(value) <= LATEST:
+        found = read_time(value, self.schema.time, self.dtype)
+        if not -LATEST <= found <= LATEST:
             raise BadInput(f"times are within ±2**62, given {shown(value)}.")
-        try:
-            return as_time(value, self.schema.time, self.dtype)
-        except (OverflowError, TypeError) as error:
-            raise BadInput(f"{shown(value)} is not a time of this log.") from error
+        return found
 
     def _keys(self, given: list | None) -> list[str | None] | None:
         if given is None or set(map(type, given)) == {type(None)}:

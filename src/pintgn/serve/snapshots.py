@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from pintgn.errors import BadFile
+from pintgn.events.facts import AtLeast, Each, read_json
 from pintgn.serve.engine import Captured
 from pintgn.serve.store import sync_folder
 
 FORMAT = 1
+MANIFEST = {"format": AtLeast(1), "run": str, "weights": str, "total": AtLeast(0), "files": Each([(AtLeast(0), str)])}
 KEEP = 2
 """Snapshots that are kept: the newest, and one to fall back on."""
 
@@ -89,7 +91,7 @@ class Snapshots:
     def _trouble(self, number: int) -> str | None:
         folder = self.path(number)
         try:
-            manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+            manifest: dict[str, Any] = read_json(folder / "manifest.json", MANIFEST)
             if manifest["format"] > FORMAT:
                 return "it was written by a newer pintgn"
             if manifest["run"] != self.fingerprint:

@@ -14,7 +14,9 @@ from torch import Tensor
 
 from pintgn.errors import BadInput, EventOrderError, StaleQuery
 from pintgn.events.log import EventLog, Query
+from pintgn.events.moment import read_time
 from pintgn.events.schema import Schema
+from pintgn.events.ties import NO_MARKS, ties
 from pintgn.models.base import Model
 from pintgn.models.fused import Distinct
 from pintgn.models.past import Events, Past
@@ -47,7 +49,8 @@ class Stream:
     `score` is pure: it changes nothing. `observe` is the only thing that moves time. `replay` means: for each group of
     simultaneous events, score that group's queries, then observe the group; done at once, for a whole batch. A query at
     time t sees the events strictly before t, whatever else has been observed or stands in the same batch, so the size
-    of a batch has no meaning. Nodes are numbers; a number never seen before is a new node.
+    of a batch has no meaning, nor has the order of simultaneous events. Nodes are numbers; one never seen before is a
+    new node.
 
     Memory is refreshed every `memory_block` events counted from the stream's start, a block ending only where the time
     changes.
@@ -86,6 +89,7 @@ class Stream:
         self.positions_refresh, self.positions_backend = positions_refresh, positions_backend
         self.model = model.build(schema, seed).to(torch.device(device))
         self.index = NeighborIndex()
+        self.node_marks = NO_MARKS  # by which simultaneous events are told apart; logs bring those of their ids
         self.positions = (
             RelativePositions(model.positions, positions_backend, time_unit=model.dt_unit) if model.positions else None
         )
@@ -145,6 +149,8 @@ class Stream:
     def embed(self, nodes: Any, at: Any) -> Tensor:  # (q, d)
         """An embedding of each node as of a time. Changes nothing."""
         nodes = np.atleast_1d(np.asarray(nodes))
+        if not isinstance(at, np.ndarray | Sequence) or isinstance(at, str):
+            at = read_time(at, self.schema.time, self._time_dtype)
         asked = Query(nodes, nodes, np.broadcast_to(np.asarray(at), nodes.shape))
         gathered = self._gather(*self._checked(None, [asked]), lambda q, past: self.model.gather_nodes(q.src, past))
         return self._compute(gathered, self.model.embed)
@@ -240,7 +246,7 @@ class Stream:
         other._numbering = Distinct()
         return other
 
-    def forget(self, *, keep_last: int | None = None, before_t: float | None = None) -> int:
+    def forget(self, *, keep_last: int | None = None, before_t: Any = None) -> int:
         """Drop contacts beyond each node's newest `keep_last`, or older than a time; see `stream.forget`."""
         from pintgn.stream.forget import forget
 
@@ -295,7 +301,8 @@ class Stream:
     # -- the past ------------------------------------------------------------------------------------------------
 
     def _append(self, events: Events) -> None:
-        self.index.append(events.src, events.dst, events.t)
+        keys = ties(events.src, events.dst, events.t, self.node_marks, events.features)
+        self.index.append(events.src, events.dst, events.t, ties=keys)
         if self.event_table is not None:
             self.event_table = _extended(self.event_table, self.events, events.features)
         changes = np.flatnonzero(events.t[1:] != events.t[:-1])
@@ -319,6 +326,8 @@ class Stream:
         if batch is None:
             return Events.none(self.schema.width, self._time_dtype)
         if isinstance(batch, EventLog):
+            if len(batch.ids.marks) > len(self.node_marks):
+                self.node_marks = batch.ids.marks
             batch = Events(batch.src, batch.dst, batch.t, batch.marked_features)
         given = 0 if batch.features is None else batch.features.shape[1]
         if given != self.schema.width:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pintgn.errors import BadFile, BadInput
+from pintgn.events.facts import AtLeast, Each, Maybe, archive_mark, digest_of, read_arrays, read_json, reading
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model
 from pintgn.models.past import Events
@@ -21,6 +22,23 @@ from pintgn.stream.blocks import Undo
 from pintgn.stream.core import Stream
 
 FORMAT = 1
+STREAM = {"memory_block": AtLeast(1), "positions_refresh": str, "positions_backend": str}
+FACTS = {
+    "format": AtLeast(1),
+    "model": str,
+    "settings": dict,
+    "schema": str,
+    "stream": STREAM,
+    "clock": (float, None),
+    "events": AtLeast(0),
+    "group_start": AtLeast(0),
+    "time": ({"int64", "float64"}, None),
+    "planned": AtLeast(0),
+    "ended_with": (AtLeast(0), None),
+    "weights": Maybe(str),
+    "files": Maybe(Each(str)),
+}
+"""What stream.json says."""
 
 
 def save(stream: Stream, folder: Path) -> None:
@@ -35,7 +53,8 @@ def save(stream: Stream, folder: Path) -> None:
         if stream.positions is not None:
             stream.positions.save(made / "positions.npz")
         np.savez(made / "stream.npz", **_arrays(stream))  # type: ignore[arg-type]
-        (made / "stream.json").write_text(json.dumps(_facts(stream), indent=2))
+        facts = _facts(stream) | {"files": {path.name: archive_mark(path) for path in sorted(made.glob("*.npz"))}}
+        (made / "stream.json").write_text(json.dumps(facts, indent=2))
         if folder.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
             os.replace(folder, old / "stream")
@@ -51,30 +70,53 @@ def save(stream: Stream, folder: Path) -> None:
 
 def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | None = None) -> Stream:
     """Read a folder written by `save`."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        facts = json.loads((folder / "stream.json").read_text())
-    except (OSError, ValueError) as error:
+        facts = read_json(folder / "stream.json", FACTS)
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise BadFile(f"{folder} holds no saved stream.") from error
+    if facts["format"] > FORMAT:
+        raise BadFile(f"the stream in {folder} was saved by a newer pintgn. Update pintgn to read it.")
     cls = _class(facts["model"], cls)
     stored = Schema.from_json(facts["schema"])
     if schema is not None and schema != stored:
         raise BadInput(f"the stream in {folder} was made for other data: {_difference(stored, schema)}.")
-    try:
-        arrays = dict(np.load(folder / "stream.npz"))
-        weights = load_file(folder / "model.safetensors")
-        stream = Stream(
-            cls.from_settings(facts["settings"]), stored, node_features=arrays.get("node_features"), **facts["stream"]
-        )
+    with reading(folder):
+        try:
+            weights = load_file(folder / "model.safetensors")
+        except SafetensorError as error:
+            raise BadFile(f"{folder / 'model.safetensors'} is damaged: {error}.") from error
+        if facts.get("weights") not in (None, _digest(weights)):
+            raise BadFile(f"{folder / 'model.safetensors'} is damaged: its checksum does not fit.")
+        for name, mark in facts.get("files", {}).items():
+            if archive_mark(folder / name) != mark:
+                raise BadFile(f"{folder / name} is damaged, or belongs to another stream.")
+        arrays = read_arrays(folder / "stream.npz")
+        told = {name: facts["stream"][name] for name in STREAM}
+        stream = Stream(cls.from_settings(facts["settings"]), stored, node_features=arrays.get("node_features"), **told)
         stream.model.load_state_dict(weights)
         stream.index = NeighborIndex.open(folder / "neighbors.npz")
         if stream.positions is not None:
             stream.positions = RelativePositions.open(folder / "positions.npz")
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        raise BadFile(f"the stream in {folder} is damaged: {error}") from error
-    _restore(stream, facts, arrays)
+        _restore(stream, facts, arrays)
+        _check(stream, facts, folder)
     return stream
+
+
+def _check(stream: Stream, facts: dict, folder: Path) -> None:
+    """That the files belong together; what a look-up relies on, in particular."""
+    index, table = stream.index, stream.event_table
+    held = (index.events, index.clock, None if index.time is None else index.time.name)
+    told = (stream.events, stream.clock, facts["time"] if index.events else held[2])
+    rows = table is None or (table.dtype == np.float32 and table.shape == (stream.events, stream.schema.width))
+    if held != told or not rows or not facts["group_start"] <= stream.events:
+        raise BadFile(f"the stream in {folder} is damaged: its files do not belong together.")
+
+
+def _digest(weights: dict) -> str:
+    return digest_of({name: value.numpy(force=True) for name, value in weights.items()})
 
 
 def _facts(stream: Stream) -> dict[str, object]:
@@ -94,11 +136,12 @@ def _facts(stream: Stream) -> dict[str, object]:
         "time": None if stream._time_dtype is None else stream._time_dtype.name,
         "planned": stream.blocks.planned,
         "ended_with": stream.blocks.ended_with,
+        "weights": _digest(dict(stream.model.state_dict())),
     }
 
 
 def _arrays(stream: Stream) -> dict[str, np.ndarray]:
-    found: dict[str, np.ndarray] = {}
+    found: dict[str, np.ndarray] = {"node_marks": stream.node_marks}
     if stream.node_features is not None:
         found["node_features"] = stream.node_features
     if stream.event_table is not None:
@@ -128,6 +171,7 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
         found, looked_up = part(prefix), part(f"{prefix}looked_up.")
         return [Events(found["src"], found["dst"], found["t"], found.get("features"), looked_up)] if found else []
 
+    stream.node_marks = arrays.get("node_marks", stream.node_marks)
     stream.clock, stream.events, stream._group_start = facts["clock"], facts["events"], facts["group_start"]
     if facts["time"] is not None:
         stream._time_dtype = np.dtype(facts["time"])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from pintgn.events.moment import read_time
 from pintgn.neighbors.renumber import renumber
 from pintgn.stream.core import Stream
 
 
-def forget(stream: Stream, keep_last: int | None, before_t: float | None) -> int:
+def forget(stream: Stream, keep_last: int | None, before_t: Any) -> int:
     """Drop all but each node's newest `keep_last` contacts, and those before a time; returns how many.
 
     Contacts at the clock's own time do not count: a question at t = clock does not see them. So a model that looks at
@@ -16,8 +19,8 @@ def forget(stream: Stream, keep_last: int | None, before_t: float | None) -> int
     as they are. Where events have features, the rows of forgotten events are dropped and the others renumbered:
     `stream.events` then counts what is held.
     """
-    if before_t is not None and stream._time_dtype is not None:
-        before_t = stream._time_dtype.type(np.ceil(before_t) if stream._time_dtype.kind == "i" else before_t)
+    if before_t is not None:
+        before_t = read_time(before_t, stream.schema.time, stream._time_dtype, bound=True)
     dropped = stream.index.trim(keep_last=keep_last, before_t=before_t, spare_newest=True)
     if dropped and stream.event_table is not None:
         kept = renumber(stream.index)

@@ -219,12 +219,13 @@ def as_of(log: EventLog, t: Any) -> Any:
     if t is None:
         last = log.t[-1]
         return last + 1 if log.t.dtype.kind == "i" else np.nextafter(last, np.inf)
-    if isinstance(t, bool | str) or not np.isscalar(t) or not np.isfinite(float(t)):  # type: ignore[arg-type]
-        raise BadInput(f"t={t!r} is not a time; pass a number in the log's own unit.")
+    given, t = t, log.time(t, bound=True)
+    if not np.isfinite(t):
+        raise BadInput(f"t={given!r} is not a time; pass a finite one.")
     if t <= log.t[0]:
         show = log.schema.time.show
         raise BadInput(
-            f"t={t!s} has no event before it: the first event is at t={log.t[0]}"
+            f"t={given!s} has no event before it: the first event is at t={log.t[0]}"
             + (f" ({show(log.t[0])})" if log.schema.time.unit else "")
             + ". Ask at a later time."
         )

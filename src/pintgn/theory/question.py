@@ -41,10 +41,10 @@ def ask(log: EventLog, a: Any, b: Any, t: Any = None, *, times: str = "exact", s
     if one is None or other is None:
         past = Past(log, t, times)
         return Question(past, "nodes", (node_of(log, a, side),), (node_of(log, b, side),))
-    given = {"t": t} if t is not None else {}
+    given = {"t": log.time(t, bound=True)} if t is not None else {}
     for name, (_, when) in (("a", one), ("b", other)):
         if when is not None:
-            given[name] = when
+            given[name] = log.time(when, bound=True)
     if len(set(given.values())) > 1:
         said = ", ".join(f"{name} at {when}" if name != "t" else f"t={when}" for name, when in given.items())
         raise BadInput(f"the events are not simultaneous: {said}. Only events of one time can be compared.")

@@ -1,0 +1,201 @@
+"""Files of our own, read back: each says what shape it has, and one that has another is refused in one line.
+
+A shape is written as the value would look:
+
+    {"seed": int, "asked": dict}     an object with these fields; others may be there, too
+    [float]                          a list
+    Each(float)                      an object with any names
+    (int, None)                      one of several shapes
+    {"int64", "float64"}             one of these texts
+    AtLeast(0)                       a whole number
+    Maybe(bool)                      a field that may be missing
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.errors import BadFile, PintgnError
+
+NAMES = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    bool: "true or false",
+    dict: "an object",
+    list: "a list",
+}
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """A field that may be missing."""
+
+    shape: Any
+
+
+@dataclass(frozen=True)
+class Each:
+    """An object with any names, all values of one shape."""
+
+    shape: Any
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """A whole number that fits 64 bits."""
+
+    least: int
+
+
+def check(value: Any, shape: Any, what: str, advice: str = "", at: str = "") -> Any:
+    """The value, if it has the shape; else an error that names the field.
+
+    >>> check({"seed": "x"}, {"seed": int}, "run.json")
+    Traceback (most recent call last):
+    pintgn.errors.BadFile: run.json is damaged: seed is 'x', not a whole number.
+    """
+    if not _fits(value, shape):
+        shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"
+        whose = at or "it"
+        raise BadFile(f"{what} is damaged: {whose} is {shown}, not {_name(shape)}. {advice}".strip())
+    if isinstance(shape, tuple):
+        shape = next(one for one in shape if _fits(value, one))
+    if isinstance(shape, dict):
+        for field, inner in shape.items():
+            if field in value:
+                inner = inner.shape if isinstance(inner, Maybe) else inner
+                check(value[field], inner, what, advice, f"{at}.{field}".lstrip("."))
+            elif not isinstance(inner, Maybe):
+                where = f"{at} has" if at else "it has"
+                raise BadFile(f"{what} is damaged: {where} no {field!r}. {advice}".strip())
+    elif isinstance(shape, Each):
+        for field, inner in value.items():
+            check(inner, shape.shape, what, advice, f"{at}.{field}".lstrip("."))
+    elif isinstance(shape, list):
+        for place, inner in enumerate(value):
+            check(inner, shape[0], what, advice, f"{at}[{place}]")
+    return value
+
+
+def _fits(value: Any, shape: Any) -> bool:
+    """Whether a value has a shape, as far as one sees without looking inside."""
+    if isinstance(shape, tuple):
+        return any(_fits(value, one) for one in shape)
+    if isinstance(shape, set):
+        return isinstance(value, str) and value in shape
+    if isinstance(shape, AtLeast):
+        return _fits(value, int) and shape.least <= value < 2**63
+    if shape is None:
+        return value is None
+    if shape is Any:
+        return True
+    kind = dict if isinstance(shape, dict | Each) else list if isinstance(shape, list) else shape
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, int | float if kind is float else kind)
+
+
+def _name(shape: Any) -> str:
+    if isinstance(shape, tuple):
+        return " or ".join(_name(one) for one in shape)
+    if isinstance(shape, set):
+        return " or ".join(sorted(map(repr, shape)))
+    if isinstance(shape, AtLeast):
+        return f"a whole number from {shape.least} on"
+    if shape is None:
+        return "null"
+    return NAMES[dict if isinstance(shape, dict | Each) else list if isinstance(shape, list) else shape]
+
+
+def parse(text: str | bytes, shape: Any, what: str, advice: str = "") -> Any:
+    """JSON of a shape."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"{what} is damaged: {_first_line(error)}. {advice}".strip()) from error
+    return check(value, shape, what, advice)
+
+
+def read_json(path: Path, shape: Any, advice: str = "") -> Any:
+    """A JSON file of a shape. One that is not there is a FileNotFoundError, for the caller to explain."""
+    try:
+        text = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise BadFile(f"cannot read {path}: {error.strerror or error}.") from error
+    return parse(text, shape, str(path), advice)
+
+
+@contextlib.contextmanager
+def reading(path: Path, advice: str = "") -> Iterator[None]:
+    """Whatever NumPy, zip files or safetensors raise about damaged bytes, in one line."""
+    try:
+        yield
+    except PintgnError:
+        raise
+    except FileNotFoundError as error:
+        raise BadFile(f"{path} is missing. {advice}".strip()) from error
+    except (
+        OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, EOFError, OverflowError, MemoryError,
+        RuntimeError, zlib.error, zipfile.BadZipFile, SyntaxError, pa.ArrowException,
+    ) as error:  # fmt: skip
+        raise BadFile(f"{path} is damaged: {_first_line(error)}. {advice}".strip()) from error
+
+
+def read_arrays(path: Path, advice: str = "") -> dict[str, np.ndarray]:
+    """All arrays of an .npz file, by zip's own checksums: NumPy alone believes an array that says it is shorter."""
+    with reading(path, advice), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        if not isinstance(archive, np.lib.npyio.NpzFile) or archive.zip is None or archive.zip.testzip() is not None:
+            raise ValueError("its checksums do not fit")
+        arrays = {name: archive[name] for name in archive.files}
+        strange = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
+        if strange:
+            raise ValueError(f"{strange[0]!r} is no array")
+        return arrays
+
+
+def archive_mark(path: Path) -> str:
+    """What tells an .npz file from others, by the checksums it has anyway: other arrays, another mark."""
+    with reading(path), zipfile.ZipFile(path) as archive:
+        told = sorted((member.filename, member.CRC, member.file_size) for member in archive.infolist())
+    return hashlib.blake2b(repr(told).encode(), digest_size=16).hexdigest()
+
+
+def digest_of(arrays: Mapping[str, np.ndarray]) -> str:
+    """Of named arrays, in whatever order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def check_array(arrays: dict[str, np.ndarray], name: str, dtype: Any, shape: tuple[int | None, ...], what: str) -> None:
+    """That an array is there, of this type and shape (None: any length)."""
+    array = arrays.get(name)
+    if array is None:
+        raise BadFile(f"{what} is damaged: it has no array {name!r}.")
+    fits = len(array.shape) == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if array.dtype != dtype or not fits:
+        raise BadFile(
+            f"{what} is damaged: {name!r} is {array.dtype} of shape {array.shape}, not {np.dtype(dtype)} of shape "
+            f"{shape}.".replace("None", "any")
+        )
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__} {str(error)[:120]}".splitlines()[0].strip().rstrip(".")

@@ -1,0 +1,49 @@
+"""Which of several simultaneous events counts as the newer one: a rule in which row order and node numbers have no say.
+
+A model that looks at a node's k newest contacts has to choose where more than k share one time. Each event has a key,
+a hash of its time, of the users' ids of its ends and of its features; the larger key counts as the newer event. Events
+with equal keys are equal in everything, so it does not matter which of them is taken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.events.columns import is_text, readonly, text_parts
+from pintgn.events.kernels import hash_texts, mix_all
+from pintgn.events.kernels_order import tie_keys
+
+NO_MARKS = np.zeros(0, np.uint64)
+NO_MARKS.flags.writeable = False
+OTHER_SIDE = np.uint64(0x9E3779B97F4A7C15)
+
+
+def id_marks(ids: pa.Array, side: np.ndarray | None = None) -> np.ndarray:
+    """A hash (n,) of each id. A plain number i hashes as node i does where no mark is known."""
+    if is_text(ids.type):
+        marks = np.empty(len(ids), np.uint64)
+        hash_texts(*text_parts(ids), marks)
+    else:
+        marks = ids.to_numpy(zero_copy_only=False).astype(np.uint64 if pa.types.is_uint64(ids.type) else np.int64)
+        marks = marks.view(np.uint64)
+    mix_all(marks)
+    if side is not None:
+        marks += OTHER_SIDE * np.asarray(side, np.uint64)
+    return marks
+
+
+def ties(src: np.ndarray, dst: np.ndarray, t: np.ndarray, marks: np.ndarray, features: np.ndarray | None) -> np.ndarray:
+    """The key (e,) of each event that may have others beside it; 0 for one that is alone at its time.
+
+    `marks` (n,) are `id_marks` of the nodes; a node beyond them is called by its number.
+    """
+    when = (np.asarray(t, np.float64) + 0.0).view(np.uint64)  # -0.0 and 0.0 are one time
+    width = 0 if features is None else features.shape[1]
+    carried = np.zeros((len(t), 0), np.uint32)
+    if features is not None and width:
+        carried = np.ascontiguousarray(features, np.float32).view(np.uint32)
+    out = np.zeros(len(t), np.uint64)
+    columns = (np.ascontiguousarray(src), np.ascontiguousarray(dst), when, marks, carried)
+    tie_keys(*(readonly(column) for column in columns), out)  # type: ignore[call-arg]
+    return out
