@@ -18,6 +18,7 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Res
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pintgn import __version__
@@ -44,6 +45,8 @@ SECURITY = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 ]
+SMALL = 4_096
+"""Bytes of a body that is read by the event loop itself."""
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 """Types of bodies that a web page can send anywhere without being asked first."""
 FAULTS: list[tuple[type[BaseException], int, str, str]] = [
@@ -84,9 +87,9 @@ def create_app(service: Service, key: Key | None = None, hosts: tuple[str, ...] 
         openapi_tags=describe.TAGS,
     )
     app.state.service, app.state.bodies = service, Bodies(service.limits)
-    app.add_middleware(Guard, service=service, key=key, hosts=hosts)
     _faults(app, service)
-    _routes(app, service)
+    direct = _routes(app, service)
+    app.add_middleware(Guard, service=service, key=key, hosts=hosts, direct=direct)
     _pages(app)
     describe.finish(app, with_key=key is not None)
     return app
@@ -96,10 +99,16 @@ def create_app(service: Service, key: Key | None = None, hosts: tuple[str, ...] 
 
 
 class Guard:
-    """Stands before every request: lets in who may ask, counts, and turns a fault of ours into a plain answer."""
+    """Stands before every request: lets in who may ask, counts, and turns a fault of ours into a plain answer.
 
-    def __init__(self, app: ASGIApp, service: Service, key: Key | None, hosts: tuple[str, ...] | None):
-        self.app, self.service, self.key, self.hosts = app, service, key, hosts
+    Routes that are asked most are called from here (`direct`): the way through FastAPI takes longer than their work,
+    and the event loop is what `/health` waits for under a flood.
+    """
+
+    def __init__(
+        self, app: ASGIApp, service: Service, key: Key | None, hosts: tuple[str, ...] | None, direct: dict[str, Route]
+    ):
+        self.app, self.service, self.key, self.hosts, self.direct = app, service, key, hosts, direct
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -115,8 +124,12 @@ class Guard:
             await send(message)
 
         try:
-            refused = self._refused(Headers(scope=scope), scope["path"], scope["method"])
-            await (self.app if refused is None else refused)(scope, receive, sending)
+            answer = self._refused(Headers(scope=scope), scope["path"], scope["method"])
+            direct = self.direct.get(f"{scope['method']} {scope['path']}")
+            if answer is None and direct is not None:
+                scope["route"] = direct
+                answer = await self._answered(direct.endpoint, Request(scope, receive))
+            await (self.app if answer is None else answer)(scope, receive, sending)
         except ClientDisconnect:
             pass  # nobody is there to be answered
         except Exception:  # said plainly, written to the log, never shown
@@ -129,6 +142,12 @@ class Guard:
             route = getattr(scope.get("route"), "path", "other")
             self.service.metrics.add("requests_total", route=route, status=str(status))
             self.service.metrics.observe("request_seconds", time.perf_counter() - begin, route=route)
+
+    async def _answered(self, endpoint: Callable[..., Any], request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except PintgnError as error:
+            return refusal(self.service, error)
 
     def _refused(self, headers: Headers, path: str, method: str) -> Response | None:
         """The answer to somebody who may not ask."""
@@ -150,12 +169,7 @@ def _faults(app: FastAPI, service: Service) -> None:
 
     @app.exception_handler(PintgnError)
     async def ours(request: Request, error: PintgnError) -> Response:
-        for kind, status, name, next_step in FAULTS:
-            if isinstance(error, kind):
-                service.metrics.add("refused_total", reason=name)
-                extra = {"Retry-After": "1"} if status in (429, 503) else None
-                return fault(status, name, str(error), next_step, extra)
-        raise error
+        return refusal(service, error)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
@@ -174,6 +188,13 @@ def _faults(app: FastAPI, service: Service) -> None:
         return fault(error.status_code, name or "refused", said, str(next_step), headers)
 
 
+def refusal(service: Service, error: PintgnError) -> Response:
+    """An error of ours as clients get it."""
+    _, status, name, next_step = next(told for told in FAULTS if isinstance(error, told[0]))
+    service.metrics.add("refused_total", reason=name)
+    return fault(status, name, str(error), next_step, {"Retry-After": "1"} if status in (429, 503) else None)
+
+
 def fault(status: int, name: str, message: str, next_step: str, headers: dict[str, str] | None = None) -> Response:
     """An error as clients get it: what went wrong, and what to do."""
     return JSONResponse({"error": name, "message": message, "next": next_step}, status, headers)
@@ -182,7 +203,8 @@ def fault(status: int, name: str, message: str, next_step: str, headers: dict[st
 # -- routes ------------------------------------------------------------------------------------------------------------
 
 
-def _routes(app: FastAPI, service: Service) -> None:
+def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
+    """Adds all routes; returns those that need nothing but the request."""
     limits, intake, bodies = service.limits, service.engine.intake, app.state.bodies
     cores = max(2, os.cpu_count() or 1)
     reading, asking = Lane("bodies", 2), Lane("questions", cores, limits.asking)
@@ -195,8 +217,10 @@ def _routes(app: FastAPI, service: Service) -> None:
             data, kind = await body.read(request, ("application/json", ARROW))
             if service.waiting > limits.waiting:
                 raise Busy(f"{service.waiting:,} events are waiting to be written already.")
-            batch = await reading(intake.batch, data, kind, limits.batch, limits.body)
-            del data
+            given = data, kind, limits.batch, limits.body
+            # a small body is read here: to hand it over takes longer
+            batch = intake.batch(*given) if len(data) <= SMALL else await reading(intake.batch, *given)
+            del data, given
             return JSONResponse(await asyncio.wrap_future(service.submit(batch)))
 
     @app.post("/score", **describe.SCORE)
@@ -244,7 +268,7 @@ def _routes(app: FastAPI, service: Service) -> None:
         return await looking(_answer, answers.status, service)
 
     @app.get("/health", **describe.HEALTH)
-    async def health() -> Response:
+    async def health(request: Request) -> Response:
         """Is it well?"""
         found = answers.health(service)  # here and now: no queue, no thread, no lock
         return JSONResponse(found, 503 if found["status"] == "failed" else 200)
@@ -261,6 +285,10 @@ def _routes(app: FastAPI, service: Service) -> None:
         if content_type(request) in FORMS:
             raise WrongType("a form is not taken here. Send no body, or an empty one as application/json.")
         return JSONResponse(await asyncio.wrap_future(service.snapshot()))
+
+    often = {"/events": "POST", "/score": "POST", "/health": "GET"}
+    found = [route for route in app.routes if isinstance(route, Route) and route.path in often]
+    return {f"{often[route.path]} {route.path}": route for route in found}
 
 
 def _answer(work: Callable[..., Any], *given: Any) -> Response:

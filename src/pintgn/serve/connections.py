@@ -14,7 +14,6 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pintgn.serve.bodies import Bodies
 from pintgn.serve.limits import Limits
 
 GRACE = 30

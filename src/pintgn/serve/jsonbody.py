@@ -76,7 +76,7 @@ def read(body: bytes, most: int, features: int = 0, what: str = "events") -> Any
         raise BadInput("the body is nested too deeply.")
     if state == MANY_LISTS or outside > SPARE + FIELDS + features:
         raise TooMuch(f"the body holds far more than the {what} of this run could. Send {what} only.")
-    for opens, closes, length, first in lists[:count].tolist():
+    for closes, length, first in lists[:count, 1:].tolist():
         if length > most:
             raise _too_many(length, most, what)
         for k in range(length // PIECE + 1):

@@ -20,8 +20,8 @@ def outline(
     """Find the outermost lists of a JSON text (those in no other list), and cut them into pieces of `step` elements.
 
     A value is counted for every comma, `[` and `{`: an upper bound of what a parser makes. Returns what was found
-    (FINE, BROKEN, MANY_LISTS, DEEP), the number of lists, and the values outside of all lists. Elements are counted to the
-    end even when there is no room for their marks. The text need not be JSON: who parses the pieces will see.
+    (FINE, BROKEN, MANY_LISTS, DEEP), the number of lists, and the values outside of all lists. Elements are counted to
+    the end even when there is no room for their marks. The text need not be JSON: who parses the pieces will see.
     """
     depth, inside = 0, 0  # of brackets; the depth of the outermost list, 0 outside
     found, marked, outside = 0, 0, 0
