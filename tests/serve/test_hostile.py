@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from pintgn.errors import BadInput
 from pintgn.learn.run import Run
 from pintgn.serve import answers, arrowbody, connections, jsonbody
-from pintgn.serve.app import create_app
+from pintgn.serve.app import SMALL, create_app
 from pintgn.serve.auth import Key
 from pintgn.serve.connections import Server
 from pintgn.serve.engine import Engine
@@ -38,6 +38,9 @@ from tests.serve.helpers import TRAINED, TestClient, as_events
 
 JSON = {"content-type": "application/json"}
 EVENT = {"src": "ann", "dst": "bob", "t": 9_000}
+CHUNKED = (
+    b"POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
 KNOWN = ["src", "dst", "t", "op", "key", "amount"]
 ROOM = 1 << 20
 
@@ -647,6 +650,47 @@ def test_a_length_that_is_too_large_is_refused_before_a_byte_is_read(service, si
         line = connect(f"POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                        f"Content-Length: {size}\r\n\r\n".encode())  # fmt: skip
         assert answered(line)[0] == 413
+
+
+@pytest.mark.parametrize(("extra", "status"), [(-1, 200), (0, 200), (1, 400)])
+def test_a_body_in_crumbs_is_refused(service, extra, status):
+    """Twenty thousand chunks of one byte each kept /health from being answered for as long as they came."""
+    most = connections.CHUNKS * connections.CHUNK // (connections.CHUNK - 1)  # of one byte each
+    body = json.dumps([EVENT]).encode().ljust(most + extra)
+    chunked = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    with listening(service) as (_, connect):
+        line = connect(CHUNKED + chunked)
+        assert line.recv(4096).split()[1] == str(status).encode()
+    assert service.store.total == (status == 200)
+
+
+def test_a_body_in_large_chunks_may_have_any_number_of_them(service):
+    body = json.dumps([EVENT]).encode().ljust(connections.CHUNK * 3 * connections.CHUNKS)
+    parts = (body[k : k + connections.CHUNK] for k in range(0, len(body), connections.CHUNK))
+    with listening(service) as (_, connect):
+        line = connect(asked("/health"))
+        assert answered(line)[0] == 200
+        line.sendall(CHUNKED + b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n")
+        assert answered(line)[0] == 200
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_bodies_around_the_size_that_the_event_loop_reads_itself(service, extra):
+    client = TestClient(create_app(service))
+    assert (
+        client.post("/events", content=json.dumps(EVENT).encode().ljust(SMALL + extra), headers=JSON).status_code == 200
+    )
+
+
+def test_what_is_asked_most_is_counted_as_every_other_route(service):
+    client = TestClient(create_app(service))
+    client.post("/events", json=EVENT)
+    client.post("/score", json={"src": "a"})
+    client.get("/health")
+    text = client.get("/metrics").text
+    for route, status in (("/events", 200), ("/score", 422), ("/health", 200)):
+        assert f'pintgn_requests_total{{route="{route}",status="{status}"}} 1' in text
+    assert client.get("/events").status_code == client.post("/health").status_code == 405
 
 
 # -- connections -------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import json
 import socket
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -18,6 +19,11 @@ from pintgn.serve.limits import Limits
 
 GRACE = 30
 """Seconds that a stopping service waits for answers which are being made or read."""
+AT_ONCE = 1 << 14
+"""Bytes that are taken from one connection before the others have their turn."""
+CHUNKS, CHUNK = 1_000, 32
+"""A body in so many chunks, and any number more as long as they have so many bytes on average. Each costs as much as a
+kilobyte does: one client that sent single bytes stopped everybody else."""
 FULL = json.dumps(
     {
         "error": "busy",
@@ -55,11 +61,28 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class Counted(h11.Connection):
+    """HTTP as h11 reads it, without bodies in crumbs."""
+
+    chunks = size = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if isinstance(event, h11.Data):
+            self.chunks, self.size = self.chunks + 1, self.size + len(event.data)
+            if self.chunks > CHUNKS + self.size // CHUNK:
+                raise h11.RemoteProtocolError("the body comes in too many chunks")
+        elif isinstance(event, h11.Request):
+            self.chunks = self.size = 0
+        return event
+
+
 class Connection(H11Protocol):
     """One connection. It is either at a request, or idle and counting down."""
 
     def __init__(self, owner: Server, *given: Any, **more: Any):
         super().__init__(*given, **more)
+        self.conn = Counted(h11.SERVER)
         self._owner = owner
         self._countdown: asyncio.TimerHandle | None = None
         self._begun = True  # whether something of the next request is expected at once
@@ -71,6 +94,7 @@ class Connection(H11Protocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def connection_made(self, transport: Any) -> None:
+        transport.max_size = AT_ONCE
         super().connection_made(transport)
         if len(self.connections) > self._owner.limits.connections and not self._make_room():
             head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
