@@ -8,6 +8,12 @@ last 120,000 are sent to `pintgn serve`, which makes them durable, updates posit
 1. ingestion: JSON batches, one after the other, as fast as they are acknowledged;
 2. scores of 100 pairs while 1,000 events per second come in, 100 at a time;
 3. kill -9, then a restart from a snapshot and a tail of 100,000 events.
+
+    python benchmarks/serve.py --load [--clients 1,8,64] [--seconds 3] [--destinations 100000] [--json]
+
+floods a service over a world of 100,000 destinations, by 1, 8 and 64 clients: events of 1 and of 500, scores of 1 and
+of 100 pairs, recommendations among all destinations, explanations of hubs. p50, p99 and refusals of each, and `/health`
+meanwhile, which should stay below 100 ms.
 """
 
 from __future__ import annotations
@@ -29,6 +35,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import pintgn
+
+sys.path.insert(0, str(Path(__file__).parent))
+import load
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "wikipedia.parquet"
 JSON = {"Content-Type": "application/json"}
@@ -125,9 +134,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--events", type=int, default=120_000, help="how many of the last events are sent")
     parser.add_argument("--batch", type=int, default=5_000)
-    parser.add_argument("--seconds", type=float, default=20, help="how long latency is measured")
+    parser.add_argument("--seconds", type=float, help="how long latency is measured (20), or a flood lasts (3)")
     parser.add_argument("--run", type=Path, help="a run of all but the last events, made by an earlier call")
+    parser.add_argument("--load", action="store_true", help="floods, and /health meanwhile")
+    parser.add_argument("--clients", default="1,8,64", help="how many clients make a flood")
+    parser.add_argument("--only", default="", help="floods whose name has this in it")
+    parser.add_argument("--destinations", type=int, default=100_000)
+    parser.add_argument("--json", action="store_true", help="one object instead of a table")
     options = parser.parse_args()
+    options.seconds = options.seconds or (3 if options.load else 20)
+    if options.load:
+        under_floods(options)
+        return
     if not options.data.exists():
         print(f"skipped: {options.data} is not here")
         return
@@ -141,6 +159,37 @@ def main() -> None:
             pintgn.fit("pint", pintgn.read_events(table.slice(0, head)), folder=run, seed=0, epochs=1)
         measure(run, Path(scratch), columns, options)
     print(f"load average after: {os.getloadavg()[0]:.2f}")
+
+
+def under_floods(options: argparse.Namespace) -> None:
+    """Every kind of flood by every number of clients."""
+    columns = load.world(options.destinations)
+    with tempfile.TemporaryDirectory() as scratch:
+        run = load.made_run(options.run or Path(scratch) / "run", columns)
+        server = Server(run, Path(scratch) / "store")
+        try:
+            client = Client(server.port)
+            for start in range(20_000, len(columns["t"]), 5_000):
+                client.post("/events", json.dumps(load.rows(columns, start, start + 5_000)).encode())
+            clock = client.get("/status")["clock"] + 10
+            found = [load.cell(server.port, "nothing", [], 0, options.seconds)]
+            if not options.json:
+                print(
+                    f"{options.destinations:,} destinations, load average {os.getloadavg()[0]:.1f}",
+                    load.line(),
+                    sep="\n",
+                )
+                print(load.line(found[0]), flush=True)
+            for kind, asked in load.questions(columns, clock).items():
+                for clients in map(int, options.clients.split(",")):
+                    if options.only in kind:
+                        found.append(load.cell(server.port, kind, asked, clients, options.seconds))
+                        if not options.json:
+                            print(load.line(found[-1]), flush=True)
+        finally:
+            server.kill()
+    if options.json:
+        print(json.dumps({"destinations": options.destinations, "seconds": options.seconds, "floods": found}, indent=1))
 
 
 def measure(run: Path, scratch: Path, columns: dict[str, list], options: argparse.Namespace) -> None:

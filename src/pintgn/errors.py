@@ -8,6 +8,7 @@ message alone and exits with 2.
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
 
 
@@ -49,6 +50,10 @@ class TooLarge(PintgnError, MemoryError):
     """The request needs more memory than there is; the message says how much, and what would fit."""
 
 
+COMPARED = 2_000
+"""Names that a mistyped one is compared with: a file may have 200,000 columns."""
+
+
 def suggest(given: object, known: Iterable[object]) -> str:
     """A sentence that helps with a mistyped name: the near miss, or what there is.
 
@@ -57,7 +62,7 @@ def suggest(given: object, known: Iterable[object]) -> str:
     >>> suggest("zzz", ["dim", "layers"])
     " There are: 'dim', 'layers'."
     """
-    names = [str(name) for name in known]
+    names = [str(name) for name in itertools.islice(known, COMPARED)]
     near = difflib.get_close_matches(str(given), names, n=3, cutoff=0.6)
     if near:
         return f" Did you mean {' or '.join(map(repr, near))}?"

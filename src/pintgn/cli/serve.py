@@ -56,7 +56,7 @@ def serve(
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # many small questions: threads would only wait for each other
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401
     except ImportError:
         raise BadInput("serving needs FastAPI and uvicorn. Install them: pip install 'pintgn[serve]'.") from None
     from pintgn.serve.auth import Key, is_local
@@ -100,7 +100,7 @@ def serve(
                 emit_json({"key": text})
             else:
                 print(f"API key (shown only now): {text}")
-        _listen(uvicorn, service, key, host, port, as_json)
+        _listen(service, key, host, port, as_json)
 
 
 def _export(service: Any, path: Path, as_json: bool) -> None:
@@ -115,19 +115,18 @@ def _export(service: Any, path: Path, as_json: bool) -> None:
         print(f"{path}: {log!r}, {service.store.total:,} of them live")
 
 
-def _listen(uvicorn: Any, service: Any, key: Any, host: str, port: int, as_json: bool) -> None:
+def _listen(service: Any, key: Any, host: str, port: int, as_json: bool) -> None:
     import logging
     import socket
 
     from pintgn.serve.app import create_app
     from pintgn.serve.auth import is_local
+    from pintgn.serve.connections import Server
 
     sys.setswitchinterval(0.0005)  # a question must not wait until a long loop elsewhere pauses
     hosts = ("localhost", host.strip("[]")) if is_local(host) else None
     app = create_app(service, key, hosts)
     logging.basicConfig(format="%(asctime)s  %(message)s", level=logging.WARNING)
-    quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
-    config = uvicorn.Config(app, host=host, port=port, timeout_keep_alive=75, **quiet)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # named as TCP, or asyncio leaves Nagle's algorithm on and every answer waits 40 ms for an acknowledgement
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -146,7 +145,7 @@ def _listen(uvicorn: Any, service: Any, key: Any, host: str, port: int, as_json:
             ends = f"kill {os.getpid()}" if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else "Ctrl-C"
             print(f"{service.engine.live!r}\n{address}  ({ends} stops; nothing acknowledged is lost)")
         sys.stdout.flush()
-        _run_until_told(uvicorn.Server(config), bound)
+        _run_until_told(Server(app, service.limits), bound)
     console(stderr=True).print("stopping: writing a snapshot")
 
 

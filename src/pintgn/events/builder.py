@@ -72,14 +72,15 @@ def build(source: Source, plan: Plan) -> Builder:
     hints = {}
     like = () if plan.like is None else plan.like.schema.features
     words = {feature.name for feature in like if feature.kind != "number"} | set(plan.categorical)
-    for name in plan.columns:
-        kind = _suggested(sample.column(name))
+    numeric = {*plan.features, *plan.node_updates} - words
+    for name, values in zip(plan.columns, sample.columns, strict=True):
+        kind = _suggested(values)
         if name == plan.t:
             if kind == pa.int64() and (plan.written is None or plan.written in UNITS):
                 hints[name] = kind
         elif name == plan.label and kind is not None:
             hints[name] = kind
-        elif name in (*plan.features, *plan.node_updates) and kind is not None and name not in words:
+        elif kind is not None and name in numeric:
             hints[name] = pa.float64()
     for role in (plan.src, plan.dst, plan.op):
         hints.pop(role or "", None)
@@ -108,21 +109,22 @@ def _suggested(values: pa.Array) -> pa.DataType | None:
 def _kinds(batch: pa.RecordBatch, sample: pa.RecordBatch | None, plan: Plan) -> dict[str, bool]:
     """Which feature columns are categories."""
     known = {} if plan.like is None else {f.name: f.kind != "number" for f in plan.like.schema.features}
+    categorical, place = set(plan.categorical), {name: k for k, name in enumerate(plan.columns)}
     kinds = {}
     for name in plan.features:
         if name in known:
             kinds[name] = known[name]
-        elif name in plan.categorical:
+        elif name in categorical:
             kinds[name] = True
         elif sample is not None:
-            texts = (text.strip() for text in sample.column(name).to_pylist())
+            texts = (text.strip() for text in sample.column(place[name]).to_pylist())
             first = next((text for text in texts if text not in MISSING), None)
             kinds[name] = first is not None and not is_number(first)
         else:
-            kind = batch.schema.field(name).type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-            kinds[name] = is_text(kind) or pa.types.is_boolean(kind) or str(kind) == "string_view"
-            kinds[name] |= pa.types.is_dictionary(batch.schema.field(name).type)
+            kind = batch.schema.field(place[name]).type
+            coded = pa.types.is_dictionary(kind)
+            kind = kind.value_type if coded else kind
+            kinds[name] = coded or is_text(kind) or pa.types.is_boolean(kind) or str(kind) == "string_view"
     return kinds
 
 
@@ -316,11 +318,12 @@ class Builder:
             codes[name], described[name] = column.finish(plan.encoding.get(name, plan.default_encoding))
         width = sum(described[name].width for name in plan.features)
         matrix = np.empty((self.rows, width), np.float32)
+        place = {name: k for k, name in enumerate(self.numbers.names)}
         start = 0
         for name in plan.features:
             if name in codes:
                 spread(matrix, start, codes.pop(name), described[name])
             else:
-                matrix[:, start] = numbers[:, self.numbers.names.index(name)]
+                matrix[:, start] = numbers[:, place[name]]
             start += described[name].width
         return matrix, tuple(described[name] for name in plan.features)

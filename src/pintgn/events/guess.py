@@ -20,8 +20,8 @@ NAMES = {
     "t": "t time ts timestamp timestamps date datetime when at unixtime unixtimestamp epoch created createdat "
     "eventtime",
 }
-ROWS = 200
-"""Rows that are looked at."""
+ROWS, COLUMNS = 200, 50
+"""Rows and columns that are looked at."""
 
 
 def by_name(names: Sequence[str]) -> dict[str, str]:
@@ -30,11 +30,14 @@ def by_name(names: Sequence[str]) -> dict[str, str]:
     >>> by_name(["Sender", "receiver_id", "created_at", "amount"])
     {'src': 'Sender', 'dst': 'receiver_id', 't': 'created_at'}
     """
-    plain_names = {name: re.sub(r"[^a-z0-9]", "", name.rpartition(".")[2].lower()) for name in names}  # edge.from: from
+    plain_names: dict[str, list[str]] = {}
+    for name in names:
+        bare = re.sub(r"[^a-z0-9]", "", name.rpartition(".")[2].lower())  # edge.from: from
+        plain_names.setdefault(bare, []).append(name)
     found: dict[str, str] = {}
     for role, known in NAMES.items():
         for word in known.split():  # the usual names first
-            alike = [name for name, bare in plain_names.items() if bare == word and name not in found.values()]
+            alike = [name for name in plain_names.get(word, ()) if name not in found.values()]
             if len(alike) == 1:
                 found[role] = alike[0]
                 break
@@ -57,10 +60,11 @@ def by_look(source: Source) -> dict[str, str]:
 
 
 def _sample(source: Source) -> dict[str, pa.Array]:
-    batches = source.batches(source.names)
+    names = source.names[:COLUMNS]
+    batches = source.batches(names)
     batch = next(iter(batches), None)
     getattr(batches, "close", lambda: None)()
-    return {} if batch is None else {name: batch.column(k)[:ROWS] for k, name in enumerate(source.names)}
+    return {} if batch is None else {name: batch.column(k)[:ROWS] for k, name in enumerate(names)}
 
 
 def _look(values: pa.Array) -> str:

@@ -15,6 +15,8 @@ from pintgn.events.timeformat import check_format
 __all__ = ["read_events", "write_events"]
 
 ENCODINGS = ("auto", "onehot", "code")
+MOST_FEATURES = 20_000
+"""Feature columns of a log at most; a file may have any number of others."""
 
 
 def read_events(
@@ -142,9 +144,15 @@ def _plan(
     if plan.node_updates and plan.op is None:
         raise BadInput("node_updates belong to node events; name the column that marks those with op= (--op).")
     if features == "all":
-        plan.features = [name for name in source.names if name not in plan.columns]
+        taken = set(plan.columns)
+        plan.features = [name for name in source.names if name not in taken]
     else:
         plan.features = list(dict.fromkeys(source.columns(_several(features, "features"))))
+    if len(plan.features) > MOST_FEATURES:
+        raise BadInput(
+            f"{len(plan.features):,} columns of {source.title} would be features; at most {MOST_FEATURES:,} can be. "
+            "Name those that matter with features=[…] (--features)."
+        )
     return plan
 
 

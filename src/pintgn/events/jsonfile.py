@@ -34,13 +34,16 @@ class JsonSource(Source):
             self.charset = "utf-8-sig" if codecs.lookup(charset).name == "utf-8" else charset
         except LookupError as error:
             raise BadInput(f"charset {charset!r} does not exist. Common ones are utf-8, latin-1 and cp1252.") from error
-        self.names, self.vectors, self.nested = [], {}, False
+        self.nested = False
+        names: dict[str, None] = {}
+        vectors: dict[str, int] = {}
         records = self._records()
         for _, (_, record) in zip(range(SAMPLE), records, strict=False):
-            self.names += [name for name in record if name not in self.names]
+            names |= dict.fromkeys(record)
             for name, width in self._widths(record).items():
-                self.vectors = {**self.vectors, name: max(width, self.vectors.get(name, 0))}
+                vectors[name] = max(width, vectors.get(name, 0))
         records.close()
+        self.names, self.vectors = list(names), vectors
         if not self.names:
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
 

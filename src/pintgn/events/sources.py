@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -47,9 +48,16 @@ class Source:
     def where(self, row: int) -> str:
         return f"row {row}"
 
+    @property
+    def _known(self) -> frozenset[str]:
+        """The names as a set, made once: a file may have 200,000 columns, and all may be asked for."""
+        if getattr(self, "_names", None) is not self.names:
+            self._names, self._set = self.names, frozenset(self.names)
+        return self._set
+
     def column(self, given: str | int) -> str:
         """The name of a column given by name, or by position from 0."""
-        if str(given) in self.names:
+        if str(given) in self._known:
             return str(given)
         if str(given).isdecimal() and int(given) < len(self.names):
             return self.names[int(given)]
@@ -59,7 +67,7 @@ class Source:
         """As `column`, for several; a column of lists stands for all its parts."""
         names: list[str] = []
         for one in given:
-            width = 0 if str(one) in self.names else self.vectors.get(str(one), 0)
+            width = 0 if str(one) in self._known else self.vectors.get(str(one), 0)
             names += [f"{one}{k}" for k in range(width)] or [self.column(one)]
         return names
 
@@ -68,10 +76,12 @@ class Source:
 
     def _take_apart(self, schema: pa.Schema) -> None:
         """Names of an Arrow schema's columns, lists of fixed length as one column for each part."""
-        self.names, self.vectors, self.parts = [], {}, {}
+        self.names, self.parts = [], {}
+        vectors: dict[str, int] = {}
+        self.vectors = vectors
         for field in schema:
             if pa.types.is_fixed_size_list(field.type):
-                self.vectors = {**self.vectors, field.name: field.type.list_size}
+                vectors[field.name] = field.type.list_size
                 parts = [f"{field.name}{k}" for k in range(field.type.list_size)]
                 self.parts |= {name: (field.name, k) for k, name in enumerate(parts)}
                 self.names += parts
@@ -82,21 +92,23 @@ class Source:
         return list(dict.fromkeys(self.parts[name][0] if name in self.parts else name for name in columns))
 
     def _unpacked(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-        if not any(name in self.parts for name in columns):
-            return batch.select(columns)
+        place = {name: k for k, name in enumerate(batch.schema.names)}  # Arrow looks through all names for one
         arrays = []
         for name in columns:
             stored, k = self.parts.get(name, (name, -1))
-            values = batch.column(stored)
+            values = batch.column(place[stored])
             arrays.append(values if k < 0 else pc.list_element(values, k))
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def _check_names(self, advice: str) -> None:
+        if len(self._known) == len(self.names):
+            return
+        first: dict[str, int] = {}
         for place, name in enumerate(self.names):
-            if name in self.names[:place]:
-                first = self.names.index(name)
+            if first.setdefault(name, place) < place:
                 raise BadInput(
-                    f"{self.title} has two columns called {name!r} (numbers {first} and {place}, from 0). {advice}"
+                    f"{self.title} has two columns called {name!r} (numbers {first[name]} and {place}, from 0). "
+                    f"{advice}"
                 )
 
 
@@ -205,9 +217,11 @@ class ParquetSource(Source):
         self._check_names("Rename one.")
         self.starts = np.cumsum([0] + [file.metadata.num_rows for file in files]).tolist()
         self.rows = self.starts[-1]
+        wanted = self._stored(self.names)
         for part, file in zip(self.paths, files, strict=True):
             file.close()
-            lost = [name for name in self._stored(self.names) if name not in file.schema_arrow.names]
+            here = frozenset(file.schema_arrow.names)  # made anew by every look at it
+            lost = [name for name in wanted if name not in here]
             if lost:
                 raise BadInput(f"{part.name} has no column {lost[0]!r}, which {self.paths[0].name} has.")
 
@@ -280,7 +294,7 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
     if type(source).__module__.split(".")[0] == "pandas" and hasattr(source, "columns"):
         names = [str(name) for name in source.columns]
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            twice = Counter(names).most_common(1)[0][0]
             raise BadInput(f"the frame has two columns called {twice!r}. Rename one.")
         return ArraySource({name: source.iloc[:, k] for k, name in enumerate(names)}, "the frame")
     if hasattr(source, "__arrow_c_stream__"):

@@ -29,7 +29,10 @@ class Layout:
     def __init__(self, log: EventLog, exact: bool = False):
         schema = log.schema
         self.log = log
-        self.raw = [k for k, feature in enumerate(schema.features) if exact and not _encodes(log, k, feature)]
+        starts = np.cumsum([0, *(feature.width for feature in schema.features)])
+        self.raw = {
+            k for k, feature in enumerate(schema.features) if exact and not _encodes(log, int(starts[k]), feature)
+        }
         self.numbers = exact and not _named_apart(log)
         names = [schema.src, schema.dst, schema.t]
         names += [schema.op or "op"] if log.op is not None else []
@@ -134,23 +137,22 @@ def _categories(feature: Feature) -> pa.Array:
 
 def _distinct(names: list[str]) -> list[str]:
     """The same names; one that comes again gets a number."""
-    out: list[str] = []
+    out: dict[str, None] = {}
     for name in names:
         this, count = name, 2
         while this in out:
             this, count = f"{name}_{count}", count + 1
-        out.append(this)
-    return out
+        out[this] = None
+    return list(out)
 
 
-def _encodes(log: EventLog, place: int, feature: Feature) -> bool:
-    """Whether a categorical feature's numbers are just its categories, so that the words say it all."""
+def _encodes(log: EventLog, start: int, feature: Feature) -> bool:
+    """Whether the numbers of a categorical feature, from column `start` on, are just its categories."""
     if feature.kind == "number":
         return True
     words = [str(category) for category in feature.categories]
     if len({type(c) for c in feature.categories}) > 1 or len(set(words)) < len(words) or "" in words:
         return False
-    start = sum(one.width for one in log.schema.features[:place])
     for first in range(0, len(log), ROWS):
         block = log.features[first : first + ROWS, start : start + feature.width]  # type: ignore[index]
         if feature.kind == "code":

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,17 +15,21 @@ from fastapi import Path as InPath
 from fastapi import Query as InQuery
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pintgn import __version__
 from pintgn.errors import BadInput, EventOrderError, PintgnError, StaleQuery, TooLarge
-from pintgn.serve import answers, describe
-from pintgn.serve.auth import OPEN, Key, given_key, host_name, is_local
-from pintgn.serve.intake import ARROW, parsed
-from pintgn.serve.limits import Busy, KeyReused, LateEvent, Stopped
+from pintgn.serve import answers, describe, jsonbody
+from pintgn.serve.auth import OPEN, Key, foreign, given_key, host_name, is_local
+from pintgn.serve.bodies import Bodies, content_type
+from pintgn.serve.intake import ARROW
+from pintgn.serve.jsonbody import Pieces
+from pintgn.serve.lanes import Lane
+from pintgn.serve.limits import Busy, KeyReused, LateEvent, Stopped, TooMuch, TooSlow, WrongType
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
 from pintgn.serve.words import only
@@ -38,11 +44,18 @@ SECURITY = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 ]
+SMALL = 4_096
+"""Bytes of a body that is read by the event loop itself."""
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
+"""Types of bodies that a web page can send anywhere without being asked first."""
 FAULTS: list[tuple[type[BaseException], int, str, str]] = [
     (LateEvent, 409, "late_event", "Send events in order of time; drop or correct what comes too late."),
     (KeyReused, 409, "key_reused", "Give every event a key of its own, and repeat only identical events."),
     (StaleQuery, 409, "stale_query", "Ask about the clock's time or later, or leave out `at`."),
     (EventOrderError, 422, "bad_input", "Sort the events by time, then send them again."),
+    (TooSlow, 408, "too_slow", "Send the body faster, or less at once."),
+    (TooMuch, 413, "too_large", "Send less at once; the documentation of serving lists every limit."),
+    (WrongType, 415, "wrong_type", "Say the body's type in Content-Type; /openapi.json has the types of each route."),
     (Busy, 429, "busy", "Wait as long as Retry-After says, then send the same request again."),
     (Stopped, 503, "stopped", "Wait until the service has been restarted; see /health."),
     (StoreFull, 507, "store_full", "Make room on the service's disk, then send the same request again."),
@@ -72,10 +85,10 @@ def create_app(service: Service, key: Key | None = None, hosts: tuple[str, ...] 
         redoc_url=None,
         openapi_tags=describe.TAGS,
     )
-    app.state.service = service
-    app.add_middleware(Guard, service=service, key=key, hosts=hosts)
+    app.state.service, app.state.bodies = service, Bodies(service.limits)
     _faults(app, service)
-    _routes(app, service)
+    direct = _routes(app, service)
+    app.add_middleware(Guard, service=service, key=key, hosts=hosts, direct=direct)
     _pages(app)
     describe.finish(app, with_key=key is not None)
     return app
@@ -85,10 +98,16 @@ def create_app(service: Service, key: Key | None = None, hosts: tuple[str, ...] 
 
 
 class Guard:
-    """Stands before every request: lets in who may ask, counts, and turns a fault of ours into a plain answer."""
+    """Stands before every request: lets in who may ask, counts, and turns a fault of ours into a plain answer.
 
-    def __init__(self, app: ASGIApp, service: Service, key: Key | None, hosts: tuple[str, ...] | None):
-        self.app, self.service, self.key, self.hosts = app, service, key, hosts
+    Routes that are asked most are called from here (`direct`): the way through FastAPI takes longer than their work,
+    and the event loop is what `/health` waits for under a flood.
+    """
+
+    def __init__(
+        self, app: ASGIApp, service: Service, key: Key | None, hosts: tuple[str, ...] | None, direct: dict[str, Route]
+    ):
+        self.app, self.service, self.key, self.hosts, self.direct = app, service, key, hosts, direct
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -104,8 +123,14 @@ class Guard:
             await send(message)
 
         try:
-            refused = self._refused(Headers(scope=scope), scope["path"])
-            await (self.app if refused is None else refused)(scope, receive, sending)
+            answer = self._refused(Headers(scope=scope), scope["path"], scope["method"])
+            direct = self.direct.get(f"{scope['method']} {scope['path']}")
+            if answer is None and direct is not None:
+                scope["route"] = direct
+                answer = await self._answered(direct.endpoint, Request(scope, receive))
+            await (self.app if answer is None else answer)(scope, receive, sending)
+        except ClientDisconnect:
+            pass  # nobody is there to be answered
         except Exception:  # said plainly, written to the log, never shown
             log.exception("%s %s failed", scope["method"], scope["path"])
             if status:
@@ -117,12 +142,21 @@ class Guard:
             self.service.metrics.add("requests_total", route=route, status=str(status))
             self.service.metrics.observe("request_seconds", time.perf_counter() - begin, route=route)
 
-    def _refused(self, headers: Headers, path: str) -> Response | None:
+    async def _answered(self, endpoint: Callable[..., Any], request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except PintgnError as error:
+            return refusal(self.service, error)
+
+    def _refused(self, headers: Headers, path: str, method: str) -> Response | None:
         """The answer to somebody who may not ask."""
         name = host_name(headers.get("host", ""))
         if self.hosts is not None and name not in self.hosts and not is_local(name):
             said = f"This service is not {name[:100]!r}."
             return fault(421, "wrong_host", said, "Call it by the name it was started with.")
+        if method not in ("GET", "HEAD", "OPTIONS") and foreign(headers, by_host=self.key is None):
+            said = "This request comes from a web page of somebody else's."
+            return fault(403, "foreign_page", said, "Send it from a program, or from the service's own page.")
         if self.key is None or path in OPEN or path.startswith("/static/") or self.key(given_key(headers)):
             return None
         challenge = {"WWW-Authenticate": "Bearer"}
@@ -134,12 +168,7 @@ def _faults(app: FastAPI, service: Service) -> None:
 
     @app.exception_handler(PintgnError)
     async def ours(request: Request, error: PintgnError) -> Response:
-        for kind, status, name, next_step in FAULTS:
-            if isinstance(error, kind):
-                service.metrics.add("refused_total", reason=name)
-                extra = {"Retry-After": "1"} if status in (429, 503) else None
-                return fault(status, name, str(error), next_step, extra)
-        raise error
+        return refusal(service, error)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
@@ -150,7 +179,7 @@ def _faults(app: FastAPI, service: Service) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        name = {404: "not_found", 405: "not_allowed", 413: "too_large", 415: "wrong_type"}.get(error.status_code)
+        name = {404: "not_found", 405: "not_allowed"}.get(error.status_code)
         text = {404: f"There is nothing at {request.url.path[:200]}.", 405: f"{request.method} is not for this."}
         said = text.get(error.status_code, str(error.detail))
         next_step = error.detail if error.status_code not in text else "/openapi.json lists what there is."
@@ -158,67 +187,59 @@ def _faults(app: FastAPI, service: Service) -> None:
         return fault(error.status_code, name or "refused", said, str(next_step), headers)
 
 
+def refusal(service: Service, error: PintgnError) -> Response:
+    """An error of ours as clients get it."""
+    _, status, name, next_step = next(told for told in FAULTS if isinstance(error, told[0]))
+    service.metrics.add("refused_total", reason=name)
+    return fault(status, name, str(error), next_step, {"Retry-After": "1"} if status in (429, 503) else None)
+
+
 def fault(status: int, name: str, message: str, next_step: str, headers: dict[str, str] | None = None) -> Response:
     """An error as clients get it: what went wrong, and what to do."""
     return JSONResponse({"error": name, "message": message, "next": next_step}, status, headers)
 
 
-async def _body(request: Request, most: int, kinds: tuple[str, ...] = ("application/json",)) -> tuple[bytes, str]:
-    """A request's body, no longer than allowed, and its type.
-
-    Only types that a web page of somebody else's cannot send without being asked first.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind not in kinds:
-        raise HTTPException(415, f"Send Content-Type: {' or '.join(kinds)}.")
-    told = request.headers.get("content-length", "0")
-    size, parts = int(told) if told.isascii() and told.isdigit() else 0, []
-    if size <= most:
-        size = 0
-        async for part in request.stream():
-            size += len(part)
-            if size > most:
-                break
-            parts.append(part)
-    if size > most:
-        raise HTTPException(413, f"The body is larger than {most:,} bytes. Send less at once.")
-    return b"".join(parts), kind
-
-
 # -- routes ------------------------------------------------------------------------------------------------------------
 
 
-def _routes(app: FastAPI, service: Service) -> None:
-    limits, intake = service.limits, service.engine.intake
+def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
+    """Adds all routes; returns those that need nothing but the request."""
+    limits, intake, bodies = service.limits, service.engine.intake, app.state.bodies
+    cores = max(2, os.cpu_count() or 1)
+    reading, asking = Lane("bodies", 2), Lane("questions", cores, limits.asking)
+    explaining, looking = Lane("explanations", 1, limits.explaining), Lane("looks", 1, limits.asking)
 
     @app.post("/events", **describe.EVENTS)
     async def events(request: Request) -> Response:
         """Let events happen. When this is answered they are on the disk, and count in every later answer."""
-        body, kind = await _body(request, limits.body, ("application/json", ARROW))
-        if kind == "application/json" and service.waiting > limits.waiting:
-            raise Busy(f"{service.waiting:,} events are waiting to be written already.")
-        batch = await run_in_threadpool(intake.batch, body, kind)
-        if len(batch) > limits.batch:
-            raise HTTPException(413, f"{len(batch):,} events at once; send at most {limits.batch:,}.")
-        return JSONResponse(await asyncio.wrap_future(service.submit(batch)))
+        with bodies.one() as body:
+            data, kind = await body.read(request, ("application/json", ARROW))
+            if service.waiting > limits.waiting:
+                raise Busy(f"{service.waiting:,} events are waiting to be written already.")
+            given = data, kind, limits.batch, limits.body
+            # a small body is read here: to hand it over takes longer
+            batch = intake.batch(*given) if len(data) <= SMALL else await reading(intake.batch, *given)
+            del data, given
+            return JSONResponse(await asyncio.wrap_future(service.submit(batch)))
 
     @app.post("/score", **describe.SCORE)
     async def score(request: Request) -> Response:
         """How likely is each pair to meet?"""
-        body, _ = await _body(request, limits.body)
-        return JSONResponse(await run_in_threadpool(_scored, service, body))
+        with bodies.one() as body:
+            data, _ = await body.read(request)
+            return await asking(_answer, _scored, service, data)
 
     @app.get("/recommend/{node:path}", **describe.RECOMMEND)
     async def recommend(node: Id, k: Annotated[int, InQuery(ge=1, le=1_000)] = 10, at: At = None) -> Response:
         """Where is a node most likely to go next?"""
-        return JSONResponse(await run_in_threadpool(answers.recommend, service, _id(service, node), k, at))
+        return await asking(_answer, answers.recommend, service, _id(service, node), k, at)
 
     @app.get("/nodes", **describe.NODES)
     async def nodes(
         prefix: Annotated[str, InQuery(max_length=1_000)] = "", limit: Annotated[int, InQuery(ge=1, le=100)] = 20
     ) -> Response:
         """Which ids begin like this?"""
-        return JSONResponse(await run_in_threadpool(answers.nodes, service, prefix, limit))
+        return await asking(_answer, answers.nodes, service, prefix, limit)
 
     @app.get("/nodes/{node:path}", **describe.NODE)
     async def node(
@@ -229,7 +250,7 @@ def _routes(app: FastAPI, service: Service) -> None:
     ) -> Response:
         """What is known about a node?"""
         who = _id(service, node)
-        return JSONResponse(await run_in_threadpool(answers.node, service, who, depth, neighbors, side))
+        return await asking(_answer, answers.node, service, who, depth, neighbors, side)
 
     @app.get("/explain", **describe.EXPLAIN)
     async def explain(
@@ -237,40 +258,51 @@ def _routes(app: FastAPI, service: Service) -> None:
     ) -> Response:
         """Why is a score what it is?"""
         ends = _id(service, src), _id(service, dst)
-        return JSONResponse(await run_in_threadpool(answers.explain, service, *ends, at))
+        return await explaining(_answer, answers.explain, service, *ends, at)
 
     @app.get("/status", **describe.STATUS)
     async def status() -> Response:
         """Clock, rates, quality, model and data: what the page shows."""
-        return JSONResponse(await run_in_threadpool(answers.status, service))
+        return await looking(_answer, answers.status, service)
 
     @app.get("/health", **describe.HEALTH)
-    async def health() -> Response:
+    async def health(request: Request) -> Response:
         """Is it well?"""
-        found = answers.health(service)
+        found = answers.health(service)  # here and now: no queue, no thread, no lock
         return JSONResponse(found, 503 if found["status"] == "failed" else 200)
 
     @app.get("/metrics", **describe.METRICS)
     async def metrics() -> Response:
         """Counters and gauges for Prometheus."""
-        text = await run_in_threadpool(answers.metrics, service)
+        text = await looking(answers.metrics, service)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     @app.post("/snapshot", **describe.SNAPSHOT)
-    async def snapshot() -> Response:
+    async def snapshot(request: Request) -> Response:
         """Write the state to the disk now; a restart then replays only what comes later."""
+        if content_type(request) in FORMS:
+            raise WrongType("a form is not taken here. Send no body, or an empty one as application/json.")
         return JSONResponse(await asyncio.wrap_future(service.snapshot()))
+
+    often = {"/events": "POST", "/score": "POST", "/health": "GET"}
+    found = [route for route in app.routes if isinstance(route, Route) and route.path in often]
+    return {f"{often[route.path]} {route.path}": route for route in found}
+
+
+def _answer(work: Callable[..., Any], *given: Any) -> Response:
+    """An answer, also written as JSON by the thread that worked it out."""
+    return JSONResponse(work(*given))
 
 
 def _scored(service: Service, body: bytes) -> dict[str, Any]:
-    given = parsed(body)
+    given = jsonbody.read(body, service.limits.pairs, what="pairs")
     if not isinstance(given, dict):
         raise BadInput('the body is {"src": …, "dst": …} or {"pairs": [{"src": …, "dst": …}, …]}.')
     if "pairs" in given:
         only(given, ("pairs", "at"), "the body")
-        pairs = given["pairs"]
-        if not isinstance(pairs, list):
+        if not isinstance(given["pairs"], Pieces):
             raise BadInput('"pairs" is a list of {"src": …, "dst": …}.')
+        pairs = given["pairs"].all()
         for place, pair in enumerate(pairs):
             if not isinstance(pair, dict):
                 raise BadInput(f'pair {place} is not {{"src": …, "dst": …}}.')
@@ -279,13 +311,11 @@ def _scored(service: Service, body: bytes) -> dict[str, Any]:
     else:
         only(given, ("src", "dst", "at"), "the body")
         one = given.get("dst")
-        dst = one if isinstance(one, list) else [one]
+        dst = one.all() if isinstance(one, Pieces) else [one]
         src = [given.get("src")] * len(dst)
     if not dst:
         raise BadInput("there is nothing to score: no dst, no pairs.")
-    if len(dst) > service.limits.pairs:
-        raise HTTPException(413, f"{len(dst):,} pairs at once; ask for at most {service.limits.pairs:,}.")
-    found = answers.score(service, src, dst, given.get("at"))
+    found = answers.score(service, src, dst, jsonbody.whole(given.get("at"), 0))
     columns = zip(src, dst, found["logits"], found["probabilities"], strict=True)
     scores = [{"src": s, "dst": d, "logit": logit, "probability": p} for s, d, logit, p in columns]
     if "pairs" not in given:

@@ -18,6 +18,8 @@ TAGS = [
 MEANING = {
     400: "The request is no HTTP that makes sense.",
     401: "The API key is missing or wrong.",
+    403: "The request comes from a web page of somebody else's.",
+    408: "The body did not arrive in time. Nothing was applied.",
     409: "Too late: the clock has passed that time; or a key was used for another event. Nothing was applied.",
     413: "Too much at once.",
     415: "The body has the wrong type.",
@@ -90,7 +92,7 @@ EVENTS = _route(
     "events",
     "Observe events",
     _json(record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT})),
-    (409, 413, 415, 422, 429, 507),
+    (403, 408, 409, 413, 415, 422, 429, 507),
     _json(
         {
             "anyOf": [
@@ -116,7 +118,7 @@ SCORE = _route(
     "answers",
     "Score pairs",
     _json(record({"at": NUMBER, "scores": listed(SCORE_ROW)})),
-    (409, 413, 415, 422, 429, 507),
+    (403, 408, 409, 413, 415, 422, 429, 507),
     _json(
         {
             "anyOf": [
@@ -161,12 +163,12 @@ NODE = _route(
 EXPLAIN = _route("answers", "Explain a score", _json({"type": "object"}), (409, 422, 429, 507))
 STATUS = _route("service", "State of the service", _json({"type": "object"}), (429,))
 HEALTH = _route("service", "Health", _json(record({"status": TEXT, "clock": NUMBER, "events": COUNT})), ())
-METRICS = _route("service", "Metrics", {"text/plain": {"schema": TEXT}}, ())
+METRICS = _route("service", "Metrics", {"text/plain": {"schema": TEXT}}, (429,))
 SNAPSHOT = _route(
     "service",
     "Write a snapshot",
     _json(record({"events": COUNT, "clock": NUMBER, "bytes": COUNT, "seconds": NUMBER})),
-    (507,),
+    (403, 415, 507),
 )
 
 

@@ -18,10 +18,11 @@ class Features:
     def __init__(self, schema: Schema):
         self.schema = schema
 
-    def __call__(self, given: list | None, op: np.ndarray | None, count: int) -> np.ndarray | None:
+    def __call__(self, given: list | None, op: np.ndarray | None, count: int, first: int = 0) -> np.ndarray | None:
+        """A row for each event; `first` is the number of the first one, for messages."""
         schema = self.schema
         if not schema.width:
-            for row, values in enumerate(given or []):
+            for row, values in enumerate(given or [], first):
                 if values:
                     raise UnknownName(f"event {row} has features; this run was trained without any. Leave them out.")
                 if values is not None and not isinstance(values, list | dict):
@@ -32,21 +33,20 @@ class Features:
         adds = list(range(count)) if op is None else np.flatnonzero(op == ADD).tolist()
         rest = [] if op is None else np.flatnonzero(op != ADD).tolist()
         with np.errstate(over="ignore"):
+            encoded = self._encoded([given[row] for row in adds], [first + row for row in adds])
             if schema.features:
-                found[adds, : schema.feature_width] = self._encoded([given[row] for row in adds], adds)
-            else:
-                self._encoded([given[row] for row in adds], adds)
+                found[adds, : schema.feature_width] = encoded
             for row in rest:
-                self._mark(found, row, given[row], op[row] == NODE)  # type: ignore[index]
+                self._mark(found[row], first + row, given[row], op[row] == NODE)  # type: ignore[index]
         if not np.isfinite(found).all():
-            row = int(np.argwhere(~np.isfinite(found))[0, 0])
+            row = first + int(np.argwhere(~np.isfinite(found))[0, 0])
             raise BadInput(f"event {row} has a feature that does not fit in single precision.")
         return found
 
-    def _mark(self, found: np.ndarray, row: int, given: Any, node: bool) -> None:
+    def _mark(self, found: np.ndarray, row: int, given: Any, node: bool) -> None:  # found: (width,)
         """A deletion or node event: marked, and with what it carries; features of its own are optional."""
         schema, width = self.schema, self.schema.feature_width
-        found[row, width + (1 if node else 0)] = 1
+        found[width + (1 if node else 0)] = 1
         carries = schema.node_updates if node else ()
         if given is None and not carries:
             return
@@ -57,11 +57,11 @@ class Features:
         if missing:
             raise BadInput(f"event {row} has no {missing[0]!r}; a node event carries {', '.join(carries)}.")
         if carries:
-            found[row, width + 2 :] = [_number(given[name], name, row) for name in carries]
+            found[width + 2 :] = [_number(given[name], name, row) for name in carries]
         named = [f.name for f in schema.features]
         if named and all(name in given for name in named):
             own = {name: given[name] for name in named}
-            found[row, :width] = self._encoded([own], [row])[0]
+            found[:width] = self._encoded([own], [row])[0]
 
     def _encoded(self, given: list[Any], rows: list[int]) -> np.ndarray:  # (e, feature_width)
         features = self.schema.features

@@ -12,6 +12,18 @@ class Busy(PintgnError):
     """Too much is waiting already; try again a little later."""
 
 
+class TooMuch(PintgnError):
+    """More at once than is allowed; the same request will never be taken."""
+
+
+class WrongType(PintgnError):
+    """A body of a type that is not taken."""
+
+
+class TooSlow(PintgnError):
+    """A body that did not arrive in time."""
+
+
 class Stopped(PintgnError):
     """The service is going down, or its writer has failed."""
 
@@ -28,11 +40,18 @@ class LateEvent(EventOrderError):
 class Limits:
     """How much at once."""
 
-    body: int = 32 * 2**20  # bytes of one request
+    body: int = 32 * 2**20  # bytes of one body, unpacked too
+    bodies: int = 256 * 2**20  # bytes of all bodies that arrive, wait or are worked on
+    arrival: float = 30  # seconds that a body may take to arrive
     batch: int = 50_000  # events of one request
     waiting: int = 200_000  # events that may wait for the writer
     pairs: int = 10_000  # pairs of one score request
     asking: int = 32  # questions that may wait or be answered at once
+    explaining: int = 8  # explanations that may wait or be worked out at once, one after the other
+    connections: int = 500  # connections; the one that has been idle longest gives way to a new one
+    request: float = 10  # seconds from a connection's opening, or a request's first byte, to the end of its headers
+    idle: float = 75  # seconds that a connection may stay open between two requests
+    unread: float = 30  # seconds that an answer may lie there unread
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,878 @@
+"""Clients that mean no good, or know no better: tiny bodies that want huge work, slow ones, idle ones, foreign pages.
+
+Every limit is tried just below, at and above it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pintgn.errors import BadInput
+from pintgn.learn.run import Run
+from pintgn.serve import answers, arrowbody, connections, jsonbody
+from pintgn.serve.app import SMALL, create_app
+from pintgn.serve.auth import Key
+from pintgn.serve.connections import Server
+from pintgn.serve.engine import Engine
+from pintgn.serve.intake import ARROW
+from pintgn.serve.kernels import DEEPEST
+from pintgn.serve.limits import Limits, TooMuch
+from pintgn.serve.service import Service
+from tests.serve.helpers import TRAINED, TestClient, as_events
+
+JSON = {"content-type": "application/json"}
+EVENT = {"src": "ann", "dst": "bob", "t": 9_000}
+CHUNKED = (
+    b"POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+)
+KNOWN = ["src", "dst", "t", "op", "key", "amount"]
+ROOM = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def plain(run_folder):
+    return Engine(Run.open(run_folder)).intake
+
+
+@pytest.fixture(scope="module")
+def rich(rich_folder):
+    return Engine(Run.open(rich_folder)).intake
+
+
+@pytest.fixture
+def service(run_folder, tmp_path):
+    with Service.open(run_folder, tmp_path / "store") as made:
+        yield made
+
+
+def refused(answer, status, error):
+    assert answer.status_code == status, answer.text
+    told = answer.json()
+    assert set(told) == {"error", "message", "next"}
+    assert told["error"] == error
+    return told["message"]
+
+
+# -- JSON --------------------------------------------------------------------------------------------------------------
+
+
+def both(value):
+    """Pieces as the lists they stand for."""
+    if isinstance(value, jsonbody.Pieces):
+        found = value.all()
+        assert len(found) == len(value)
+        return found
+    return {name: both(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text('a"\\[]{},:é\n', max_size=6)
+    | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=9) | st.dictionaries(st.text('k"\\[', max_size=3), inner, max_size=4),
+    max_leaves=25,
+)
+encodings = st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-32-be"])
+
+
+@pytest.fixture
+def in_pieces(monkeypatch):
+    """Every body is read piece by piece, and a piece is three elements."""
+    monkeypatch.setattr(jsonbody, "SMALL", -1)
+    monkeypatch.setattr(jsonbody, "PIECE", 3)
+
+
+@settings(max_examples=300)
+@given(values, st.sampled_from([None, 1]), st.booleans(), encodings)
+def test_a_body_read_in_pieces_is_the_body_read_at_once(value, indent, escape, encoding):
+    text = json.dumps(value, indent=indent, ensure_ascii=escape)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsonbody, "SMALL", -1)
+        patch.setattr(jsonbody, "PIECE", 3)
+        assert both(jsonbody.read(text.encode(encoding), 100, 100)) == json.loads(text)
+
+
+@settings(max_examples=300)
+@given(values, st.data())
+def test_what_is_no_json_is_refused_in_pieces_too(value, data):
+    text = json.dumps(value)
+    place = data.draw(st.integers(0, len(text) - 1))
+    damaged = (
+        text[:place] + data.draw(st.sampled_from(["", ",", "]", "[", "}", '"', "\\", "x", " "])) + text[place + 1 :]
+    )
+    try:
+        expected = json.loads(damaged)
+    except ValueError:
+        expected = ValueError
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsonbody, "SMALL", -1)
+        patch.setattr(jsonbody, "PIECE", 3)
+        try:
+            found = both(jsonbody.read(damaged.encode(), 100, 100))
+        except BadInput:
+            found = ValueError
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"[1,2,3,]", b"[,1]", b"[1,,2]", b"[1 2]", b"[1,2,3,4,]", b"[1,2}", b"[[1,2,3}]", b"[1]]", b'["a]', b"[\0]"],
+)
+def test_commas_and_brackets_out_of_place_are_found(in_pieces, body):
+    with pytest.raises(BadInput, match="no JSON"):
+        both(jsonbody.read(body, 100))
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_events_are_counted_before_they_are_made(plain, extra):
+    event = json.dumps(EVENT).encode()
+    for body in (b"[%s]", b'{"events": [%s]}'):
+        sent = body % b",".join([event] * (2_500 + extra))
+        assert len(sent) > jsonbody.SMALL
+        if extra <= 0:
+            assert len(plain.batch(sent, most=2_500)) == 2_500 + extra
+        else:
+            with pytest.raises(TooMuch, match="2,501 events at once; send at most 2,500"):
+                plain.batch(sent, most=2_500)
+    with contextlib.nullcontext() if extra <= 0 else pytest.raises(TooMuch):
+        assert len(plain.batch(json.dumps([EVENT] * (5 + extra)).encode(), most=5)) == 5 + extra
+
+
+@pytest.mark.parametrize("size", [jsonbody.PIECE - 1, jsonbody.PIECE, jsonbody.PIECE + 1, 2 * jsonbody.PIECE])
+def test_events_in_pieces_are_events_at_once(rich, size, monkeypatch):
+    events = [
+        {
+            "src": f"a person by the name of ann {k}",
+            "dst": "bob",
+            "t": 9_000 + k,
+            "key": f"{k}",
+            "features": {"amount": k / 3, "kind": "card"},
+        }
+        for k in range(size)
+    ]
+    by_place = [event | {"features": list(event["features"].values())} for event in events]
+    columns = {name: [event[name] for event in events] for name in ("src", "dst", "t", "key")}
+    features = {name: [event["features"][name] for event in events] for name in ("amount", "kind")}
+    bodies = [
+        {"events": events},
+        by_place,
+        {"columns": columns | {"features": features}},
+        {"columns": columns | {"features": [event["features"] for event in by_place]}},
+    ]
+    for body in bodies:
+        sent = json.dumps(body).encode()
+        assert len(sent) > jsonbody.SMALL
+        found = [rich.batch(sent)]
+        with monkeypatch.context() as patch:
+            patch.setattr(jsonbody, "SMALL", len(sent))
+            patch.setattr(jsonbody, "PIECE", 10**9)
+            found.append(rich.batch(sent))
+        for one in found:
+            assert (one.src, one.keys) == (columns["src"], columns["key"])
+            assert one.t.tolist() == columns["t"]
+            assert np.array_equal(one.features, found[0].features)
+        assert len(found[0].features) == size
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"src": 5}, "event 2345: node ids here are text"),
+        ({"dst": ""}, "event 2345: an id has"),
+        ({"dst": "\ud800"}, "event 2345: dst is not valid"),
+        ({"t": "soon"}, "event 2345: "),
+        ({"t": 1}, "event 2345 is at 1, earlier than event 2344"),
+        ({"key": 7}, "event 2345 has key=7"),
+        ({"op": "delete"}, "event 2345 has op"),
+        ({"features": [1]}, "event 2345 has 1 features"),
+        ({"features": {"amount": 1, "kind": []}}, "event 2345: 'kind' is a category"),
+        ({"features": {"amount": 1e39, "kind": "card"}}, "event 2345: 'amount' is a finite|event 2345 has a feature"),
+        ({"features": None}, "event 2345 has no features"),
+        ({"when": 3}, 'event 2345 has a field "when"'),
+    ],
+)
+def test_the_wrong_one_of_many_events_is_named_by_its_number(rich, change, said):
+    events = [EVENT | {"features": {"amount": 1, "kind": "card"}} for _ in range(3_000)]
+    events[2345] = events[2345] | change
+    with pytest.raises(BadInput, match=said):
+        rich.batch(json.dumps(events).encode())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" + b"{}," * 3_000_000 + b"{}]",
+        b'{"events": [' + b"{}," * 3_000_000 + b"{}]}",
+        b"[[" + b"{}," * 3_000_000 + b"{}]]",
+        b'{"src": [' + b"[]," * 3_000_000 + b"[]]}",
+        b'{"columns": {"src": [[' + b"[]," * 3_000_000 + b"[]]], 'dst': [1], 't': [1]}}",
+        b"{" + b",".join(b'"%d":{}' % k for k in range(700_000)) + b"}",
+        b'{"events": [{' + b",".join(b'"%d":1' % k for k in range(800_000)) + b"}]}",
+        b"[" * 9_000_000,
+    ],
+    ids=["list", "events", "within", "single", "columns", "object", "event", "deep"],
+)
+def test_a_body_that_would_become_much_is_refused_before_it_does(plain, body):
+    """[{},{},…] of 31 MB took 1.1 GB to refuse."""
+    for read in (plain.batch, lambda sent: jsonbody.read(sent, 10_000, what="pairs")):
+        tracemalloc.start()
+        try:
+            with pytest.raises((TooMuch, BadInput)):
+                read(body)
+            assert tracemalloc.get_traced_memory()[1] < 20 * 2**20
+        finally:
+            tracemalloc.stop()
+
+
+def test_many_events_are_never_all_there_as_objects(plain):
+    """What a large body holds while it is read grows with its events, not with what JSON writes around them."""
+    body = json.dumps({"events": [EVENT | {"key": None, "features": {}, "op": "add"}] * 50_000}).encode()
+    tracemalloc.start()
+    try:
+        assert len(plain.batch(body)) == 50_000
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(body)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("extra", "fits"), [(-1, True), (0, True), (1, False)])
+def test_values_beyond_what_events_need_are_counted(extra, fits):
+    """A piece of n events may hold SPARE + 8 n values: here one event is a list of all of them."""
+    most = jsonbody.SPARE + jsonbody.FIELDS
+    inner = most - 1 + extra  # commas within, besides the bracket itself
+    body = b"[[" + b"1," * inner + b"1]" + b" " * jsonbody.SMALL + b"]"
+    if fits:
+        assert len(both(jsonbody.read(body, 10))[0]) == inner + 1
+        return
+    with pytest.raises(TooMuch, match="10,009 values"):
+        jsonbody.read(body, 10)
+
+
+@pytest.mark.parametrize(("extra", "fits"), [(-1, True), (0, True), (1, False)])
+def test_values_outside_of_lists_are_counted(extra, fits):
+    names = jsonbody.SPARE + jsonbody.FIELDS + extra  # commas, and the object itself
+    body = json.dumps({str(k): 1 for k in range(names)}).encode()
+    with contextlib.nullcontext() if fits else pytest.raises(TooMuch, match="far more"):
+        assert len(jsonbody.read(body, 10)) == names
+
+
+@pytest.mark.parametrize(("extra", "fits"), [(-1, True), (0, True), (1, False)])
+def test_lists_are_counted(extra, fits):
+    count = 2 * jsonbody.FIELDS + 3 + extra
+    body = json.dumps({str(k): [k] for k in range(count)}).encode() + b" " * jsonbody.SMALL
+    with contextlib.nullcontext() if fits else pytest.raises(TooMuch, match="far more"):
+        assert both(jsonbody.read(body, 10, features=3)) == {str(k): [k] for k in range(count)}
+
+
+@pytest.mark.parametrize(("depth", "fits"), [(DEEPEST - 1, True), (DEEPEST, True), (DEEPEST + 1, False)])
+def test_brackets_within_brackets_are_counted(in_pieces, depth, fits):
+    with contextlib.nullcontext() if fits else pytest.raises(BadInput, match="nested too deeply"):
+        jsonbody.read(b"[" * depth + b"]" * depth, 10)
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_bodies_around_the_size_that_is_parsed_at_once(plain, extra):
+    body = json.dumps([EVENT]).encode()
+    body += b" " * (jsonbody.SMALL + extra - len(body))
+    assert plain.batch(body).src == ["ann"]
+
+
+def test_one_event_larger_than_a_small_body(rich):
+    """Alone, and with features by place: its list is short, however the body is read."""
+    event = EVENT | {"features": [1.5, "card"]}
+    body = json.dumps(event).encode() + b" " * jsonbody.SMALL
+    assert len(rich.batch(body)) == 1
+    for wrong in (event | {"features": [1] * 60_000}, event | {"src": [1] * 60_000}):
+        with pytest.raises((BadInput, TooMuch)):
+            rich.batch(json.dumps(wrong).encode())
+
+
+# -- Arrow -------------------------------------------------------------------------------------------------------------
+
+
+def stream(columns, times: int = 1, **options) -> bytes:
+    table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        for _ in range(times):
+            writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def ends(column) -> dict:
+    return {"src": column, "dst": column, "t": pa.array(range(9_000, 9_000 + len(column)))}
+
+
+def runs(text: str, count: int) -> pa.Array:
+    return pa.RunEndEncodedArray.from_arrays(pa.array([count], pa.int32()), pa.array([text]))
+
+
+def coded(text: str, count: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([text]))
+
+
+def viewed(text: str, count: int) -> pa.Array:
+    view = struct.pack("<i4sii", len(text), text[:4].encode(), 0, 0)
+    buffers = [None, pa.py_buffer(view * count), pa.py_buffer(text.encode())]
+    return pa.Array.from_buffers(pa.string_view(), count, buffers)
+
+
+def repeated(text: str, count: int) -> pa.Array:
+    return pa.array([text] * count)
+
+
+MADE = {"runs": runs, "coded": coded, "views": viewed, "texts": repeated}
+
+
+@pytest.mark.parametrize("packed", [None, "zstd", "lz4"])
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+def test_every_way_of_arrow_to_say_a_text_is_read(plain, made, packed):
+    text = "a person with a long name"
+    found = plain.batch(stream(ends(made(text, 2_500)), compression=packed), ARROW)
+    assert found.src == found.dst == [text] * 2_500
+    assert found.t.tolist() == list(range(9_000, 11_500))
+
+
+@pytest.mark.parametrize(("rows", "fits"), [(2_499, True), (2_500, True), (2_501, False)])
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+def test_rows_of_arrow_are_counted_by_what_its_messages_say(made, rows, fits):
+    body = stream(ends(made("somebody or other", rows)), compression="zstd")
+    with contextlib.nullcontext() if fits else pytest.raises(TooMuch, match="2,501 events at once"):
+        assert sum(len(piece["src"]) for piece in arrowbody.read(body, KNOWN, 2_500, ROOM)) == rows
+
+
+@pytest.mark.parametrize(("times", "fits"), [(49, True), (50, True), (51, False)])
+def test_rows_of_all_batches_count_together(times, fits):
+    body = stream(ends(repeated("a", 50)), times=times)
+    with contextlib.nullcontext() if fits else pytest.raises(TooMuch, match="events at once"):
+        assert sum(len(piece["src"]) for piece in arrowbody.read(body, KNOWN, 2_500, ROOM)) == 50 * times
+
+
+@pytest.fixture
+def unmade(monkeypatch):
+    """Nothing may be made of the rows of a stream."""
+
+    def never(*_):
+        raise AssertionError("the rows were read")
+
+    monkeypatch.setattr(pa.ipc, "open_stream", never)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {name: pa.nulls(30_000_000) for name in ("src", "dst", "t")},
+        {name: runs("a", 30_000_000) for name in ("src", "dst", "t")},
+        {name: np.zeros(10_000_000, np.int8) for name in ("src", "dst", "t")},
+        {name: pa.array(["a" * 1_000] * 45_000) for name in ("src", "dst", "t")},
+    ],
+    ids=["nulls", "runs", "packed rows", "packed bytes"],
+)
+def test_a_few_bytes_that_say_very_much_are_refused_before_anything_is_made_of_them(plain, unmade, table):
+    """336 bytes of Arrow: thirty million rows, 24 s and 700 MB."""
+    body = stream(table, compression="zstd")
+    assert len(body) < 1_000_000
+    with pytest.raises(TooMuch):
+        plain.batch(body, ARROW)
+
+
+@pytest.mark.parametrize(("extra", "fits"), [(-8, True), (0, True), (8, False)])
+def test_packed_bytes_are_counted_before_they_are_unpacked(extra, fits):
+    """Three columns of int64 that say nothing but zero: what they say their length is decides."""
+    rows = 20_000
+    body = stream({name: np.zeros(rows, np.int64) for name in ("src", "dst", "t")}, compression="zstd")
+    room = 3 * 8 * rows - extra
+    with contextlib.nullcontext() if fits else pytest.raises(TooMuch, match="unpacked, the body has more than"):
+        assert sum(len(piece["src"]) for piece in arrowbody.read(body, KNOWN, rows, room)) == rows
+
+
+@pytest.mark.parametrize(("extra", "fits"), [(-1, True), (0, True), (1, False)])
+@pytest.mark.parametrize("made", [runs, coded, viewed])
+def test_texts_said_once_are_counted_as_often_as_they_are_meant(made, extra, fits):
+    columns = ends(made("x" * 500, 1_000)) | {"dst": pa.array([1] * 1_000)}
+    body = stream(columns)
+    room = 500 * 1_000 - extra
+    with contextlib.nullcontext() if fits else pytest.raises(TooMuch, match="texts of the body take more"):
+        assert len(list(arrowbody.read(body, KNOWN, 1_000, room))) == 1
+
+
+@pytest.mark.parametrize(("extra", "fits"), [(-1, True), (0, True), (1, False)])
+def test_messages_are_counted(extra, fits):
+    body = stream(ends(repeated("a", 1)), times=arrowbody.MESSAGES - 1 + extra)  # the schema is one, too
+    with contextlib.nullcontext() if fits else pytest.raises(TooMuch, match="more than 1,000 messages"):
+        list(arrowbody.read(body, KNOWN, 10_000, ROOM))
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"src": [["a"]], "dst": ["b"], "t": [1]}, "nested"),
+        ({"src": [{"a": 1}], "dst": ["b"], "t": [1]}, "nested"),
+        ({"src": ["a"], "dst": ["b"], "t": [1], "amuont": [1]}, "Did you mean 'amount'"),
+        ({"src": ["a"], "dst": ["b"]}, "no column 't'"),
+        ({"src": ["a"], "dst": ["b"], "t": [1], "features": [1]}, "unknown"),
+        ({"src": ["a"], "dst": ["b"], "t": [1], "amount": pa.DictionaryArray.from_arrays([0], pa.nulls(1))}, "numbers"),
+        (pa.Table.from_arrays([pa.array([1])] * 4, ["src", "dst", "t", "t"]), "the same name"),
+    ],
+)  # fmt: skip
+def test_columns_that_cannot_be_are_refused(columns, said):
+    with pytest.raises(BadInput, match=said):
+        list(arrowbody.read(stream(columns), KNOWN, 10, ROOM))
+
+
+def test_too_many_columns_are_refused_by_their_number(unmade):
+    with pytest.raises(TooMuch, match="more columns than the 6"):
+        list(arrowbody.read(stream({f"x{k}": [1] for k in range(7)}), KNOWN, 10, ROOM))
+
+
+def test_a_dictionary_in_parts_is_refused():
+    sink = pa.BufferOutputStream()
+    one, other = (pa.table(ends(pa.array(names).dictionary_encode())) for names in (["a", "b"], ["a", "b", "c"]))
+    options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+    with pa.ipc.new_stream(sink, one.schema, options=options) as writer:
+        writer.write_table(one)
+        writer.write_table(other)
+    with pytest.raises(BadInput, match="dictionary in parts"):
+        list(arrowbody.read(sink.getvalue().to_pybytes(), KNOWN, 10, ROOM))
+
+
+@settings(max_examples=400)
+@given(st.data())
+def test_damaged_arrow_is_refused_or_read_within_bounds(data):
+    """Bytes changed anywhere, in heads, lengths and buffers."""
+    made = data.draw(st.sampled_from(list(MADE.values())))
+    packed = data.draw(st.sampled_from([None, "zstd", "lz4"]))
+    body = bytearray(stream(ends(made("somebody or other", 20)), compression=packed))
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(body) - 1))
+        body[place] = data.draw(st.sampled_from([0, 1, 127, 128, 255]))
+    try:
+        found = list(arrowbody.read(bytes(body), KNOWN, 100, ROOM))
+    except (BadInput, TooMuch):
+        return
+    assert sum(len(piece["src"]) for piece in found) <= 100
+
+
+# -- a server, as clients meet it --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def listening(service):
+    """The service on a port of its own; yields the server and a way to connect."""
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    bound.listen(128)
+    server = Server(create_app(service), service.limits)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+    lines: list[socket.socket] = []
+
+    def connect(sent: bytes = b"") -> socket.socket:
+        line = socket.create_connection(bound.getsockname(), timeout=30)
+        lines.append(line)
+        line.sendall(sent)
+        return line
+
+    try:
+        yield server, connect
+    finally:
+        server.should_exit = True
+        thread.join(60)
+        for line in lines:
+            line.close()
+        assert not thread.is_alive(), "the server did not stop"
+
+
+def asked(path: str, body: bytes = b"", method: str = "GET", length: int | None = None, more: str = "") -> bytes:
+    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n{more}"
+    if method == "POST":
+        length = len(body) if length is None else length
+        head += f"Content-Type: application/json\r\nContent-Length: {length}\r\n"
+    return f"{head}\r\n".encode() + body
+
+
+def answered(line: socket.socket) -> tuple[int, dict]:
+    """Status and JSON of the next answer; 0 when the connection is closed without one."""
+    data = b""
+    try:
+        while b"\r\n\r\n" not in data:
+            more = line.recv(4096)
+            if not more:
+                return 0, {}
+            data += more
+        head, _, body = data.partition(b"\r\n\r\n")
+        length = next(
+            int(row.split(b":")[1]) for row in head.lower().split(b"\r\n") if row.startswith(b"content-length")
+        )
+        while len(body) < length:
+            body += line.recv(4096)
+    except ConnectionError:
+        return 0, {}
+    return int(head.split()[1]), json.loads(body)
+
+
+def closed(line: socket.socket) -> bool:
+    """Waits until the other side has closed."""
+    with contextlib.suppress(ConnectionError):
+        while line.recv(4096):
+            pass
+    return True
+
+
+def opened(run_folder, tmp_path, **limits) -> Service:
+    return Service.open(run_folder, tmp_path / "store", limits=Limits(**limits))
+
+
+def until(condition) -> None:
+    """Wait for something that is about to be."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.01)
+
+
+def test_half_a_body_does_not_hold_up_the_end(service):
+    with listening(service) as (server, connect):
+        slow, headless = connect(asked("/events", b'{"src"', "POST", length=100)), connect(b"POST /events HT")
+        until(lambda: server.bodies._arriving)
+        server.should_exit = True
+        status, told = answered(slow)
+        assert (status, told["error"]) == (503, "stopped")
+        assert closed(headless)
+    assert service.store.total == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent as on Unix")
+def test_sigterm_ends_the_command_while_clients_dawdle(run_folder, columns, tmp_path):
+    import httpx
+
+    command = [sys.executable, "-m", "pintgn", "serve", str(run_folder), "--store", str(tmp_path / "s"), "--port", "0"]
+    served = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        port = int(json.loads(served.stdout.readline())["address"].rpartition(":")[2])
+        told = httpx.post(f"http://127.0.0.1:{port}/events", json=as_events(columns, TRAINED, 300)).json()
+        assert told["accepted"] == 60
+        with socket.create_connection(("127.0.0.1", port)) as line, socket.create_connection(("127.0.0.1", port)):
+            line.sendall(asked("/events", b'{"src"', "POST", length=100))
+            served.send_signal(signal.SIGTERM)
+            _, said = served.communicate(timeout=60)
+        assert served.returncode == 0
+        assert b"Traceback" not in said, said.decode()
+    finally:
+        served.kill()
+        served.wait()
+    assert (tmp_path / "s" / "snapshots" / f"{60:012d}" / "manifest.json").exists()
+
+
+def test_a_body_that_is_too_slow_is_refused_and_the_next_request_answered(run_folder, tmp_path):
+    with opened(run_folder, tmp_path, arrival=0.3) as service, listening(service) as (server, connect):
+        status, told = answered(connect(asked("/events", b'{"src"', "POST", length=100)))
+        assert (status, told["error"]) == (408, "too_slow")
+        assert "6 bytes" in told["message"]
+        until(lambda: server.bodies.held == 0)
+        quick = connect(asked("/events", json.dumps(EVENT).encode(), "POST"))
+        assert answered(quick)[0] == 200
+
+
+@pytest.mark.parametrize(("extra", "status"), [(-1, 200), (0, 200), (1, 429)])
+def test_all_bodies_together_are_bounded_just_below_at_and_above(run_folder, tmp_path, extra, status):
+    body = json.dumps(EVENT).encode()
+    with opened(run_folder, tmp_path, bodies=len(body) - extra) as service:
+        client = TestClient(create_app(service))
+        answer = client.post("/events", content=body, headers=JSON)
+        assert answer.status_code == status, answer.text
+        if status == 429:
+            assert int(answer.headers["retry-after"]) >= 1
+        assert client.app.state.bodies.held == 0
+
+
+def test_the_slowest_body_gives_way_to_a_quick_one(run_folder, tmp_path):
+    """A hundred slow bodies hold no more than all may, and keep out nobody."""
+    with opened(run_folder, tmp_path, bodies=10_000) as service, listening(service) as (server, connect):
+        slow = []
+        for k in range(20):
+            slow.append(connect(asked("/events", b" " * 1_000, "POST", length=1_100)))
+            until(lambda k=k: len(server.bodies._arriving) == min(k + 1, 10))
+            assert server.bodies.held <= 10_000
+        for line in slow[:10]:
+            status, told = answered(line)
+            assert (status, told["error"]) == (429, "busy")
+        assert answered(connect(asked("/events", json.dumps(EVENT).encode(), "POST")))[0] == 200
+        for line in slow[11:]:  # those that were left may still end properly
+            line.sendall(json.dumps([EVENT]).encode().rjust(100))
+            assert answered(line)[0] == 200
+        until(lambda: server.bodies.held == 0)
+
+
+@pytest.mark.parametrize(("extra", "status"), [(-1, 200), (0, 200), (1, 413)])
+def test_one_body_is_bounded_just_below_at_and_above(run_folder, tmp_path, extra, status):
+    body = json.dumps(EVENT).encode().ljust(1_000 + extra)
+    with opened(run_folder, tmp_path, body=1_000) as service:
+        client = TestClient(create_app(service))
+        assert client.post("/events", content=body, headers=JSON).status_code == status
+        in_parts = (body[k : k + 100] for k in range(0, len(body), 100))  # no Content-Length that would tell
+        assert client.post("/events", content=in_parts, headers=JSON).status_code == status
+        assert client.app.state.bodies.held == 0
+
+
+@pytest.mark.parametrize(("extra", "status"), [(-1, 200), (0, 200), (1, 413)])
+def test_pairs_of_a_question_are_bounded_just_below_at_and_above(run_folder, tmp_path, extra, status):
+    with opened(run_folder, tmp_path, pairs=2_000) as service:
+        client = TestClient(create_app(service))
+        for body in (
+            {"src": "ann", "dst": ["person 1"] * (2_000 + extra)},
+            {"pairs": [{"src": "ann", "dst": "a person with such a long name"}] * (2_000 + extra)},
+        ):
+            assert client.post("/score", json=body).status_code == status
+
+
+@pytest.mark.parametrize("size", ["99999999999999999999", "9" * 18, "33554433"])
+def test_a_length_that_is_too_large_is_refused_before_a_byte_is_read(service, size):
+    with listening(service) as (_, connect):
+        line = connect(f"POST /events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                       f"Content-Length: {size}\r\n\r\n".encode())  # fmt: skip
+        assert answered(line)[0] == 413
+
+
+@pytest.mark.parametrize(("extra", "status"), [(-1, 200), (0, 200), (1, 400)])
+def test_a_body_in_crumbs_is_refused(service, extra, status):
+    """Twenty thousand chunks of one byte each kept /health from being answered for as long as they came."""
+    most = connections.CHUNKS * connections.CHUNK // (connections.CHUNK - 1)  # of one byte each
+    body = json.dumps([EVENT]).encode().ljust(most + extra)
+    chunked = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    with listening(service) as (_, connect):
+        line = connect(CHUNKED + chunked)
+        assert line.recv(4096).split()[1] == str(status).encode()
+    assert service.store.total == (status == 200)
+
+
+def test_a_body_in_large_chunks_may_have_any_number_of_them(service):
+    body = json.dumps([EVENT]).encode().ljust(connections.CHUNK * 3 * connections.CHUNKS)
+    parts = (body[k : k + connections.CHUNK] for k in range(0, len(body), connections.CHUNK))
+    with listening(service) as (_, connect):
+        line = connect(asked("/health"))
+        assert answered(line)[0] == 200
+        line.sendall(CHUNKED + b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n")
+        assert answered(line)[0] == 200
+
+
+@pytest.mark.parametrize("extra", [-1, 0, 1])
+def test_bodies_around_the_size_that_the_event_loop_reads_itself(service, extra):
+    client = TestClient(create_app(service))
+    assert (
+        client.post("/events", content=json.dumps(EVENT).encode().ljust(SMALL + extra), headers=JSON).status_code == 200
+    )
+
+
+def test_what_is_asked_most_is_counted_as_every_other_route(service):
+    client = TestClient(create_app(service))
+    client.post("/events", json=EVENT)
+    client.post("/score", json={"src": "a"})
+    client.get("/health")
+    text = client.get("/metrics").text
+    for route, status in (("/events", 200), ("/score", 422), ("/health", 200)):
+        assert f'pintgn_requests_total{{route="{route}",status="{status}"}} 1' in text
+    assert client.get("/events").status_code == client.post("/health").status_code == 405
+
+
+# -- connections -------------------------------------------------------------------------------------------------------
+
+
+def test_a_connection_that_asks_nothing_is_closed(run_folder, tmp_path):
+    """4,500 of them locked everybody out."""
+    limits = {"request": 0.3, "idle": 0.3}
+    with opened(run_folder, tmp_path, **limits) as service, listening(service) as (server, connect):
+        silent, half, once = connect(), connect(b"GET /health HTTP/1.1\r\nHos"), connect(asked("/health"))
+        rest = connect(asked("/events", b"{", "POST", length=40_000_000))  # refused, and never ended
+        assert answered(once)[0] == 200
+        assert answered(rest)[0] == 413
+        assert all(closed(line) for line in (silent, half, once, rest))
+        until(lambda: not server.server_state.connections)
+        assert not server.idle
+
+
+def test_a_byte_now_and_then_does_not_keep_a_connection(run_folder, tmp_path):
+    with opened(run_folder, tmp_path, request=0.5) as service, listening(service) as (_, connect):
+        line = connect(asked("/health"))
+        assert answered(line)[0] == 200
+        with pytest.raises(OSError, match=r"."):  # noqa: PT012 - whenever it is noticed
+            for _ in range(3_000):
+                line.sendall(b"G")
+                time.sleep(0.01)
+
+
+@pytest.mark.parametrize("idle", [3, 4, 5])
+def test_the_longest_idle_connection_gives_way(run_folder, tmp_path, idle):
+    with opened(run_folder, tmp_path, connections=4) as service, listening(service) as (server, connect):
+        lines = []
+        for _ in range(idle):
+            lines.append(connect(asked("/health")))
+            assert answered(lines[-1])[0] == 200
+        lines[0 if idle < 4 else 1].sendall(asked("/health"))  # now the next one has been idle longest
+        assert answered(lines[0 if idle < 4 else 1])[0] == 200
+        newest = connect(asked("/health"))
+        assert answered(newest)[0] == 200
+        assert len(server.server_state.connections) == min(idle + 1, 4)
+        gone = {3: [], 4: [0], 5: [0, 2]}[idle]
+        for k, line in enumerate(lines):
+            if k in gone:
+                assert closed(line)
+            else:
+                line.sendall(asked("/health"))
+                assert answered(line)[0] == 200
+
+
+def test_connections_at_work_never_give_way(run_folder, tmp_path):
+    with opened(run_folder, tmp_path, connections=3) as service, listening(service) as (server, connect):
+        slow = [connect(asked("/events", b" ", "POST", length=100)) for _ in range(3)]
+        until(lambda: len(server.bodies._arriving) == 3)
+        status, told = answered(connect())
+        assert (status, told["error"]) == (503, "busy")
+        for line in slow:
+            line.sendall(json.dumps([EVENT]).encode().rjust(99))
+            assert answered(line)[0] == 200
+        assert answered(connect(asked("/health")))[0] == 200
+
+
+def test_an_answer_that_nobody_reads_is_dropped(run_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(answers, "nodes", lambda *_: {"nodes": ["x" * 30_000_000]})
+    with opened(run_folder, tmp_path, unread=0.3) as service, listening(service) as (server, connect):
+        line = connect(asked("/nodes"))
+        until(lambda: server.server_state.total_requests)
+        until(lambda: not server.server_state.connections)
+        line.setblocking(True)
+        assert closed(line)
+
+
+def test_requests_sent_ahead_are_answered_in_turn(service):
+    with listening(service) as (_, connect):
+        line = connect(asked("/health") * 2 + asked("/events", json.dumps(EVENT).encode(), "POST") + asked("/health"))
+        file = line.makefile("rb")
+        for _ in range(4):
+            assert file.readline().split()[1] == b"200"
+            length = 0
+            while (row := file.readline().strip().lower()) != b"":
+                length = int(row.split(b":")[1]) if row.startswith(b"content-length") else length
+            file.read(length)
+
+
+# -- floods ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("route", "name", "limit"),
+    [("/explain?src=a&dst=b", "explain", "explaining"), ("/recommend/a", "recommend", "asking")],
+)
+def test_questions_of_every_kind_are_bounded_and_stop_nobody_else(
+    run_folder, tmp_path, monkeypatch, route, name, limit
+):
+    """48 connections at /explain pushed /health to 5 s: it was outside of every limit."""
+    may_go = threading.Event()
+    monkeypatch.setattr(answers, name, lambda *_: may_go.wait(30) and {})
+    with opened(run_folder, tmp_path, **{limit: 3}) as service, listening(service) as (_, connect):
+        try:
+            for _ in range(3):  # just below, and at the limit
+                line = connect(asked(route))
+                line.settimeout(0.2)
+                with pytest.raises(TimeoutError):
+                    line.recv(1)
+            status, told = answered(connect(asked(route)))
+            assert (status, told["error"]) == (429, "busy")
+            assert f"3 {'explanations' if name == 'explain' else 'questions'}" in told["message"]
+            for path in ("/health", "/status"):
+                assert answered(connect(asked(path)))[0] == 200
+            if name == "explain":
+                body = json.dumps({"src": "a", "dst": "b"}).encode()
+                assert answered(connect(asked("/score", body, "POST")))[0] == 200
+        finally:
+            may_go.set()
+
+
+def test_a_full_lane_is_empty_again_when_its_work_is_done(run_folder, tmp_path):
+    with opened(run_folder, tmp_path, explaining=1) as service:
+        client = TestClient(create_app(service))
+        for _ in range(3):
+            assert client.get("/explain?src=person 1&dst=person 2").status_code == 200
+            assert client.get("/explain?src=person 1&dst=person 2&at=1").status_code == 409
+
+
+# -- pages of somebody else's ------------------------------------------------------------------------------------------
+
+
+FOREIGN = [
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},
+    {"origin": "http://evil.example"},
+    {"origin": "https://testserver"[:13] + "evil"},
+    {"origin": "http://testserver:3000"},
+    {"origin": "null"},
+    {"origin": "http://testserver.evil.example", "sec-fetch-site": "same-origin"},
+]
+
+
+@pytest.mark.parametrize("headers", FOREIGN)
+@pytest.mark.parametrize("path", ["/snapshot", "/events", "/score"])
+def test_a_foreign_page_can_change_nothing(service, headers, path):
+    client = TestClient(create_app(service))
+    sent = {} if path == "/snapshot" else {"json": EVENT if path == "/events" else {"src": "a", "dst": "b"}}
+    refused(client.post(path, headers=headers, **sent), 403, "foreign_page")
+    assert service.store.total == 0
+    assert not service.snapshots.numbers()
+    assert client.get("/health", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("headers", [{}, {"sec-fetch-site": "same-origin", "origin": "http://testserver"},
+                                     {"sec-fetch-site": "none"}, {"origin": "http://testserver"}])  # fmt: skip
+def test_our_own_page_and_programs_can(service, headers):
+    client = TestClient(create_app(service))
+    assert client.post("/events", json=EVENT, headers=headers).status_code == 200
+    assert client.post("/snapshot", headers=headers).json()["events"] == 1
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])
+def test_a_form_makes_no_snapshot(service, kind):
+    client = TestClient(create_app(service))
+    refused(client.post("/snapshot", content=b"a=b", headers={"content-type": kind}), 415, "wrong_type")
+    assert client.post("/snapshot", headers=JSON).status_code == 200
+
+
+def test_behind_a_proxy_that_renames_it_a_key_lets_the_page_in(service, tmp_path):
+    """With a key the name is not compared: no foreign page knows the key, and a proxy may have changed the name."""
+    key, text = Key.new(tmp_path / "keys")
+    client = TestClient(create_app(service, key), headers={"x-api-key": text})
+    sent = {"origin": "https://shop.example", "sec-fetch-site": "same-origin"}
+    assert client.post("/events", json=EVENT, headers=sent).status_code == 200
+    refused(client.post("/events", json=EVENT, headers=sent | {"sec-fetch-site": "cross-site"}), 403, "foreign_page")
+    refused(TestClient(create_app(service, key)).post("/snapshot", headers=sent), 401, "no_key")
+
+
+def test_every_limit_is_written_down():
+    """docs/serving.md has a row for each, with its value."""
+    from dataclasses import fields
+
+    from tests.conftest import ROOT
+
+    page = (ROOT / "docs" / "serving.md").read_text()
+    for field in fields(Limits):
+        assert f"`{field.name}`" in page, field.name
+    for number in (arrowbody.MESSAGES, jsonbody.SPARE, connections.GRACE, DEEPEST):
+        assert f"{number:,}" in page
+    assert os.cpu_count()
