@@ -35,6 +35,7 @@ from pintgn.serve.snapshots import Snapshots
 from pintgn.serve.store import Store, StoreFull
 from pintgn.serve.turns import Turns
 from pintgn.serve.words import plain
+from pintgn.stream.core import WORTH_RANKING
 
 log = logging.getLogger("pintgn.serve")
 GROUP = 20_000
@@ -172,13 +173,21 @@ class Service:
         return Engine(self.run, retention, options.judge_every, snapshot)
 
     def _warm_up(self) -> None:
-        """Compile and load before the first question comes."""
-        if self.run.judges_links:
-            live = self.engine.asking()
-            some = live.names.ids[:2]
-            live.score(some[0], [some[-1]])
-            live.recommend(some[0], k=1)
-            live.explain(some[0], some[-1])
+        """Compile and load before the first question comes. What goes wrong here must not keep a service from starting:
+        the questions that meet it will say so."""
+        if not self.run.judges_links:
+            return
+        live = self.engine.asking()
+        some = live.names.ids[: 2 * WORTH_RANKING]
+        for ask in (
+            lambda: live.score(some[0], some[-1:]),
+            lambda: live.recommend(some[0], k=1, among=some),
+            lambda: live.explain(some[0], some[-1]),
+        ):
+            try:
+                ask()
+            except Exception as error:
+                log.warning("a question that was asked to warm up failed: %s: %s", type(error).__name__, error)
 
     # -- events --------------------------------------------------------------------------------------------------------
 

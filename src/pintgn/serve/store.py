@@ -27,6 +27,8 @@ FORMAT = 1
 FILE = "events.db"
 CHUNK = 10_000
 """Events read at once."""
+KEYS = 5_000
+"""Keys looked up at once."""
 DURABLE = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
 TABLES = """
 CREATE TABLE IF NOT EXISTS events (
@@ -194,8 +196,8 @@ class Store:
     def known(self, keys: Iterable[str]) -> dict[str, tuple]:
         """What has been stored under these keys: (number, src, dst, t, op, features) by key."""
         found, left = {}, list(keys)
-        for begin in range(0, len(left), 5_000):
-            some = left[begin : begin + 5_000]
+        for begin in range(0, len(left), KEYS):
+            some = left[begin : begin + KEYS]
             marks = ",".join("?" * len(some))
             rows = self.db.execute(
                 f"SELECT key, number, src, dst, t, op, features FROM events WHERE key IN ({marks})", some

@@ -134,11 +134,11 @@ class Stream:
         asked, events = self._checked(batch, [query])
         answers, done = torch.zeros(wide.shape, device=self.model.device), 0
         order = np.argsort(asked.t, kind="stable")
-        for rows in np.array_split(order, -(-wide.size // PAIRS_AT_ONCE)) if len(order) else []:
-            some = asked[rows].toward(wide[rows])
+        for rows, columns in _parts(order, wide.shape[1]):
+            some = asked[rows].toward(wide[rows, columns])
             begin, done = done, int(np.searchsorted(events.t, some.t[-1], "left"))
             gathered = self._gather(some, events[begin:done], self.model.gather_ranking)
-            answers[torch.from_numpy(rows)] = self._compute(gathered, self.model.rank)
+            answers[torch.from_numpy(rows), columns] = self._compute(gathered, self.model.rank)
         self.observe(events[done:])
         return answers
 
@@ -365,6 +365,14 @@ class Stream:
                 raise BadInput(f"times of this stream are {self._time_dtype}, given {t.dtype} values that do not fit.")
             t = exact
         return t
+
+
+def _parts(rows: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, slice]]:
+    """Rows of pairs in parts of at most `PAIRS_AT_ONCE`: whole rows, or pieces of one row that is longer than that."""
+    height, width_at_once = max(1, PAIRS_AT_ONCE // width), min(width, PAIRS_AT_ONCE)
+    for top in range(0, len(rows), height):
+        for left in range(0, width, width_at_once):
+            yield rows[top : top + height], slice(left, left + width_at_once)
 
 
 def _extended(table: np.ndarray, used: int, rows: np.ndarray | None) -> np.ndarray:
