@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadInput, EventOrderError
-from pintgn.serve.limits import Busy, KeyReused, LateEvent, Limits, Options, Stopped
+from pintgn.events.schema import LATEST
+from pintgn.serve.limits import Busy, FarAhead, KeyReused, LateEvent, Limits, Options, Stopped
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
 from tests.serve.helpers import TRAINED, all_scores, as_batch, assert_same_state, happened, replayed, trained
@@ -175,6 +176,67 @@ def test_a_late_event_between_duplicates_is_named_by_its_own_place(service):
     late = {"src": "person 1", "dst": "person 2", "t": 5_002, "key": "late"}
     with pytest.raises(LateEvent, match="event 2 "):
         service.submit(intake.rows([*known[:2], late, known[2]])).result(30)
+
+
+def test_an_event_far_after_the_clock_is_named_and_nothing_of_its_batch_applied(service, columns):
+    """Milliseconds sent as seconds; each event moves the clock for the next, so batches have no meaning here either."""
+    log = service.run.log
+    span, clock, intake = int(log.t[-1] - log.t[0]), service.engine.clock, service.engine.intake
+    assert service.max_ahead == 100 * span
+
+    def rows(*times):
+        return intake.rows([{"src": "person 1", "dst": "person 2", "t": t} for t in times])
+
+    for times, row in (((clock + 100 * span + 1,), 0), ((clock, clock + 5, 1_000 * clock), 2)):
+        with pytest.raises(FarAhead, match=rf"event {row} .* --max-ahead|event {row} .*Nothing of this batch"):
+            service.submit(rows(*times)).result(30)
+    assert service.store.total == 0
+    edge = clock + 100 * span
+    assert service.submit(rows(edge, edge + 100 * span, edge + 200 * span)).result(30)["accepted"] == 3
+
+
+@pytest.mark.parametrize(("limit", "taken"), [(9.5, 9), (10, 10), (float("inf"), 10**15)])
+def test_how_far_ahead_an_event_may_be_can_be_set(run_folder, tmp_path, limit, taken):
+    with Service.open(run_folder, tmp_path / "store", Options(max_ahead=limit)) as service:
+        for far in (taken + 1, taken):
+            batch = service.engine.intake.rows([{"src": "person 1", "dst": "a", "t": service.engine.clock + far}])
+            if far > limit:
+                with pytest.raises(FarAhead):
+                    service.submit(batch).result(30)
+            else:
+                assert service.submit(batch).result(30)["accepted"] == 1
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("nan")])
+def test_a_senseless_limit_is_refused(run_folder, tmp_path, limit):
+    with pytest.raises(BadInput, match="more than 0"):
+        Service.open(run_folder, tmp_path / "store", Options(max_ahead=limit))
+
+
+@pytest.mark.parametrize("decimal", [False, True])
+def test_after_the_latest_time_that_is_taken_everything_still_works(tmp_path, decimal):
+    """No event bricks a store: there is always a time after the newest event that can be asked about."""
+    columns = happened()
+    if decimal:
+        columns["t"] = [t + 0.5 for t in columns["t"]]
+    run = trained(tmp_path / "run", columns)
+    options = Options(max_ahead=float("inf"))
+    with Service.open(run, tmp_path / "store", options) as service:
+        intake = service.engine.intake
+        for t in (LATEST + 1024, 2**62, -LATEST - 1024):
+            with pytest.raises(BadInput, match=r"within ±3.46e\+18"):
+                service.observe([{"src": "person 1", "dst": "person 2", "t": t}])
+        service.observe([{"src": "person 1", "dst": "person 2", "t": LATEST}])
+        service.observe([{"src": "person 1", "dst": "person 3", "t": LATEST}])
+    with Service.open(run, tmp_path / "store", options) as service:
+        assert service.engine.total == 2
+        with service.asking() as live:
+            assert live.recommend("person 1", k=2)
+            assert np.isfinite(list(live.score("person 1", ["person 2"]).values())).all()
+            live.score("person 1", ["person 2"], at=2**62)
+            with pytest.raises(BadInput, match=r"within ±4.61e\+18"):
+                live.score("person 1", ["person 2"], at=2**62 + 1024)
+        assert intake.rows([{"src": "person 1", "dst": "person 3", "t": LATEST}]) is not None
 
 
 def test_events_at_the_clock_belong_to_its_open_group(service):

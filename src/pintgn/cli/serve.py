@@ -36,6 +36,13 @@ def serve(
         int | None,
         typer.Option(min=0, help="Keep about so many newest events in the store, and what no snapshot holds."),
     ] = None,
+    max_ahead: Annotated[
+        float | None,
+        typer.Option(
+            help="Refuse an event this long after the one before it, in the log's unit; inf allows any. "
+            "A hundred times the span of the run's log by default."
+        ),
+    ] = None,
     judge_every: Annotated[
         int, typer.Option(min=0, help="Judge one event in so many before it happens; 0 for none.")
     ] = 10,
@@ -73,6 +80,7 @@ def serve(
         window=window,
         keep_events=keep_events,
         judge_every=judge_every,
+        max_ahead=max_ahead,
     )
     said = console(stderr=True)
     with Service.open(run, folder, options, progress=lambda line: said.print(line, markup=False)) as service:

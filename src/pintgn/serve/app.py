@@ -24,7 +24,7 @@ from pintgn.events.schema import typed_time
 from pintgn.serve import answers, describe
 from pintgn.serve.auth import OPEN, Key, given_key, host_name, is_local
 from pintgn.serve.intake import ARROW, parsed
-from pintgn.serve.limits import Busy, KeyReused, LateEvent, Stopped
+from pintgn.serve.limits import Busy, FarAhead, KeyReused, LateEvent, Stopped
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
 from pintgn.serve.words import only
@@ -42,6 +42,7 @@ SECURITY = [
 FAULTS: list[tuple[type[BaseException], int, str, str]] = [
     (LateEvent, 409, "late_event", "Send events in order of time; drop or correct what comes too late."),
     (KeyReused, 409, "key_reused", "Give every event a key of its own, and repeat only identical events."),
+    (FarAhead, 422, "far_ahead", "Check the unit of the times; a larger --max-ahead allows it."),
     (StaleQuery, 409, "stale_query", "Ask about the clock's time or later, or leave out `at`."),
     (EventOrderError, 422, "bad_input", "Sort the events by time, then send them again."),
     (Busy, 429, "busy", "Wait as long as Retry-After says, then send the same request again."),

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, suggest
-from pintgn.events.schema import ADD, DELETE, NODE, Schema
+from pintgn.events.schema import ADD, DELETE, LATEST, LATEST_ASKED, NODE, Schema, beyond
 from pintgn.learn.live import Live
 from pintgn.learn.names import as_time
 from pintgn.serve.batch import Batch
@@ -26,8 +26,6 @@ FIELDS = ("src", "dst", "t", "features", "op", "key")
 OPS = {"add": ADD, "delete": DELETE, "node": NODE, 1: ADD, -1: DELETE, 0: NODE}
 ARROW = "application/vnd.apache.arrow.stream"
 LONGEST_ID, LONGEST_KEY = 1_000, 200
-LATEST = 2**62
-"""Times are within ±2**62, so that the difference of two of them fits."""
 
 
 class Intake:
@@ -196,14 +194,18 @@ class Intake:
                 raise BadInput(f"{place}: {name} is not between {self.least} and {self.most}.")
 
     def times(self, given: list[Any]) -> np.ndarray:
-        """Times in the log's count."""
+        """Times of events in the log's count."""
         kinds = set(map(type, given))
         if kinds <= ({int} if self.dtype.kind == "i" else {int, float}) and given:
             least, most = min(given), max(given)
             exact = self.dtype.kind == "i" or kinds == {float} or max(abs(least), abs(most)) <= 2**53
             if exact and least >= -LATEST and most <= LATEST:  # no NaN: JSON has none
                 return np.array(given, self.dtype)
-        return np.array([self._time(t, row) for row, t in enumerate(given)], self.dtype)
+        found = np.array([self._time(t, row) for row, t in enumerate(given)], self.dtype)
+        far = beyond(found)
+        if far >= 0:
+            raise BadInput(f"event {far}: times of events are within ±{LATEST:.3g}, given {shown(given[far])}.")
+        return found
 
     def _time(self, value: Any, row: int) -> Any:
         if value is None:
@@ -217,8 +219,8 @@ class Intake:
         """One time, as a client writes it."""
         if not isinstance(value, int | float | str) or isinstance(value, bool):
             raise BadInput(f"a time is a number or a date, given {shown(value)}.")
-        if isinstance(value, int | float) and not abs(value) <= LATEST:
-            raise BadInput(f"times are within ±2**62, given {shown(value)}.")
+        if isinstance(value, int | float) and not abs(value) <= LATEST_ASKED:
+            raise BadInput(f"times are within ±{LATEST_ASKED:.3g}, given {shown(value)}.")
         try:
             return as_time(value, self.schema.time, self.dtype)
         except (OverflowError, TypeError) as error:

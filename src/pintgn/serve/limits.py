@@ -24,6 +24,10 @@ class LateEvent(EventOrderError):
     """An event from before the clock."""
 
 
+class FarAhead(BadInput):
+    """An event so far after the clock that its time is more likely a mistake."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """How much at once."""
@@ -45,3 +49,4 @@ class Options:
     retain_every: int = 10_000
     keep_events: int | None = None  # of the store; all when not given
     judge_every: int = EVERY
+    max_ahead: float | None = None  # how far an event may be after the one before it; from the log's span by default

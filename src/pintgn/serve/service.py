@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pintgn.errors import BadFile, PintgnError
+from pintgn.errors import BadFile, BadInput, PintgnError
 from pintgn.learn.live import Live
 from pintgn.learn.run import Run
 from pintgn.models.base import Model
-from pintgn.serve.admission import Admission
+from pintgn.serve.admission import Admission, span_of
 from pintgn.serve.batch import Batch
 from pintgn.serve.engine import Engine
 from pintgn.serve.limits import Busy, Limits, Options, Stopped
@@ -69,6 +69,9 @@ class Service:
     def __init__(self, run: Run, store: str | Path, options: Options | None = None, limits: Limits | None = None,
                  progress: Progress = log.info):  # fmt: skip
         self.run, self.options, self.limits = run, options or Options(), limits or Limits()
+        self.max_ahead = span_of(run.log.t) if self.options.max_ahead is None else self.options.max_ahead
+        if not self.max_ahead > 0:
+            raise BadInput(f"max_ahead={self.max_ahead}; it is more than 0, or inf for any time.")
         self.metrics, self.rate = Metrics(), Rate()
         self.started = time.time()
         self.turns, self.searching = Turns(), threading.Lock()
@@ -268,7 +271,7 @@ class Service:
         """Commit a group of batches together, observe them, answer."""
         accepted: list[tuple[_Job, Batch, int]] = []
         snapshots = [job.answer for job in jobs if job.batch is None and job.answer is not None]
-        admit = Admission(self.store, self.engine.clock, self.run.log.schema.time)
+        admit = Admission(self.store, self.engine.clock, self.run.log.schema.time, self.max_ahead)
         for job in jobs:
             if job.batch is None:
                 continue
