@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 
@@ -10,6 +11,7 @@ import pytest
 
 from pintgn.errors import BadInput, EventOrderError
 from pintgn.events.schema import LATEST
+from pintgn.serve import answers
 from pintgn.serve.limits import Busy, FarAhead, KeyReused, LateEvent, Limits, Options, Stopped
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
@@ -276,11 +278,54 @@ def test_when_the_disk_is_full_nothing_is_kept_and_the_service_goes_on(service, 
     service.store.db.execute(f"PRAGMA max_page_count = {room}")
     with pytest.raises(StoreFull, match="Nothing of them was kept"):
         send(service, columns, 300, 900)
-    assert service.healthy
+    told = answers.health(service)
+    assert (told["status"], told["taking"]) == ("degraded", False), "it says so while writes are refused"
+    assert "could not be written" in told["reports"][0]
+    assert "pintgn_healthy 0" in answers.metrics(service)
     assert service.engine.total == service.store.total == 300 - TRAINED
     service.store.db.execute("PRAGMA max_page_count = 1000000")
     send(service, columns, 300, 900)
+    assert answers.health(service)["status"] == "ok"
     assert_same_state(service.engine, fresh(run_folder, columns, 900))
+
+
+def deleted(folder):
+    shutil.rmtree(folder)
+
+
+def moved(folder):
+    folder.rename(folder.with_name("elsewhere"))
+
+
+def without_database(folder):
+    (folder / "events.db").unlink()
+
+
+def without_log(folder):
+    (folder / "events.db-wal").unlink()
+
+
+def without_mark(folder):
+    (folder / "high-water").unlink()
+
+
+def put_back_older(folder):
+    shutil.copyfile(folder / "events.db", folder / "copy")
+    (folder / "copy").replace(folder / "events.db")
+
+
+@pytest.mark.parametrize("harm", [deleted, moved, without_database, without_log, without_mark, put_back_older])
+def test_nothing_is_acknowledged_into_files_that_are_gone(run_folder, columns, tmp_path, harm, caplog):
+    with Service.open(run_folder, tmp_path / "store") as service:
+        send(service, columns, TRAINED, 300)
+        harm(tmp_path / "store")
+        with pytest.raises(Stopped, match="deleted, moved or replaced"):
+            send(service, columns, 300, 310)
+        told = answers.health(service)
+        assert told["status"] == "failed"
+        assert "deleted, moved or replaced" in told["reports"][-1]
+    assert "Traceback" not in caplog.text
+    assert harm is not deleted or not (tmp_path / "store").exists(), "nothing is made in its place"
 
 
 def test_a_writer_that_fails_leaves_nobody_waiting(service, columns, monkeypatch, caplog):
@@ -388,6 +433,28 @@ def test_a_compacted_store_starts_from_its_snapshot_and_goes_on(run_folder, colu
     with Service.open(run_folder, tmp_path / "store") as service:
         send(service, columns, 650, 700)
         assert_same_state(service.engine, replayed(run_folder, columns, 700))
+
+
+def test_keys_are_remembered_when_their_events_are_dropped(run_folder, columns, tmp_path):
+    late = columns["t"][649]
+    more = [{"src": "person 1", "dst": "person 2", "t": late, "key": "at the clock"}]
+    with Service.open(run_folder, tmp_path / "store") as service:
+        send(service, columns, TRAINED, 650, keyed=True)
+        service.observe(more)
+        service.compact()
+        assert service.store.dropped == service.store.total
+        assert service.observe(more)["duplicates"] == 1, "it would be taken: it is not late"
+        with pytest.raises(KeyReused):
+            service.observe([more[0] | {"dst": "person 3"}])
+    with Service.open(run_folder, tmp_path / "store") as service:
+        assert send(service, columns, TRAINED, 660, keyed=True)["duplicates"] == 650 - TRAINED
+    options = Options(snapshot_every=20, keep_events=0)
+    with Service.open(run_folder, tmp_path / "other", options) as service:
+        for row in range(TRAINED, 400, 20):
+            send(service, columns, row, row + 20, keyed=True)
+            eventually(lambda row=row: service.snapshots.numbers()[:1] == [row + 20 - TRAINED])
+        eventually(lambda: service.store.dropped > 0)
+        assert send(service, columns, TRAINED, 400, keyed=True)["accepted"] == 0
 
 
 def test_a_store_keeps_to_its_size(run_folder, columns, tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 from pintgn.events.schema import TimeUnit
 from pintgn.serve.batch import Batch
 from pintgn.serve.limits import FarAhead, KeyReused, LateEvent
+from pintgn.serve.rows import checksums, columns
 from pintgn.serve.store import Store
 from pintgn.serve.words import plain
 
@@ -19,7 +20,7 @@ class Admission:
 
     def __init__(self, store: Store, clock: Any, time: TimeUnit, ahead: float = math.inf):
         self.store, self.clock, self.show, self.ahead = store, clock, time.show, ahead
-        self._fresh: dict[str, tuple] = {}  # events of this group by their keys
+        self._fresh: dict[str, tuple[Batch, int]] = {}  # events of this group by their keys
 
     def __call__(self, batch: Batch) -> tuple[Batch, int]:
         """The events that are new, and how many are known already. Refuses the whole batch or lets it in."""
@@ -39,14 +40,13 @@ class Admission:
         if not known and len(named) + batch.keys.count(None) == len(batch) and named.isdisjoint(self._fresh):
             return batch
         kept: list[int] = []
-        own: dict[str, tuple] = {}
+        sums, own = checksums(columns(batch)), dict(self._fresh)
         for row, key in enumerate(batch.keys):
-            before = None if key is None else (known.get(key) or own.get(key) or self._fresh.get(key))
-            if before is None:
+            if key is None or (key not in known and key not in own):
                 kept.append(row)
                 if key is not None:
                     own[key] = (batch, row)
-            elif _content(batch, row) != (_content(*before) if len(before) == 2 else before[1:]):
+            elif sums[row] != (known[key] if key in known else _checksum(*own[key])):
                 raise KeyReused(
                     f"event {row} has the key {key!r}, under which another event was sent before. "
                     "A key names one event for good. Nothing of this batch was applied."
@@ -97,8 +97,5 @@ def _named(whole: Batch, new: Batch, row: int) -> str:
     return f"event {place} ({new.src[row]!r} → {new.dst[row]!r})"
 
 
-def _content(batch: Batch, row: int) -> tuple:
-    """What an event is, as the store has it."""
-    op = None if batch.op is None else int(batch.op[row])
-    features = None if batch.features is None else batch.features[row].astype("<f4").tobytes()
-    return batch.src[row], batch.dst[row], batch.t[row].item(), op, features
+def _checksum(batch: Batch, row: int) -> int:
+    return checksums(columns(batch.take([row])))[0]

@@ -24,7 +24,7 @@ from pintgn.events.schema import typed_time
 from pintgn.serve import answers, describe
 from pintgn.serve.auth import OPEN, Key, given_key, host_name, is_local
 from pintgn.serve.intake import ARROW, parsed
-from pintgn.serve.limits import Busy, FarAhead, KeyReused, LateEvent, Stopped
+from pintgn.serve.limits import Busy, Degraded, FarAhead, KeyReused, LateEvent, Stopped
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
 from pintgn.serve.words import only
@@ -46,6 +46,7 @@ FAULTS: list[tuple[type[BaseException], int, str, str]] = [
     (StaleQuery, 409, "stale_query", "Ask about the clock's time or later, or leave out `at`."),
     (EventOrderError, 422, "bad_input", "Sort the events by time, then send them again."),
     (Busy, 429, "busy", "Wait as long as Retry-After says, then send the same request again."),
+    (Degraded, 503, "degraded", "An operator has to accept the loss or rewind the store; see /health."),
     (Stopped, 503, "stopped", "Wait until the service has been restarted; see /health."),
     (StoreFull, 507, "store_full", "Make room on the service's disk, then send the same request again."),
     (TooLarge, 507, "out_of_memory", "Ask for less at once, or give the service more memory."),

@@ -16,6 +16,10 @@ class Stopped(PintgnError):
     """The service is going down, or its writer has failed."""
 
 
+class Degraded(PintgnError):
+    """Acknowledged events are missing; no others are taken until an operator has decided."""
+
+
 class KeyReused(BadInput):
     """A key that names another event already."""
 
