@@ -13,7 +13,7 @@ from pintgn.serve.export import whole_log
 from pintgn.serve.highwater import SLOT, HighWater, Mark
 from pintgn.serve.limits import Degraded
 from pintgn.serve.rewind import undo_after
-from tests.serve import torture
+from tests.serve import hardship
 from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed, restarted, served
 
 TOTAL = 600 - TRAINED
@@ -59,14 +59,14 @@ def copied(folder, tmp_path):
 # -- the matrix --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("harm", torture.HARMS)
-@pytest.mark.parametrize("file", torture.FILES)
+@pytest.mark.parametrize("harm", hardship.HARMS)
+@pytest.mark.parametrize("file", hardship.FILES)
 @pytest.mark.parametrize("state", ["killed", "stopped"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_nothing_is_lost_silently(run_folder, columns, tmp_path, request, state, file, harm, seed):
     folder = copied(request.getfixturevalue(state), tmp_path)
-    if torture.damage(folder, file, harm, seed):
-        torture.survive_damage(run_folder, columns, folder, 600)
+    if hardship.damage(folder, file, harm, seed):
+        hardship.survive_damage(run_folder, columns, folder, 600)
 
 
 # -- event by event ----------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_the_key_of_a_lost_event_is_told_where_a_copy_survives(run_folder, tmp_p
     folder = copied(killed, tmp_path)
     sqlite3.connect(folder / "events.db").execute("PRAGMA wal_checkpoint(TRUNCATE)")
     raw = bytearray((folder / "events.db").read_bytes())
-    for place in torture.pages_of(raw, "events")[2:3]:
+    for place in hardship.pages_of(raw, "events")[2:3]:
         raw[place : place + 4096] = bytes(4096)
     (folder / "events.db").write_bytes(raw)
     with restarted(run_folder, folder) as service:
@@ -187,7 +187,7 @@ def test_a_repair_that_was_interrupted_begins_again(run_folder, columns, tmp_pat
         broken.setattr("pintgn.serve.repair.sync_folder", dies)
         with pytest.raises(KeyboardInterrupt):
             restarted(run_folder, folder)
-    torture.survive_damage(run_folder, columns, folder, 600)
+    hardship.survive_damage(run_folder, columns, folder, 600)
 
 
 def test_damage_that_only_an_export_meets_is_told(run_folder, tmp_path, killed):

@@ -47,7 +47,9 @@ def open_database(store: Store, seen: int) -> sqlite3.Connection:
         if trouble is not None:
             repair(store, trouble, kept if kept.exists() else None)
     except OSError as error:
-        raise BadFile(f"cannot open {path}: {error.strerror or error}.") from error
+        if isinstance(error, BadFile):
+            raise
+        raise BadFile(f"cannot open {path}: {error.strerror or error}. Make room on the disk.") from error
     finally:
         kept.unlink(missing_ok=True)
     return store.db
