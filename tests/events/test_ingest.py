@@ -16,6 +16,7 @@ import pytest
 from pintgn import ADD, DELETE, NODE, EventLog, read_events, write_events
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning, UnknownName
 from pintgn.events import sources, textfile
+from pintgn.events.schema import LATEST
 
 ROWS = {"src": ["b", "a", "b", "c"], "dst": ["a", "c", "b", "d"], "t": [1, 2, 2, 5]}
 
@@ -769,3 +770,15 @@ def test_missing_names_are_suggested():
         read_events(ROWS | {"w": [1, 2, 3, 4]}, features="w")
     with pytest.raises(BadInput, match="events cannot be read from int"):
         read_events(5)
+
+
+@pytest.mark.parametrize("shape", [int, float])
+def test_times_that_leave_nothing_after_them_are_refused_by_row(csv, shape):
+    edge = shape(LATEST)
+    assert read_events(csv(f"src,dst,t\na,b,{-edge}\na,b,{edge}\n")).t.tolist() == [-edge, edge]
+    assert EventLog([0, 0], [1, 1], [-edge, edge]).t.tolist() == [-edge, edge]
+    for far in (shape(LATEST + 1024), -shape(LATEST + 1024)):
+        with pytest.raises(BadInput, match=r"line 3 has t=.*within ±3.46e\+18"):
+            read_events(csv(f"src,dst,t\na,b,0\na,b,{far}\n"), sort=True)
+        with pytest.raises(BadInput, match=r"event 1 has t=.*within ±3.46e\+18"):
+            EventLog([0, 0], [1, 1], [0, far])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import warnings
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from pintgn.learn.run import Run
 from pintgn.models.registry import model_class
 from pintgn.serve.batch import Batch
 from pintgn.serve.engine import Engine
+from pintgn.serve.limits import Options
 from pintgn.serve.retention import Retention
+from pintgn.serve.service import Service
 
 with warnings.catch_warnings():  # which HTTP library it would rather use is no concern of ours
     warnings.simplefilter("ignore")
@@ -78,6 +81,25 @@ def as_events(columns: dict, start: int, stop: int, keyed: bool = False) -> list
 def as_batch(engine: Engine, columns: dict, start: int, stop: int, keyed: bool = False) -> Batch:
     """The same, checked."""
     return engine.intake.batch(json.dumps({"events": as_events(columns, start, stop, keyed)}).encode())
+
+
+def served(run, columns: dict, folder: Path, upto=(400, 500, 600), snapshot=None, keyed: bool = False) -> None:
+    """A store with a commit for each part, as a killed process leaves it: the newest half only in the log of SQLite."""
+    with Service.open(run, folder.with_name(f"{folder.name}-alive"), Options(snapshot_every=10**6)) as service:
+        begin = TRAINED
+        for end in upto:
+            service.submit(as_batch(service.engine, columns, begin, end, keyed)).result(30)
+            if end == snapshot:
+                service.snapshot().result(30)
+            if end == upto[len(upto) // 2]:
+                service.store.db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            begin = end
+        shutil.copytree(service.store.folder.path, folder)
+    shutil.rmtree(service.store.folder.path)
+
+
+def restarted(run, folder: Path, **options) -> Service:
+    return Service.open(run, folder, Options(snapshot_every=10**6, **options))
 
 
 def replayed(

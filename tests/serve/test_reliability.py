@@ -12,7 +12,7 @@ import pytest
 
 from pintgn.serve.app import create_app
 from pintgn.serve.service import Service
-from tests.serve import torture
+from tests.serve import hardship, nonsense, torture
 from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state, replayed
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
@@ -26,28 +26,47 @@ def test_kill_9_at_random_moments_loses_nothing_and_doubles_nothing(run_folder, 
 
 @forks
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_full_disk_refuses_loses_nothing_and_is_survived(run_folder, columns, tmp_path):
-    victim = torture.Forked(run_folder, tmp_path / "store", file_limit=120_000)
-    acknowledged = TRAINED
-    try:
-        for begin in range(TRAINED, 900, 20):
-            answer = victim.send(as_events(columns, begin, begin + 20, keyed=True))
-            if "error" in answer:
-                assert answer["error"] == "StoreFull"
-                break
-            acknowledged = begin + 20
-        assert acknowledged < 900, "the disk was never full"
-        assert victim.send(as_events(columns, acknowledged, acknowledged + 20, keyed=True))["error"] == "StoreFull"
-    finally:
-        victim.bury()
-    with Service.open(run_folder, tmp_path / "store") as service:
-        assert_same_state(service.engine, replayed(run_folder, columns, acknowledged))
+def test_kill_9_over_http_with_several_writers_loses_nothing_and_doubles_nothing(run_folder, tmp_path):
+    torture.survive_kills_by_many(run_folder, tmp_path / "store", kills=3, writers=3, seed=1, patience=0.3)
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("limit", [0, 8_192, 33_000, 60_000, 120_000])
+def test_a_full_disk_refuses_loses_nothing_and_is_survived(run_folder, columns, tmp_path, limit):
+    assert hardship.survive_full(run_folder, columns, tmp_path / "store", limit) < 900 - TRAINED, "it was never full"
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.parametrize("limit", [0, 100, 4_096, 8_192, 20_000])
+def test_a_start_on_a_full_disk_says_so_in_one_line(run_folder, columns, tmp_path, limit):
+    """Or works, where nothing has to be written; and nothing is lost by it."""
+    import resource
+
+    from pintgn.errors import PintgnError
+    from tests.serve.helpers import restarted, served
+
+    served(run_folder, columns, tmp_path / "store", keyed=True)
+    pid = os.fork()
+    if pid == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        try:
+            restarted(run_folder, tmp_path / "store").close()
+        except PintgnError:
+            os._exit(0)
+        finally:
+            os._exit(1 if sys.exc_info()[0] else 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    with restarted(run_folder, tmp_path / "store") as service:
+        assert not service.reports
+        assert_same_state(service.engine, replayed(run_folder, columns, 600))
 
 
 def test_nonsense_never_gives_a_500_or_a_trace(rich_folder, tmp_path, caplog):
     with Service.open(rich_folder, tmp_path / "store") as service:
         client = TestClient(create_app(service), raise_server_exceptions=False)
-        answered = torture.send_nonsense(client, 200, seed=0)
+        answered = nonsense.send_nonsense(client, 200, seed=0)
         assert answered[422] > 50
         assert service.healthy
     assert "Traceback" not in caplog.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadInput, EventOrderError
-from pintgn.serve.limits import Busy, KeyReused, LateEvent, Limits, Options, Stopped
+from pintgn.events.schema import LATEST
+from pintgn.serve import answers
+from pintgn.serve.limits import Busy, FarAhead, KeyReused, LateEvent, Limits, Options, Stopped
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
 from tests.serve.helpers import TRAINED, all_scores, as_batch, assert_same_state, happened, replayed, trained
@@ -177,6 +180,67 @@ def test_a_late_event_between_duplicates_is_named_by_its_own_place(service):
         service.submit(intake.rows([*known[:2], late, known[2]])).result(30)
 
 
+def test_an_event_far_after_the_clock_is_named_and_nothing_of_its_batch_applied(service, columns):
+    """Milliseconds sent as seconds; each event moves the clock for the next, so batches have no meaning here either."""
+    log = service.run.log
+    span, clock, intake = int(log.t[-1] - log.t[0]), service.engine.clock, service.engine.intake
+    assert service.max_ahead == 100 * span
+
+    def rows(*times):
+        return intake.rows([{"src": "person 1", "dst": "person 2", "t": t} for t in times])
+
+    for times, row in (((clock + 100 * span + 1,), 0), ((clock, clock + 5, 1_000 * clock), 2)):
+        with pytest.raises(FarAhead, match=rf"event {row} .* --max-ahead|event {row} .*Nothing of this batch"):
+            service.submit(rows(*times)).result(30)
+    assert service.store.total == 0
+    edge = clock + 100 * span
+    assert service.submit(rows(edge, edge + 100 * span, edge + 200 * span)).result(30)["accepted"] == 3
+
+
+@pytest.mark.parametrize(("limit", "taken"), [(9.5, 9), (10, 10), (float("inf"), 10**15)])
+def test_how_far_ahead_an_event_may_be_can_be_set(run_folder, tmp_path, limit, taken):
+    with Service.open(run_folder, tmp_path / "store", Options(max_ahead=limit)) as service:
+        for far in (taken + 1, taken):
+            batch = service.engine.intake.rows([{"src": "person 1", "dst": "a", "t": service.engine.clock + far}])
+            if far > limit:
+                with pytest.raises(FarAhead):
+                    service.submit(batch).result(30)
+            else:
+                assert service.submit(batch).result(30)["accepted"] == 1
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("nan")])
+def test_a_senseless_limit_is_refused(run_folder, tmp_path, limit):
+    with pytest.raises(BadInput, match="more than 0"):
+        Service.open(run_folder, tmp_path / "store", Options(max_ahead=limit))
+
+
+@pytest.mark.parametrize("decimal", [False, True])
+def test_after_the_latest_time_that_is_taken_everything_still_works(tmp_path, decimal):
+    """No event bricks a store: there is always a time after the newest event that can be asked about."""
+    columns = happened()
+    if decimal:
+        columns["t"] = [t + 0.5 for t in columns["t"]]
+    run = trained(tmp_path / "run", columns)
+    options = Options(max_ahead=float("inf"))
+    with Service.open(run, tmp_path / "store", options) as service:
+        intake = service.engine.intake
+        for t in (LATEST + 1024, 2**62, -LATEST - 1024):
+            with pytest.raises(BadInput, match=r"within ±3.46e\+18"):
+                service.observe([{"src": "person 1", "dst": "person 2", "t": t}])
+        service.observe([{"src": "person 1", "dst": "person 2", "t": LATEST}])
+        service.observe([{"src": "person 1", "dst": "person 3", "t": LATEST}])
+    with Service.open(run, tmp_path / "store", options) as service:
+        assert service.engine.total == 2
+        with service.asking() as live:
+            assert live.recommend("person 1", k=2)
+            assert np.isfinite(list(live.score("person 1", ["person 2"]).values())).all()
+            live.score("person 1", ["person 2"], at=2**62)
+            with pytest.raises(BadInput, match=r"within ±4.61e\+18"):
+                live.score("person 1", ["person 2"], at=2**62 + 1024)
+        assert intake.rows([{"src": "person 1", "dst": "person 3", "t": LATEST}]) is not None
+
+
 def test_events_at_the_clock_belong_to_its_open_group(service):
     intake = service.engine.intake
     for _ in range(3):
@@ -214,11 +278,54 @@ def test_when_the_disk_is_full_nothing_is_kept_and_the_service_goes_on(service, 
     service.store.db.execute(f"PRAGMA max_page_count = {room}")
     with pytest.raises(StoreFull, match="Nothing of them was kept"):
         send(service, columns, 300, 900)
-    assert service.healthy
+    told = answers.health(service)
+    assert (told["status"], told["taking"]) == ("degraded", False), "it says so while writes are refused"
+    assert "could not be written" in told["reports"][0]
+    assert "pintgn_healthy 0" in answers.metrics(service)
     assert service.engine.total == service.store.total == 300 - TRAINED
     service.store.db.execute("PRAGMA max_page_count = 1000000")
     send(service, columns, 300, 900)
+    assert answers.health(service)["status"] == "ok"
     assert_same_state(service.engine, fresh(run_folder, columns, 900))
+
+
+def deleted(folder):
+    shutil.rmtree(folder)
+
+
+def moved(folder):
+    folder.rename(folder.with_name("elsewhere"))
+
+
+def without_database(folder):
+    (folder / "events.db").unlink()
+
+
+def without_log(folder):
+    (folder / "events.db-wal").unlink()
+
+
+def without_mark(folder):
+    (folder / "high-water").unlink()
+
+
+def put_back_older(folder):
+    shutil.copyfile(folder / "events.db", folder / "copy")
+    (folder / "copy").replace(folder / "events.db")
+
+
+@pytest.mark.parametrize("harm", [deleted, moved, without_database, without_log, without_mark, put_back_older])
+def test_nothing_is_acknowledged_into_files_that_are_gone(run_folder, columns, tmp_path, harm, caplog):
+    with Service.open(run_folder, tmp_path / "store") as service:
+        send(service, columns, TRAINED, 300)
+        harm(tmp_path / "store")
+        with pytest.raises(Stopped, match="deleted, moved or replaced"):
+            send(service, columns, 300, 310)
+        told = answers.health(service)
+        assert told["status"] == "failed"
+        assert "deleted, moved or replaced" in told["reports"][-1]
+    assert "Traceback" not in caplog.text
+    assert harm is not deleted or not (tmp_path / "store").exists(), "nothing is made in its place"
 
 
 def test_a_writer_that_fails_leaves_nobody_waiting(service, columns, monkeypatch, caplog):
@@ -326,6 +433,28 @@ def test_a_compacted_store_starts_from_its_snapshot_and_goes_on(run_folder, colu
     with Service.open(run_folder, tmp_path / "store") as service:
         send(service, columns, 650, 700)
         assert_same_state(service.engine, replayed(run_folder, columns, 700))
+
+
+def test_keys_are_remembered_when_their_events_are_dropped(run_folder, columns, tmp_path):
+    late = columns["t"][649]
+    more = [{"src": "person 1", "dst": "person 2", "t": late, "key": "at the clock"}]
+    with Service.open(run_folder, tmp_path / "store") as service:
+        send(service, columns, TRAINED, 650, keyed=True)
+        service.observe(more)
+        service.compact()
+        assert service.store.dropped == service.store.total
+        assert service.observe(more)["duplicates"] == 1, "it would be taken: it is not late"
+        with pytest.raises(KeyReused):
+            service.observe([more[0] | {"dst": "person 3"}])
+    with Service.open(run_folder, tmp_path / "store") as service:
+        assert send(service, columns, TRAINED, 660, keyed=True)["duplicates"] == 650 - TRAINED
+    options = Options(snapshot_every=20, keep_events=0)
+    with Service.open(run_folder, tmp_path / "other", options) as service:
+        for row in range(TRAINED, 400, 20):
+            send(service, columns, row, row + 20, keyed=True)
+            eventually(lambda row=row: service.snapshots.numbers()[:1] == [row + 20 - TRAINED])
+        eventually(lambda: service.store.dropped > 0)
+        assert send(service, columns, TRAINED, 400, keyed=True)["accepted"] == 0
 
 
 def test_a_store_keeps_to_its_size(run_folder, columns, tmp_path):

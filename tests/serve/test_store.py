@@ -11,10 +11,10 @@ import pytest
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.serve.batch import Batch
-from pintgn.serve.limits import Options
+from pintgn.serve.rows import checksums, columns
 from pintgn.serve.service import Service
 from pintgn.serve.store import Store
-from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed
+from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed, restarted, served
 
 
 def batch(numbers, keys=None, width=0, dtype=np.int64) -> Batch:
@@ -37,7 +37,9 @@ def test_what_was_written_comes_back_to_the_bit(tmp_path, width, dtype):
     with opened(tmp_path, width, dtype) as store:
         assert store.total == 60
         for after in (0, 20, 33):
-            found = Batch.joined(list(store.read(after)))
+            parts = list(store.read(after))
+            assert parts[0][0] == after + 1
+            found = Batch.joined([part for _, part in parts])
             expected = Batch.joined([batch(range(k, k + 20), width=width, dtype=dtype) for k in (0, 20, 40)])[after:]
             assert (found.src, found.dst, found.t.tolist()) == (expected.src, expected.dst, expected.t.tolist())
             assert found.t.dtype == dtype
@@ -74,91 +76,9 @@ def test_a_store_is_for_one_process(tmp_path):
 def test_keys_that_were_stored_are_known(tmp_path):
     with opened(tmp_path) as store:
         store.append(batch(range(3), keys=["x", "y", None]))
-        assert store.known(["x", "nobody"]) == {"x": (1, "a0\0ü", "b0", 0, None, None)}
-
-
-# -- damage ------------------------------------------------------------------------------------------------------------
-
-
-def served(run_folder, columns, folder, upto=(400, 500, 600), snapshot=None):
-    """A store with a commit for each part, as a killed process leaves it."""
-    with Service.open(run_folder, folder, Options(snapshot_every=10**6)) as service:
-        begin = TRAINED
-        for end in upto:
-            service.submit(as_batch(service.engine, columns, begin, end)).result(30)
-            if end == snapshot:
-                service.snapshot().result(30)
-            begin = end
-        service.saver.at = 10**9  # as if it were killed: no snapshot at the end
-
-
-def restarted(run_folder, folder):
-    return Service.open(run_folder, folder, Options(snapshot_every=10**6))
-
-
-def damage(folder, statement, *values):
-    db = sqlite3.connect(folder / "events.db")
-    assert db.execute(statement, values).rowcount > 0
-    db.commit()
-    db.close()
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE events SET dst = 'person 1' WHERE number = 300",
-        "UPDATE events SET t = 'soon' WHERE number = 300",
-        "DELETE FROM events WHERE number = 300",
-        "DELETE FROM commits WHERE last = 360",
-        "UPDATE commits SET first = 290 WHERE last = 360",
-    ],
-)
-def test_a_corrupt_tail_is_found_reported_and_survived(run_folder, columns, tmp_path, statement):
-    served(run_folder, columns, tmp_path / "store", snapshot=400)
-    damage(tmp_path / "store", statement)
-    with restarted(run_folder, tmp_path / "store") as service:
-        assert service.engine.total == 500 - TRAINED, "what was intact is kept, what was not is not guessed at"
-        assert_same_state(service.engine, replayed(run_folder, columns, 500))
-        assert "damaged" in service.reports[0]
-        assert "sent again" in service.reports[0]
-        service.submit(as_batch(service.engine, columns, 500, 700)).result(30)
-    kept = list((tmp_path / "store").glob("damaged-*.db"))
-    assert len(kept) == 1, "the damaged file is still there for people to look at"
-    with restarted(run_folder, tmp_path / "store") as service:
-        assert not service.reports
-        assert_same_state(service.engine, replayed(run_folder, columns, 700))
-
-
-def test_bytes_that_rotted_on_the_disk_are_found(run_folder, columns, tmp_path):
-    store = tmp_path / "store"
-    served(run_folder, columns, store, snapshot=400)
-    db = sqlite3.connect(store / "events.db")
-    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    db.close()
-    raw = bytearray((store / "events.db").read_bytes())
-    place = raw.rindex(columns["src"][598].encode())  # late in the last commit
-    raw[place : place + 6] = b"PERSON"
-    (store / "events.db").write_bytes(raw)
-    with restarted(run_folder, store) as service:
-        assert 400 - TRAINED <= service.engine.total <= 500 - TRAINED
-        assert service.reports
-        assert_same_state(service.engine, replayed(run_folder, columns, TRAINED + service.engine.total))
-
-
-@pytest.mark.parametrize("snapshot", [None, 500])
-def test_a_file_that_is_no_database_any_more_is_set_aside(run_folder, columns, tmp_path, snapshot):
-    store = tmp_path / "store"
-    served(run_folder, columns, store, snapshot=snapshot)
-    for name in ("events.db-wal", "events.db-shm"):
-        (store / name).unlink(missing_ok=True)
-    (store / "events.db").write_bytes(b"not a database, " * 1000)
-    with restarted(run_folder, store) as service:
-        known = TRAINED if snapshot is None else snapshot
-        assert_same_state(service.engine, replayed(run_folder, columns, known))
-        assert "no longer a database" in service.reports[0]
-        service.submit(as_batch(service.engine, columns, known, 700)).result(30)
-    with restarted(run_folder, store) as service:
-        assert_same_state(service.engine, replayed(run_folder, columns, 700))
+        assert store.known(["x", "nobody"]) == {"x": checksums(columns(batch(range(1), keys=["x"])))[0]}
+        store.drop(2)
+        assert store.known(["x", "y", "nobody"]).keys() == {"x", "y"}, "a key outlives its event"
 
 
 # -- snapshots ---------------------------------------------------------------------------------------------------------

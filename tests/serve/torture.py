@@ -1,6 +1,8 @@
-"""What a service must survive: kill -9 at any moment, a full disk, nonsense. Small in the tests, large on its own:
+"""What a service must survive: kill -9 at any moment, damage, a full disk, nonsense. Small in the tests, large on its
+own:
 
-python -m tests.serve.torture [--kills 100] [--requests 10000] [--seed 0]     (or: make torture)
+python -m tests.serve.torture [--kills 300] [--writers 4] [--damages 200] [--requests 10000] [--seed 0]
+(or: make torture ARGS="--kills 1000")
 """
 
 from __future__ import annotations
@@ -10,10 +12,10 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -23,13 +25,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import seed as seeded
-from hypothesis import strategies as st
-
-from tests.serve.helpers import TRAINED, as_events, assert_same_state, happened, replayed, trained
-
-OPTIONS = {"snapshot_every": 70, "judge_every": 10}
+from tests.serve.hardship import FILES, HARMS, OPTIONS, damage, survive_damage, survive_full
+from tests.serve.helpers import TRAINED, as_events, assert_same_state, happened, replayed, served, trained
+from tests.serve.nonsense import send_nonsense, shout
 
 
 class Gone(Exception):
@@ -93,46 +91,59 @@ class Forked:
 
 
 class Served:
-    """`pintgn serve` itself, over HTTP."""
+    """`pintgn serve` itself, over HTTP, in a fork of this process."""
 
-    def __init__(self, run: Path, store: Path):
-        command = [sys.executable, "-m", "pintgn", "serve", str(run), "--store", str(store), "--port", "0", "--json"]
+    def __init__(self, run: Path, store: Path, *more: str):
+        command = ["serve", str(run), "--store", str(store), "--port", "0", "--json", *more]
         command += ["--snapshot-every", str(OPTIONS["snapshot_every"])]
         self.noise = tempfile.TemporaryFile()  # noqa: SIM115 - read when it is over
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.noise)
-        self.port = None
+        mine, theirs = os.pipe()
+        self.port, self.pid = None, os.fork()
+        if self.pid == 0:
+            os.close(mine)
+            os.dup2(theirs, 1)
+            os.dup2(self.noise.fileno(), 2)
+            sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
+            try:
+                from pintgn.cli.app import app
+
+                app(command, standalone_mode=False)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(1)
+        os.close(theirs)
+        self.said_first = os.fdopen(mine, "r")
 
     def started(self) -> None:
         if self.port is None:
-            assert self.process.stdout is not None
-            line = self.process.stdout.readline()
+            line = self.said_first.readline()
             if not line:
-                assert self.process.wait() == -signal.SIGKILL, f"it did not start: {self.said()}"
+                assert os.waitstatus_to_exitcode(self._wait()) == -signal.SIGKILL, f"it did not start: {self.said()}"
                 raise Gone
             self.port = int(json.loads(line)["address"].rpartition(":")[2])
 
-    def send(self, events: list[dict]) -> dict[str, Any]:
+    def client(self) -> Any:
         import httpx
 
         self.started()
-        try:
-            with httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60) as client:
-                if not events:
-                    return {"stored": client.get("/status").json()["live_events"]}
-                answer = client.post("/events", json={"events": events})
-                assert answer.status_code == 200, answer.text
-                return answer.json()
-        except httpx.HTTPError as error:
-            raise Gone from error
+        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60)
+
+    def _wait(self) -> int:
+        if self.pid:
+            self.ended, self.pid = os.waitpid(self.pid, 0)[1], 0
+        return self.ended
 
     def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
     def bury(self) -> None:
         self.kill()
-        self.process.wait()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self._wait()
+        self.said_first.close()
         self.noise.close()
 
     def said(self) -> str:
@@ -209,148 +220,170 @@ def check_state(run: Path, columns: dict, folder: Path, total: int) -> None:
 
     with Service.open(run, folder, Options(**OPTIONS)) as service:
         assert not service.reports, service.reports
-        keys = [key for batch in service.store.read() for key in batch.keys or []]
+        keys = [key for _, batch in service.store.read() for key in batch.keys or []]
         assert keys == [f"event {k}" for k in range(TRAINED, total)], "an event is missing, doubled or out of order"
         assert_same_state(service.engine, replayed(run, columns, total))
 
 
-# -- nonsense ----------------------------------------------------------------------------------------------------------
+class Writer:
+    """One of several clients: it remembers what was acknowledged, and sends again what may not have arrived."""
 
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text(max_size=8)
-    | st.sampled_from([10**30, "person 1"]),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
-    max_leaves=8,
-)
-EVENTS = st.fixed_dictionaries({}, optional=dict.fromkeys(("src", "dst", "t", "features", "op", "key", "at"), VALUES))
-BODIES = st.one_of(
-    st.binary(max_size=60),
-    VALUES.map(lambda value: json.dumps(value).encode()),
-    EVENTS.map(lambda value: json.dumps(value).encode()),
-    st.lists(EVENTS, max_size=3).map(lambda value: json.dumps({"events": value}).encode()),
-    st.lists(EVENTS, max_size=3).map(lambda value: json.dumps({"pairs": value}).encode()),
-    EVENTS.map(lambda value: json.dumps({"columns": value}).encode()),
-)
-KINDS = ("application/json", "application/vnd.apache.arrow.stream", "text/plain", "")
+    def __init__(self, name: int, seed: int):
+        self.name, self.rng = name, random.Random(f"{seed} {name}")
+        self.acknowledged: list[dict] = []
+        self.pending: list[dict] = []
 
+    def write(self, alive: Served, t: int, everybody: threading.Barrier, more: bool) -> None:
+        """Send what was not answered last time, before anybody moves the clock; then, if there is more to come, send
+        until the service dies.
+        """
+        import httpx
 
-def send_nonsense(client: Any, count: int, seed: int) -> dict[int, int]:
-    """Malformed requests, half of them by the interface's own description; how often each status was answered."""
-    answered: dict[int, int] = {}
+        try:
+            with alive.client() as client:
+                self._send(client)
+                everybody.wait()
+                while more:
+                    count = len(self.acknowledged)
+                    ends = [f"person {self.rng.randrange(40)}" for _ in range(2 * self.rng.randint(1, 30))]
+                    self.pending = [
+                        {"src": src, "dst": dst, "t": t, "key": f"{self.name}-{count + k}"}
+                        for k, (src, dst) in enumerate(zip(ends[::2], ends[1::2], strict=True))
+                    ]
+                    self._send(client)
+        except (httpx.HTTPError, Gone, threading.BrokenBarrierError):
+            everybody.abort()
 
-    def check(answer: Any) -> None:
-        answered[answer.status_code] = answered.get(answer.status_code, 0) + 1
-        assert answer.status_code < 500, f"{answer.request.method} {answer.request.url}: {answer.text}"
-        assert "Traceback" not in answer.text
-        if answer.status_code >= 400:
-            assert set(answer.json()) == {"error", "message", "next"}, answer.text
-
-    by_description(client, count // 2, seed, check)
-
-    @seeded(seed)
-    @settings(
-        max_examples=count - sum(answered.values()),
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(st.sampled_from(["/events", "/score"]), BODIES, st.sampled_from(KINDS))
-    def bodies(path: str, body: bytes, kind: str) -> None:
-        check(client.post(path, content=body, headers={"content-type": kind} if kind else {}))
-
-    bodies()
-    return answered
+    def _send(self, client: Any) -> None:
+        if self.pending:
+            answer = client.post("/events", json={"events": self.pending})
+            assert answer.status_code in (200, 503), answer.text  # 503: it is going down
+            if answer.status_code == 503:
+                raise Gone
+            told = answer.json()
+            assert told["accepted"] + told["duplicates"] == len(self.pending)
+            self.acknowledged += self.pending
+            self.pending = []
 
 
-def by_description(client: Any, count: int, seed: int, check: Callable[[Any], None]) -> None:
-    """Requests that schemathesis makes of the OpenAPI description: right ones, and wrong ones on purpose."""
-    import schemathesis
-    from schemathesis import GenerationMode
+def survive_kills_by_many(run: Path, folder: Path, kills: int, writers: int, seed: int, patience: float) -> int:
+    """Kill a service over HTTP while several clients write; returns how many events were acknowledged.
 
-    schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
-    operations = [found.ok() for found in schema.get_all_operations()]
-    modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
-    share = max(1, count // (len(operations) * len(modes)))
-    for operation in operations:
-        for mode in modes:
+    In the end each acknowledged event is there once, each client's in its own order, and the state is that of a clean
+    replay of the store.
+    """
+    from pintgn.learn.run import Run
+    from pintgn.serve.engine import Engine
+    from pintgn.serve.limits import Options
+    from pintgn.serve.service import Service
+
+    rng, clients = random.Random(seed), [Writer(name, seed) for name in range(writers)]
+    opened = Run.open(run)
+    t = int(opened.log.t[-1])
+    for round in range(kills + 1):
+        alive, t, more = Served(run, folder), t + 1, round < kills
+        everybody, errors = threading.Barrier(writers), []
+
+        def work(client: Writer, *given: Any, errors: list = errors) -> None:
             try:
-                strategy = operation.as_strategy(generation_mode=mode)
+                client.write(*given)
+            except BaseException as error:
+                errors.append(error)
 
-                @seeded(seed)
-                @settings(max_examples=share, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-                @given(strategy)
-                def one(case: Any) -> None:
-                    asked = case.as_transport_kwargs(base_url=str(client.base_url))
-                    if "data" in asked:
-                        asked["content"] = asked.pop("data")
-                    names = ("method", "url", "params", "headers", "content", "json", "cookies")
-                    asked = {name: asked[name] for name in names if asked.get(name) is not None}
-                    asked.pop("cookies", None)
-                    try:
-                        answer = client.request(**asked)
-                    except (UnicodeError, TypeError, ValueError):
-                        return  # the client itself cannot say that
-                    check(answer)
-
-                one()
-            except Exception as error:
-                if type(error).__name__ != "Unsatisfiable" and "cannot be negated" not in str(error).lower():
-                    raise
-
-
-def shout(port: int, count: int, seed: int) -> None:
-    """Bytes that are no HTTP at all."""
-    rng = random.Random(seed)
-    starts = [
-        b"",
-        b"GET / HTTP/1.1\r\n",
-        b"POST /events HTTP/1.1\r\nContent-Length: 99999999999999\r\n\r\n",
-        b"\x16\x03\x01",
-    ]
-    for _ in range(count):
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=10) as line:
-            line.sendall(rng.choice(starts) + rng.randbytes(rng.randint(0, 300)))
-            if rng.random() < 0.5:
-                line.settimeout(0.02)
-                line.recv(1000)
+        if more and rng.random() < 0.2:  # it may die while it starts
+            timer = threading.Timer(rng.random() * patience, alive.kill)
+        else:
+            alive.started()
+            timer = threading.Timer(0.1 + rng.random() * patience, alive.kill)
+        threads = [threading.Thread(target=work, args=(client, alive, t, everybody, more)) for client in clients]
+        if more:
+            timer.start()
+        try:
+            with contextlib.suppress(Gone):
+                alive.started()
+                for thread in threads:
+                    thread.start()
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join(120)
+                    assert not thread.is_alive(), "a client was never answered"
+        finally:
+            if more:
+                timer.cancel()
+                timer.join()
+            alive.bury()
+        if errors:
+            raise errors[0]
+    with Service.open(run, folder, Options(**OPTIONS)) as service:
+        assert not service.reports, service.reports
+        assert not any(client.pending for client in clients), "the last round sends them all"
+        stored = [batch for _, batch in service.store.read()]
+        keys = [key for batch in stored for key in batch.keys or []]
+        assert len(keys) == len(set(keys)) == service.store.total, "an event is doubled"
+        for client in clients:
+            mine = [event["key"] for event in client.acknowledged]
+            found = [key for key in keys if key.partition("-")[0] == str(client.name)]
+            assert found == mine, "an acknowledged event is lost or out of order, or one was never sent"
+        clean = Engine(opened)
+        for batch in stored:
+            clean.observe(batch)
+        assert_same_state(service.engine, clean)
+    return sum(len(client.acknowledged) for client in clients)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--writers", type=int, default=4)
+    parser.add_argument("--damages", type=int, default=200)
+    parser.add_argument("--full", type=int, default=100, help="sizes at which the disk is full")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     import httpx
 
     with tempfile.TemporaryDirectory() as scratch:
-        folder, columns = Path(scratch), happened(6_000, nodes=40, seed=options.seed)
+        folder, columns = Path(scratch), happened(900, seed=options.seed)
         run, begin = trained(folder / "run", columns), time.perf_counter()
-        half = options.kills // 2
-        kinds = ((Forked, half, 0.5), (Served, options.kills - half, 1.5))
-        for k, (victim, kills, patience) in enumerate(kinds):
-            taken = survive_kills(victim, run, columns, folder / f"store-{k}", kills, options.seed + k, patience)
-            print(
-                f"{kills} kills of {victim.__name__}: no acknowledged event lost, none doubled, the state of a clean "
-                f"replay to the bit ({taken:,} acknowledged; {time.perf_counter() - begin:.0f} s)",
-                flush=True,
+
+        def tell(line: str) -> None:
+            print(f"{line} ({time.perf_counter() - begin:.0f} s)", flush=True)
+
+        if options.kills:
+            taken = survive_kills(Forked, run, columns, folder / "one", options.kills // 10, options.seed, 0.5)
+            tell(f"{options.kills // 10} kills without HTTP: nothing lost, nothing doubled ({taken:,} acknowledged)")
+            many = (options.kills, options.writers, options.seed, 1.0)
+            taken = survive_kills_by_many(run, folder / "many", *many)
+            tell(
+                f"{options.kills} kills over HTTP, {options.writers} writers: no event lost, none doubled, "
+                f"the state of a clean replay to the bit ({taken:,} acknowledged)"
             )
-        alive = Served(run, folder / "nonsense")
-        try:
-            alive.started()
-            with httpx.Client(base_url=f"http://127.0.0.1:{alive.port}", timeout=60) as client:
-                answered = send_nonsense(client, options.requests, options.seed)
-                shout(alive.port or 0, 500, options.seed)
-                assert client.get("/health").json()["status"] == "ok"
-            assert "Traceback" not in alive.said(), alive.said()
-        finally:
-            alive.bury()
-        told = ", ".join(f"{count} x {status}" for status, count in sorted(answered.items()))
-        print(f"{sum(answered.values()):,} requests: {told}; 500 connections of noise; no 500, no traceback")
+        if options.damages:
+            served(run, columns, folder / "killed", range(270, 601, 30), 300, keyed=True)
+            missing = []
+            for k in range(options.damages):
+                place = folder / "damaged"
+                shutil.copytree(folder / "killed", place)
+                if damage(place, FILES[k % 4], HARMS[k // 4 % 4], options.seed + k // 16):
+                    missing.append(survive_damage(run, columns, place, 600))
+                shutil.rmtree(place)
+            tell(f"{len(missing)} damaged files: {sum(missing):,} events missing after {sum(map(bool, missing))}, told")
+        for k in range(options.full):
+            survive_full(run, columns, folder / "full", 1_500 * k)
+            shutil.rmtree(folder / "full")
+        tell(f"{options.full} sizes of a full disk: refused, told, nothing lost, no trace")
+        if options.requests:
+            alive = Served(run, folder / "nonsense")
+            try:
+                with alive.client() as client:
+                    answered = send_nonsense(client, options.requests, options.seed)
+                    shout(alive.port or 0, 500, options.seed)
+                    assert httpx.get(f"http://127.0.0.1:{alive.port}/health").json()["status"] == "ok"
+                assert "Traceback" not in alive.said(), alive.said()
+            finally:
+                alive.bury()
+            told = ", ".join(f"{count} x {status}" for status, count in sorted(answered.items()))
+            tell(f"{sum(answered.values()):,} requests: {told}; 500 connections of noise; no 500, no traceback")
 
 
 if __name__ == "__main__":

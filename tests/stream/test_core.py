@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pintgn.check import random_log, scramble
 from pintgn.errors import BadFile, BadInput, EventOrderError, StaleQuery
 from pintgn.events.log import EventLog, Query
+from pintgn.events.schema import LATEST, LATEST_ASKED
 from pintgn.models.past import Events
 from pintgn.models.pint import PINT
 from pintgn.models.tgn import TGN
@@ -138,6 +139,27 @@ def test_whole_numbers_in_a_float_stream_are_the_same_times():
     stream.observe(EventLog([0], [1], [7.5]))
     with torch.no_grad():
         assert torch.equal(stream.score(query(0, 1, 9)), stream.score(query(0, 1, 9.0)))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.float64, np.uint64])
+def test_times_beyond_what_can_be_counted_with_are_refused_and_those_up_to_it_work(kind):
+    log = random_log(events=20)
+    stream = Stream(PINT(dim=4, positions=2), log.schema, node_features=log.node_features)
+    stream.observe(log)
+    last = log[-1:]
+
+    def at(t):
+        return Events(last.src, last.dst, np.array([t], kind), last.marked_features)
+
+    for t in (LATEST + 1024, LATEST_ASKED, LATEST_ASKED + 1024, 2**63 + 2048):
+        if t < 2**63 or kind != np.int64:
+            with pytest.raises(BadInput, match="within"):
+                stream.observe(at(t))
+    assert stream.events == len(log)
+    stream.observe(at(LATEST))
+    assert torch.isfinite(stream.score(Query(last.src, last.dst, np.array([LATEST_ASKED], kind)))).all()
+    with pytest.raises(BadInput, match="within"):
+        stream.score(Query(last.src, last.dst, np.array([LATEST_ASKED + 1024], kind)))
 
 
 def test_one_event_or_many_and_strangers():

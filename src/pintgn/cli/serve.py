@@ -38,11 +38,28 @@ def serve(
         int | None,
         typer.Option(min=0, help="Keep about so many newest events in the store, and what no snapshot holds."),
     ] = None,
+    max_ahead: Annotated[
+        float | None,
+        typer.Option(
+            help="Refuse an event this long after the one before it, in the log's unit; inf allows any. "
+            "A hundred times the span of the run's log by default."
+        ),
+    ] = None,
     judge_every: Annotated[
         int, typer.Option(min=0, help="Judge one event in so many before it happens; 0 for none.")
     ] = 10,
     compact: Annotated[
         bool, typer.Option("--compact", help="Drop stored events that every snapshot holds, and stop.")
+    ] = False,
+    undo_after: Annotated[
+        str | None,
+        typer.Option(
+            help="Take back all live events later than this time, keep them in a file beside the store, and stop."
+        ),
+    ] = None,
+    accept_loss: Annotated[
+        bool,
+        typer.Option("--accept-loss", help="Go on without events that are missing from a damaged store, and stop."),
     ] = False,
     export: Annotated[
         Path | None,
@@ -75,8 +92,12 @@ def serve(
         window=window,
         keep_events=keep_events,
         judge_every=judge_every,
+        max_ahead=max_ahead,
     )
     said = console(stderr=True)
+    if undo_after is not None:
+        _undo(run, folder, undo_after, as_json)
+        return
     with Service.open(run, folder, options, progress=lambda line: said.print(line, markup=False)) as service:
         for report in service.reports:
             said.print(f"note: {report}", markup=False)
@@ -91,8 +112,14 @@ def serve(
             else:
                 print(f"{folder}: {gone:,} events dropped, {service.store.nbytes:,} bytes left")
             return
+        if accept_loss:
+            _accept(service, folder, as_json)
+            return
         if export is not None:
+            known = len(service.reports)
             _export(service, export, as_json)
+            for report in service.reports[known:]:  # what only reading all of it has shown
+                said.print(f"note: {report}", markup=False)
             return
         if new_key:  # now that the store is ours
             key, text = Key.new(folder)
@@ -101,6 +128,35 @@ def serve(
             else:
                 print(f"API key (shown only now): {text}")
         _listen(service, key, host, port, as_json)
+
+
+def _undo(run: Path, folder: Path, after: str, as_json: bool) -> None:
+    from pintgn.learn.run import Run
+    from pintgn.serve.rewind import undo_after
+
+    if not folder.exists():
+        raise BadInput(f"there is no store in {folder}. Name it with --store.")
+    done = undo_after(Run.open(run), folder, after)
+    if as_json:
+        emit_json(done)
+    elif done["file"] is None:
+        print(f"{folder}: no live event is later than {after}; nothing was changed")
+    else:
+        print(
+            f"{folder}: {done['undone']:,} events later than {after} (numbers {done['first']:,} to {done['last']:,}) "
+            f"were moved to {done['file']}, {len(done['snapshots'])} snapshots dropped; {done['left']:,} left"
+        )
+
+
+def _accept(service: Any, folder: Path, as_json: bool) -> None:
+    gaps = service.accept_loss()
+    if as_json:
+        emit_json({"lost": [[gap.first, gap.last] for gap in gaps], "events": service.store.total})
+    elif gaps:
+        lost = ", ".join(str(gap) for gap in gaps if len(gap)) or "no events for certain"
+        print(f"{folder}: lost {lost}; the next event will be number {service.store.total + 1:,}")
+    else:
+        print(f"{folder}: nothing is missing")
 
 
 def _export(service: Any, path: Path, as_json: bool) -> None:

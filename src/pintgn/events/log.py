@@ -13,7 +13,7 @@ import numpy as np
 
 from pintgn.errors import BadInput, EventOrderError
 from pintgn.events.ids import IdMap
-from pintgn.events.schema import ADD, NODE, OP_NAMES, Feature, Schema
+from pintgn.events.schema import ADD, LATEST, NODE, OP_NAMES, Feature, Schema, beyond
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -381,6 +381,9 @@ def _times(values: Any) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim != 1:
         raise BadInput(f"t has shape {array.shape}; one time per event is needed.")
+    far = beyond(array) if array.dtype.kind in "iuf" else -1
+    if far >= 0 and np.isfinite(array[far]):
+        raise BadInput(f"event {far} has t={array[far]}; times are within ±{LATEST:.3g}. Count from a later start.")
     if array.dtype.kind in "iu":
         array = array.astype(np.int64, copy=False)
     elif array.dtype == np.float64 or (array.dtype.kind == "f" and not len(array)):

@@ -37,6 +37,25 @@ SHAPE = {
 OP_NAMES = {ADD: "add", DELETE: "delete", NODE: "node"}
 
 
+LATEST = 3 * 2**60
+"""Times of events are within ±LATEST (3.46e18; nanoseconds since 1970 end in 2079), whatever their type."""
+LATEST_ASKED = 2**62
+"""Times that are asked about go further, so that there is always something after the newest event; the difference of
+any two fits int64, and what models make of it float32."""
+
+
+def beyond(t: np.ndarray, latest: int = LATEST) -> int:
+    """The first row whose time is too far away to be counted with, or -1.
+
+    >>> beyond(np.array([0, 2**62])), beyond(np.array([0.0, 1e18]))
+    (1, -1)
+    """
+    if not len(t) or (t.max() <= latest and t.min() >= -latest):
+        return -1
+    far = np.flatnonzero((t > latest) | (t < -latest))
+    return int(far[0]) if len(far) else -1  # what is not a number is no time at all
+
+
 @dataclass(frozen=True)
 class Feature:
     """One feature column of the users' file and how it becomes numbers.

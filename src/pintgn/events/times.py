@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning
 from pintgn.events.columns import Growing, first_true, first_uncastable, is_text, null_rows, plain, try_cast
-from pintgn.events.schema import TimeUnit
+from pintgn.events.schema import LATEST, TimeUnit, beyond
 from pintgn.events.timeformat import UNITS, by_format, likely_formats
 
 EXACT = 2**53
@@ -194,6 +194,12 @@ class TimeColumn:
     def _append(self, values: np.ndarray, row: int) -> None:
         if not len(values):
             return
+        far = beyond(values)
+        if far >= 0:
+            raise BadInput(
+                f"{self.where(row + far)} has {self.name}={values[far]}; times are within ±{LATEST:.3g}. "
+                "Check the unit, or count from a later start."
+            )
         late = first_true(values[1:] < values[:-1]) + 1
         before = self.values[-1] if len(self.column) else None
         if before is not None and values[0] < before:

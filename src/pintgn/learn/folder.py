@@ -160,12 +160,14 @@ class Folder:
                 raise BadInput(
                     f"{self.path} is in use by {owner}. Wait for it to end, or choose another folder."
                 ) from None
-            file.truncate(0)
-            file.write(f"process {os.getpid()}")
-            file.flush()
+            with contextlib.suppress(OSError):  # who holds it is good to know, but the lock is what counts
+                file.truncate(0)
+                file.write(f"process {os.getpid()}")
+                file.flush()
             yield
         finally:
-            file.close()
+            with contextlib.suppress(OSError):  # what could not be written above
+                file.close()
 
 
 def _lock(file: Any) -> None:

@@ -13,6 +13,7 @@ import torch
 from pintgn.errors import BadInput, EventOrderError, StaleQuery
 from pintgn.events.log import EventLog, Query
 from pintgn.events.moment import read_time
+from pintgn.events.schema import LATEST, beyond
 from pintgn.learn.calibration import Calibration
 from pintgn.learn.measure import PAIRS, judging
 from pintgn.learn.metrics import check_finite
@@ -327,6 +328,9 @@ class Live:
 
     def _check_order(self, t: np.ndarray) -> None:
         show = self.schema.time.show
+        far = beyond(t)
+        if far >= 0:
+            raise BadInput(f"event {far} is at {t[far]}; times of events are within ±{LATEST:.3g}. Check the unit.")
         if len(t) and t[0] < self.clock:
             raise EventOrderError(
                 f"the first event is at {show(t[0])}; this run has already observed {show(self.clock)}."

@@ -1,21 +1,26 @@
-"""Which events of a batch are let in: none twice under its key, none from before the clock."""
+"""Which events of a batch are let in: none twice under its key, none from before the clock or from far after it."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+import numpy as np
 
 from pintgn.events.schema import TimeUnit
 from pintgn.serve.batch import Batch
-from pintgn.serve.limits import KeyReused, LateEvent
+from pintgn.serve.limits import FarAhead, KeyReused, LateEvent
+from pintgn.serve.rows import checksums, columns
 from pintgn.serve.store import Store
+from pintgn.serve.words import plain
 
 
 class Admission:
     """For the batches of one group, which are committed together, one after the other."""
 
-    def __init__(self, store: Store, clock: Any, time: TimeUnit):
-        self.store, self.clock, self.show = store, clock, time.show
-        self._fresh: dict[str, tuple] = {}  # events of this group by their keys
+    def __init__(self, store: Store, clock: Any, time: TimeUnit, ahead: float = math.inf):
+        self.store, self.clock, self.show, self.ahead = store, clock, time.show, ahead
+        self._fresh: dict[str, tuple[Batch, int]] = {}  # events of this group by their keys
 
     def __call__(self, batch: Batch) -> tuple[Batch, int]:
         """The events that are new, and how many are known already. Refuses the whole batch or lets it in."""
@@ -35,14 +40,13 @@ class Admission:
         if not known and len(named) + batch.keys.count(None) == len(batch) and named.isdisjoint(self._fresh):
             return batch
         kept: list[int] = []
-        own: dict[str, tuple] = {}
+        sums, own = checksums(columns(batch)), dict(self._fresh)
         for row, key in enumerate(batch.keys):
-            before = None if key is None else (known.get(key) or own.get(key) or self._fresh.get(key))
-            if before is None:
+            if key is None or (key not in known and key not in own):
                 kept.append(row)
                 if key is not None:
                     own[key] = (batch, row)
-            elif _content(batch, row) != (_content(*before) if len(before) == 2 else before[1:]):
+            elif sums[row] != (known[key] if key in known else _checksum(*own[key])):
                 raise KeyReused(
                     f"event {row} has the key {key!r}, under which another event was sent before. "
                     "A key names one event for good. Nothing of this batch was applied."
@@ -50,19 +54,48 @@ class Admission:
         return batch if len(kept) == len(batch) else batch.take(kept)
 
     def _check_order(self, whole: Batch, new: Batch) -> None:
-        if new.t[0] >= self.clock:
+        if new.t[0] < self.clock:
+            raise LateEvent(
+                f"{_named(whole, new, 0)} is at {self.show(new.t[0])}; "
+                f"{self.show(self.clock)} has been observed already. Nothing of this batch was applied."
+            )
+        if new.t[-1] - self.clock <= self.ahead:
             return
-        row = 0
-        if new is not whole and new.keys is not None and whole.keys is not None:
-            row = whole.keys.index(new.keys[0])
-        raise LateEvent(
-            f"event {row} ({new.src[0]!r} → {new.dst[0]!r}) is at {self.show(new.t[0])}; "
-            f"{self.show(self.clock)} has been observed already. Nothing of this batch was applied."
-        )
+        far = np.flatnonzero(np.diff(new.t, prepend=self.clock) > self.ahead)  # each moves the clock for the next
+        if len(far):
+            row = int(far[0])
+            raise FarAhead(
+                f"{_named(whole, new, row)} is at {self.show(new.t[row])}, {plain(new.t[row] - self._before(new, row))}"
+                f" after the event before it; at most {self.ahead:g} is allowed (--max-ahead). "
+                "Nothing of this batch was applied."
+            )
+
+    def _before(self, new: Batch, row: int) -> Any:
+        return new.t[row - 1] if row else new.t.dtype.type(self.clock)
 
 
-def _content(batch: Batch, row: int) -> tuple:
-    """What an event is, as the store has it."""
-    op = None if batch.op is None else int(batch.op[row])
-    features = None if batch.features is None else batch.features[row].astype("<f4").tobytes()
-    return batch.src[row], batch.dst[row], batch.t[row].item(), op, features
+def span_of(t: np.ndarray) -> float:
+    """How far ahead an event may be when nobody says: a hundred times the time that a run's log spans.
+
+    Milliseconds sent as seconds are a thousand times too far. A log of a single moment has no scale to go by.
+
+    >>> span_of(np.array([10, 20, 40])), span_of(np.array([7, 7]))
+    (3000.0, inf)
+    """
+    span = float(t[-1] - t[0]) if len(t) else 0.0
+    return 100 * span if span > 0 else math.inf
+
+
+def _named(whole: Batch, new: Batch, row: int) -> str:
+    """An event by its place in the batch that was sent."""
+    place = row
+    if new is not whole and new.keys is not None and whole.keys is not None:
+        key, same = new.keys[row], 0
+        if key is None:  # none of these is left out
+            same = new.keys[:row].count(None)
+        place = [k for k, other in enumerate(whole.keys) if other == key][same]
+    return f"event {place} ({new.src[row]!r} → {new.dst[row]!r})"
+
+
+def _checksum(batch: Batch, row: int) -> int:
+    return checksums(columns(batch.take([row])))[0]

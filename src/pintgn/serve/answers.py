@@ -221,16 +221,19 @@ def status(service: Service) -> dict[str, Any]:
 
 
 def health(service: Service) -> dict[str, Any]:
-    """Whether the service can take events; `degraded` when something was found damaged and survived."""
-    state = "ok" if not service.reports else "degraded"
-    if not service.healthy:
-        state = "failed"
+    """Whether the service is well; `degraded` when an operator should look at it, `failed` when its writer stopped."""
+    reports = service.reports
     return {
-        "status": state,
+        "status": "failed" if not service.healthy else "degraded" if reports else "ok",
+        "taking": service.taking,
         "clock": plain(service.engine.clock),
         "events": service.engine.events,
         "waiting": service.waiting,
-        "reports": [*service.reports, *([service.failure] if service.failure else [])],
+        "reports": reports,
+        "missing": [
+            {"first": gap.first, "last": gap.last, "keys": {str(number): key for number, key in gap.keys.items()}}
+            for gap in service.missing
+        ],
     }
 
 
@@ -255,7 +258,7 @@ def metrics(service: Service) -> str:
             "quality_reference_ap": ("AP on the run's test part.", quality["reference_ap"]),
             "quality_judged": ("Events judged so far.", quality["judged"]),
             "quality_drift": ("1 when the stream has become harder than chance explains.", int(quality["drift"])),
-            "healthy": ("1 while events can be taken.", int(service.healthy)),
+            "healthy": ("1 while events can be taken.", int(service.taking)),
         }
     )
 

@@ -29,7 +29,7 @@ from pintgn.serve.bodies import Bodies, content_type
 from pintgn.serve.intake import ARROW
 from pintgn.serve.jsonbody import Pieces
 from pintgn.serve.lanes import Lane
-from pintgn.serve.limits import Busy, KeyReused, LateEvent, Stopped, TooMuch, TooSlow, WrongType
+from pintgn.serve.limits import Busy, Degraded, FarAhead, KeyReused, LateEvent, Stopped, TooMuch, TooSlow, WrongType
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
 from pintgn.serve.words import only
@@ -51,12 +51,14 @@ FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain
 FAULTS: list[tuple[type[BaseException], int, str, str]] = [
     (LateEvent, 409, "late_event", "Send events in order of time; drop or correct what comes too late."),
     (KeyReused, 409, "key_reused", "Give every event a key of its own, and repeat only identical events."),
+    (FarAhead, 422, "far_ahead", "Check the unit of the times; a larger --max-ahead allows it."),
     (StaleQuery, 409, "stale_query", "Ask about the clock's time or later, or leave out `at`."),
     (EventOrderError, 422, "bad_input", "Sort the events by time, then send them again."),
     (TooSlow, 408, "too_slow", "Send the body faster, or less at once."),
     (TooMuch, 413, "too_large", "Send less at once; the documentation of serving lists every limit."),
     (WrongType, 415, "wrong_type", "Say the body's type in Content-Type; /openapi.json has the types of each route."),
     (Busy, 429, "busy", "Wait as long as Retry-After says, then send the same request again."),
+    (Degraded, 503, "degraded", "An operator has to accept the loss or rewind the store; see /health."),
     (Stopped, 503, "stopped", "Wait until the service has been restarted; see /health."),
     (StoreFull, 507, "store_full", "Make room on the service's disk, then send the same request again."),
     (TooLarge, 507, "out_of_memory", "Ask for less at once, or give the service more memory."),

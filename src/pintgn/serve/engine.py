@@ -100,6 +100,10 @@ class Engine:
                 self.retention.after(self)
             begin = end
 
+    def skip(self, number: int) -> None:
+        """Go on after an event that is lost; the numbers of the others stay what they are."""
+        self.total = max(self.total, number)
+
     def _block(self, batch: Batch, features: np.ndarray | None) -> None:
         live, names = self.live, self.live.names
         src, dst = numbers_of(names, batch)

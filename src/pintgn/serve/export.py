@@ -27,7 +27,7 @@ def whole_log(engine: Engine, store: Store) -> EventLog:
             "Train on your own copy of the events."
         )
     log, names = engine.run.log, engine.live.names
-    batches = list(store.read())
+    batches = [batch for _, batch in store.read()]
     if not batches:
         return log
     live = Batch.joined(batches)

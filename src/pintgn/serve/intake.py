@@ -14,7 +14,7 @@ import numpy as np
 
 from pintgn.errors import BadInput, suggest
 from pintgn.events.moment import read_time
-from pintgn.events.schema import ADD, DELETE, NODE, Schema
+from pintgn.events.schema import ADD, DELETE, LATEST, LATEST_ASKED, NODE, Schema, beyond
 from pintgn.learn.live import Live
 from pintgn.serve import arrowbody, jsonbody
 from pintgn.serve.batch import Batch
@@ -27,8 +27,6 @@ FIELDS = ("src", "dst", "t", "features", "op", "key")
 OPS = {"add": ADD, "delete": DELETE, "node": NODE, 1: ADD, -1: DELETE, 0: NODE}
 ARROW = "application/vnd.apache.arrow.stream"
 LONGEST_ID, LONGEST_KEY = 1_000, 200
-LATEST = 2**62
-"""Times are within ±2**62, so that the difference of two of them fits."""
 
 
 class Intake:
@@ -238,14 +236,18 @@ class Intake:
                 raise BadInput(f"{place}: {name} is not between {self.least} and {self.most}.")
 
     def times(self, given: list[Any], first: int = 0) -> np.ndarray:
-        """Times in the log's count."""
+        """Times of events in the log's count."""
         kinds = set(map(type, given))
         if kinds <= ({int} if self.dtype.kind == "i" else {int, float}) and given:
             least, most = min(given), max(given)
             exact = self.dtype.kind == "i" or kinds == {float} or max(abs(least), abs(most)) <= 2**53
             if exact and least >= -LATEST and most <= LATEST:  # no NaN: JSON has none
                 return np.array(given, self.dtype)
-        return np.array([self._time(t, row) for row, t in enumerate(given, first)], self.dtype)
+        found = np.array([self._time(t, row) for row, t in enumerate(given, first)], self.dtype)
+        far = beyond(found)
+        if far >= 0:
+            raise BadInput(f"event {first + far}: times of events are within ±{LATEST:.3g}, given {shown(given[far])}.")
+        return found
 
     def _time(self, value: Any, row: int) -> Any:
         if value is None:
@@ -258,8 +260,8 @@ class Intake:
     def time(self, value: Any) -> Any:
         """One time, as a client writes it."""
         found = read_time(value, self.schema.time, self.dtype)
-        if not -LATEST <= found <= LATEST:
-            raise BadInput(f"times are within ±2**62, given {shown(value)}.")
+        if not -LATEST_ASKED <= found <= LATEST_ASKED:
+            raise BadInput(f"times are within ±{LATEST_ASKED:.3g}, given {shown(value)}.")
         return found
 
     def _keys(self, given: list | None, first: int) -> list[str | None] | None:

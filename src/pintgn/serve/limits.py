@@ -28,12 +28,20 @@ class Stopped(PintgnError):
     """The service is going down, or its writer has failed."""
 
 
+class Degraded(PintgnError):
+    """Acknowledged events are missing; no others are taken until an operator has decided."""
+
+
 class KeyReused(BadInput):
     """A key that names another event already."""
 
 
 class LateEvent(EventOrderError):
     """An event from before the clock."""
+
+
+class FarAhead(BadInput):
+    """An event so far after the clock that its time is more likely a mistake."""
 
 
 @dataclass(frozen=True)
@@ -64,3 +72,4 @@ class Options:
     retain_every: int = 10_000
     keep_events: int | None = None  # of the store; all when not given
     judge_every: int = EVERY
+    max_ahead: float | None = None  # how far an event may be after the one before it; from the log's span by default

@@ -29,6 +29,7 @@ class Saver:
         self.at = 0  # number of the last event that the newest snapshot has seen
         self.tried = 0  # the same of the newest attempt, so that a full disk is not tried again with every batch
         self.everywhere = 0  # events up to this number are in every snapshot
+        self.trouble: str | None = None  # why the newest snapshot could not be written
         self._mutex = threading.Lock()
         self._busy = False
         self._again: list[Future] | None = None
@@ -66,6 +67,7 @@ class Saver:
         except Exception as error:
             self._failed(error, before, answers)
             return
+        self.trouble = None
         self.metrics.add("snapshots_total")
         self.metrics.set("snapshot_bytes", size)
         self.metrics.set("snapshot_events", captured.total)
@@ -75,7 +77,7 @@ class Saver:
         self._finish()
 
     def _failed(self, error: BaseException, before: int, answers: list[Future]) -> None:
-        self.at = before
+        self.at, self.trouble = before, f"no snapshot was written: {error}"
         self.metrics.add("snapshot_failures_total")
         log.error("no snapshot: %s", error)
         said = error if isinstance(error, PintgnError) else BadFile(f"no snapshot was written: {error!r}.")

@@ -20,19 +20,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pintgn.errors import BadFile, PintgnError
+from pintgn.errors import BadFile, BadInput, PintgnError
 from pintgn.learn.live import Live
 from pintgn.learn.run import Run
 from pintgn.models.base import Model
-from pintgn.serve.admission import Admission
+from pintgn.serve.admission import Admission, span_of
 from pintgn.serve.batch import Batch
 from pintgn.serve.engine import Engine
-from pintgn.serve.limits import Busy, Limits, Options, Stopped
+from pintgn.serve.limits import Busy, Degraded, Limits, Options, Stopped
 from pintgn.serve.metrics import Metrics, Rate
-from pintgn.serve.retention import Retention
+from pintgn.serve.repair import advice, described
+from pintgn.serve.retention import NEVER, Retention
+from pintgn.serve.rows import Gap
 from pintgn.serve.saver import Saver, promise
 from pintgn.serve.snapshots import Snapshots
-from pintgn.serve.store import Store, StoreFull
+from pintgn.serve.store import Store, StoreFull, StoreGone
 from pintgn.serve.turns import Turns
 from pintgn.serve.words import plain
 from pintgn.stream.core import WORTH_RANKING
@@ -69,19 +71,23 @@ class Service:
     def __init__(self, run: Run, store: str | Path, options: Options | None = None, limits: Limits | None = None,
                  progress: Progress = log.info):  # fmt: skip
         self.run, self.options, self.limits = run, options or Options(), limits or Limits()
+        self.max_ahead = span_of(run.log.t) if self.options.max_ahead is None else self.options.max_ahead
+        if not self.max_ahead > 0:
+            raise BadInput(f"max_ahead={self.max_ahead}; it is more than 0, or inf for any time.")
         self.metrics, self.rate = Metrics(), Rate()
         self.started = time.time()
         self.turns, self.searching = Turns(), threading.Lock()
-        self.reports: list[str] = []
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._mutex = threading.Lock()
         self._waiting = 0  # events that wait for the writer
         self._asking = 0
         self._failure: str | None = None
+        self._full: str | None = None  # why the newest events could not be written
         self._closed = False
-        self.store = Store(store, run.fingerprint, run.log.schema.width, run.log.t.dtype)
+        self.snapshots = Snapshots(Path(store) / "snapshots", run.fingerprint, weights_of(run.model))
+        seen = max(self.snapshots.numbers(), default=0)
+        self.store = Store(store, run.fingerprint, run.log.schema.width, run.log.t.dtype, seen)
         try:
-            self.snapshots = Snapshots(self.store.folder / "snapshots", run.fingerprint, weights_of(run.model))
             self.saver = Saver(self.snapshots, self.metrics, self._snapshot_done)
             self.engine = self._started(progress)
             self._warm_up()
@@ -122,10 +128,10 @@ class Service:
         self._writer.join()
         self.saver.join()
         self._refuse_the_rest()
-        if self._failure is None and self.engine.total > self.saver.at:
+        if self._failure is None and not self.missing and self.engine.total > self.saver.at:
             try:
                 self.snapshots.write(self.engine.capture())
-            except (BadFile, MemoryError) as error:
+            except Exception as error:  # a full disk has many names; the next start replays instead
                 log.warning("no snapshot at the end: %s", error)
         self.store.close()
 
@@ -155,17 +161,42 @@ class Service:
                 )
             engine = self._engine(None)
             progress(f"the run's own log: {len(self.run.log):,} events")
-        if engine.total > self.store.total:
-            self.store.skip_to(engine.total)
-        begin, first = time.perf_counter(), engine.total
-        for batch in self.store.read(engine.total):
+        self.store.know(engine.total)
+        begin, first, clock, self.replayed = time.perf_counter(), engine.total, engine.clock, 0
+        for number, batch in self.store.read(engine.total):
+            engine.skip(number - 1)
             engine.observe(batch)
+            self.replayed += len(batch)
             progress(f"replayed {engine.total - first:,} of {self.store.total - first:,} events")
-        self.replayed, self.replay_seconds = engine.total - first, time.perf_counter() - begin
-        self.reports = [*self.snapshots.reports, *self.store.reports]
+        engine.skip(self.store.total)
+        self.replay_seconds = time.perf_counter() - begin
+        self.missing = self.store.missing
+        if self.missing:
+            self.saver.tried = NEVER  # the snapshots that there are stay
+            between = [gap for gap in self.missing if gap.last > first and gap.first <= engine.total]
+            since = self.store.time_before(between[0]) if between else engine.clock
+            show = self.run.log.schema.time.show(clock if since is None else since)
+            self._loss = f"{described(self.missing)}. {advice(self.missing, first, bool(between), show)}"
         for report in self.reports:
             log.warning("%s", report)
         return engine
+
+    # -- losses --------------------------------------------------------------------------------------------------------
+
+    @property
+    def reports(self) -> list[str]:
+        """What is wrong, for people to read: damage that was found, events that are missing, a disk that is full."""
+        found = [*self.snapshots.reports, *self.store.reports]
+        if self.missing:
+            found.append(self._loss)
+        return found + [trouble for trouble in (self._full, self.saver.trouble, self._failure) if trouble]
+
+    def accept_loss(self) -> list[Gap]:
+        """Go on without the events that are missing, for good."""
+        self.snapshots.forget_after(self.engine.total)
+        gaps = self.store.accept_loss()
+        self.missing, self.saver.tried = [], self.saver.at
+        return gaps
 
     def _engine(self, snapshot: Path | None) -> Engine:
         options = self.options
@@ -198,6 +229,7 @@ class Service:
         """
         with self._mutex:
             self._check_alive()
+            self._check_whole()
             if self._waiting and self._waiting + len(batch) > self.limits.waiting:
                 raise Busy(f"{self._waiting:,} events are waiting to be written already.")
             self._waiting += len(batch)
@@ -213,6 +245,7 @@ class Service:
         """Ask for a snapshot of the state after everything accepted so far."""
         with self._mutex:
             self._check_alive()
+            self._check_whole()
             answer = promise()
             self._jobs.put(_Job(None, answer))
         return answer
@@ -222,6 +255,10 @@ class Service:
             raise Stopped(self._failure)
         if self._closed:
             raise Stopped("the service is going down.")
+
+    def _check_whole(self) -> None:
+        if self.missing:
+            raise Degraded(f"{described(self.missing)}. No new events are taken until an operator has decided.")
 
     def _write(self) -> None:
         """The writer thread."""
@@ -243,12 +280,11 @@ class Service:
             try:
                 self._handle(jobs)
             except BaseException as error:  # never leave anybody waiting
-                log.exception("the writer has failed")
+                gone = isinstance(error, StoreGone)
+                log.error("the writer has failed: %s", error, exc_info=not gone)
+                said = f"the writer has failed ({type(error).__name__}). Restart the service: "
                 with self._mutex:
-                    self._failure = (
-                        f"the writer has failed ({type(error).__name__}). "
-                        "Restart the service: what was acknowledged is safe."
-                    )
+                    self._failure = str(error) if gone else said + "what was acknowledged is safe."
                 for job in jobs:
                     if job.answer is not None and not job.answer.done():
                         job.answer.set_exception(Stopped(self._failure))
@@ -268,7 +304,7 @@ class Service:
         """Commit a group of batches together, observe them, answer."""
         accepted: list[tuple[_Job, Batch, int]] = []
         snapshots = [job.answer for job in jobs if job.batch is None and job.answer is not None]
-        admit = Admission(self.store, self.engine.clock, self.run.log.schema.time)
+        admit = Admission(self.store, self.engine.clock, self.run.log.schema.time, self.max_ahead)
         for job in jobs:
             if job.batch is None:
                 continue
@@ -286,11 +322,14 @@ class Service:
                 for job, _, _ in accepted:
                     self._done(job, error)
                 self.metrics.add("store_failures_total")
+                self._full = str(error)
                 log.error("%s", error)
                 accepted = []
             else:
+                self._full = None
                 with self.metrics.timed("observe_seconds"):
                     self.engine.observe(joined, self.turns.writing)
+                self.store.settle()
                 self.rate.add(len(joined))
                 self.metrics.add("events_total", len(joined))
         for job, batch, duplicates in accepted:
@@ -365,11 +404,13 @@ class Service:
 
     @property
     def healthy(self) -> bool:
+        """Whether the writer is at work."""
         return self._failure is None and not self._closed
 
     @property
-    def failure(self) -> str | None:
-        return self._failure
+    def taking(self) -> bool:
+        """Whether events are taken."""
+        return self.healthy and not self.missing and self._full is None
 
 
 def weights_of(model: Model) -> str:

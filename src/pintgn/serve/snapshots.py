@@ -18,7 +18,8 @@ from typing import Any
 from pintgn.errors import BadFile
 from pintgn.events.facts import AtLeast, Each, read_json
 from pintgn.serve.engine import Captured
-from pintgn.serve.store import sync_folder
+from pintgn.serve.rows import sync_folder
+from pintgn.serve.words import plain
 
 FORMAT = 1
 MANIFEST = {"format": AtLeast(1), "run": str, "weights": str, "total": AtLeast(0), "files": Each([(AtLeast(0), str)])}
@@ -52,7 +53,7 @@ class Snapshots:
             for path in sorted(path for path in part.rglob("*") if path.is_file()):
                 files[str(path.relative_to(part))] = _sealed(path)
             manifest = {"format": FORMAT, "run": self.fingerprint, "weights": self.weights, "total": captured.total}
-            manifest["files"] = files
+            manifest |= {"clock": plain(captured.clock), "files": files}
             (part / "manifest.json").write_text(json.dumps(manifest, indent=1))
             _sealed(part / "manifest.json")
             for folder in [path for path in part.rglob("*") if path.is_dir()] + [part]:
@@ -67,6 +68,10 @@ class Snapshots:
             shutil.rmtree(part, ignore_errors=True)
         self.prune()
         return target
+
+    def clock(self, number: int) -> Any:
+        """The time of the newest event that a valid snapshot has seen."""
+        return json.loads((self.path(number) / "manifest.json").read_text()).get("clock")
 
     def prune(self) -> None:
         """Keep the newest few; sweep away what an interrupted process left."""
@@ -83,6 +88,13 @@ class Snapshots:
                 yield number, self.path(number)
             else:
                 self.reports.append(f"snapshot {self.path(number).name} is not used: {trouble}.")
+
+    def forget_after(self, number: int) -> list[int]:
+        """Drop the snapshots that have seen events after a number."""
+        gone = [one for one in self.numbers() if one > number]
+        for one in gone:
+            shutil.rmtree(self.path(one), ignore_errors=True)
+        return gone
 
     def discard(self, number: int, why: str) -> None:
         """Pass over a snapshot that looked whole but could not be used."""

@@ -15,7 +15,7 @@ from torch import Tensor
 from pintgn.errors import BadInput, EventOrderError, StaleQuery
 from pintgn.events.log import EventLog, Query
 from pintgn.events.moment import read_time
-from pintgn.events.schema import Schema
+from pintgn.events.schema import LATEST, LATEST_ASKED, Schema, beyond
 from pintgn.events.ties import NO_MARKS, ties
 from pintgn.models.base import Model
 from pintgn.models.fused import Distinct
@@ -336,6 +336,9 @@ class Stream:
             row = int(np.argwhere(~np.isfinite(batch.features))[0, 0])
             raise BadInput(f"event {row} has a feature that is not finite. Fill or drop it.")
         src, dst, t = _numbers(batch.src, "src"), _numbers(batch.dst, "dst"), self._times(batch.t)
+        far = beyond(t)
+        if far >= 0:
+            raise BadInput(f"event {far} has t={t[far]}; times of events are within ±{LATEST:.3g}.")
         if len(t) and self.clock is not None and t[0] < self.clock:
             raise EventOrderError(f"event 0 has t={t[0]}; this stream has already observed t={self.clock}.")
         late = np.flatnonzero(t[1:] < t[:-1])
@@ -360,6 +363,9 @@ class Stream:
     def _times(self, t: Any) -> np.ndarray:
         """Times in the stream's own type, which the first ones decide."""
         t = np.asarray(t)
+        far = beyond(t, LATEST_ASKED) if t.dtype.kind in "iuf" else -1
+        if far >= 0 and np.isfinite(t[far]):
+            raise BadInput(f"a time is {t[far]}; times are within ±{LATEST_ASKED:.3g}.")
         if t.dtype.kind == "u":
             t = t.astype(np.int64)
         if t.dtype not in (np.int64, np.float64):

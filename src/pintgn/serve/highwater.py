@@ -1,0 +1,110 @@
+"""How far a store has come, outside its database: what is not in the database any more is noticed, not forgotten.
+
+Two slots in pages of their own, written in turn, each with a checksum: a write that is torn leaves the other. The file
+is made once in its full size, so a full disk cannot keep it from being written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import zlib
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+SLOT = 4096
+"""Bytes between two slots: a page of the disk."""
+RECORD = struct.Struct("<8s8sQQQ")  # magic, run, sequence, total, dropped
+MAGIC = b"pintgn\x00\x01"
+
+
+class Mark(NamedTuple):
+    """Number of the newest acknowledged event, and of the newest that was dropped on purpose."""
+
+    total: int
+    dropped: int
+
+
+class HighWater:
+    """The mark of one store. `advance` is written before an event is acknowledged, and flushed beside other work."""
+
+    def __init__(self, path: Path, fingerprint: str):
+        self.path = path
+        self._run = hashlib.blake2b(fingerprint.encode(), digest_size=8).digest()
+        self._sequence, self._handle = 0, -1
+        self._flushed: Future | None = None
+        self._flusher: ThreadPoolExecutor | None = None
+        self.found = self._read()
+        """What the file said when it was opened; None when there is none that can be read."""
+        self._written = self.found or Mark(0, 0)
+
+    def _read(self) -> Mark | None:
+        try:
+            raw = self.path.read_bytes()
+        except OSError:
+            return None
+        slots = []
+        for begin in (0, SLOT):
+            record = raw[begin : begin + RECORD.size]
+            told = raw[begin + RECORD.size : begin + RECORD.size + 4]
+            if len(told) == 4 and int.from_bytes(told, "little") == zlib.crc32(record):
+                magic, run, sequence, total, dropped = RECORD.unpack(record)
+                if (magic, run) == (MAGIC, self._run):
+                    slots.append((sequence, Mark(total, dropped)))
+        if not slots:
+            return None
+        self._sequence, mark = max(slots)
+        return mark
+
+    @property
+    def dropped(self) -> int:
+        return self._written.dropped
+
+    def open(self) -> None:
+        """Make ready for writing."""
+        if self._handle < 0:
+            self._handle = _prepared(self.path)
+            self._flusher = ThreadPoolExecutor(1, "pintgn-high-water")
+
+    def write(self, mark: Mark) -> None:
+        """Write and flush; into both slots, so that nothing older is left."""
+        for _ in range(2):
+            self.advance(mark)
+            self.settle()
+
+    def advance(self, mark: Mark) -> None:
+        """Write now; `settle` waits until it is on the disk."""
+        self.settle()
+        self.open()
+        self._sequence += 1
+        self._written = mark
+        record = RECORD.pack(MAGIC, self._run, self._sequence, *mark)
+        os.lseek(self._handle, self._sequence % 2 * SLOT, os.SEEK_SET)
+        os.write(self._handle, record + zlib.crc32(record).to_bytes(4, "little"))
+        assert self._flusher is not None
+        self._flushed = self._flusher.submit(getattr(os, "fdatasync", os.fsync), self._handle)
+
+    def settle(self) -> None:
+        if self._flushed is not None:
+            flushed, self._flushed = self._flushed, None
+            flushed.result()
+
+    def close(self) -> None:
+        if self._flusher is not None:
+            self._flusher.shutdown()
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def _prepared(path: Path) -> int:
+    """The file, open, with both slots on the disk."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    missing = 2 * SLOT - os.fstat(handle).st_size
+    if missing > 0:
+        os.lseek(handle, 0, os.SEEK_END)
+        os.write(handle, bytes(missing))
+        os.fsync(handle)
+    return handle

@@ -1,0 +1,54 @@
+"""The way back: a store as if the events after a time had never been sent."""
+
+from __future__ import annotations
+
+import sqlite3
+import time as clock
+from pathlib import Path
+from typing import Any
+
+from pintgn.errors import BadFile, BadInput
+from pintgn.events.moment import read_time
+from pintgn.learn.run import Run
+from pintgn.serve.service import weights_of
+from pintgn.serve.snapshots import Snapshots
+from pintgn.serve.store import Store
+from pintgn.serve.words import plain
+
+
+def undo_after(run: Run, folder: Path, after: Any) -> dict[str, Any]:
+    """Take back every live event that is later than a time; returns what was done.
+
+    The events are moved to a file of their own beside the store, with the store's own tables; their keys can be sent
+    again. Snapshots that have seen any of them are dropped. The next start replays what is left, and arrives at the
+    state of a service that never saw the others. Nothing is started here: it also helps a store that cannot start.
+    """
+    log = run.log
+    t = plain(read_time(after, log.schema.time, log.t.dtype))
+    snapshots = Snapshots(folder / "snapshots", run.fingerprint, weights_of(run.model))
+    seen = max(snapshots.numbers(), default=0)
+    with Store(folder, run.fingerprint, log.schema.width, log.t.dtype, seen) as store:
+        valid = [number for number, _ in snapshots.valid() if (snapshots.clock(number) or 0) <= t]
+        last = max(store.total, seen, *(gap.last for gap in store.gaps), 0)
+        upto = max(store.newest_until(t), *valid, 0)
+        if store.dropped and not any(store.dropped <= number <= upto for number in valid):
+            raise BadInput(
+                f"{folder} cannot be rewound to event {upto:,}: those up to {store.dropped:,} were dropped, and no "
+                "snapshot was made in between. Put back a backup from before that time."
+            )
+        facts: dict[str, Any] = {
+            "after": t,
+            "undone": 0,
+            "first": upto + 1,
+            "last": last,
+            "file": None,
+            "snapshots": [],
+        }
+        if upto < last:
+            facts["file"] = f"undone-{clock.strftime('%Y%m%d-%H%M%S')}-{upto + 1}.db"
+            try:
+                facts["snapshots"] = snapshots.forget_after(upto)
+                facts["undone"] = store.undo(upto + 1, store.folder / facts["file"])
+            except (OSError, sqlite3.Error) as error:
+                raise BadFile(f"{folder} was not rewound: {error}. Make room on the disk, then try again.") from error
+        return facts | {"left": upto, "reports": store.reports}

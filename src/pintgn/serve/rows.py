@@ -1,0 +1,110 @@
+"""Rows of a store's database: its tables, how an event is written there, and how it is known to be intact."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from pintgn.errors import BadFile
+from pintgn.serve.batch import Batch
+
+FORMAT = 2
+FILE = "events.db"
+DURABLE = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+TABLES = """
+CREATE TABLE IF NOT EXISTS events (
+    number INTEGER PRIMARY KEY, src, dst, t, op INTEGER, features BLOB, key TEXT, checksum INTEGER
+);
+CREATE UNIQUE INDEX IF NOT EXISTS event_keys ON events (key) WHERE key IS NOT NULL;
+CREATE TABLE IF NOT EXISTS dropped_keys (key BLOB PRIMARY KEY, number INTEGER, checksum INTEGER) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lost (first INTEGER PRIMARY KEY, last INTEGER, accepted INTEGER, keys TEXT);
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT);
+"""
+COLUMNS = "number, src, dst, t, op, features, key, checksum"
+INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+class Damaged(BadFile):
+    """Rows that are not what was written."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Consecutive events that are missing, and the keys of those whose key was found elsewhere in the file."""
+
+    first: int
+    last: int
+    accepted: bool = False
+    keys: dict[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __str__(self) -> str:
+        return f"{self.first:,}" if self.first == self.last else f"{self.first:,} to {self.last:,}"
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
+    db.executescript(DURABLE)
+    return db
+
+
+def columns(batch: Batch) -> tuple[list, ...]:
+    """src, dst, t, op, features and key, as they are stored."""
+    none = [None] * len(batch)
+    op = none if batch.op is None else batch.op.tolist()
+    features = none if batch.features is None else [row.tobytes() for row in batch.features.astype("<f4", copy=False)]
+    return batch.src, batch.dst, batch.t.tolist(), op, features, none if batch.keys is None else batch.keys
+
+
+def checksums(told: tuple[list, ...]) -> list[int]:
+    """Of everything that each event is, its number aside; `told` is what `columns` returns."""
+    src, dst, t, op, features, keys = told
+    crc = zlib.crc32
+    found = [
+        crc(f"{s}\0{d}\0{when}\0{kind}\0{key}".encode("utf-8", "surrogatepass"))
+        for s, d, when, kind, key in zip(src, dst, t, op, keys, strict=True)
+    ]
+    return found if not features or features[0] is None else list(map(crc, features, found))
+
+
+def batch_of(rows: list[tuple], width: int, dtype: np.dtype) -> Batch:
+    """Rows as events; refused when they are not what was written."""
+    numbers, src, dst, t, op, features, keys, sums = map(list, zip(*rows, strict=True))
+    try:
+        matrix = None
+        if width:
+            matrix = np.frombuffer(b"".join(features), "<f4").astype(np.float32).reshape(len(rows), width)
+        ops = None if op[0] is None else np.array(op, np.int8)
+        named = None if all(key is None for key in keys) else keys
+        batch = Batch(src, dst, np.array(t, dtype), matrix, ops, named)
+        found = checksums(columns(batch))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Damaged(f"rows {numbers[0]:,} to {numbers[-1]:,}: {error}") from error
+    for number, checksum, expected in zip(numbers, found, sums, strict=True):
+        if checksum ^ number != expected:
+            raise Damaged(f"event {number:,} is not what was written")
+    return batch
+
+
+def hashed(key: str) -> bytes:
+    """A key of an event that was dropped, in little room."""
+    return hashlib.blake2b(key.encode(), digest_size=16).digest()
+
+
+def sync_folder(path: Path) -> None:
+    """Make renames in a folder durable; systems that cannot open folders need not."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
