@@ -272,6 +272,13 @@ def test_scrambling_the_future_changes_no_answer(run_folder, columns, tmp_path):
 # -- what is refused ---------------------------------------------------------------------------------------------------
 
 
+def test_an_event_far_ahead_is_refused_by_name(client, service):
+    far = {"src": "ann", "dst": "bob", "t": service.engine.clock * 1_000}
+    answer = client.post("/events", json={"events": [far | {"t": service.engine.clock}, far]})
+    assert "event 1 ('ann' → 'bob')" in refused(answer, 422, "far_ahead")
+    assert "--max-ahead" in answer.json()["message"]
+
+
 def test_a_late_event_is_refused_by_name(client, columns, service):
     client.post("/events", json={"events": as_events(columns, TRAINED, 400)})
     answer = client.post("/events", json={"src": "ann", "dst": "bob", "t": 0})

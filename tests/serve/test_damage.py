@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sqlite3
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from pintgn.cli.app import app
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.run import Run
 from pintgn.serve import answers
+from pintgn.serve.app import create_app
+from pintgn.serve.batch import Batch
 from pintgn.serve.export import whole_log
 from pintgn.serve.highwater import SLOT, HighWater, Mark
 from pintgn.serve.limits import Degraded
 from pintgn.serve.rewind import undo_after
+from pintgn.serve.store import Store
 from tests.serve import hardship
-from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed, restarted, served
+from tests.serve.helpers import TRAINED, TestClient, as_batch, assert_same_state, replayed, restarted, served
 
 TOTAL = 600 - TRAINED
 
@@ -30,8 +38,6 @@ def killed(run_folder, columns, tmp_path_factory):
 @pytest.fixture(scope="module")
 def stopped(run_folder, columns, tmp_path_factory):
     """What a service leaves that was stopped and whose last snapshots are gone."""
-    import shutil
-
     folder = tmp_path_factory.mktemp("damage") / "stopped"
     served(run_folder, columns, folder, upto=range(270, 601, 30), snapshot=300, keyed=True)
     restarted(run_folder, folder).close()
@@ -51,8 +57,6 @@ def change(folder, statement, *values):
 
 
 def copied(folder, tmp_path):
-    import shutil
-
     return shutil.copytree(folder, tmp_path / "store")
 
 
@@ -97,6 +101,12 @@ def test_one_damaged_event_costs_one_event(run_folder, columns, tmp_path, killed
             assert service.replayed == TOTAL - 60 - 1, "all others count"
             with pytest.raises(Degraded, match="events 300 "):
                 send(service, columns, 600, 610)
+            client = TestClient(create_app(service))
+            refused = client.post("/events", json={"src": "person 1", "dst": "person 2", "t": 5_000})
+            assert (refused.status_code, refused.json()["error"]) == (503, "degraded")
+            assert client.post("/snapshot").status_code == 503
+            assert client.post("/score", json={"src": "person 1", "dst": "person 2"}).status_code == 200
+            assert client.get("/health").json()["missing"] == told["missing"]
     assert len(list(folder.glob("damaged-*.db"))) == 1, "kept for people to look at, once"
     with restarted(run_folder, folder) as service:
         assert [str(gap) for gap in service.accept_loss()] == ["300"]
@@ -155,8 +165,6 @@ def test_a_lost_log_is_told_and_can_be_sent_again_after_the_loss_is_accepted(run
 
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_a_lost_database_costs_nothing_that_a_snapshot_holds(run_folder, columns, tmp_path, killed, snapshot):
-    import shutil
-
     folder = copied(killed, tmp_path)
     for name in ("events.db", "events.db-wal", "events.db-shm"):
         (folder / name).unlink(missing_ok=True)
@@ -188,6 +196,36 @@ def test_a_repair_that_was_interrupted_begins_again(run_folder, columns, tmp_pat
         with pytest.raises(KeyboardInterrupt):
             restarted(run_folder, folder)
     hardship.survive_damage(run_folder, columns, folder, 600)
+
+
+def test_events_longer_than_a_page_and_keys_of_dropped_events_are_recovered(tmp_path):
+    """Without SQLite's own header, nothing but the pages themselves tells where anything is."""
+    wide, long = 1_500, "ü" * 1_000
+
+    def batch(begin, end):
+        features = np.random.default_rng(begin).normal(size=(end - begin, wide)).astype(np.float32)
+        names = [f"{long} {k}" for k in range(begin, end)]
+        return Batch(names, names, np.arange(begin, end) / 7, features, None, [f"key {k}" for k in range(begin, end)])
+
+    with Store(tmp_path, "run", wide, np.dtype(float)) as store:
+        store.append(batch(0, 20))
+        store.append(batch(20, 50))
+        store.drop(8)
+        store.append(batch(50, 60))
+        store.settle()
+        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        shutil.copytree(tmp_path, tmp_path / "copy")
+    raw = bytearray((tmp_path / "copy" / "events.db").read_bytes())
+    raw[:4096] = bytes(4096)
+    (tmp_path / "copy" / "events.db").write_bytes(raw)
+    with Store(tmp_path / "copy", "run", wide, np.dtype(float)) as store:
+        assert (store.total, store.dropped, store.missing) == (60, 8, [])
+        assert "nothing is missing" in store.reports[0]
+        found = Batch.joined([part for _, part in store.read(8)])
+        expected = Batch.joined([batch(0, 20), batch(20, 50), batch(50, 60)])[8:]
+        assert (found.src, found.keys, found.t.tolist()) == (expected.src, expected.keys, expected.t.tolist())
+        assert np.array_equal(found.features, expected.features)
+        assert store.known([f"key {k}" for k in range(60)]).keys() == {f"key {k}" for k in range(60)}
 
 
 def test_damage_that_only_an_export_meets_is_told(run_folder, tmp_path, killed):
@@ -268,10 +306,6 @@ def test_going_back_to_dropped_events_is_refused_and_nothing_changes(run_folder,
 
 def test_a_clock_that_ran_away_comes_back(run_folder, columns, tmp_path, killed):
     """From the command line, as an operator would."""
-    from typer.testing import CliRunner
-
-    from pintgn.cli.app import app
-
     folder = copied(killed, tmp_path)
     with restarted(run_folder, folder, max_ahead=float("inf")) as service:
         service.observe([{"src": "person 1", "dst": "person 2", "t": 1_700_000_000_000}])
@@ -285,12 +319,6 @@ def test_a_clock_that_ran_away_comes_back(run_folder, columns, tmp_path, killed)
 
 
 def test_a_loss_is_accepted_from_the_command_line(run_folder, columns, tmp_path, killed):
-    import json
-
-    from typer.testing import CliRunner
-
-    from pintgn.cli.app import app
-
     folder = copied(killed, tmp_path)
     change(folder, "DELETE FROM events WHERE number = 300")
     command = ["serve", str(run_folder), "--store", str(folder), "--accept-loss"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import os
 import random
 import shutil
@@ -340,6 +341,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    logging.getLogger("pintgn.serve").setLevel(logging.CRITICAL)  # it has much to say
     import httpx
 
     with tempfile.TemporaryDirectory() as scratch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-import time as clock
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ def undo_after(run: Run, folder: Path, after: Any) -> dict[str, Any]:
     snapshots = Snapshots(folder / "snapshots", run.fingerprint, weights_of(run.model))
     seen = max(snapshots.numbers(), default=0)
     with Store(folder, run.fingerprint, log.schema.width, log.t.dtype, seen) as store:
-        valid = [number for number, _ in snapshots.valid() if (snapshots.clock(number) or 0) <= t]
+        clocks = {number: snapshots.clock(number) for number, _ in snapshots.valid()}
+        valid = [number for number, clock in clocks.items() if clock is not None and clock <= t]
         last = max(store.total, seen, *(gap.last for gap in store.gaps), 0)
         upto = max(store.newest_until(t), *valid, 0)
         if store.dropped and not any(store.dropped <= number <= upto for number in valid):
@@ -45,7 +46,7 @@ def undo_after(run: Run, folder: Path, after: Any) -> dict[str, Any]:
             "snapshots": [],
         }
         if upto < last:
-            facts["file"] = f"undone-{clock.strftime('%Y%m%d-%H%M%S')}-{upto + 1}.db"
+            facts["file"] = f"undone-{time.strftime('%Y%m%d-%H%M%S')}-{upto + 1}.db"
             try:
                 facts["snapshots"] = snapshots.forget_after(upto)
                 facts["undone"] = store.undo(upto + 1, store.folder / facts["file"])

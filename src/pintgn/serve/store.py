@@ -203,6 +203,7 @@ class Store:
             return
         with contextlib.suppress(sqlite3.Error):
             self.db.close()
+            self._files[1] = None  # the last to close the database takes its log along
             self.db = connected(self.path)
 
     def _identities(self) -> list[tuple[int, int] | None]:
@@ -260,6 +261,7 @@ class Store:
                     raise BadFile(f"{self.path} cannot be read: {error}.") from error
                 repair(self, f"{self.path.name} is damaged ({error})")
                 self._total, repaired = max(self.newest(), upto), True
+                self._files = self._identities()
 
     def _checked(self, after: int) -> Iterator[tuple[int, Batch]]:
         gaps = self.gaps
