@@ -21,7 +21,7 @@ GRACE = 30
 """Seconds that a stopping service waits for answers which are being made or read."""
 AT_ONCE = 1 << 14
 """Bytes that are taken from one connection before the others have their turn."""
-CHUNKS, CHUNK = 1_000, 32
+CHUNKS, CHUNK = 200, 32
 """A body in so many chunks, and any number more as long as they have so many bytes on average. Each costs as much as a
 kilobyte does: one client that sent single bytes stopped everybody else."""
 FULL = json.dumps(
