@@ -33,3 +33,8 @@ def shared_data() -> Callable[[str], Path]:
         return path
 
     return find
+
+
+def around(size: int) -> tuple[int, int, int]:
+    """Just below a size, at it, and just above."""
+    return size - 1, size, size + 1

@@ -20,6 +20,10 @@ from pintgn.events.times import is_time
 DELIMITERS = (",", "\t", ";", "|", " ")
 BLOCK = 1 << 22
 SAMPLE = 1 << 18
+LONGEST_LINE = 1 << 26
+"""Bytes of a line at most: one of a million columns takes a tenth of that."""
+LOOKED_AT = 20
+"""Cells of a first line that are looked at, to tell a header from data."""
 PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
 FOREIGN = {
     b"PK\x03\x04": "a zip or Excel file. Save it as CSV",
@@ -76,20 +80,28 @@ class TextSource(Source):
         with self._open() as stream:
             try:
                 raw = stream.read(SAMPLE)
+                ended = len(raw) < SAMPLE
+                # the header and a row at least, however long they are
+                while not ended and len(raw) < LONGEST_LINE and len(raw.splitlines()) < self.skip + 3:
+                    more = stream.read(len(raw))
+                    raw, ended = raw + more, len(more) < len(raw)
             except (pa.ArrowException, OSError, EOFError) as error:
                 raise self._damaged(error) from error
         self.sampled = len(raw)
+        self.longest = max(map(len, raw.splitlines()), default=0)
+        if self.longest >= LONGEST_LINE:
+            raise BadFile(f"{self.title} has a line of more than {LONGEST_LINE:,} bytes. Events come one on each line.")
         if self.charset == "utf-8" and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise BadFile(f"{self.title} is UTF-16 text. Pass charset='utf-16' (--charset utf-16).")
         if b"\0" in raw and "16" not in self.charset and "32" not in self.charset:
             raise BadFile(f"{self.title} is not a text file. Events come as CSV or Parquet.")
         decoder = codecs.getincrementaldecoder("utf-8-sig" if self.charset == "utf-8" else self.charset)()
         try:
-            text = decoder.decode(raw, final=len(raw) < SAMPLE)
+            text = decoder.decode(raw, final=ended)
         except UnicodeDecodeError as error:
             raise self._undecodable() from error
         lines = io.StringIO(text, newline="").readlines()  # str.splitlines would also cut at form feeds and such
-        whole = lines if len(raw) < SAMPLE or len(lines) < 2 else lines[:-1]  # the last may be cut
+        whole = lines if ended or len(lines) < 2 else lines[:-1]  # the last may be cut
         if not any(line.strip() for line in whole[self.skip :]):
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
         return whole
@@ -122,7 +134,7 @@ class TextSource(Source):
         else:
             self.names = [str(place) for place in range(len(first))]
         self.header_lines = after if header else self.skip
-        self.looks_headless = header and any(is_time(cell) or likely_formats(cell) for cell in first)
+        self.looks_headless = header and any(is_time(cell) or likely_formats(cell) for cell in first[:LOOKED_AT])
 
     def _no_header(self) -> str:
         if not self.looks_headless:
@@ -144,6 +156,7 @@ class TextSource(Source):
 
     def _read(self, columns: Sequence[str], hints: Hints, block: int) -> Iterator[pa.RecordBatch]:
         wanted = list(dict.fromkeys(columns))
+        block = block if self.longest < block else 4 * self.longest  # a row has to fit
         read = pacsv.ReadOptions(
             column_names=self.names, skip_rows=self.header_lines, block_size=block, encoding=self.charset
         )
@@ -157,7 +170,7 @@ class TextSource(Source):
             counted = _Counted(stream)
             try:
                 for batch in pacsv.open_csv(pa.PythonFile(counted, "r"), read, parse, convert):
-                    yield batch.select(columns)
+                    yield batch if len(wanted) == len(columns) else batch.select(columns)
             except (pa.ArrowException, OSError, EOFError) as error:
                 raise self._explain(error) from error
             if counted.quotes % 2:
@@ -207,6 +220,11 @@ class TextSource(Source):
             return self._undecodable()
         if "conversion error" in message:
             return Unexpected(message)
+        if "straddling" in message:
+            return BadFile(
+                f"{self.title} has a row of more than {BLOCK:,} bytes. Events come one on each line; "
+                "is a quotation mark left open?"
+            )
         if "parse error" in message or "columns" in message:
             for line, record in self._records():
                 if len(record) != len(self.names):

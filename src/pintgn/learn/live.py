@@ -25,6 +25,9 @@ from pintgn.stream import Stream
 if TYPE_CHECKING:
     from pintgn.explain import Explanation
 
+SCORED, NODES = 10_000, 2_000
+"""Pairs scored at once, and nodes embedded at once; no answer depends on it."""
+
 
 class Recommendation(NamedTuple):
     """A destination, how likely it is, and the logit that it is ranked by."""
@@ -275,8 +278,8 @@ class Live:
             nodes = self.names.find(listed, 0 if side == "src" else 1)
         t, parts = self._at(at), []
         with judging(self.model), self._no_stale_queries():
-            for start in range(0, len(nodes), 2_000):
-                parts.append(self.stream.embed(nodes[start : start + 2_000], t).numpy(force=True))
+            for start in range(0, len(nodes), NODES):
+                parts.append(self.stream.embed(nodes[start : start + NODES], t).numpy(force=True))
         return listed, np.concatenate(parts) if parts else np.zeros((0, 0), np.float32)
 
     # -- inside ------------------------------------------------------------------------------------------------------
@@ -295,8 +298,8 @@ class Live:
     def _answered(self, query: Query) -> np.ndarray:
         parts = []
         with judging(self.model), self._no_stale_queries():
-            for start in range(0, len(query), 10_000):
-                parts.append(self.stream.score(query[start : start + 10_000]).numpy(force=True))
+            for start in range(0, len(query), SCORED):
+                parts.append(self.stream.score(query[start : start + SCORED]).numpy(force=True))
         logits = np.concatenate(parts) if parts else np.zeros(0, np.float32)
         check_finite(logits)
         return logits
