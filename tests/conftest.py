@@ -79,3 +79,8 @@ def no_ctrl_c() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+def around(size: int) -> tuple[int, int, int]:
+    """Just below a size, at it, and just above."""
+    return size - 1, size, size + 1

@@ -14,6 +14,7 @@ from pintgn.errors import BadFile
 from pintgn.events import datasets
 from pintgn.events import download as module
 from pintgn.events.download import download
+from tests.conftest import around
 
 CONTENT = bytes(range(256)) * 40  # 10,240 bytes
 CHANGED = CONTENT[::-1]
@@ -83,6 +84,14 @@ def site(monkeypatch):
 
 def files(folder):
     return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("size", [1_000, *around(len(CONTENT) // 2), *around(len(CONTENT))])
+def test_pieces_of_any_size_make_the_file(size, site, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "CHUNK", size)
+    site.drops = [size, 3]
+    download(site.url, tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == CONTENT
 
 
 def test_a_broken_connection_is_taken_up_where_it_broke(site, tmp_path):

@@ -9,8 +9,9 @@ import pytest
 
 import pintgn
 from pintgn.errors import BadInput
-from pintgn.interop import evaluate_tgb, from_tgb, tgb_parts, to_pyg
+from pintgn.interop import evaluate_tgb, from_tgb, tgb, tgb_parts, to_pyg
 from pintgn.learn.run import Run
+from tests.conftest import around
 from tests.learn.helpers import QUICK
 
 pytest.importorskip("tgb.linkproppred.evaluate", reason="py-tgb is not installed")
@@ -91,6 +92,13 @@ def test_tgbs_evaluator_and_ours_agree(dataset, run, part, model, off):
     assert theirs["events"] == ours["events"]
     assert theirs["mrr"] == pytest.approx(ours["mrr"], abs=off)
     assert theirs["hits@10"] == pytest.approx(ours["hits@10"], abs=off)
+
+
+def test_no_figure_of_tgb_depends_on_the_batch(dataset, run, monkeypatch):
+    expected = evaluate_tgb(run, dataset, "test")
+    for size in (1, *around(expected["events"] // 2), *around(expected["events"])):
+        monkeypatch.setattr(tgb, "BATCH", size)
+        assert evaluate_tgb(run, dataset, "test") == pytest.approx(expected, abs=1e-6)
 
 
 def test_few_negatives_of_tgbs_own_drawing(tmp_path, run):

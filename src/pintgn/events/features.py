@@ -19,6 +19,8 @@ from pintgn.events.schema import Feature
 MOST_ONE_HOT = 32
 """Up to this many categories become one column each, unless the user says; more become one column of codes."""
 MOST_CATEGORIES = 100_000
+PIECE = 1 << 20
+"""Rows that are coded at a time."""
 MISSING = frozenset(["", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "none", "#N/A", "<NA>"])
 """How text files write that a number is missing."""
 
@@ -107,7 +109,7 @@ class Categories:
         self.codes = Growing(np.int32, room)
         self.known = known
         self.kind: pa.DataType | None = None
-        self.numbering = Numbering()
+        self.numbering, self.some_empty = Numbering(), False  # an empty text is numbered, too, and is no category
         if known is not None and known.categories:
             texts = pa.array([_text(category) for category in known.categories], pa.string())
             self._number(texts)
@@ -126,7 +128,8 @@ class Categories:
         codes = codes + 1
         if len(empty):
             codes[empty] = 0
-        if len(self.numbering) > MOST_CATEGORIES and self.known is None:
+        self.some_empty |= len(empty) > 0
+        if len(self.numbering) - self.some_empty > MOST_CATEGORIES and self.known is None:
             raise BadInput(
                 f"column {self.name!r} has more than {MOST_CATEGORIES:,} different values by {self.where(row)}, "
                 "too many for categories. Leave it out."
@@ -159,8 +162,8 @@ class Categories:
         order = sorted(np.flatnonzero(used).tolist(), key=lambda k: categories[k])
         rank = np.zeros(len(categories) + 1, np.int32)
         rank[np.asarray(order, np.int64) + 1] = np.arange(1, len(order) + 1)
-        for start in range(0, len(codes), 1 << 20):  # piece by piece: a whole new column would be held twice
-            codes[start : start + (1 << 20)] = rank[codes[start : start + (1 << 20)]]
+        for start in range(0, len(codes), PIECE):  # piece by piece: a whole new column would be held twice
+            codes[start : start + PIECE] = rank[codes[start : start + PIECE]]
         if encoding == "auto":
             encoding = "onehot" if len(order) <= MOST_ONE_HOT else "code"
         return codes, Feature(self.name, encoding, tuple(categories[k] for k in order))
@@ -266,7 +269,7 @@ def spread(matrix: np.ndarray, start: int, codes: np.ndarray, feature: Feature) 
         matrix[:, start] = codes
         return
     matrix[:, start : start + feature.width] = 0
-    for first in range(0, len(codes), 1 << 20):
-        here = codes[first : first + (1 << 20)]
+    for first in range(0, len(codes), PIECE):
+        here = codes[first : first + PIECE]
         rows = np.flatnonzero(here)
         matrix[first + rows, start + here[rows] - 1] = 1

@@ -16,8 +16,6 @@ import pyarrow as pa
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.sources import BATCH, Hints, Source, ahead
 
-SAMPLE = 1000
-"""Objects whose keys are the columns; keys may be absent in any of them."""
 ENDINGS = (".json", ".jsonl", ".ndjson")
 
 
@@ -25,7 +23,8 @@ class JsonSource(Source):
     """A JSON file with one event per object.
 
     Values keep their JSON types: a number is a number, "007" is text. An object within an event is taken apart, as in
-    `actor.id`; so is a list of numbers: v becomes v0, v1, …
+    `actor.id`; so is a list of numbers: v becomes v0, v1, … Columns are the keys of all objects, wherever they first
+    occur, so the file is read twice.
     """
 
     def __init__(self, path: Path, packed: str | None = None, charset: str = "utf-8"):
@@ -34,16 +33,15 @@ class JsonSource(Source):
             self.charset = "utf-8-sig" if codecs.lookup(charset).name == "utf-8" else charset
         except LookupError as error:
             raise BadInput(f"charset {charset!r} does not exist. Common ones are utf-8, latin-1 and cp1252.") from error
-        self.nested = False
+        self.nested, self._met_nested = True, False  # until all have been looked at
         names: dict[str, None] = {}
         vectors: dict[str, int] = {}
-        records = self._records()
-        for _, (_, record) in zip(range(SAMPLE), records, strict=False):
-            names |= dict.fromkeys(record)
-            for name, width in self._widths(record).items():
-                vectors[name] = max(width, vectors.get(name, 0))
-        records.close()
-        self.names, self.vectors = list(names), vectors
+        for record in itertools.chain.from_iterable(self._blocks()):
+            if not record.keys() <= names.keys():
+                names |= dict.fromkeys(record)
+                for name, width in self._widths(record).items():
+                    vectors[name] = max(width, vectors.get(name, 0))
+        self.names, self.vectors, self.nested = list(names), vectors, self._met_nested
         if not self.names:
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
 
@@ -139,7 +137,7 @@ class JsonSource(Source):
         if not isinstance(value, dict):
             raise BadInput(f'{place} is no object such as {{"src": 1, "dst": 2, "t": 3}}, but {str(value)[:40]!r}.')
         nested = any(isinstance(one, dict | list) for one in value.values())
-        self.nested |= nested
+        self._met_nested |= nested
         return _apart(value) if nested else value
 
     @staticmethod

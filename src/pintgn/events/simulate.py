@@ -32,6 +32,9 @@ from pintgn.events.worlds import (
     some_times,
 )
 
+PIECE = 50_000
+"""Events whose truth is computed at a time."""
+
 __all__ = ["WORLDS", "Repeat", "Shop", "Twins", "World", "make_world", "simulate"]
 
 
@@ -115,8 +118,8 @@ class Repeat(World):
         rank = np.empty(len(log), np.int64)
         rank[order] = rank_in_order(log.src[order])
         lags = np.arange(1, self.window + 1)
-        for start in range(first, len(log), 50_000):
-            rows = np.arange(start, min(start + 50_000, len(log)))
+        for start in range(first, len(log), PIECE):
+            rows = np.arange(start, min(start + PIECE, len(log)))
             there = lags <= rank[rows, None]
             recent = log.dst[order[np.where(there, place[rows, None] - lags, 0)]]
             yield rows - first, np.where(there, recent, -1), there * self.repeat * self._weights()

@@ -220,6 +220,11 @@ class TextSource(Source):
             return self._undecodable()
         if "conversion error" in message:
             return Unexpected(message)
+        if "straddling" in message:
+            return BadFile(
+                f"{self.title} has a row of more than {BLOCK:,} bytes. Events come one on each line; "
+                "is a quotation mark left open?"
+            )
         if "parse error" in message or "columns" in message:
             for line, record in self._records():
                 if len(record) != len(self.names):

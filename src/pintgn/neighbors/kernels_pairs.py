@@ -7,19 +7,20 @@ import numpy as np
 from pintgn.compiled import inner, kernel
 from pintgn.neighbors.kernels import visible
 
+BLOCK = np.uint64(32)
+
 
 @inner
 def find(ids, first, stop, node):
-    """First place in [first, stop) that names the node, else stop. Blocks of 32 compare as vectors."""
+    """First place in [first, stop) that names the node, else stop. Blocks compare as vectors."""
     p, end = np.uint64(first), np.uint64(stop)
-    block = np.uint64(32)
-    while p + block <= end:
+    while p + BLOCK <= end:
         hit = False
-        for j in range(block):
+        for j in range(BLOCK):
             hit |= ids[p + j] == node
         if hit:
             break
-        p += block
+        p += BLOCK
     while p < end and ids[p] != node:
         p += np.uint64(1)
     return np.int64(p)

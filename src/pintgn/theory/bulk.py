@@ -15,6 +15,7 @@ from pintgn.theory.wl import refinement
 
 CLASSES = ("mp-tgn", "mp-tgn+memory", "tgat", "tgn-att", "caw", "pint", "temporal-wl")
 MOST_WALKS = 20_000
+PAIRS_AT_ONCE = 50
 
 Ends = tuple[int, ...]
 Pair = tuple[Ends, Ends]
@@ -76,8 +77,8 @@ class Bulk:
         """What message passing separates PINT separates too; only the rest needs positions."""
         verdicts: list[bool | None] = [differ(self.colors["mp-tgn"], a, b) for a, b in pairs]
         rest = [i for i, can in enumerate(verdicts) if not can and sorted(pairs[i][0]) != sorted(pairs[i][1])]
-        for begin in range(0, len(rest), 50):
-            chunk = rest[begin : begin + 50]
+        for begin in range(0, len(rest), PAIRS_AT_ONCE):
+            chunk = rest[begin : begin + PAIRS_AT_ONCE]
             roots = sorted({node for i in chunk for ends in pairs[i] for node in ends})
             vectors = dict(zip(roots, position_vectors(self.past, roots, self.d), strict=True))
             for i in chunk:

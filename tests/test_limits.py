@@ -1,0 +1,152 @@
+"""Every constant in the code that is a size is tested just below, at and above it, through the public verbs.
+
+`SIZES` is the list. A test looks at the code for constants that are not in it: a new one comes with its test, or with
+the reason why it is none. Where the real size would be slow, a test makes the constant small.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+
+import numpy as np
+
+from tests.conftest import ROOT
+
+EVENTS, LEARN, POSITIONS, THEORY = (
+    f"tests/{name}/test_sizes.py" for name in ("events", "learn", "positions", "theory")
+)
+SIZES = {
+    "events.download.CHUNK": "tests/events/test_download.py::test_pieces_of_any_size_make_the_file",
+    "events.features.MOST_CATEGORIES": f"{EVENTS}::test_so_many_categories_and_no_more",
+    "events.features.MOST_ONE_HOT": f"{EVENTS}::test_few_categories_are_columns_and_many_are_codes",
+    "events.features.PIECE": f"{EVENTS}::test_a_file_is_read_alike_in_pieces_of_any_size",
+    "events.kernels.LONGEST_TEXT": f"{EVENTS}::test_the_longest_id",
+    "events.kernels.RUN": f"{EVENTS}::test_nodes_are_numbered_by_first_appearance",
+    "events.numbering.MOST_NODES": f"{EVENTS}::test_more_nodes_than_can_be_numbered_are_refused",
+    "events.simulate.PIECE": f"{EVENTS}::test_the_truth_of_a_world_is_the_same_in_pieces_of_any_size",
+    "events.sources.BATCH": f"{EVENTS}::test_a_file_is_read_alike_in_pieces_of_any_size",
+    "events.store.COLUMNS": f"{EVENTS}::test_a_log_of_any_width_is_kept",
+    "events.table.BYTES": f"{EVENTS}::test_a_log_is_written_alike_in_pieces_of_any_size",
+    "events.table.ROWS": f"{EVENTS}::test_a_log_is_written_alike_in_pieces_of_any_size",
+    "events.textfile.BLOCK": f"{EVENTS}::test_a_file_is_read_alike_in_pieces_of_any_size",
+    "events.textfile.LONGEST_LINE": f"{EVENTS}::test_a_line_of_any_length_is_read_up_to_the_longest",
+    "events.textfile.SAMPLE": f"{EVENTS}::test_a_text_file_is_understood_by_a_beginning_of_any_size",
+    "explain.worlds.ROOM": f"{LEARN}::test_an_explanation_is_the_same_in_pieces_of_any_size",
+    "interop.tgb.BATCH": "tests/interop/test_tgb.py::test_no_figure_of_tgb_depends_on_the_batch",
+    "learn.defaults.BUSY": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
+    "learn.defaults.STEPS": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
+    "learn.live.NODES": f"{LEARN}::test_answers_are_the_same_in_pieces_of_any_size",
+    "learn.live.SCORED": f"{LEARN}::test_answers_are_the_same_in_pieces_of_any_size",
+    "learn.measure.BATCH": "tests/learn/test_evaluate.py::test_no_figure_depends_on_the_batch_of_the_computation",
+    "learn.measure.PAIRS": "tests/learn/test_evaluate.py::test_no_figure_depends_on_the_batch_of_the_computation",
+    "learn.metrics.CHUNK": f"{LEARN}::test_chunked_ap_is_the_mean_over_chunks",
+    "learn.ranking.BLOCK": f"{LEARN}::test_candidates_are_the_same_however_a_part_is_cut",
+    "models.fused.WORTH_A_THREAD": f"{LEARN}::test_threads_change_no_score",
+    "neighbors.index.LARGEST_ID": "tests/neighbors/test_sizes.py::test_the_largest_node",
+    "neighbors.kernels_pairs.BLOCK": "tests/neighbors/test_sizes.py::test_meetings_are_found_in_lists_of_any_length",
+    "positions.arena.BINS": f"{POSITIONS}::test_positions_of_stars_of_any_size",
+    "positions.arena.FEW": f"{POSITIONS}::test_positions_of_stars_of_any_size",
+    "positions.arena.NARROW": "tests/positions/test_tables.py::test_counts_widen_exactly_when_they_must",
+    "positions.arena.UNIT": f"{POSITIONS}::test_positions_of_stars_of_any_size",
+    "positions.exact.LONGEST": f"{POSITIONS}::test_a_long_arena_of_positions_changes_no_count",
+    "positions.exact.START": f"{POSITIONS}::test_positions_of_stars_of_any_size",
+    "positions.inputs.MOST_NODES": f"{POSITIONS}::test_positions_of_more_nodes_than_can_be_numbered_are_refused",
+    "positions.kernels_sketch.WORD": f"{POSITIONS}::test_sketches_of_any_width",
+    "positions.relative.BUDGET": f"{POSITIONS}::test_the_budget_is_kept_to_the_byte",
+    "positions.room.SMALL": f"{POSITIONS}::test_memory_is_asked_about_where_it_matters",
+    "positions.simd.WIDTH": f"{POSITIONS}::test_positions_of_stars_of_any_size",
+    "positions.sketch.CHUNK": f"{POSITIONS}::test_exact_positions_become_a_sketch_in_pieces_of_any_size",
+    "stream.core.PAIRS_AT_ONCE": "tests/stream",
+    "theory.anonymous.LARGEST": f"{THEORY}::test_what_is_too_large_to_build_is_refused_and_what_fits_is_built",
+    "theory.bulk.MOST_WALKS": f"{THEORY}::test_walks_too_many_to_list_leave_the_verdict_open",
+    "theory.bulk.PAIRS_AT_ONCE": f"{THEORY}::test_a_report_says_the_same_in_pieces_of_any_size",
+    "theory.judge.SMALL": f"{THEORY}::test_a_verdict_is_the_same_on_either_side_of_small",
+    "theory.probe.CHUNK": f"{THEORY}::test_a_report_says_the_same_in_pieces_of_any_size",
+    "theory.symmetry.LARGEST": f"{THEORY}::test_symmetries_are_searched_up_to_a_size",
+    "theory.trees.LARGEST": f"{THEORY}::test_what_is_too_large_to_build_is_refused_and_what_fits_is_built",
+}
+NO_SIZES = {
+    "cli.source.LARGE": "from here on a bar is drawn; what is read is the same",
+    "compiled.UNUSED_DAYS": "days",
+    "events.guess.ROWS": "rows that a guess at columns looks at; the guess is said, and read_events does not guess",
+    "events.kernels.FNV": "a hash",
+    "events.kernels.LOW_24": "bits",
+    "events.kernels.LOW_32": "bits",
+    "events.kernels.MIX_1": "a hash",
+    "events.kernels.MIX_2": "a hash",
+    "events.kernels.START": "a hash",
+    "events.sources.THRIFT_LIMIT": "the largest that Arrow takes: no limit",
+    "events.textfile.LOOKED_AT": "cells by which a header is told from data",
+    "events.times.EXACT": "a property of float64",
+    "models.blas.PLAIN": "a letter",
+    "models.blas.TURNED": "a letter",
+    "models.trees.ACQUAINTANCE": "what is said about a pair, counted",
+    "neighbors.kernels.BLOCKS": "powers of two that int64 has",
+    "neighbors.kernels.GOLDEN": "a hash",
+    "neighbors.kernels.MIX_1": "a hash",
+    "neighbors.kernels.MIX_2": "a hash",
+    "neighbors.kernels_storage.SIZES": "powers of two that int64 has",
+    "positions.arena.EMPTY": "bits",
+    "positions.arena.HALF": "bits",
+    "positions.arena.SHIFT": "bits",
+    "positions.arena.SPREAD_A": "a hash",
+    "positions.arena.SPREAD_B": "a hash",
+    "positions.arena.TOP_BYTE": "bits",
+    "positions.arena.UNSPREAD_A": "a hash",
+    "positions.arena.UNSPREAD_B": "a hash",
+    "positions.arena.WINDOW": "simd.WIDTH in another type",
+    "positions.exact.SLACK": "a share of what is there: how much the arena grows",
+    "positions.inputs.EXACT_FLOAT": "a property of float64",
+    "report.data.BINS": "bars of a drawing",
+    "report.spread.BLOCKS": "how the interval is defined",
+    "report.spread.DRAWS": "how the interval is defined",
+    "report.svg.HEIGHT": "pixels",
+    "report.svg.WIDTH": "pixels",
+    "theory.counts.EXACT": "a property of float64",
+    "theory.data_report.PROBED": "how the figure is defined: links that are drawn for it",
+}
+ELSEWHERE = {"serve": "tests/serve"}
+"""Packages whose limits have tests of their own."""
+
+
+def modules():
+    for path in sorted((ROOT / "src" / "pintgn").rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        if path.name not in ("__init__.py", "__main__.py") and name.split(".")[1] not in ELSEWHERE:
+            yield name, ast.parse(path.read_text())
+
+
+def constants():
+    """Names in upper case that a module gives to whole numbers of 16 and more."""
+    for name, tree in modules():
+        targets = [t for node in tree.body if isinstance(node, ast.Assign) for t in node.targets]
+        targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+        named = [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        for constant in (one for one in named if one.isupper()):
+            value = getattr(importlib.import_module(name), constant)
+            if isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 16:
+                yield f"{name.removeprefix('pintgn.')}.{constant}"
+
+
+def test_every_constant_that_is_a_size_has_its_test():
+    found = set(constants())
+    assert found == SIZES.keys() | NO_SIZES.keys()
+    assert not SIZES.keys() & NO_SIZES.keys()
+    for place in (*SIZES.values(), *ELSEWHERE.values()):
+        path, _, test = place.partition("::")
+        assert (ROOT / path).exists(), place
+        assert not test or f"def {test}(" in (ROOT / path).read_text(), place
+
+
+def test_no_piece_has_a_size_without_a_name():
+    """Steps of a range, and batches: a number that stands there alone could be tested by nobody."""
+    bare = []
+    for name, tree in modules():
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            called = getattr(call.func, "id", getattr(call.func, "attr", ""))
+            step = {"range": call.args[2:3], "batches": call.args[:1]}.get(called, [])
+            numbers = [node.value for one in step for node in ast.walk(one) if isinstance(node, ast.Constant)]
+            if any(isinstance(number, int) and number >= 16 for number in numbers):
+                bare.append(f"{name}:{call.lineno}")
+    assert bare == [place for place in bare if place.startswith("pintgn.check:")], "give it a name in upper case"
