@@ -18,10 +18,10 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.events.columns import is_text
 from pintgn.events.facts import AtLeast, check, parse, reading
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
+from pintgn.events.numbering import UnfitIds
 from pintgn.events.schema import FEATURE, SHAPE, Feature, Schema
 from pintgn.events.seal import check_seal, seal
 from pintgn.events.sources import ParquetSource, open_parquet
@@ -179,7 +179,10 @@ def _restore(path: Path, told: dict, schema: Schema, ids: IdMap, node_features: 
         features=[feature.name for feature in features], node_updates=names["node_updates"],
         bipartite=schema.two_spaces and not told["numbers"], like=like,
     )  # fmt: skip
-    log = build(ParquetSource(path, checked=True), plan).finish()
+    try:
+        log = build(ParquetSource(path, checked=True), plan).finish()
+    except UnfitIds as error:  # the node table names its nodes otherwise than the events do
+        raise BadFile(f"the ids in the node table are {error}. {AGAIN}") from error
     if log.nodes != count:
         raise BadFile(f"{path.name} has events of nodes that its node table lacks. Save the log again.")
     return EventLog(
@@ -272,7 +275,7 @@ def _read_nodes(packed: bytes, told: dict) -> tuple[IdMap, np.ndarray | None]:
             raise BadFile(f"the node table has {len(column)} rows for {told['nodes']} nodes, or gaps. {AGAIN}")
     side = table["side"].to_numpy() if "side" in table.column_names else None
     known = None if told["plain_ids"] else table["id"].combine_chunks()
-    if known is not None and not (is_text(known.type) or pa.types.is_integer(known.type)):
+    if known is not None and (pa.types.is_nested(known.type) or pa.types.is_null(known.type)):
         raise BadFile(f"the ids in the node table are {known.type}. {AGAIN}")
     ids = IdMap(known, side, size=told["nodes"])
     features = None

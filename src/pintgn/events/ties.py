@@ -21,6 +21,8 @@ OTHER_SIDE = np.uint64(0x9E3779B97F4A7C15)
 
 def id_marks(ids: pa.Array, side: np.ndarray | None = None) -> np.ndarray:
     """A hash (n,) of each id. A plain number i hashes as node i does where no mark is known."""
+    if not is_text(ids.type) and not pa.types.is_integer(ids.type):  # made by hand: bytes, say, or decimal numbers
+        ids = pa.array(map(repr, ids.to_pylist()))
     if is_text(ids.type):
         marks = np.empty(len(ids), np.uint64)
         hash_texts(*text_parts(ids), marks)
