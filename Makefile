@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs reproduce results bench explore torture clean
+.PHONY: help demo test lint docs reproduce results bench explore torture versions clean
 
 help:            ## list the commands
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -47,6 +47,9 @@ explore: $(INSTALLED) ## the property tests with cases drawn anew; again and aga
 torture: $(INSTALLED) ## kill, fill and confuse a service many times (a few minutes)
 	@$(BIN)/python -m tests.serve.torture
 
-clean:           ## remove the environment and caches
-	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis
+versions:        ## every test with the lowest versions that pyproject.toml allows, and with the newest there are
+	@$(PYTHON) tools/versions.py $(ARGS)
+
+clean:           ## remove the environments and caches
+	rm -rf .venv .venv-lowest .venv-newest .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find src -name '*.nb[ci]' -delete
