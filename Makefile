@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs release portable reproduce results bench explore torture malformed mutants clean
+.PHONY: help demo test lint docs release portable versions reproduce results bench explore torture malformed mutants clean
 
 help:            ## list the commands
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -57,5 +57,8 @@ torture: $(INSTALLED) ## kill, damage, fill and confuse a service many times (20
 malformed: $(INSTALLED) ## 2,000 malformed files through the commands that read them (half an hour); ARGS="100 --seed 1"
 	@$(BIN)/python -m tests.malformed $(ARGS)
 
-clean:           ## remove the environment and caches
-	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis
+versions:        ## every test with the lowest versions that pyproject.toml allows, and with the newest there are
+	@$(PYTHON) tools/versions.py $(ARGS)
+
+clean:           ## remove the environments and caches
+	rm -rf .venv .venv-lowest .venv-newest .pytest_cache .ruff_cache .mypy_cache .hypothesis

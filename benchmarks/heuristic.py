@@ -16,10 +16,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.metrics import average_precision_score
 from torch import Tensor
 
 from pintgn import EventLog, Heuristic, Stream, read_events
+from pintgn.learn.metrics import average_precision
 
 LOGS = ("uci", "enron", "wikipedia")
 GRID = {"met": (0, 1, 3), "recent": (1, 2, 4, 8, 16, 32, 64), "events": (0, 0.03, 0.1, 0.3), "active": (0, 1, 3, 6)}
@@ -58,7 +58,7 @@ def main() -> None:
             for seed in range(options.seeds):
                 terms, label = terms_of(log, log.split()[part], seed)
                 scores = terms @ np.array(weights).T
-                found[:, column] += [average_precision_score(label, s) for s in scores.T]
+                found[:, column] += [average_precision(label, s) for s in scores.T]
         return 100 * found / options.seeds
 
     tried = [(met, 1.0, recent, events, active) for met, recent, events, active in product(*GRID.values())]

@@ -31,11 +31,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from sklearn.metrics import average_precision_score
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from pintgn import EventLog, Query, Stream, read_events, simulate
+from pintgn.learn.metrics import average_precision
 from pintgn.models.registry import MODELS, model_class
 
 BATCH, SLICE, RATE = 200, 1_000, 1e-4
@@ -247,9 +247,9 @@ def measure(log: EventLog, labels: list[str], epochs: int) -> dict[str, dict[str
     found: dict[str, dict[str, float | None]] = {}
     for label, clock in clocks.items():
         yes, no = torch.cat(scores[label], 1).numpy()
-        ap = average_precision_score(np.repeat([1, 0], len(yes)), np.concatenate([yes, no]))
+        ap = average_precision(np.repeat([True, False], len(yes)), np.concatenate([yes, no]))
         row: dict[str, float | None] = dict.fromkeys(("train", "epoch"))
-        row |= {"infer": 1e3 * float(np.median(clock.test, 0)[0]), "ap": 100 * float(ap)}
+        row |= {"infer": 1e3 * float(np.median(clock.test, 0)[0]), "ap": 100 * ap}
         if runners[label].trains:
             row["train"] = 1e3 * float(np.median(clock.train, 0)[0])
             row["epoch"] = float(np.sum(clock.train, 0)[0]) / epochs

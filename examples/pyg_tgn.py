@@ -17,13 +17,13 @@ import time
 
 import numpy as np
 import torch
-from sklearn.metrics import average_precision_score
 from torch import Tensor, nn
 from torch_geometric.nn import TGNMemory, TransformerConv
 from torch_geometric.nn.models.tgn import IdentityMessage, LastAggregator, LastNeighborLoader
 
 import pintgn
 from pintgn.interop import to_pyg
+from pintgn.learn.metrics import average_precision
 
 
 # [positions]
@@ -103,8 +103,8 @@ def passed(model: TGN, part, pool: Tensor, draw: torch.Generator, optimizer=None
             model.memory.detach()
         scores.append(torch.stack([yes, no]).detach())
     both = torch.cat(scores, 1)
-    truth = torch.stack([torch.ones(both.size(1)), torch.zeros(both.size(1))])
-    return float(average_precision_score(truth.ravel(), both.ravel()))
+    truth = np.repeat([True, False], both.size(1))
+    return average_precision(truth, both.numpy().ravel())
 
 
 def train(data, parts, kind: str, seed: int, epochs: int, learning_rate: float) -> dict:

@@ -86,6 +86,14 @@ def test_importing_loads_neither_torch_nor_numba(module):
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+def test_importing_the_package_loads_nothing_but_itself():
+    code = "import sys; before = set(sys.modules); import pintgn; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split()
+    ours = {"pintgn", "pintgn.lazy"}
+    assert ours <= set(loaded)
+    assert set(loaded) - ours <= {"__future__", "warnings", *(name for name in loaded if name.startswith("importlib"))}
+
+
 def test_files_stay_readable():
     long = [p for p in PACKAGE.rglob("*.py") if len(p.read_text().splitlines()) > 450]
     assert not long, f"files that want to be two: {long}"

@@ -2,12 +2,11 @@
 
 Pages link to files beside docs/ (`../configs/paper.toml`), so that the links work on disk and in a repository browser.
 Here each such file is copied into the site under files/, and the links are turned there. CHANGELOG.md, CONTRIBUTING.md
-and SECURITY.md become pages. `::: pintgn.NAME` finds the module that a public name lives in.
+and SECURITY.md become pages.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from pathlib import Path
@@ -20,7 +19,6 @@ ROOT = Path(__file__).parents[1]
 PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 SHIM = "https://unpkg.com/iframe-worker/shim"
 SHELL = re.compile(r"^( *)```\n(?= *(?:pintgn|make|python|pip|curl|\.venv)\b)", re.M)
-NAME = re.compile(r"^::: (pintgn(?:\.\w+)?)\.(\w+)$", re.M)
 LINK = re.compile(r"(\]\()((?:\.\./|[\w./-]+)[^)#\s]*)(#[^)\s]*)?(\))")
 
 
@@ -47,7 +45,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         return f"{found[1]}{os.path.relpath(place, Path(page.file.src_uri).parent)}{found[3] or ''}{found[4]}"
 
     markdown = SHELL.sub(r"\1```bash\n", markdown)  # commands are coloured as such, outputs are not
-    return NAME.sub(lambda found: f"::: {home(found[1], found[2])}", LINK.sub(turned, markdown))
+    return LINK.sub(turned, markdown)
 
 
 def on_post_page(output: str, page: Any, **_: Any) -> str:
@@ -57,12 +55,6 @@ def on_post_page(output: str, page: Any, **_: Any) -> str:
 
 def on_post_template(output_content: str, template_name: str, **_: Any) -> str:
     return output_content.replace(SHIM, "javascripts/file-worker.js")
-
-
-def home(room: str, name: str) -> str:
-    """Where a public name is defined, which is what mkdocstrings reads: names load lazily, so no import tells it."""
-    thing = getattr(importlib.import_module(room), name)
-    return f"{thing.__module__}.{thing.__qualname__}" if hasattr(thing, "__qualname__") else f"{room}.{name}"
 
 
 def outside(text: str, folder: Path) -> list[Path]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import typing
 
 import pytest
 
 from pintgn.errors import BadFile, BadInput, UnknownName
 from pintgn.learn.settings import (
+    FitSettings,
     Settings,
+    Streaming,
     Training,
+    dataclass_parameters,
     merged,
     parse_setting,
     parse_value,
@@ -128,3 +132,9 @@ def test_a_settings_file_that_cannot_be_used_is_one_line(tmp_path):
 def test_every_field_of_training_is_explained():
     for field in dataclasses.fields(Training):
         assert f"{field.name}:" in Training.__doc__ or f"{field.name}, " in Training.__doc__ or field.name in ("test",)
+
+
+def test_the_keywords_of_fit_that_type_checkers_know_are_the_fields_of_its_settings():
+    fields = dataclass_parameters(Training) | dataclass_parameters(Streaming)
+    assert typing.get_type_hints(FitSettings) == fields
+    assert not FitSettings.__required_keys__

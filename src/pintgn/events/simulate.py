@@ -292,7 +292,7 @@ WORLDS: dict[str, type[World]] = {world.name: world for world in (Repeat, Twins,
 """Every world by name."""
 
 
-def make_world(world: str | World, **settings: Any) -> World:
+def make_world(world: str | World, **settings: float) -> World:
     """A world by name with its settings, or a world with some of its settings changed."""
     if not isinstance(world, World) and world not in WORLDS:
         raise UnknownName(f"there is no world {world!r}.{suggest(world, WORLDS)}")
@@ -306,6 +306,6 @@ def make_world(world: str | World, **settings: Any) -> World:
     return dataclasses.replace(world, **settings) if isinstance(world, World) else kind(**settings)
 
 
-def simulate(world: str | World, events: int = 10_000, seed: int = 0, **settings: Any) -> EventLog:
+def simulate(world: str | World, events: int = 10_000, seed: int = 0, **settings: float) -> EventLog:
     """A log of a simulated world: "repeat", "twins" or "shop" (see `WORLDS` for their settings)."""
     return make_world(world, **settings).simulate(events, seed)

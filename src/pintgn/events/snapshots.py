@@ -76,7 +76,7 @@ class Snapshots(Sequence[Snapshot]):
         try:
             import networkx as nx
         except ImportError as error:
-            raise BadInput("networkx is not installed. Install it: pip install networkx.") from error
+            raise BadInput("networkx is not installed. Install it: pip install 'pintgn[interop]'.") from error
         kind = [[nx.Graph, nx.MultiGraph], [nx.DiGraph, nx.MultiDiGraph]][directed][multigraph]
         names, node_names = self.log.schema.feature_columns(), self.log.schema.node_updates
         graphs = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,12 @@ from pintgn.interop.packages import need
 from pintgn.positions import RelativePositions
 from pintgn.positions.nonzero import nonzero
 
+if TYPE_CHECKING:
+    import networkx
+    from scipy.sparse import csr_array
 
-def to_networkx(log: EventLog, at: Any = None, since: Any = None, *, multi: bool = False) -> Any:
+
+def to_networkx(log: EventLog, at: Any = None, since: Any = None, *, multi: bool = False) -> networkx.DiGraph:
     """The graph of what has happened strictly before a time, with users' own ids.
 
     A directed graph; each edge has `count`, and `first` and `last`, the times of its first and last event. A deletion
@@ -48,14 +52,16 @@ def to_networkx(log: EventLog, at: Any = None, since: Any = None, *, multi: bool
     return graph
 
 
-def networkx_snapshots(log: EventLog, times: Iterable[Any], window: Any = None) -> Iterator[tuple[Any, Any]]:
+def networkx_snapshots(
+    log: EventLog, times: Iterable[Any], window: Any = None
+) -> Iterator[tuple[Any, networkx.DiGraph]]:
     """For each time, the graph of what happened strictly before it; of the last `window` only, where one is given."""
     for at in times:
         when = log.time(at, bound=True)
         yield at, to_networkx(log, when, None if window is None else when - window)
 
 
-def sparse_positions(positions: RelativePositions, *, at: Any = None, transform: str = "raw") -> list[Any]:
+def sparse_positions(positions: RelativePositions, *, at: Any = None, transform: str = "raw") -> list[csr_array]:
     """All positions as sparse matrices, one for each level k: row u, column i is r_{i→u}[k], how many walks lead back.
 
     Level 0 is the identity. Only what is not zero is looked at.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE
 from pintgn.interop.packages import need
 
+if TYPE_CHECKING:
+    from torch_geometric.data import TemporalData
+
 NAMES = ("src", "dst", "t", "msg", "y", "op", "node_updates")
 
 
-def to_pyg(log: EventLog) -> Any:
+def to_pyg(log: EventLog) -> TemporalData:
     """A log as `torch_geometric.data.TemporalData`, one row for each event.
 
     `src` and `dst` are node numbers (`log.id(number)` gives the users' id), `t` int64 or float64, `msg` the event

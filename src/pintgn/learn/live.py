@@ -236,7 +236,17 @@ class Live:
         """
         return self.explaining(src, dst, at, steps=steps, limit=limit, replay=replay, progress=progress)()
 
-    def explaining(self, src: Any, dst: Any, at: Any = None, **settings: Any) -> Callable[[], Explanation]:
+    def explaining(
+        self,
+        src: Any,
+        dst: Any,
+        at: Any = None,
+        *,
+        steps: int = 3,
+        limit: int = 5,
+        replay: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Callable[[], Explanation]:
         """`explain` in two parts: this one copies what it needs, the call of what it returns does the work.
 
         So others may observe while the work is done, in whatever thread.
@@ -254,7 +264,10 @@ class Live:
             int(one[0]),
             int(other[0]),
             t,
-            **settings,
+            steps=steps,
+            limit=limit,
+            replay=replay,
+            progress=progress,
             name=self.names.ids.__getitem__,
             names=(self.names.checked(src), self.names.checked(dst)),
             calibration=self.calibration,

@@ -18,7 +18,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog
@@ -115,6 +115,35 @@ class Streaming:
     positions_refresh: str = "event"
     positions_backend: str = "auto"
     device: str = "cpu"
+
+
+class FitSettings(TypedDict, total=False):
+    """The fields of `Training` and `Streaming` as keywords of `fit`, for type checkers; a test compares them."""
+
+    epochs: int | None
+    patience: int | None
+    tolerance: float
+    choose_by: str
+    batch: int
+    learning_rate: float | None
+    schedule: str | None
+    negatives_per_event: int
+    loss: str
+    historical: float
+    clip: float
+    average: float
+    weight_decay: float
+    val: float
+    test: float
+    hidden: float
+    protocol: str
+    scale_features: bool
+    checkpoint_seconds: float
+    threads: int | None
+    memory_block: int
+    positions_refresh: str
+    positions_backend: str
+    device: str
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ from pintgn.learn.negatives import Negatives, earlier_pairs, random_destination
 from pintgn.learn.protocol import cut, measured
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible, seed_step, step_rng
 from pintgn.learn.run import Run, fingerprint
-from pintgn.learn.settings import LATER, Settings, Streaming, Training, check_names, dataclass_parameters
+from pintgn.learn.settings import LATER, FitSettings, Settings, Streaming, Training, check_names, dataclass_parameters
 from pintgn.learn.tables import epoch_line, mean_of
 from pintgn.models.base import Model
 from pintgn.positions import first_use
@@ -42,7 +42,7 @@ def fit(
     resume: bool = True,
     negatives: Negatives | None = None,
     progress: Progress = no_progress,
-    **settings: Any,
+    **settings: Unpack[FitSettings],
 ) -> Run:
     """Train on the first 70 % of a log, choose the epoch on the next 15 %, measure on the last.
 

@@ -55,7 +55,7 @@ def _figure() -> Iterator[Any]:
     try:
         import matplotlib
     except ImportError as error:
-        raise BadInput("plots need matplotlib: pip install 'pintgn[report]', or leave out --page.") from error
+        raise BadInput("plots need matplotlib: pip install 'pintgn[reproduce]', or leave out --page.") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

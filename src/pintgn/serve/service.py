@@ -104,14 +104,15 @@ class Service:
         store: str | Path | None = None,
         options: Options | None = None,
         model: type[Model] | None = None,
-        **more: Any,
+        limits: Limits | None = None,
+        progress: Progress = log.info,
     ) -> Service:
         """Start from a run's folder: the newest valid snapshot, then the events after it; else the run's own log.
 
         `model` is needed for a class of your own. The store is RUN/live when not given.
         """
         opened = Run.open(run, model)
-        return cls(opened, Path(run) / "live" if store is None else store, options, **more)
+        return cls(opened, Path(run) / "live" if store is None else store, options, limits, progress)
 
     def __enter__(self) -> Service:
         return self

@@ -1,0 +1,45 @@
+"""What `pintgn` offers, each name once: the package loads from here, type checkers and editors read it."""
+
+from . import errors as errors
+from . import events as events
+from . import interop as interop
+from . import theory as theory
+from .check import check_model as check_model
+from .events.ingest import read_events as read_events
+from .events.ingest import write_events as write_events
+from .events.log import EventLog as EventLog
+from .events.log import Query as Query
+from .events.schema import ADD as ADD
+from .events.schema import DELETE as DELETE
+from .events.schema import NODE as NODE
+from .events.simulate import simulate as simulate
+from .events.snapshots import from_snapshots as from_snapshots
+from .events.snapshots import to_snapshots as to_snapshots
+from .events.splits import hidden_nodes as hidden_nodes
+from .explain import Explanation as Explanation
+from .learn.classify import classify as classify
+from .learn.evaluate import evaluate as evaluate
+from .learn.live import Live as Live
+from .learn.live import open as open
+from .learn.run import Run as Run
+from .learn.train import fit as fit
+from .learn.tune import tune as tune
+from .models.base import Model as Model
+from .models.caw import CAW as CAW
+from .models.ctdne import CTDNE as CTDNE
+from .models.heuristics import EdgeBank as EdgeBank
+from .models.heuristics import Heuristic as Heuristic
+from .models.pint import PINT as PINT
+from .models.static import GAT as GAT
+from .models.static import GraphSAGE as GraphSAGE
+from .models.tgat import TGAT as TGAT
+from .models.tgn import JODIE as JODIE
+from .models.tgn import TGN as TGN
+from .models.tgn import DyRep as DyRep
+from .neighbors.index import NeighborIndex as NeighborIndex
+from .positions import RelativePositions as RelativePositions
+from .report.write import write_report as write_report
+from .serve.service import Service as Service
+from .stream import Stream as Stream
+
+__version__: str

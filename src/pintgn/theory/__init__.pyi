@@ -1,0 +1,24 @@
+"""What `pintgn.theory` offers, each name once: the package loads from here, type checkers and editors read it."""
+
+from .anonymous import anonymous_walks as anonymous_walks
+from .anonymous import caw_readout as caw_readout
+from .data_report import Report as Report
+from .data_report import report as report
+from .injective import TemporalCode as TemporalCode
+from .injective import float_limit as float_limit
+from .injective import float_limits as float_limits
+from .injective import forgetting_age as forgetting_age
+from .items import gallery as gallery
+from .items import item as item
+from .judge import MODELS as MODELS
+from .judge import Distinction as Distinction
+from .judge import Verdict as Verdict
+from .judge import distinguish as distinguish
+from .properties import graph_properties as graph_properties
+from .properties import temporal_diameter as temporal_diameter
+from .trees import Tree as Tree
+from .trees import computation_tree as computation_tree
+from .trees import monotone_tree as monotone_tree
+from .wl import Coloring as Coloring
+from .wl import temporal_wl as temporal_wl
+from .wl import temporal_wl_test as temporal_wl_test
