@@ -296,7 +296,7 @@ def _answer(work: Callable[..., Any], *given: Any) -> Response:
     return JSONResponse(work(*given))
 
 
-def _scored(service: Service, body: bytes) -> dict[str, Any]:
+def _scored(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     given = jsonbody.read(body, service.limits.pairs, what="pairs")
     if not isinstance(given, dict):
         raise BadInput('the body is {"src": …, "dst": …} or {"pairs": [{"src": …, "dst": …}, …]}.')

@@ -30,7 +30,7 @@ RUN_END_ENCODED = 22
 """The only type with parts of its own that is taken (Schema.fbs, union Type)."""
 
 
-def read(body: bytes, known: Sequence[str], most: int, room: int) -> Iterator[dict[str, Any]]:
+def read(body: bytes | bytearray, known: Sequence[str], most: int, room: int) -> Iterator[dict[str, Any]]:
     """The columns of an Arrow stream, some events at a time; columns that are no field of an event are features.
 
     Args:
@@ -59,7 +59,7 @@ def read(body: bytes, known: Sequence[str], most: int, room: int) -> Iterator[di
 # -- counting ----------------------------------------------------------------------------------------------------------
 
 
-def _count(body: bytes, known: Sequence[str], most: int, room: int) -> None:
+def _count(body: bytes | bytearray, known: Sequence[str], most: int, room: int) -> None:
     """Refuse a stream of too many messages, columns, rows or bytes, by what its messages say of themselves."""
     rows = size = 0
     for number, message in enumerate(pa.ipc.MessageReader.open_stream(pa.py_buffer(body))):

@@ -49,7 +49,11 @@ class Intake:
     # -- events --------------------------------------------------------------------------------------------------------
 
     def batch(
-        self, body: bytes, content_type: str = "application/json", most: int = Limits.batch, room: int = Limits.body
+        self,
+        body: bytes | bytearray,
+        content_type: str = "application/json",
+        most: int = Limits.batch,
+        room: int = Limits.body,
     ) -> Batch:
         """Events from a request's body: one event, {"events": […]}, {"columns": {…}}, or an Arrow stream.
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
+from pintgn.events.columns import readonly
 from pintgn.serve.kernels import BROKEN, DEEP, MANY_LISTS, outline
 from pintgn.serve.limits import TooMuch
 
@@ -50,7 +51,7 @@ class Pieces:
         return cls(len(elements), lambda: (elements[k : k + PIECE] for k in cuts))
 
 
-def read(body: bytes, most: int, features: int = 0, what: str = "events") -> Any:
+def read(body: bytes | bytearray, most: int, features: int = 0, what: str = "events") -> Any:
     """What a body holds; every list that is in no other list is `Pieces`.
 
     Args:
@@ -69,7 +70,8 @@ def read(body: bytes, most: int, features: int = 0, what: str = "events") -> Any
             raise _no_json(error) from None
     lists = np.empty((features + 2 * FIELDS, 4), np.int64)
     marks = np.empty(((most // PIECE + 2) * len(lists), 2), np.int64)
-    state, count, outside = outline(np.frombuffer(body, np.uint8), PIECE, lists, marks)
+    data = readonly(np.frombuffer(body, np.uint8))  # one type for bytes and bytearray: compiled once
+    state, count, outside = outline(data, PIECE, lists, marks)
     if state == BROKEN:
         raise BadInput("the body is no JSON: a bracket or a quotation mark is not closed.")
     if state == DEEP:
@@ -94,7 +96,7 @@ def read(body: bytes, most: int, features: int = 0, what: str = "events") -> Any
 class _Cut:
     """Finds the list that a place in the skeleton stands for."""
 
-    def __init__(self, body: bytes, lists: np.ndarray, marks: np.ndarray):
+    def __init__(self, body: bytes | bytearray, lists: np.ndarray, marks: np.ndarray):
         self.body, self.lists, self.marks = body, lists, marks
 
     def __call__(self, number: list[int]) -> Pieces:
@@ -114,7 +116,7 @@ class _Cut:
             begin, mark, left = end + 1, mark + 1, left - len(part)
 
 
-def _skeleton(body: bytes, lists: np.ndarray) -> bytes:
+def _skeleton(body: bytes | bytearray, lists: np.ndarray) -> bytes:
     """The body with the number of each list in the place of its elements."""
     parts, begin = [], 0
     for number, (opens, closes) in enumerate(lists.tolist()):
@@ -149,7 +151,7 @@ def whole(value: Any, most: int) -> Any:
     return {name: whole(one, most) for name, one in value.items()} if isinstance(value, dict) else value
 
 
-def parsed(body: bytes, encoding: str | None = None) -> Any:
+def parsed(body: bytes | bytearray, encoding: str | None = None) -> Any:
     """JSON, strictly: no NaN, no infinity."""
 
     def refuse(name: str) -> Any:
