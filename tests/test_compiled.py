@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numba.core.dispatcher import Dispatcher
 
 from pintgn import compiled
 from pintgn.errors import PintgnWarning
@@ -119,7 +118,7 @@ def test_the_key_covers_everything_that_kernels_are_made_of():
 
 
 def test_parts_of_kernels_are_called_by_kernels_only():
-    """Python cannot call what has no wrapper: the process would crash."""
+    """Python cannot call what has no wrapper."""
     sources = {path.resolve() for path in compiled.sources()}
     parts = set()
     for path in PACKAGE.rglob("*.py"):
@@ -138,7 +137,21 @@ def test_parts_of_kernels_are_called_by_kernels_only():
 
 
 def is_part(value: object) -> bool:
-    return isinstance(value, Dispatcher) and "no_cpython_wrapper" in value.targetoptions
+    return isinstance(value, compiled.Part)
+
+
+def test_a_part_of_kernels_refuses_to_be_called_by_python():
+    @compiled.inner
+    def one_more(x):
+        return x + 1
+
+    @compiled.kernel
+    def two_more(x):
+        return one_more(one_more(x))
+
+    assert two_more(np.int64(1)) == 3
+    with pytest.raises(TypeError, match="one_more is a part of kernels"):
+        one_more(1)
 
 
 @pytest.mark.parametrize(

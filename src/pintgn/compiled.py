@@ -33,6 +33,7 @@ import numba
 import platformdirs
 from numba.core import event
 from numba.core.compiler import CompileResult
+from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 
 from pintgn.errors import PintgnWarning
@@ -65,7 +66,16 @@ def inner(function: Callable[..., Any] | None = None, *, allocates: bool = True,
     if function is None:
         return lambda function: inner(function, allocates=allocates, **options)
     options |= {"nogil": True, "_nrt": allocates, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return numba.njit(**options)(function)
+    made = numba.njit(**options)(function)
+    made.__class__ = Part
+    return made
+
+
+class Part(CPUDispatcher):
+    """What `inner` makes. Without this, a call from Python would end the process."""
+
+    def __call__(self, *_: Any, **__: Any) -> None:
+        raise TypeError(f"{self.py_func.__name__} is a part of kernels; make it a @kernel to call it from Python.")
 
 
 # --- the key --------------------------------------------------------------------------------------------------

@@ -47,13 +47,13 @@ OFF, CAP, SPREAD, HELD, LAST, BOUND = (np.int64(i) for i in range(6))  # columns
 TOP, FREED, NODES, WIDEST, RATIO, FREE = range(6)
 
 
-@inner(allocates=False, forceinline=True)
+@kernel(allocates=False, forceinline=True)
 def scramble(node):
     key = np.uint32(np.uint32(node) * SPREAD_A)  # Numba multiplies in 64 bits: cut to 32
     return np.uint32((key ^ (key >> HALF)) * SPREAD_B)
 
 
-@inner(allocates=False, forceinline=True)
+@kernel(allocates=False, forceinline=True)
 def unscramble(key):
     node = np.uint32(key * UNSPREAD_B)
     return np.uint64(np.uint32((node ^ (node >> HALF)) * UNSPREAD_A))

@@ -23,7 +23,7 @@ WORD = 64
 # `_nrt=False`: nothing here allocates, so that Numba need not count references.
 
 
-@inner(allocates=False)
+@kernel(allocates=False)
 def sign_word(seed, node, word):
     """64 signs of a node as bits (splitmix64's mixing, twice)."""
     bits = seed ^ (np.uint64(node) * np.uint64(0x9E3779B97F4A7C15))

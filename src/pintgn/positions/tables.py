@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pintgn.compiled import inner
+from pintgn.compiled import inner, kernel
 from pintgn.positions.arena import (
     BINS,
     BOUND,
@@ -125,7 +125,7 @@ def make_dense(heads, slots, counts, book, table, held, last):
     heads[table, HELD], heads[table, LAST] = held, last
 
 
-@inner(allocates=False)
+@kernel(allocates=False)
 def sort_pairs(keys, vals, total):
     """Sort the first `total` keys, and vals with them: evenly spread keys go to 256 bins, then a step or two.
 
