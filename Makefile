@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs reproduce results bench explore torture clean
+.PHONY: help demo test lint docs reproduce results bench explore torture mutants clean
 
 help:            ## list the commands
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -47,5 +47,8 @@ explore: $(INSTALLED) ## the property tests with cases drawn anew; again and aga
 torture: $(INSTALLED) ## kill, fill and confuse a service many times (a few minutes)
 	@$(BIN)/python -m tests.serve.torture
 
+mutants: $(INSTALLED) ## change one line at a time: would the tests notice? ARGS="--count 10"; hours, stop at any time
+	@$(BIN)/python tools/mutants.py $(ARGS)
+
 clean:           ## remove the environment and caches
-	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis .mutants
