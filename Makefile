@@ -62,3 +62,6 @@ versions:        ## every test with the lowest versions that pyproject.toml allo
 
 clean:           ## remove the environments and caches
 	rm -rf .venv .venv-lowest .venv-newest .pytest_cache .ruff_cache .mypy_cache .hypothesis
+mutants: $(INSTALLED) ## change one line at a time: would the tests notice? ARGS="--count 10"; hours, stop at any time
+	@$(BIN)/python tools/mutants.py $(ARGS)
+
