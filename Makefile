@@ -60,8 +60,8 @@ malformed: $(INSTALLED) ## 2,000 malformed files through the commands that read 
 versions:        ## every test with the lowest versions that pyproject.toml allows, and with the newest there are
 	@$(PYTHON) tools/versions.py $(ARGS)
 
-clean:           ## remove the environments and caches
-	rm -rf .venv .venv-lowest .venv-newest .pytest_cache .ruff_cache .mypy_cache .hypothesis
 mutants: $(INSTALLED) ## change one line at a time: would the tests notice? ARGS="--count 10"; hours, stop at any time
 	@$(BIN)/python tools/mutants.py $(ARGS)
 
+clean:           ## remove the environments and caches
+	rm -rf .venv .venv-lowest .venv-newest .pytest_cache .ruff_cache .mypy_cache .hypothesis

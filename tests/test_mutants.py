@@ -103,7 +103,8 @@ def small(tmp_path, monkeypatch):
     (package / "some.py").write_text("def least(a, b):\n    while a > b:\n        a -= 1\n    return a\n")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_some.py").write_text(
-        "from pintgn.some import least\n\n\ndef test_least():\n    assert least(1, 2) == 1\n    assert least(3, 2) == 2\n"
+        "from pintgn.some import least\n\n\n"
+        "def test_least():\n    assert least(1, 2) == 1\n    assert least(3, 2) == 2\n"
     )
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\ntestpaths = ['tests']\n")
     monkeypatch.setattr(tool, "ROOT", tmp_path)
