@@ -280,18 +280,36 @@ def test_two_processes_that_compile_at_once_share_the_work(tmp_path, filled):
     assert made == sorted({f"made {path.name}" for path in files(filled)})
 
 
+def test_a_kernel_that_calls_kernels_of_its_own_file_waits_for_nobody(tmp_path, monkeypatch):
+    """While one is compiled its lock is held, and those of the others are taken."""
+    monkeypatch.setattr(compiled, "folder", lambda: tmp_path)
+    monkeypatch.setattr(compiled, "key", lambda: tmp_path.name)
+    monkeypatch.setattr(compiled.time, "sleep", lambda _: pytest.fail("it waits for itself"))
+
+    @compiled.kernel
+    def doubled(x):
+        return 2 * x
+
+    @compiled.kernel
+    def four_times(x):
+        return doubled(doubled(x))
+
+    assert four_times(np.int64(2)) == 8
+    assert len(files(tmp_path)) == 2
+
+
 def test_nobody_waits_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(compiled, "LONGEST_WAIT", 0.1)
     kept = compiled.Kept(pair_up.py_func)
-    lock = compiled.try_lock(tmp_path / "code.lock")
+    lock = compiled.try_lock(compiled.lock_of(tmp_path / "code"))
     assert lock is not None
-    assert compiled.try_lock(tmp_path / "code.lock") is None
+    assert compiled.try_lock(compiled.lock_of(tmp_path / "code")) is None
     assert kept._wait(tmp_path / "code", "code") is None, "after a while one compiles, too"
     os.close(lock)
     assert kept._wait(tmp_path / "code", "code") is None
     assert kept.locks, "now it is ours to make"
     kept._release(tmp_path / "code")
-    assert not (tmp_path / "code.lock").exists()
+    assert not (compiled.lock_of(tmp_path / "code")).exists()
 
 
 def test_a_process_that_died_holds_no_lock(tmp_path):
@@ -299,12 +317,12 @@ def test_a_process_that_died_holds_no_lock(tmp_path):
     import os, signal
     from pathlib import Path
     from pintgn import compiled
-    compiled.try_lock(Path({str(tmp_path / "code.lock")!r}))
+    compiled.try_lock(Path({str(compiled.lock_of(tmp_path / "code"))!r}))
     os.kill(os.getpid(), signal.SIGKILL)
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)])
-    assert (tmp_path / "code.lock").exists()
-    assert compiled.try_lock(tmp_path / "code.lock") is not None
+    assert (compiled.lock_of(tmp_path / "code")).exists()
+    assert compiled.try_lock(compiled.lock_of(tmp_path / "code")) is not None
 
 
 def test_positions_are_compiled_ahead_by_another_process(tmp_path):

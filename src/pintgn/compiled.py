@@ -165,11 +165,12 @@ class Kept:
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         where = folder()
-        if where is None or compiled.library.has_dynamic_globals:
+        if where is None:
             return
         name = self._name(signature, compiled.codegen)
         try:
-            if key() == where.name:  # else the sources have changed since they were loaded: an upgrade is under way
+            # sources that changed since they were loaded: an upgrade is under way, and what this is made of is gone
+            if key() == where.name and not compiled.library.has_dynamic_globals:
                 write(where / name, name, compiled._reduce())
         except OSError as error:
             warn_unkept(error.strerror or str(error))
@@ -191,7 +192,7 @@ class Kept:
         _clock.on_start()
         try:
             for _ in range(int(LONGEST_WAIT / PAUSE)):
-                lock = try_lock(path.with_suffix(".lock"))
+                lock = try_lock(lock_of(path))
                 found = read(path, name)
                 if lock is not None:
                     self.locks[path] = lock
@@ -208,8 +209,12 @@ class Kept:
         lock = self.locks.pop(path, None)
         if lock is not None:
             with suppress(OSError):
-                path.with_suffix(".lock").unlink()
+                lock_of(path).unlink()
             os.close(lock)
+
+
+def lock_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
 
 
 def try_lock(path: Path) -> int | None:
