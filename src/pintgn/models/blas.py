@@ -88,7 +88,7 @@ def gemm(alpha, a, b, beta, c):
     )  # fmt: skip
 
 
-@inner
+@kernel
 def _one_by_one(alpha, a, b, beta, c):
     """`gemm` of a single row or column: BLAS shares it among threads by where in memory it happens to lie, and its last
     bits depend on that."""
