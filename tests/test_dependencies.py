@@ -17,10 +17,10 @@ from tools import versions
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OURS = {"pintgn", "tests", "tools"}
+OURS = {"pintgn", "tests", "tools", "load"}  # benchmarks/load.py stands beside those that use it
 HOMES = {  # where a package of an extra may be imported; the rest of pintgn works without it
     "tune": ("learn/tune.py",),
-    "serve": ("serve/app.py", "serve/describe.py", "cli/serve.py"),
+    "serve": ("serve/app.py", "serve/bodies.py", "serve/connections.py", "serve/describe.py", "cli/serve.py"),
     "reproduce": ("reproduce/plots.py",),
     "interop": ("interop/", "events/snapshots.py"),
 }

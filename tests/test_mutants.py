@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tools import mutants as tool
-from tools.mutant_map import Known, callers_of_kernels, kernel_modules_upon, read_map, tests_for
+from tools.mutant_map import Known, callers_of_kernels, chosen_tests, kernel_modules_upon, read_map
 from tools.mutations import compiles, mutants
 
 PACKAGE = ROOT / "src" / "pintgn"
@@ -89,8 +89,8 @@ def test_tests_are_chosen_by_what_they_run_the_narrowest_first(tmp_path):
         '{"test": "narrow", "seconds": 2, "passed": true, "calls": ["a.py:f"]}\n'
     )
     known = read_map(path)
-    assert [one.test for one in tests_for("a.py", "f", known, {})] == ["narrow", "wide"]
-    assert [one.test for one in tests_for("k.py", "kernel", known, {"k.py:kernel": {"b.py:h"}})] == ["other", "wide"]
+    assert [one.test for one in chosen_tests("a.py", "f", known, {})] == ["narrow", "wide"]
+    assert [one.test for one in chosen_tests("k.py", "kernel", known, {"k.py:kernel": {"b.py:h"}})] == ["other", "wide"]
 
 
 @pytest.fixture

@@ -181,7 +181,7 @@ def read_map(path: Path) -> list[Known]:
     return [Known(t["test"], t["seconds"], frozenset(t["calls"])) for t in newest.values() if t["passed"]]
 
 
-def tests_for(path: str, function: str, known: list[Known], callers: dict[str, set[str]]) -> list[Known]:
+def chosen_tests(path: str, function: str, known: list[Known], callers: dict[str, set[str]]) -> list[Known]:
     """The tests that run a function, the narrowest first: those that run little else, and are quick."""
     wanted = callers.get(f"{path}:{function}", {f"{path}:{function}"})
     found = [one for one in known if one.calls & wanted]

@@ -35,7 +35,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tools.mutant_map import Known, callers_of_kernels, kernel_modules_upon, read_map, tests_for  # noqa: E402
+from tools.mutant_map import Known, callers_of_kernels, chosen_tests, kernel_modules_upon, read_map  # noqa: E402
 from tools.mutations import Mutant, compiles, mutants  # noqa: E402
 
 WHERE = (
@@ -65,7 +65,7 @@ def main() -> int:
         callers = callers_of_kernels(package)
         for number, mutant in enumerate(drawn, 1):
             if mutant.name not in done:
-                told = bench.judge(mutant, tests_for(mutant.path, mutant.function, known, callers))
+                told = bench.judge(mutant, chosen_tests(mutant.path, mutant.function, known, callers))
                 done[mutant.name] = told
                 with options.results.open("a") as file:
                     file.write(json.dumps(told) + "\n")

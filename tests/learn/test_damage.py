@@ -80,6 +80,16 @@ def test_no_field_can_be_wrong_without_a_clear_line(made, name):
     use(made)
 
 
+def test_a_run_that_is_to_go_on_misses_no_field_without_a_clear_line(tmp_path):
+    log, folder = random_log(200), tmp_path / "run"
+    pintgn.fit("heuristic", log, folder=folder)
+    good = json.loads((folder / "run.json").read_text())
+    for left_out in ("seed", "fingerprint", "asked", "data"):
+        (folder / "run.json").write_text(json.dumps({key: good[key] for key in good if key != left_out}))
+        with pytest.raises(BadFile, match=f"run.json is damaged: it has no '{left_out}'"):
+            pintgn.fit("heuristic", log, folder=folder, resume=True)
+
+
 @pytest.mark.parametrize("name", ["run.json", "result.json", "stream/stream.json", "settings.toml"])
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "\0", "\ufeff{}", "{" * 9_000])
 def test_what_is_no_object_at_all_is_refused(made, name, text):

@@ -62,9 +62,9 @@ def main() -> None:
     # threads that wait must not spin: on a busy machine that costs a factor of ten
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.showwarning = _one_line
-    notes = logging.getLogger("pintgn")
-    notes.addHandler(_Notes())
-    notes.setLevel(logging.INFO)
+    compiling = logging.getLogger("pintgn.compiled")
+    compiling.addHandler(_NOTES)
+    compiling.setLevel(logging.INFO)
     try:
         app()
     except PintgnError as error:
@@ -87,10 +87,13 @@ def _one_line(message: Warning | str, category: type[Warning], *place: object, *
 
 
 class _Notes(logging.Handler):
-    """What the library has to say while it works, such as that it compiles."""
+    """That something is compiled is said on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(record.getMessage(), file=sys.stderr)
+
+
+_NOTES = _Notes()
 
 
 if __name__ == "__main__":

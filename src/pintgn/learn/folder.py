@@ -34,7 +34,7 @@ SHAPES: dict[str, Any] = {
         "spent": Maybe(Each((float, None))),
     },
     "runs.json": {"seeds": [AtLeast(0)], "asked": {"model": dict, "train": dict, "stream": dict}},
-    "spent.json": {},
+    "spent.json": {name: Maybe([float]) for name in ("processor", "wall", "loads", "begun")},
 }
 """What the files of a run say."""
 CHECKPOINT = {"format": AtLeast(1), "run": str, "digest": Maybe(str)}

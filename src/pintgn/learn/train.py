@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pintgn import compiled
 from pintgn.errors import BadInput, PintgnWarning
+from pintgn.events.facts import check
 from pintgn.events.log import EventLog, Query
 from pintgn.learn import paper
 from pintgn.learn.checkpoint import Average, Cursor, load_last, load_memory, save_best, save_last
@@ -175,7 +176,7 @@ def taken_up(place: Folder, settings: Settings, seed: int, log: EventLog, model:
     """The run that a folder holds, if it is the one that was asked for."""
     if not resume:
         raise BadInput(f"{place.path} holds a run already. Continue it with --resume, or choose another folder.")
-    facts = place.read_json("run.json")
+    facts = check(place.read_json("run.json"), {"asked": dict, "data": str}, str(place / "run.json"), "Train again.")
     if facts["seed"] != seed:
         raise BadInput(f"{place.path} holds a run of seed {facts['seed']}, not {seed}. Choose another folder.")
     mine, theirs = settings.to_dict(), facts["asked"]
