@@ -97,7 +97,7 @@ def roomy(rows):
     """The rows with room for whole vectors, zeros in it."""
     count, width = rows.shape
     out = lined_up(count, whole(width), rows.dtype)
-    for i in range(count):  # `out[:, :width] = rows` takes Numba five times as long to compile as all of the rest
+    for i in range(count):  # `out[:, :width] = rows` takes Numba seconds to compile
         for j in range(width):
             out[i, j] = rows[i, j]
     return out

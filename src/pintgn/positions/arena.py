@@ -15,7 +15,7 @@ became dense), the greatest node id among them, and what no count exceeds. `book
 one list of free blocks for each size.
 
 Two things are for speed. Indices are unsigned, so that Numba emits no test for negative ones: that halves the time
-per count. And `_nrt=False`: nothing here allocates, so that Numba need not count references, which would cost more
+per count. And `allocates=False`: nothing here allocates, so that Numba need not count references, which would cost more
 at every call than a small table does. Constants are NumPy's numbers: Numba compiles a function again for every
 Python number that it is called with.
 """
