@@ -5,8 +5,8 @@
 
 Each way prints the last line of pytest. A processor without wide vectors adds in another order than this one, so what
 training makes differs from the third digit on; tests must not care. (`plain` is torch's and MKL's arithmetic without
-vector instructions, `generic` that of our kernels.) `elsewhere` is a copy in a path with a space, without ../shared, in
-another time zone and an ASCII locale, with SIGINT ignored as under nohup.
+vector instructions, `generic` that of our kernels.) `elsewhere` is a copy in a path with a space, without ../shared and
+without Chromium, in another time zone and an ASCII locale, with SIGINT ignored as under nohup.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def run(way: str, more: list[str], scratch: Path) -> bool:
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, root / name)
         own["PYTHONPATH"] = str(root / "src")
+        own["PATH"] = str(without_a_browser(scratch / "bin"))
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     begun = time.monotonic()
     try:
@@ -57,6 +58,16 @@ def run(way: str, more: list[str], scratch: Path) -> bool:
         print("\n".join(lines[-60:]))
     print(f"{way:10}  {lines[-1]}  ({time.monotonic() - begun:.0f} s)", flush=True)
     return done.returncode == 0
+
+
+def without_a_browser(folder: Path) -> Path:
+    """A folder of links to every program on the PATH but Chromium and its driver."""
+    folder.mkdir()
+    for programs in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for program in programs.iterdir() if programs.is_dir() else ():
+            if not program.name.startswith("chrom") and not (folder / program.name).is_symlink():
+                (folder / program.name).symlink_to(program)
+    return folder
 
 
 def main() -> None:

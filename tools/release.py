@@ -1,6 +1,7 @@
 """The wheel as a stranger meets it: built, installed into an empty environment, used outside the checkout.
 
-Versions are those of constraints.txt; `make versions` tries others.
+    python tools/release.py               # with the versions of constraints.txt
+    python tools/release.py CONSTRAINTS   # held to another file, as `make versions` does with nothing pinned but torch
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ def say(text: str) -> None:
 
 
 def main() -> None:
+    constraints = sys.argv[1] if sys.argv[1:] else str(ROOT / "constraints.txt")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         subprocess.run(
@@ -31,7 +33,7 @@ def main() -> None:
         say(f"built {wheel.name}, {wheel.stat().st_size / 1e6:.1f} MB")
         venv.create(folder / "env", with_pip=True)
         python = str(folder / "env" / "bin" / "python")
-        subprocess.run([python, *PIP, "install", "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True)
+        subprocess.run([python, *PIP, "install", "-c", constraints, str(wheel)], check=True)
         subprocess.run([python, *PIP, "check"], check=True)
         say("installed into an empty environment")
 

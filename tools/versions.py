@@ -3,6 +3,7 @@
     python tools/versions.py                     # both, in .venv-lowest and .venv-newest
     python tools/versions.py lowest -x -k theory # one of them, with arguments for pytest
 
+Then the wheel, installed with nothing pinned but torch, outside the checkout (`release.py`).
 Needs nothing but the standard library and pip. torch stays as constraints.txt pins it: where it is the only CPU build
 to be had, any other would bring gigabytes of CUDA.
 """
@@ -82,10 +83,19 @@ def tested(name: str, arguments: list[str]) -> tuple[bool, str]:
     return done.wait() == 0, last
 
 
+def wheel_works(environment: Path) -> tuple[bool, str]:
+    """Whether the wheel, held to that environment's constraints, shows the demo and trains outside the checkout."""
+    command = [environment / "bin" / "python", ROOT / "tools" / "release.py", environment / "constraints.txt"]
+    passed = subprocess.run(command).returncode == 0
+    return passed, "pintgn demo, train and recommend outside the checkout"
+
+
 def main() -> int:
     names = [name for name in ("lowest", "newest") if name in sys.argv[1:]] or ["lowest", "newest"]
     arguments = [word for word in sys.argv[1:] if word not in names]
     results = {name: tested(name, arguments) for name in names}
+    if "newest" in names:
+        results["unpinned wheel"] = wheel_works(ROOT / ".venv-newest")
     for name, (passed, last) in results.items():
         print(f"{name}: {'passed' if passed else 'FAILED'}: {last}")
     return 0 if all(passed for passed, _ in results.values()) else 1
