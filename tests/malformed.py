@@ -385,7 +385,7 @@ def kinds(folder: Path) -> list[Kind]:
         try:
             Key.stored(path / "live")
             with pintgn.Service.open(path) as service:
-                print(service.engine.total)
+                print(service.live.total)
                 for report in service.reports:
                     print(f"note: {report}", file=sys.stderr)
         except PintgnError as error:

@@ -17,6 +17,7 @@ EVENTS, LEARN, POSITIONS, THEORY = (
     f"tests/{name}/test_sizes.py" for name in ("events", "learn", "positions", "theory")
 )
 SIZES = {
+    "events.codec.LONGEST_ID": "tests/serve/test_requests.py",
     "events.download.CHUNK": "tests/events/test_download.py::test_pieces_of_any_size_make_the_file",
     "events.features.MOST_CATEGORIES": f"{EVENTS}::test_so_many_categories_and_no_more",
     "events.features.MOST_ONE_HOT": f"{EVENTS}::test_few_categories_are_columns_and_many_are_codes",
@@ -41,8 +42,9 @@ SIZES = {
     "interop.tgb.BATCH": "tests/interop/test_tgb.py::test_no_figure_of_tgb_depends_on_the_batch",
     "learn.defaults.BUSY": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
     "learn.defaults.STEPS": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
-    "learn.live.NODES": f"{LEARN}::test_answers_are_the_same_in_pieces_of_any_size",
-    "learn.live.SCORED": f"{LEARN}::test_answers_are_the_same_in_pieces_of_any_size",
+    "live.live.BLOCK": "tests/test_sizes.py",
+    "live.live.NODES": f"{LEARN}::test_answers_are_the_same_in_pieces_of_any_size",
+    "live.live.SCORED": f"{LEARN}::test_answers_are_the_same_in_pieces_of_any_size",
     "learn.measure.BATCH": "tests/learn/test_evaluate.py::test_no_figure_depends_on_the_batch_of_the_computation",
     "learn.measure.PAIRS": "tests/learn/test_evaluate.py::test_no_figure_depends_on_the_batch_of_the_computation",
     "learn.metrics.CHUNK": f"{LEARN}::test_chunked_ap_is_the_mean_over_chunks",
@@ -90,6 +92,11 @@ NO_SIZES = {
     "events.textfile.LOOKED_AT": "cells by which a header is told from data",
     "events.times.EXACT": "a property of float64",
     "events.ties.OTHER_SIDE": "a hash",
+    "live.prequential.ENOUGH": "how drift is defined; tests/live/test_prequential.py tries just below",
+    "live.prequential.HISTORY": "points of a drawing",
+    "live.prequential.STEP": "points of a drawing",
+    "live.prequential.WINDOW": "how the figure is defined",
+    "live.retention.NEVER": "no limit",
     "models.blas.PLAIN": "a letter",
     "models.blas.TURNED": "a letter",
     "models.trees.ACQUAINTANCE": "what is said about a pair, counted",

@@ -12,11 +12,10 @@ from typer.testing import CliRunner
 import pintgn
 from pintgn.check import random_log
 from pintgn.cli.app import app
-from pintgn.learn.live import NODES, SCORED
+from pintgn.live.live import BLOCK, NODES, SCORED
 from pintgn.models.pint import PINT
 from pintgn.serve.answers import RANKED
 from pintgn.serve.app import create_app
-from pintgn.serve.engine import BLOCK
 from pintgn.serve.service import GROUP, Service
 from pintgn.serve.store import CHUNK, KEYS
 from pintgn.stream import Stream
@@ -131,7 +130,7 @@ def test_a_question_that_fails_while_warming_up_does_not_keep_a_service_from_sta
         raise IndexError("index -1 is out of bounds")
 
     for verb in ("score", "recommend", "explain"):
-        monkeypatch.setattr(f"pintgn.learn.live.Live.{verb}", broken)
+        monkeypatch.setattr(f"pintgn.live.live.Live.{verb}", broken)
     with Service.open(run, tmp_path / "store") as service:
         assert service.observe([{"src": "a", "dst": "b", "t": 100}])["accepted"] == 1
 
@@ -144,7 +143,7 @@ def test_any_number_of_pairs_is_scored_and_of_nodes_embedded(run, extra):
     live = pintgn.open(run)
     ids = [f"item {k % FEW}" for k in range(SCORED + extra)]
     once = live.score("user 1", ids[:FEW])
-    logits = live.logits(["user 1"] * len(ids), ids, [live._at(None)] * len(ids))
+    logits = live.logits(["user 1"] * len(ids), ids)
     close(logits, [once[id] for id in ids])
     ids = [f"item {k % FEW}" for k in range(NODES + extra)]
     names, found = live.embed(ids)
@@ -159,13 +158,13 @@ def test_a_batch_of_any_size_is_kept_and_replayed(run, tmp_path, count):
     rows = [dict(zip(("src", "dst", "t"), row, strict=True)) for row in destinations(0, count)]
     with Service.open(run, tmp_path / "store") as service:
         assert service.observe(rows)["accepted"] == count
-        engine = service.engine
+        live = service.live
         service.saver.at = 10**9  # no snapshot: the next start reads every event
     with Service.open(run, tmp_path / "store") as service:
         assert service.replayed == count
-        assert service.engine.total == engine.total
-        assert service.engine.pool.values.tolist() == engine.pool.values.tolist()
-        assert np.array_equal(all_scores(service.engine), all_scores(engine))
+        assert service.live.total == live.total
+        assert service.live.destinations.values.tolist() == live.destinations.values.tolist()
+        assert np.array_equal(all_scores(service.live), all_scores(live))
 
 
 @pytest.mark.parametrize("extra", AROUND)

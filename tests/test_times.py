@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import pintgn
 from pintgn import PINT, Stream, interop, read_events, theory, to_snapshots
 from pintgn.errors import BadInput
-from pintgn.learn.predict import predict
 from pintgn.learn.run import Run
+from pintgn.live.predict import predict
 from pintgn.serve.app import create_app
 from pintgn.serve.service import Service
 from tests.serve.helpers import TestClient
@@ -40,7 +40,7 @@ WRONG = {
     "a word": ("soon", "neither a number nor a date"),
     "a year": ("2024", "may be a date or a count"),
     "nothing finite": (float("nan"), "finite"),
-    "a truth": (True, "neither a number nor a date"),
+    "a truth": (True, "neither a number nor a date|got 'bool'"),
 }
 TEXTS = {name for name, value in (FORMS | {k: v for k, (v, _) in WRONG.items()}).items() if isinstance(value, str)}
 JSON = TEXTS | {"int", "float", "a truth"}

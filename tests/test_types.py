@@ -29,7 +29,7 @@ reveal_type(pintgn.evaluate(run, "historical", rank="all"))  # is pintgn.learn.e
 reveal_type(pintgn.classify(run))  # is pintgn.learn.classify.Classification
 reveal_type(pintgn.tune(log, "search", trials=2))  # is pintgn.learn.tune.Tuned
 live = pintgn.open("run")
-reveal_type(live)  # is pintgn.learn.live.Live
+reveal_type(live)  # is pintgn.live.live.Live
 reveal_type(live.recommend("alice", k=3)[0].probability)  # is float
 reveal_type(live.explain("alice", "bob"))  # is pintgn.explain.answer.Explanation
 reveal_type(pintgn.PINT(dim=8))  # is pintgn.models.pint.PINT

@@ -19,11 +19,11 @@ from .events.splits import hidden_nodes as hidden_nodes
 from .explain import Explanation as Explanation
 from .learn.classify import classify as classify
 from .learn.evaluate import evaluate as evaluate
-from .learn.live import Live as Live
-from .learn.live import open as open
 from .learn.run import Run as Run
 from .learn.train import fit as fit
 from .learn.tune import tune as tune
+from .live.live import Live as Live
+from .live.live import open as open
 from .models.base import Model as Model
 from .models.caw import CAW as CAW
 from .models.ctdne import CTDNE as CTDNE

@@ -13,7 +13,7 @@ import pintgn
 from pintgn import PINT, EventLog, Query, Stream, read_events
 from pintgn.events.ids import IdMap
 from pintgn.events.ties import id_marks
-from pintgn.learn.names import Names
+from pintgn.live.names import Names
 
 MASK = 2**64 - 1
 FNV = 0x100000001B3
@@ -78,7 +78,7 @@ def test_a_running_system_knows_the_same_marks():
         ids = IdMap(pa.array(["ann", "bob", "cay"]), side)
         names = Names(ids)
         assert names.marks.tolist() == ids.marks.tolist()
-        names._number("dan", 1)
+        names.add("dan", 1)
         assert names.marks[:3].tolist() == ids.marks.tolist()
         assert names.marks[3] == id_marks(pa.array(["dan"]), None if side is None else np.ones(1, np.int8))[0]
 

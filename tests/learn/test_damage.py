@@ -12,7 +12,7 @@ import pytest
 import pintgn
 from pintgn import PINT
 from pintgn.errors import BadFile, PintgnError
-from pintgn.learn.predict import predict
+from pintgn.live.predict import predict
 from pintgn.serve.auth import Key
 from tests.learn.helpers import QUICK, random_log
 

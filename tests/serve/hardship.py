@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.serve.helpers import TRAINED, as_events, assert_same_state, replayed
 
-OPTIONS = {"snapshot_every": 70, "judge_every": 10}
+OPTIONS = {"snapshot_every": 70, "evaluate_every": 10}
 
 # -- a full disk -------------------------------------------------------------------------------------------------------
 
@@ -39,9 +39,7 @@ def survive_full(run: Path, columns: dict, folder: Path, limit: int) -> int:
             begin, full = TRAINED, False
             while begin < 900 and not full:
                 try:
-                    service.submit(
-                        service.engine.intake.rows(as_events(columns, begin, begin + 20, keyed=True))
-                    ).result()
+                    service.submit(service.requests.rows(as_events(columns, begin, begin + 20, keyed=True))).result()
                     begin += 20
                 except StoreFull:
                     full = True
@@ -49,7 +47,7 @@ def survive_full(run: Path, columns: dict, folder: Path, limit: int) -> int:
                 told = answers.health(service)
                 assert (told["status"], told["taking"]) == ("degraded", False), told
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-                service.submit(service.engine.intake.rows(as_events(columns, begin, begin + 20, keyed=True))).result()
+                service.submit(service.requests.rows(as_events(columns, begin, begin + 20, keyed=True))).result()
                 begin += 20
                 assert answers.health(service)["taking"]
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
@@ -68,7 +66,7 @@ def survive_full(run: Path, columns: dict, folder: Path, limit: int) -> int:
 
     with Service.open(run, folder) as service:
         assert not service.reports, service.reports
-        assert_same_state(service.engine, replayed(run, columns, acknowledged))
+        assert_same_state(service.live, replayed(run, columns, acknowledged))
     return acknowledged - TRAINED
 
 
@@ -148,22 +146,22 @@ def survive_damage(run: Path, columns: dict, folder: Path, total: int) -> int:
             missing |= {k for gap in service.store.missing for k in range(gap.first, gap.last + 1)}  # by reading all
             assert kept.keys() | missing == expected.keys(), "an acknowledged event is lost silently"
             assert not kept.keys() & missing, "an event that is there is said to be missing"
-            assert service.engine.total <= total - TRAINED
+            assert service.live.total <= total - TRAINED
             if health["missing"]:
                 assert (health["status"], health["taking"]) == ("degraded", False)
                 try:
-                    service.submit(service.engine.intake.rows(as_events(columns, total, total + 1)))
+                    service.submit(service.requests.rows(as_events(columns, total, total + 1)))
                     raise AssertionError("events were taken although others are missing")
                 except Degraded:
                     pass
             else:
-                assert_same_state(service.engine, replayed(run, columns, total))
+                assert_same_state(service.live, replayed(run, columns, total))
             told.append(missing)
     assert told[0] <= told[1], "what was missing is forgotten by a restart"
     undo_after(Run.open(run), folder, columns["t"][TRAINED] - 1)  # the surest way to make it good: all of it again
     with Service.open(run, folder, Options(**OPTIONS)) as service:
-        assert service.engine.total == 0
+        assert service.live.total == 0
         assert service.taking
-        service.submit(service.engine.intake.rows(as_events(columns, TRAINED, total, keyed=True))).result(60)
-        assert_same_state(service.engine, replayed(run, columns, total))
+        service.submit(service.requests.rows(as_events(columns, TRAINED, total, keyed=True))).result(60)
+        assert_same_state(service.live, replayed(run, columns, total))
     return len(told[-1])

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from pintgn import fit, read_events
+from pintgn.events.codec import EventBatch
 from pintgn.learn.run import Run
+from pintgn.live.live import Live
+from pintgn.live.retention import Retention
 from pintgn.models.registry import model_class
-from pintgn.serve.batch import Batch
-from pintgn.serve.engine import Engine
 from pintgn.serve.limits import Options
-from pintgn.serve.retention import Retention
+from pintgn.serve.requests import Requests
 from pintgn.serve.service import Service
 
 with warnings.catch_warnings():  # which HTTP library it would rather use is no concern of ours
@@ -78,9 +79,9 @@ def as_events(columns: dict, start: int, stop: int, keyed: bool = False) -> list
     return found
 
 
-def as_batch(engine: Engine, columns: dict, start: int, stop: int, keyed: bool = False) -> Batch:
+def as_batch(live: Live, columns: dict, start: int, stop: int, keyed: bool = False) -> EventBatch:
     """The same, checked."""
-    return engine.intake.batch(json.dumps({"events": as_events(columns, start, stop, keyed)}).encode())
+    return Requests(live.codec).events(json.dumps({"events": as_events(columns, start, stop, keyed)}).encode())
 
 
 def served(run, columns: dict, folder: Path, upto=(400, 500, 600), snapshot=None, keyed: bool = False) -> None:
@@ -88,7 +89,7 @@ def served(run, columns: dict, folder: Path, upto=(400, 500, 600), snapshot=None
     with Service.open(run, folder.with_name(f"{folder.name}-alive"), Options(snapshot_every=10**6)) as service:
         begin = TRAINED
         for end in upto:
-            service.submit(as_batch(service.engine, columns, begin, end, keyed)).result(30)
+            service.submit(as_batch(service.live, columns, begin, end, keyed)).result(30)
             if end == snapshot:
                 service.snapshot().result(30)
             if end == upto[len(upto) // 2]:
@@ -104,23 +105,23 @@ def restarted(run, folder: Path, **options) -> Service:
 
 def replayed(
     run: Path | Run, columns: dict, stop: int, batch: int = 10_000, retention: Retention | None = None
-) -> Engine:
+) -> Live:
     """A clean replay: the run's log, then events up to a number, never stopped."""
-    engine = Engine(run if isinstance(run, Run) else Run.open(run), retention)
+    live = Live(run if isinstance(run, Run) else Run.open(run), None, retention, evaluate_every=10)
     for begin in range(TRAINED, stop, batch):
-        engine.observe(as_batch(engine, columns, begin, min(begin + batch, stop)))
-    return engine
+        live.observe_batch(as_batch(live, columns, begin, min(begin + batch, stop)))
+    return live
 
 
-def assert_same_state(one: Engine, other: Engine) -> None:
+def assert_same_state(one: Live, other: Live) -> None:
     """Everything that answers depend on is the same, bit for bit."""
     assert one.total == other.total
     assert one.clock == other.clock
-    assert one.live.names.ids == other.live.names.ids
-    assert one.pool.values.tolist() == other.pool.values.tolist()
+    assert one.names.ids == other.names.ids
+    assert one.destinations.values.tolist() == other.destinations.values.tolist()
     for name, column in one.nodes.arrays().items():
         assert np.array_equal(column, other.nodes.arrays()[name]), name
-    a, b = one.live.stream, other.live.stream
+    a, b = one.stream, other.stream
     assert (a.events, a._group_start, a.blocks.planned) == (b.events, b._group_start, b.blocks.planned)
     for name, array in _saved(a.index).items():
         assert np.array_equal(array, _saved(b.index)[name]), f"index: {name}"
@@ -129,23 +130,22 @@ def assert_same_state(one: Engine, other: Engine) -> None:
     if a.state is not None:
         for name, column in a.state.arrays().items():
             assert np.array_equal(column, b.state.arrays()[name]), f"memory: {name}"
-    everyone = np.arange(len(one.live.names))
+    everyone = np.arange(len(one.names))
     if a.positions is not None:
         grid = np.meshgrid(everyone, everyone)
         assert np.array_equal(a.positions.read(*grid, transform="raw"), b.positions.read(*grid, transform="raw"))
     assert np.array_equal(all_scores(one), all_scores(other))
-    assert one.quality.judged == other.quality.judged
-    assert np.allclose(one.quality.positive, other.quality.positive, atol=1e-4)
-    assert np.allclose(one.quality.negative, other.quality.negative, atol=1e-4)
+    assert one.prequential.scored == other.prequential.scored
+    assert np.allclose(one.prequential.positive, other.prequential.positive, atol=1e-4)
+    assert np.allclose(one.prequential.negative, other.prequential.negative, atol=1e-4)
 
 
-def all_scores(engine: Engine, at: object = None) -> np.ndarray:
+def all_scores(live: Live, at: object = None) -> np.ndarray:
     """Logits of all pairs of the first people."""
-    live = engine.asking()
+    live = live.reader()
     ids = live.names.ids[:12]
     pairs = [(s, d) for s in ids for d in ids]
-    when = live._at(at)
-    return live.logits([s for s, _ in pairs], [d for _, d in pairs], [when] * len(pairs))
+    return live.logits([s for s, _ in pairs], [d for _, d in pairs], at)
 
 
 def _saved(index) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from tests.serve.helpers import TRAINED, TestClient, as_events, replayed, traine
 
 @pytest.fixture
 def service(run_folder, tmp_path):
-    with Service.open(run_folder, tmp_path / "store", Options(judge_every=2)) as made:
+    with Service.open(run_folder, tmp_path / "store", Options(evaluate_every=2)) as made:
         yield made
 
 
@@ -76,7 +76,7 @@ def test_recommendations_are_the_best_scores(still):
     logits = [item["logit"] for item in told["items"]]
     assert len(logits) == 5
     assert logits == sorted(logits, reverse=True)
-    everyone = list(still.app.state.service.engine.live.names.ids)
+    everyone = list(still.app.state.service.live.names.ids)
     scores = still.post("/score", json={"src": "person 1", "dst": everyone}).json()["scores"]
     assert max(one["logit"] for one in scores) == pytest.approx(logits[0], abs=1e-4)
 
@@ -129,7 +129,7 @@ def test_status_has_what_the_page_shows(client, columns):
     assert (told["clock"], told["events"], told["live_events"]) == (columns["t"][599], 600, 360)
     assert told["rate_1m"] == pytest.approx(6.0)
     assert len(told["rate_history"]) == 120
-    assert told["quality"]["judged"] > 100
+    assert told["quality"]["scored"] > 100
     assert 0 < told["quality"]["ap_rolling"] <= 1
     assert told["quality"]["reference_ap"] > 0
     assert told["model"]["name"] == "pint"
@@ -210,7 +210,7 @@ def test_a_model_that_judges_no_links_takes_events_and_says_what_it_cannot(colum
             client.post("/score", json={"src": "person 1", "dst": "person 2"}),
             client.get("/recommend/person 1"),
         ):
-            assert "judges no links" in refused(answer, 422, "bad_input")
+            assert "scores no links" in refused(answer, 422, "bad_input")
         assert client.get("/explain", params={"src": "person 1", "dst": "person 2"}).json()["logit"] is None
         assert client.get("/status").json()["quality"]["active"] is False
         assert client.get("/metrics").status_code == 200
@@ -227,7 +227,7 @@ def test_answers_equal_those_of_a_stream_that_never_saw_the_future(client, run_f
         client.post("/events", json={"events": as_events(columns, begin, end)})
         at = columns["t"][end - 1] + 3
         told = client.post("/score", json={"pairs": pairs, "at": at}).json()
-        clean = replayed(run_folder, columns, end).live
+        clean = replayed(run_folder, columns, end)
         nodes = clean.names.space(0)
         src, dst = ([nodes.get(pair[end], 10**6) for pair in pairs] for end in ("src", "dst"))
         clean.model.eval()
@@ -273,8 +273,8 @@ def test_scrambling_the_future_changes_no_answer(run_folder, columns, tmp_path):
 
 
 def test_an_event_far_ahead_is_refused_by_name(client, service):
-    far = {"src": "ann", "dst": "bob", "t": service.engine.clock * 1_000}
-    answer = client.post("/events", json={"events": [far | {"t": service.engine.clock}, far]})
+    far = {"src": "ann", "dst": "bob", "t": service.live.clock * 1_000}
+    answer = client.post("/events", json={"events": [far | {"t": service.live.clock}, far]})
     assert "event 1 ('ann' → 'bob')" in refused(answer, 422, "far_ahead")
     assert "--max-ahead" in answer.json()["message"]
 
@@ -351,7 +351,7 @@ def test_a_page_of_somebody_elses_cannot_send_events_unasked(still, kind):
 
 
 def test_a_failed_service_says_so(client, service, columns, monkeypatch, caplog):
-    monkeypatch.setattr(service.engine, "observe", lambda *_: 1 / 0)
+    monkeypatch.setattr(service.live, "observe_batch", lambda *_: 1 / 0)
     refused(client.post("/events", json={"events": as_events(columns, TRAINED, 300)}), 503, "stopped")
     assert client.get("/health").status_code == 503
     assert client.get("/health").json()["status"] == "failed"

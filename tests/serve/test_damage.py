@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from pintgn.cli.app import app
 from pintgn.errors import BadFile, BadInput
+from pintgn.events.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.serve import answers
 from pintgn.serve.app import create_app
-from pintgn.serve.batch import Batch
 from pintgn.serve.export import whole_log
 from pintgn.serve.highwater import SLOT, HighWater, Mark
 from pintgn.serve.limits import Degraded
@@ -46,7 +46,7 @@ def stopped(run_folder, columns, tmp_path_factory):
 
 
 def send(service, columns, start, stop):
-    return service.submit(as_batch(service.engine, columns, start, stop, keyed=True)).result(30)
+    return service.submit(as_batch(service.live, columns, start, stop, keyed=True)).result(30)
 
 
 def change(folder, statement, *values):
@@ -96,8 +96,8 @@ def test_one_damaged_event_costs_one_event(run_folder, columns, tmp_path, killed
             assert not told["taking"]
             assert [(gap["first"], gap["last"]) for gap in told["missing"]] == [(300, 300)]
             assert any("events 300 (1 in all) are missing" in report for report in told["reports"])
-            assert service.engine.total == TOTAL
-            assert service.engine.events == 600
+            assert service.live.total == TOTAL
+            assert service.live.events == 600
             assert service.replayed == TOTAL - 60 - 1, "all others count"
             with pytest.raises(Degraded, match="events 300 "):
                 send(service, columns, 600, 610)
@@ -111,12 +111,12 @@ def test_one_damaged_event_costs_one_event(run_folder, columns, tmp_path, killed
     with restarted(run_folder, folder) as service:
         assert [str(gap) for gap in service.accept_loss()] == ["300"]
         assert send(service, columns, 600, 700)["accepted"] == 100
-        control = service.engine
+        control = service.live
         assert answers.health(service)["taking"]
     with restarted(run_folder, folder) as service:
         assert answers.health(service)["status"] == "ok"
-        assert_same_state(service.engine, control)
-        assert len(whole_log(service.engine, service.store)) == 699
+        assert_same_state(service.live, control)
+        assert len(whole_log(service.live, service.store)) == 699
 
 
 def test_the_key_of_a_lost_event_is_told_where_a_copy_survives(run_folder, tmp_path, killed):
@@ -145,7 +145,7 @@ def test_after_going_back_what_was_lost_and_came_later_can_be_sent_again(run_fol
         assert answers.health(service)["status"] == "ok"
         told = send(service, columns, TRAINED, 700)  # all of it: keys say what is known
         assert told["duplicates"] == done["left"]
-        assert_same_state(service.engine, replayed(run_folder, columns, 700))
+        assert_same_state(service.live, replayed(run_folder, columns, 700))
 
 
 def test_a_lost_log_is_told_and_can_be_sent_again_after_the_loss_is_accepted(run_folder, columns, tmp_path, killed):
@@ -155,12 +155,12 @@ def test_a_lost_log_is_told_and_can_be_sent_again_after_the_loss_is_accepted(run
         (gap,) = answers.health(service)["missing"]
         assert gap["last"] == TOTAL
         left = gap["first"] - 1
-        assert service.engine.total == max(left, 60)
+        assert service.live.total == max(left, 60)
         service.accept_loss()
     with restarted(run_folder, folder) as service:
         assert answers.health(service)["status"] == "ok"
         assert send(service, columns, TRAINED, 700)["duplicates"] == left
-        assert_same_state(service.engine, replayed(run_folder, columns, 700))
+        assert_same_state(service.live, replayed(run_folder, columns, 700))
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
@@ -172,15 +172,15 @@ def test_a_lost_database_costs_nothing_that_a_snapshot_holds(run_folder, columns
         shutil.rmtree(folder / "snapshots")
     known = 300 if snapshot else TRAINED
     with restarted(run_folder, folder) as service:
-        assert_same_state(service.engine, replayed(run_folder, columns, known))
+        assert_same_state(service.live, replayed(run_folder, columns, known))
         (gap,) = answers.health(service)["missing"]
         assert (gap["first"], gap["last"]) == (1, TOTAL)
         assert ("still count, by a snapshot" in service.reports[-1]) == snapshot
         service.accept_loss()
-        service.submit(as_batch(service.engine, columns, known, 700)).result(30)
+        service.submit(as_batch(service.live, columns, known, 700)).result(30)
     with restarted(run_folder, folder) as service:
         assert answers.health(service)["status"] == "ok"
-        assert_same_state(service.engine, replayed(run_folder, columns, 700))
+        assert_same_state(service.live, replayed(run_folder, columns, 700))
 
 
 def test_a_repair_that_was_interrupted_begins_again(run_folder, columns, tmp_path, killed, monkeypatch):
@@ -205,7 +205,9 @@ def test_events_longer_than_a_page_and_keys_of_dropped_events_are_recovered(tmp_
     def batch(begin, end):
         features = np.random.default_rng(begin).normal(size=(end - begin, wide)).astype(np.float32)
         names = [f"{long} {k}" for k in range(begin, end)]
-        return Batch(names, names, np.arange(begin, end) / 7, features, None, [f"key {k}" for k in range(begin, end)])
+        return EventBatch(
+            names, names, np.arange(begin, end) / 7, features, None, [f"key {k}" for k in range(begin, end)]
+        )
 
     with Store(tmp_path, "run", wide, np.dtype(float)) as store:
         store.append(batch(0, 20))
@@ -221,8 +223,8 @@ def test_events_longer_than_a_page_and_keys_of_dropped_events_are_recovered(tmp_
     with Store(tmp_path / "copy", "run", wide, np.dtype(float)) as store:
         assert (store.total, store.dropped, store.missing) == (60, 8, [])
         assert "nothing is missing" in store.reports[0]
-        found = Batch.joined([part for _, part in store.read(8)])
-        expected = Batch.joined([batch(0, 20), batch(20, 50), batch(50, 60)])[8:]
+        found = EventBatch.concat([part for _, part in store.read(8)])
+        expected = EventBatch.concat([batch(0, 20), batch(20, 50), batch(50, 60)])[8:]
         assert (found.src, found.keys, found.t.tolist()) == (expected.src, expected.keys, expected.t.tolist())
         assert np.array_equal(found.features, expected.features)
         assert store.known([f"key {k}" for k in range(60)]).keys() == {f"key {k}" for k in range(60)}
@@ -232,9 +234,9 @@ def test_damage_that_only_an_export_meets_is_told(run_folder, tmp_path, killed):
     folder = copied(killed, tmp_path)
     change(folder, "UPDATE events SET dst = 'person 1' WHERE number = 7")  # a snapshot has seen it
     with restarted(run_folder, folder) as service:
-        assert service.engine.total == TOTAL
+        assert service.live.total == TOTAL
         assert not service.reports, "its effect counts, and nothing has looked at the row"
-        assert len(whole_log(service.engine, service.store)) == 599
+        assert len(whole_log(service.live, service.store)) == 599
         assert "damaged" in service.reports[-1]
     with restarted(run_folder, folder) as service:
         assert [str(gap) for gap in service.missing] == ["7"]
@@ -280,10 +282,10 @@ def test_going_back_is_exact(run_folder, columns, tmp_path, killed, upto):
     assert (done["undone"], done["left"]) == (600 - kept, kept - TRAINED)
     with restarted(run_folder, folder) as service:
         assert not service.reports
-        assert_same_state(service.engine, replayed(run_folder, columns, kept))
+        assert_same_state(service.live, replayed(run_folder, columns, kept))
         told = send(service, columns, TRAINED, 700)
         assert told["duplicates"] == kept - TRAINED, "keys of what was taken back can be sent again"
-        assert_same_state(service.engine, replayed(run_folder, columns, 700))
+        assert_same_state(service.live, replayed(run_folder, columns, 700))
     if kept < 600:
         db = sqlite3.connect(folder / done["file"])
         rows = db.execute("SELECT number, src, dst, t, key FROM events").fetchall()
@@ -301,7 +303,7 @@ def test_going_back_to_dropped_events_is_refused_and_nothing_changes(run_folder,
         undo_after(Run.open(run_folder), folder, columns["t"][270])
     assert sorted(path.name for path in folder.rglob("*")) == before
     with restarted(run_folder, folder) as service:
-        assert_same_state(service.engine, replayed(run_folder, columns, 600))
+        assert_same_state(service.live, replayed(run_folder, columns, 600))
 
 
 def test_a_clock_that_ran_away_comes_back(run_folder, columns, tmp_path, killed):
@@ -315,7 +317,7 @@ def test_a_clock_that_ran_away_comes_back(run_folder, columns, tmp_path, killed)
     assert "nothing was changed" in CliRunner().invoke(app, command).stdout
     with restarted(run_folder, folder) as service:
         send(service, columns, 600, 700)
-        assert_same_state(service.engine, replayed(run_folder, columns, 700))
+        assert_same_state(service.live, replayed(run_folder, columns, 700))
 
 
 def test_a_loss_is_accepted_from_the_command_line(run_folder, columns, tmp_path, killed):

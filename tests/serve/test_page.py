@@ -67,7 +67,7 @@ def serving(folder, store, key=None):
     from pintgn.serve.app import create_app
     from pintgn.serve.service import Options, Service
 
-    with Service.open(folder, store, Options(judge_every=1)) as service:
+    with Service.open(folder, store, Options(evaluate_every=1)) as service:
         config = uvicorn.Config(create_app(service, key), port=0, log_level="error", ws="none", lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run)

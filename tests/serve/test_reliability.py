@@ -60,7 +60,7 @@ def test_a_start_on_a_full_disk_says_so_in_one_line(run_folder, columns, tmp_pat
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     with restarted(run_folder, tmp_path / "store") as service:
         assert not service.reports
-        assert_same_state(service.engine, replayed(run_folder, columns, 600))
+        assert_same_state(service.live, replayed(run_folder, columns, 600))
 
 
 def test_nonsense_never_gives_a_500_or_a_trace(rich_folder, tmp_path, caplog):
@@ -135,7 +135,7 @@ def test_what_happened_can_be_exported_and_trained_on(rich_folder, rich_columns,
 
     with Service.open(rich_folder, tmp_path / "s") as service:
         for begin in range(TRAINED, 700, 115):
-            service.submit(as_batch(service.engine, rich_columns, begin, begin + 115)).result(30)
+            service.submit(as_batch(service.live, rich_columns, begin, begin + 115)).result(30)
     command = ["serve", str(rich_folder), "--store", str(tmp_path / "s"), "--export", str(tmp_path / name), "--json"]
     assert json.loads(CliRunner().invoke(app, command).stdout)["live_events"] == 460
     made = read_events(tmp_path / name, features=["amount", "kind"])
@@ -153,6 +153,6 @@ def test_compacting_from_the_command_line(run_folder, columns, tmp_path):
     from tests.serve.helpers import as_batch
 
     with Service.open(run_folder, tmp_path / "s") as service:
-        service.submit(as_batch(service.engine, columns, TRAINED, 400)).result(30)
+        service.submit(as_batch(service.live, columns, TRAINED, 400)).result(30)
     result = CliRunner().invoke(app, ["serve", str(run_folder), "--store", str(tmp_path / "s"), "--compact", "--json"])
     assert json.loads(result.stdout)["dropped"] == 160

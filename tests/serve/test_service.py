@@ -20,29 +20,29 @@ from tests.serve.helpers import TRAINED, all_scores, as_batch, assert_same_state
 
 @pytest.fixture
 def service(run_folder, tmp_path):
-    with Service.open(run_folder, tmp_path / "store", Options(judge_every=3)) as made:
+    with Service.open(run_folder, tmp_path / "store", Options(evaluate_every=3)) as made:
         yield made
 
 
 def send(service, columns, start, stop, keyed=False):
-    return service.submit(as_batch(service.engine, columns, start, stop, keyed)).result(60)
+    return service.submit(as_batch(service.live, columns, start, stop, keyed)).result(60)
 
 
 def fresh(run_folder, columns, stop):
     """A clean replay with the service's own settings."""
     from pintgn.learn.run import Run
-    from pintgn.serve.engine import Engine
+    from pintgn.live.live import Live
 
-    engine = Engine(Run.open(run_folder), judge_every=3)
-    engine.observe(as_batch(engine, columns, TRAINED, stop))
-    return engine
+    live = Live(Run.open(run_folder), evaluate_every=3)
+    live.observe_batch(as_batch(live, columns, TRAINED, stop))
+    return live
 
 
 def test_an_acknowledged_event_counts_in_the_next_answer(service, columns):
-    before = all_scores(service.engine)
+    before = all_scores(service.live)
     told = send(service, columns, TRAINED, TRAINED + 50)
     assert told == {"accepted": 50, "duplicates": 0, "clock": columns["t"][TRAINED + 49], "total": TRAINED + 50}
-    assert not np.array_equal(all_scores(service.engine), before)
+    assert not np.array_equal(all_scores(service.live), before)
 
 
 @pytest.mark.parametrize("sizes", [(1,), (7, 200), (600,)])
@@ -52,7 +52,7 @@ def test_batches_have_no_meaning(service, run_folder, columns, sizes):
         size = sizes[k % len(sizes)]
         send(service, columns, begin, min(begin + size, 400))
         begin, k = begin + size, k + 1
-    assert_same_state(service.engine, fresh(run_folder, columns, 400))
+    assert_same_state(service.live, fresh(run_folder, columns, 400))
 
 
 @pytest.mark.parametrize("model", ["pint", "tgn", "dyrep"])
@@ -62,12 +62,12 @@ def test_a_restart_is_as_if_it_had_never_stopped(model, tmp_path):
     options = Options(snapshot_every=120)
     for begin, end in ((TRAINED, 300), (300, 301), (301, 555), (555, 700)):
         with Service.open(run, tmp_path / "store", options) as service:
-            assert service.engine.total == begin - TRAINED
+            assert service.live.total == begin - TRAINED
             for row in range(begin, end, 40):
                 send(service, columns, row, min(row + 40, end))
     with Service.open(run, tmp_path / "store", options) as service:
         assert service.replayed == 0, "a service that was closed properly has nothing to replay"
-        assert_same_state(service.engine, replayed(run, columns, 700))
+        assert_same_state(service.live, replayed(run, columns, 700))
 
 
 def test_without_any_snapshot_everything_is_replayed(run_folder, columns, tmp_path):
@@ -78,12 +78,12 @@ def test_without_any_snapshot_everything_is_replayed(run_folder, columns, tmp_pa
     shutil.rmtree(tmp_path / "store" / "snapshots")
     with Service.open(run_folder, tmp_path / "store") as service:
         assert service.replayed == 500 - TRAINED
-        assert_same_state(service.engine, replayed(run_folder, columns, 500))
+        assert_same_state(service.live, replayed(run_folder, columns, 500))
 
 
 def test_many_clients_at_once_are_committed_together_and_all_answered(service, columns):
     same = [{"src": "person 1", "dst": "person 2", "t": 5_000}]
-    batch = service.engine.intake.rows(same * 5)
+    batch = service.requests.rows(same * 5)
     futures = []
     threads = [threading.Thread(target=lambda: futures.append(service.submit(batch))) for _ in range(20)]
     for thread in threads:
@@ -92,20 +92,20 @@ def test_many_clients_at_once_are_committed_together_and_all_answered(service, c
         thread.join()
     told = [future.result(30) for future in futures]
     assert sum(one["accepted"] for one in told) == 100
-    assert service.store.total == service.engine.total == 100
+    assert service.store.total == service.live.total == 100
 
 
 def test_an_answer_during_ingestion_is_that_of_what_had_happened_by_then(service, run_folder, columns, monkeypatch):
     """Readers beside the writer: every answer equals a clean replay of a prefix; none is torn."""
-    monkeypatch.setattr("pintgn.serve.engine.BLOCK", 40)
+    monkeypatch.setattr("pintgn.live.live.BLOCK", 40)
     seen, done = {}, threading.Event()
     pairs = [f"person {k}" for k in range(6)] * 2, [f"person {k}" for k in range(6, 12)] * 2
 
     def read():
         while not done.is_set():
             with service.asking() as live:
-                total = service.engine.total
-                logits = live.logits(*pairs, [9_000] * 12)
+                total = service.live.total
+                logits = live.logits(*pairs, 9_000)
             assert np.array_equal(seen.setdefault(total, logits), logits)
 
     readers = [threading.Thread(target=read) for _ in range(3)]
@@ -120,7 +120,7 @@ def test_an_answer_during_ingestion_is_that_of_what_had_happened_by_then(service
             reader.join(30)
     assert len(seen) > 3
     for total in sorted(seen)[:: max(1, len(seen) // 5)]:
-        expected = replayed(run_folder, columns, TRAINED + total).asking().logits(*pairs, [9_000] * 12)
+        expected = replayed(run_folder, columns, TRAINED + total).reader().logits(*pairs, 9_000)
         assert np.array_equal(seen[total], expected), total
 
 
@@ -132,7 +132,7 @@ def test_an_event_sent_again_under_its_key_counts_once(service, run_folder, colu
     send(service, columns, 300, 310, keyed=True)
     told = send(service, columns, TRAINED, 330, keyed=True)  # a client that never got its answers
     assert (told["accepted"], told["duplicates"]) == (20, 310 - TRAINED)
-    assert_same_state(service.engine, fresh(run_folder, columns, 330))
+    assert_same_state(service.live, fresh(run_folder, columns, 330))
 
 
 def test_keys_hold_across_restarts(run_folder, columns, tmp_path):
@@ -144,7 +144,7 @@ def test_keys_hold_across_restarts(run_folder, columns, tmp_path):
 
 def test_a_key_twice_in_one_batch_counts_once(service):
     event = {"src": "person 1", "dst": "person 2", "t": 5_000, "key": "a"}
-    told = service.submit(service.engine.intake.rows([event, event])).result(30)
+    told = service.submit(service.requests.rows([event, event])).result(30)
     assert (told["accepted"], told["duplicates"]) == (1, 1)
 
 
@@ -152,10 +152,10 @@ def test_a_key_twice_in_one_batch_counts_once(service):
 def test_a_key_for_another_event_is_refused_and_nothing_applied(service, change):
     event = {"src": "person 1", "dst": "person 2", "t": 5_000, "key": "a"}
     other = {"src": "person 4", "dst": "person 2", "t": 5_000, "key": "b"}
-    service.submit(service.engine.intake.rows([event])).result(30)
+    service.submit(service.requests.rows([event])).result(30)
     with pytest.raises(KeyReused, match="'a'"):
-        service.submit(service.engine.intake.rows([other, event | change])).result(30)
-    assert service.engine.total == service.store.total == 1
+        service.submit(service.requests.rows([other, event | change])).result(30)
+    assert service.live.total == service.store.total == 1
 
 
 # -- time --------------------------------------------------------------------------------------------------------------
@@ -166,28 +166,28 @@ def test_a_late_event_is_named_and_nothing_of_its_batch_applied(service, columns
     clock = columns["t"][399]
     rows = [{"src": "person 1", "dst": "person 2", "t": clock - 1}, {"src": "person 1", "dst": "person 3", "t": clock}]
     with pytest.raises(LateEvent, match="event 0 .*Nothing of this batch"):
-        service.submit(service.engine.intake.rows(rows)).result(30)
+        service.submit(service.requests.rows(rows)).result(30)
     assert isinstance(LateEvent("x"), EventOrderError)
     assert service.store.total == 400 - TRAINED
 
 
 def test_a_late_event_between_duplicates_is_named_by_its_own_place(service):
-    intake = service.engine.intake
+    requests = service.requests
     known = [{"src": "person 1", "dst": "person 2", "t": t, "key": str(t)} for t in (5_000, 5_001, 5_009)]
-    service.submit(intake.rows(known)).result(30)
+    service.submit(requests.rows(known)).result(30)
     late = {"src": "person 1", "dst": "person 2", "t": 5_002, "key": "late"}
     with pytest.raises(LateEvent, match="event 2 "):
-        service.submit(intake.rows([*known[:2], late, known[2]])).result(30)
+        service.submit(requests.rows([*known[:2], late, known[2]])).result(30)
 
 
 def test_an_event_far_after_the_clock_is_named_and_nothing_of_its_batch_applied(service, columns):
     """Milliseconds sent as seconds; each event moves the clock for the next, so batches have no meaning here either."""
     log = service.run.log
-    span, clock, intake = int(log.t[-1] - log.t[0]), service.engine.clock, service.engine.intake
+    span, clock, requests = int(log.t[-1] - log.t[0]), service.live.clock, service.requests
     assert service.max_ahead == 100 * span
 
     def rows(*times):
-        return intake.rows([{"src": "person 1", "dst": "person 2", "t": t} for t in times])
+        return requests.rows([{"src": "person 1", "dst": "person 2", "t": t} for t in times])
 
     for times, row in (((clock + 100 * span + 1,), 0), ((clock, clock + 5, 1_000 * clock), 2)):
         with pytest.raises(FarAhead, match=rf"event {row} .* --max-ahead|event {row} .*Nothing of this batch"):
@@ -201,7 +201,7 @@ def test_an_event_far_after_the_clock_is_named_and_nothing_of_its_batch_applied(
 def test_how_far_ahead_an_event_may_be_can_be_set(run_folder, tmp_path, limit, taken):
     with Service.open(run_folder, tmp_path / "store", Options(max_ahead=limit)) as service:
         for far in (taken + 1, taken):
-            batch = service.engine.intake.rows([{"src": "person 1", "dst": "a", "t": service.engine.clock + far}])
+            batch = service.requests.rows([{"src": "person 1", "dst": "a", "t": service.live.clock + far}])
             if far > limit:
                 with pytest.raises(FarAhead):
                     service.submit(batch).result(30)
@@ -224,31 +224,31 @@ def test_after_the_latest_time_that_is_taken_everything_still_works(tmp_path, de
     run = trained(tmp_path / "run", columns)
     options = Options(max_ahead=float("inf"))
     with Service.open(run, tmp_path / "store", options) as service:
-        intake = service.engine.intake
+        requests = service.requests
         for t in (LATEST + 1024, 2**62, -LATEST - 1024):
             with pytest.raises(BadInput, match=r"within ±3.46e\+18"):
                 service.observe([{"src": "person 1", "dst": "person 2", "t": t}])
         service.observe([{"src": "person 1", "dst": "person 2", "t": LATEST}])
         service.observe([{"src": "person 1", "dst": "person 3", "t": LATEST}])
     with Service.open(run, tmp_path / "store", options) as service:
-        assert service.engine.total == 2
+        assert service.live.total == 2
         with service.asking() as live:
             assert live.recommend("person 1", k=2)
             assert np.isfinite(list(live.score("person 1", ["person 2"]).values())).all()
             live.score("person 1", ["person 2"], at=2**62)
             with pytest.raises(BadInput, match=r"within ±4.61e\+18"):
                 live.score("person 1", ["person 2"], at=2**62 + 1024)
-        assert intake.rows([{"src": "person 1", "dst": "person 3", "t": LATEST}]) is not None
+        assert requests.rows([{"src": "person 1", "dst": "person 3", "t": LATEST}]) is not None
 
 
 def test_events_at_the_clock_belong_to_its_open_group(service):
-    intake = service.engine.intake
+    requests = service.requests
     for _ in range(3):
-        service.submit(intake.rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
-    live = service.engine.asking()
-    at_clock = live.logits(["person 1"], ["person 2"], [7_000])
-    service.submit(intake.rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
-    assert np.array_equal(service.engine.asking().logits(["person 1"], ["person 2"], [7_000]), at_clock)
+        service.submit(requests.rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
+    live = service.live.reader()
+    at_clock = live.logits(["person 1"], ["person 2"], 7_000)
+    service.submit(requests.rows([{"src": "person 1", "dst": "person 2", "t": 7_000}])).result(30)
+    assert np.array_equal(service.live.reader().logits(["person 1"], ["person 2"], 7_000), at_clock)
 
 
 # -- limits and failures -----------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def test_events_at_the_clock_belong_to_its_open_group(service):
 def test_a_full_queue_refuses(run_folder, tmp_path):
     with Service.open(run_folder, tmp_path / "store", limits=Limits(waiting=10)) as service:
         rows = [{"src": "person 1", "dst": "person 2", "t": 5_000}] * 8
-        batch = service.engine.intake.rows(rows)
+        batch = service.requests.rows(rows)
         with service.turns.reading():  # the writer cannot observe meanwhile
             first = service.submit(batch)
             with pytest.raises(Busy, match="8 events are waiting"):
@@ -282,11 +282,11 @@ def test_when_the_disk_is_full_nothing_is_kept_and_the_service_goes_on(service, 
     assert (told["status"], told["taking"]) == ("degraded", False), "it says so while writes are refused"
     assert "could not be written" in told["reports"][0]
     assert "pintgn_healthy 0" in answers.metrics(service)
-    assert service.engine.total == service.store.total == 300 - TRAINED
+    assert service.live.total == service.store.total == 300 - TRAINED
     service.store.db.execute("PRAGMA max_page_count = 1000000")
     send(service, columns, 300, 900)
     assert answers.health(service)["status"] == "ok"
-    assert_same_state(service.engine, fresh(run_folder, columns, 900))
+    assert_same_state(service.live, fresh(run_folder, columns, 900))
 
 
 def deleted(folder):
@@ -332,7 +332,7 @@ def test_a_writer_that_fails_leaves_nobody_waiting(service, columns, monkeypatch
     def broken(*_):
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr(service.engine, "observe", broken)
+    monkeypatch.setattr(service.live, "observe_batch", broken)
     with pytest.raises(Stopped, match="Restart"):
         send(service, columns, TRAINED, 300)
     assert not service.healthy
@@ -342,16 +342,16 @@ def test_a_writer_that_fails_leaves_nobody_waiting(service, columns, monkeypatch
 
 def test_events_that_were_stored_but_not_observed_are_observed_after_a_restart(run_folder, columns, tmp_path, caplog):
     with Service.open(run_folder, tmp_path / "store") as service:
-        service.engine.observe = lambda *_: 1 / 0
+        service.live.observe_batch = lambda *_: 1 / 0
         with pytest.raises(Stopped):
             send(service, columns, TRAINED, 300)
     with Service.open(run_folder, tmp_path / "store") as service:
-        assert_same_state(service.engine, replayed(run_folder, columns, 300))
+        assert_same_state(service.live, replayed(run_folder, columns, 300))
 
 
 def test_a_client_that_goes_away_does_not_stop_the_writer(service, columns):
     with service.turns.reading():
-        answer = service.submit(as_batch(service.engine, columns, TRAINED, 300))
+        answer = service.submit(as_batch(service.live, columns, TRAINED, 300))
         assert not answer.cancel(), "what was accepted happens"
     assert answer.result(30)["accepted"] == 60
     assert send(service, columns, 300, 310)["accepted"] == 10
@@ -376,7 +376,7 @@ def test_a_run_that_was_trained_on_does_not_use_snapshots_of_its_old_weights(col
 
 def test_a_closed_service_refuses(run_folder, columns, tmp_path):
     with Service.open(run_folder, tmp_path / "store") as service:
-        batch = as_batch(service.engine, columns, TRAINED, 300)
+        batch = as_batch(service.live, columns, TRAINED, 300)
     with pytest.raises(Stopped, match="going down"):
         service.submit(batch)
 
@@ -416,7 +416,7 @@ def test_a_snapshot_that_cannot_be_written_is_told_and_survived(service, columns
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pintgn.serve.engine.Captured.write", full)
+    monkeypatch.setattr("pintgn.live.snapshot.Snapshot.write", full)
     with pytest.raises(BadFile, match="No space left"):
         service.snapshot().result(30)
     assert list((service.store.folder / "snapshots").glob("*")) == []
@@ -432,7 +432,7 @@ def test_a_compacted_store_starts_from_its_snapshot_and_goes_on(run_folder, colu
         send(service, columns, 600, 650)
     with Service.open(run_folder, tmp_path / "store") as service:
         send(service, columns, 650, 700)
-        assert_same_state(service.engine, replayed(run_folder, columns, 700))
+        assert_same_state(service.live, replayed(run_folder, columns, 700))
 
 
 def test_keys_are_remembered_when_their_events_are_dropped(run_folder, columns, tmp_path):
@@ -468,4 +468,4 @@ def test_a_store_keeps_to_its_size(run_folder, columns, tmp_path):
         held = service.store.db.execute("SELECT count(*) FROM events").fetchone()[0]
         assert held == service.store.total - service.store.dropped >= 80
     with Service.open(run_folder, tmp_path / "store", options) as service:
-        assert_same_state(service.engine, replayed(run_folder, columns, 900))
+        assert_same_state(service.live, replayed(run_folder, columns, 900))

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.serve.batch import Batch
+from pintgn.events.codec import EventBatch
 from pintgn.serve.rows import checksums, columns
 from pintgn.serve.service import Service
 from pintgn.serve.store import Store
 from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed, restarted, served
 
 
-def batch(numbers, keys=None, width=0, dtype=np.int64) -> Batch:
+def batch(numbers, keys=None, width=0, dtype=np.int64) -> EventBatch:
     rng = np.random.default_rng(numbers[0])
     features = rng.normal(size=(len(numbers), width)).astype(np.float32) if width else None
-    return Batch(
+    return EventBatch(
         [f"a{k}\0ü" for k in numbers], [f"b{k}" for k in numbers], np.array(numbers, dtype), features, None, keys
     )
 
@@ -39,8 +39,10 @@ def test_what_was_written_comes_back_to_the_bit(tmp_path, width, dtype):
         for after in (0, 20, 33):
             parts = list(store.read(after))
             assert parts[0][0] == after + 1
-            found = Batch.joined([part for _, part in parts])
-            expected = Batch.joined([batch(range(k, k + 20), width=width, dtype=dtype) for k in (0, 20, 40)])[after:]
+            found = EventBatch.concat([part for _, part in parts])
+            expected = EventBatch.concat([batch(range(k, k + 20), width=width, dtype=dtype) for k in (0, 20, 40)])[
+                after:
+            ]
             assert (found.src, found.dst, found.t.tolist()) == (expected.src, expected.dst, expected.t.tolist())
             assert found.t.dtype == dtype
             if width:
@@ -115,22 +117,22 @@ def other_weights(folder):
 
 
 def partial(folder):
-    (folder / "engine.json").unlink()
+    (folder / "live.json").unlink()
 
 
 @pytest.mark.parametrize("harm", [torn, rotten, headless, garbled, foreign, other_weights, partial])
 def test_a_bad_snapshot_is_passed_over_and_told(run_folder, columns, tmp_path, harm):
     store = tmp_path / "store"
     with Service.open(run_folder, store) as service:
-        service.submit(as_batch(service.engine, columns, TRAINED, 400)).result(30)
+        service.submit(as_batch(service.live, columns, TRAINED, 400)).result(30)
         service.snapshot().result(30)
-        service.submit(as_batch(service.engine, columns, 400, 600)).result(30)
+        service.submit(as_batch(service.live, columns, 400, 600)).result(30)
     newest = max((store / "snapshots").iterdir())
     harm(newest)
     with restarted(run_folder, store) as service:
         assert newest.name in service.reports[0]
         assert service.replayed == 200, "the older snapshot and the events after it do as well"
-        assert_same_state(service.engine, replayed(run_folder, columns, 600))
+        assert_same_state(service.live, replayed(run_folder, columns, 600))
 
 
 def test_a_snapshot_that_was_being_written_leaves_nothing(run_folder, columns, tmp_path):
@@ -147,7 +149,7 @@ def test_a_snapshot_that_was_being_written_leaves_nothing(run_folder, columns, t
 def test_a_compacted_store_without_snapshots_says_that_it_cannot_start(run_folder, columns, tmp_path):
     store = tmp_path / "store"
     with Service.open(run_folder, store) as service:
-        service.submit(as_batch(service.engine, columns, TRAINED, 400)).result(30)
+        service.submit(as_batch(service.live, columns, TRAINED, 400)).result(30)
         service.compact()
     torn(max((store / "snapshots").iterdir()))
     with pytest.raises(BadFile, match="compacted, and none of its snapshots"):

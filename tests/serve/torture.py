@@ -69,7 +69,7 @@ class Forked:
         while True:
             events = _read(pipe)
             try:
-                answer = service.submit(service.engine.intake.rows(events)).result() if events else {}
+                answer = service.submit(service.requests.rows(events)).result() if events else {}
             except PintgnError as error:
                 answer = {"error": type(error).__name__}
             _write(pipe, answer | {"stored": service.store.total})
@@ -223,7 +223,7 @@ def check_state(run: Path, columns: dict, folder: Path, total: int) -> None:
         assert not service.reports, service.reports
         keys = [key for _, batch in service.store.read() for key in batch.keys or []]
         assert keys == [f"event {k}" for k in range(TRAINED, total)], "an event is missing, doubled or out of order"
-        assert_same_state(service.engine, replayed(run, columns, total))
+        assert_same_state(service.live, replayed(run, columns, total))
 
 
 class Writer:
@@ -274,7 +274,7 @@ def survive_kills_by_many(run: Path, folder: Path, kills: int, writers: int, see
     replay of the store.
     """
     from pintgn.learn.run import Run
-    from pintgn.serve.engine import Engine
+    from pintgn.live.live import Live
     from pintgn.serve.limits import Options
     from pintgn.serve.service import Service
 
@@ -325,10 +325,10 @@ def survive_kills_by_many(run: Path, folder: Path, kills: int, writers: int, see
             mine = [event["key"] for event in client.acknowledged]
             found = [key for key in keys if key.partition("-")[0] == str(client.name)]
             assert found == mine, "an acknowledged event is lost or out of order, or one was never sent"
-        clean = Engine(opened)
+        clean = Live(opened, evaluate_every=10)
         for batch in stored:
-            clean.observe(batch)
-        assert_same_state(service.engine, clean)
+            clean.observe_batch(batch)
+        assert_same_state(service.live, clean)
     return sum(len(client.acknowledged) for client in clients)
 
 

@@ -9,7 +9,7 @@ import typer
 
 from pintgn.cli.common import AsJson, emit_json
 from pintgn.cli.evaluate import RunFolder
-from pintgn.cli.use import At, Observe, opened, parsed_id
+from pintgn.cli.use import At, Observe, opened
 
 
 def explain(
@@ -31,7 +31,7 @@ def explain(
     those contacts had never happened; in brackets, what they add to the score as it is.
     """
     live = opened(run, observe)
-    ends = (parsed_id(live, src), parsed_id(live, dst))
+    ends = (live.codec.id_from_text(src), live.codec.id_from_text(dst))
     found = live.explain(*ends, at, steps=steps, limit=limit, replay=replay, progress=_counted)
     if as_json:
         emit_json({"run": run, **found.as_dict()})

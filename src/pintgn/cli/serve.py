@@ -45,7 +45,7 @@ def serve(
             "A hundred times the span of the run's log by default."
         ),
     ] = None,
-    judge_every: Annotated[
+    evaluate_every: Annotated[
         int, typer.Option(min=0, help="Judge one event in so many before it happens; 0 for none.")
     ] = 10,
     compact: Annotated[
@@ -91,7 +91,7 @@ def serve(
         keep_last=keep_last,
         window=window,
         keep_events=keep_events,
-        judge_every=judge_every,
+        evaluate_every=evaluate_every,
         max_ahead=max_ahead,
     )
     said = console(stderr=True)
@@ -101,7 +101,7 @@ def serve(
     with Service.open(run, folder, options, progress=lambda line: said.print(line, markup=False)) as service:
         for report in service.reports:
             said.print(f"note: {report}", markup=False)
-        warning = service.engine.retention.warning(service.run.model)
+        warning = service.live.retention.warning(service.run.model)
         if warning:
             said.print(f"note: {warning}", markup=False)
         if compact:
@@ -163,7 +163,7 @@ def _export(service: Any, path: Path, as_json: bool) -> None:
     from pintgn.events.ingest import write_events
     from pintgn.serve.export import whole_log
 
-    log = whole_log(service.engine, service.store)
+    log = whole_log(service.live, service.store)
     write_events(log, path)
     if as_json:
         emit_json({"output": path, "events": len(log), "live_events": service.store.total})
@@ -196,10 +196,10 @@ def _listen(service: Any, key: Any, host: str, port: int, as_json: bool) -> None
     with bound:
         address = f"http://{'[' + host + ']' if ':' in host else host}:{bound.getsockname()[1]}"
         if as_json:
-            emit_json({"address": address, "events": service.engine.events, "clock": service.engine.clock})
+            emit_json({"address": address, "events": service.live.events, "clock": service.live.clock})
         else:
             ends = f"kill {os.getpid()}" if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else "Ctrl-C"
-            print(f"{service.engine.live!r}\n{address}  ({ends} stops; nothing acknowledged is lost)")
+            print(f"{service.live!r}\n{address}  ({ends} stops; nothing acknowledged is lost)")
         sys.stdout.flush()
         _run_until_told(Server(app, service.limits), bound)
     console(stderr=True).print("stopping: writing a snapshot")

@@ -39,7 +39,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """How likely is each pair? A logit, and a probability calibrated on validation."""
-    from pintgn.learn.predict import predict as answer
+    from pintgn.live.predict import predict as answer
 
     live = opened(run, observe)
     table = answer(live, pairs, src=src, dst=dst, t=time, at=at, delimiter=delimiter, charset=charset)
@@ -66,8 +66,8 @@ def recommend(
     from pintgn.learn.tables import text_table
 
     live = opened(run, observe)
-    note_stranger(live, parsed_id(live, src))
-    found = live.recommend(parsed_id(live, src), k, at)
+    note_stranger(live, live.codec.id_from_text(src))
+    found = live.recommend(live.codec.id_from_text(src), k, at)
     if as_json:
         emit_json({"run": run, "src": src, "recommended": [one._asdict() for one in found]})
     else:
@@ -107,7 +107,7 @@ def write_embeddings(live: Any, ids: list[Any], matrix: Any, sides: list[str] | 
     from pintgn.events.store import replacing
 
     if path.suffix == ".npz":
-        names = np.array(ids, str) if live.names.text else pa.array(ids, live.names.type).to_numpy()
+        names = np.array(ids, str) if live.codec.text else pa.array(ids, live.names.type).to_numpy()
         arrays = {"id": names, "embedding": matrix}
         with replacing(path) as part, open(part, "wb") as file:
             np.savez(file, **arrays | ({} if sides is None else {"side": np.array(sides)}))
@@ -119,7 +119,7 @@ def write_embeddings(live: Any, ids: list[Any], matrix: Any, sides: list[str] | 
 
 def opened(run: Path, observe: list[str] | None) -> Any:
     """A run that has also observed newer events."""
-    from pintgn.learn.live import open as open_run
+    from pintgn.live.live import open as open_run
 
     live = open_run(run)
     for path in observe or []:
@@ -144,20 +144,10 @@ def _convert_first(live: Any, path: str, told: str) -> str:
     return f" Here: pintgn data convert {shlex.quote(path)} {flags} {' '.join(wanted)} -o later.parquet"
 
 
-def parsed_id(live: Any, text: str) -> Any:
-    """An id as typed, in the type of the run's ids."""
-    if live.names.text:
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise BadInput(f"{text!r} is no node: ids of this run are whole numbers.") from None
-
-
 def note_stranger(live: Any, id: Any, side: int = 0) -> None:
     """Say that an id has never been seen: it is a new node, or a typing error."""
     if id not in live.names.space(side):
-        near = suggest(id, live.names.ids[:50_000]) if live.names.text else ""
+        near = suggest(id, live.names.ids[:50_000]) if live.codec.text else ""
         note = f"note: {id!r} has never been seen, and counts as a new node.{near if 'Did' in near else ''}"
         console(stderr=True).print(note, markup=False)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pintgn.events.codec import EventBatch
 from pintgn.events.schema import TimeUnit
-from pintgn.serve.batch import Batch
 from pintgn.serve.limits import FarAhead, KeyReused, LateEvent
 from pintgn.serve.rows import checksums, columns
 from pintgn.serve.store import Store
@@ -20,9 +20,9 @@ class Admission:
 
     def __init__(self, store: Store, clock: Any, time: TimeUnit, ahead: float = math.inf):
         self.store, self.clock, self.show, self.ahead = store, clock, time.show, ahead
-        self._fresh: dict[str, tuple[Batch, int]] = {}  # events of this group by their keys
+        self._fresh: dict[str, tuple[EventBatch, int]] = {}  # events of this group by their keys
 
-    def __call__(self, batch: Batch) -> tuple[Batch, int]:
+    def __call__(self, batch: EventBatch) -> tuple[EventBatch, int]:
         """The events that are new, and how many are known already. Refuses the whole batch or lets it in."""
         new = self._without_duplicates(batch)
         if len(new):
@@ -32,7 +32,7 @@ class Admission:
                 self._fresh.update((key, (new, row)) for row, key in enumerate(new.keys) if key is not None)
         return new, len(batch) - len(new)
 
-    def _without_duplicates(self, batch: Batch) -> Batch:
+    def _without_duplicates(self, batch: EventBatch) -> EventBatch:
         if batch.keys is None:
             return batch
         named = {key for key in batch.keys if key is not None}
@@ -53,7 +53,7 @@ class Admission:
                 )
         return batch if len(kept) == len(batch) else batch.take(kept)
 
-    def _check_order(self, whole: Batch, new: Batch) -> None:
+    def _check_order(self, whole: EventBatch, new: EventBatch) -> None:
         if new.t[0] < self.clock:
             raise LateEvent(
                 f"{_named(whole, new, 0)} is at {self.show(new.t[0])}; "
@@ -70,7 +70,7 @@ class Admission:
                 "Nothing of this batch was applied."
             )
 
-    def _before(self, new: Batch, row: int) -> Any:
+    def _before(self, new: EventBatch, row: int) -> Any:
         return new.t[row - 1] if row else new.t.dtype.type(self.clock)
 
 
@@ -86,7 +86,7 @@ def span_of(t: np.ndarray) -> float:
     return 100 * span if span > 0 else math.inf
 
 
-def _named(whole: Batch, new: Batch, row: int) -> str:
+def _named(whole: EventBatch, new: EventBatch, row: int) -> str:
     """An event by its place in the batch that was sent."""
     place = row
     if new is not whole and new.keys is not None and whole.keys is not None:
@@ -97,5 +97,5 @@ def _named(whole: Batch, new: Batch, row: int) -> str:
     return f"event {place} ({new.src[row]!r} → {new.dst[row]!r})"
 
 
-def _checksum(batch: Batch, row: int) -> int:
+def _checksum(batch: EventBatch, row: int) -> int:
     return checksums(columns(batch.take([row])))[0]

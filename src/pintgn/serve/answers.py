@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pintgn import __version__
 from pintgn.errors import BadInput, StaleQuery
-from pintgn.events.log import Query
-from pintgn.learn.live import Live
-from pintgn.learn.measure import judging
-from pintgn.learn.metrics import check_finite
+from pintgn.live.live import Live
 from pintgn.neighbors.contents import contents
 from pintgn.serve.service import Service
 from pintgn.serve.words import plain
@@ -22,67 +18,45 @@ RANKED = 4_000
 """Destinations ranked in one turn; what ingestion waits for at most."""
 
 
-def score(service: Service, src: Sequence[Any], dst: Sequence[Any], at: Any = None) -> dict[str, Any]:
+def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     """A logit and a probability for each pair, all as of one time: right after the newest event by default."""
-    _check_judges(service)
-    intake = service.engine.intake
-    intake.check_ids(list(src), "src")
-    intake.check_ids(list(dst), "dst")
-    asked = None if at is None else intake.time(at)
+    _check_scores_links(service)
+    src, dst, at, paired = service.requests.pairs(body)
     with service.asking() as live:
-        when = live._at(asked)
-        _check_fresh(live, when)
-        logits = live.logits(src, dst, np.full(len(src), when, live._time_dtype))
-    chances = live.calibration(logits)
-    return {"at": plain(when), "logits": logits.tolist(), "probabilities": chances.tolist()}
+        when = _fresh(live, at)
+        logits = live.logits(src, dst, np.full(len(src), when, live.codec.dtype))
+    columns = zip(src, dst, logits.tolist(), live.calibration(logits).tolist(), strict=True)
+    rows = [{"src": s, "dst": d, "logit": logit, "probability": p} for s, d, logit, p in columns]
+    for row in [] if paired else rows:
+        del row["src"]
+    return {"at": plain(when), "scores": rows}
 
 
 def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, Any]:
     """The k most likely destinations of a node, best first.
 
     Many destinations are ranked in several turns, so that ingestion never waits for all of them. Then, without an
-    explicit time, each part is judged right after the newest event at its own turn.
+    explicit time, each part is scored right after the newest event at its own turn.
     """
-    _check_judges(service)
-    engine = service.engine
-    engine.intake.check_ids([node], "node")
-    asked = None if at is None else engine.intake.time(at)
-    found: list[np.ndarray] = []
-    pool = source = None
-    begin = 0
-    while pool is None or begin < len(pool):
+    _check_scores_links(service)
+    with service.asking() as live:
+        pool, when = live.candidates(node), _fresh(live, at)
+    found = []
+    for begin in range(0, len(pool), RANKED):
         with service.asking() as live:
-            if pool is None:
-                source = live.names.find([node], 0)
-                pool = np.flatnonzero(live._is_destination)
-                pool = pool if live._self_loops else pool[pool != source[0]]
-            when = live._at(asked)
-            _check_fresh(live, when)
-            query = Query(source, source, np.array([when], live._time_dtype))  # type: ignore[arg-type]
-            part = pool[None, begin : begin + RANKED]
-            if part.size:
-                with judging(live.model):
-                    found.append(live.stream.rank(None, query, part)[0].numpy(force=True))
-            begin += RANKED
-    logits = np.concatenate(found) if found else np.zeros(0, np.float32)
-    check_finite(logits)
-    best = np.argsort(-logits, kind="stable")[:k]
-    chances = live.calibration(logits[best])
-    items = [
-        {"dst": live.names.ids[dst], "logit": logit, "probability": chance}
-        for dst, logit, chance in zip(pool[best].tolist(), logits[best].tolist(), chances.tolist(), strict=True)
-    ]
-    return {"node": node, "at": plain(when), "items": items}
+            when = _fresh(live, at)
+            found.append(live.rank(node, pool[begin : begin + RANKED], at))
+    items = live.best(pool, np.concatenate([np.zeros(0, np.float32), *found]), k)
+    return {"node": node, "at": plain(when), "items": [item._asdict() for item in items]}
 
 
 def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: str | None = None) -> dict[str, Any]:
     """What is known about a node: since when, how much, its newest contacts, and its temporal computation tree."""
-    engine = service.engine
-    engine.intake.check_ids([id], "node")
+    service.live.codec.check_ids([id], "node")
     with service.asking() as live:
         number = _number(live, id, side)
-        known = number is not None and engine.nodes.known(number)
-        answer: dict[str, Any] = {"node": id, "known": known, "side": side, "at": plain(live._at(None))}
+        known = number is not None and live.nodes.known(number)
+        answer: dict[str, Any] = {"node": id, "known": known, "side": side, "at": plain(live.time_of())}
         if live.names.two_spaces and number is not None:
             answer["side"] = ("src", "dst")[live.names.sides[number]]
         if not known or number is None:
@@ -93,7 +67,7 @@ def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: s
                 "recent": [],
                 "tree": {"id": id, "children": []},
             }
-        table, when = engine.nodes, live._at(None)
+        table, when = live.nodes, live.time_of()
         answer["first_seen"], answer["last_seen"] = plain(table.first[number]), plain(table.last[number])
         answer["degree"] = plain(table.degree[number])
         answer["recent"] = _recent(live, number, neighbors)
@@ -148,35 +122,31 @@ def _number(live: Live, id: Any, side: str | None) -> int | None:
 def nodes(service: Service, prefix: str, limit: int) -> dict[str, Any]:
     """Ids that begin with a text."""
     with service.asking(), service.searching:
-        return {"nodes": service.engine.search(prefix, limit)}
+        return {"nodes": service.search(prefix, limit)}
 
 
 def explain(service: Service, src: Any, dst: Any, at: Any = None) -> dict[str, Any]:
-    """Reasons behind a score; of a model that judges no links, what joins the two."""
-    intake = service.engine.intake
-    intake.check_ids([src], "src")
-    intake.check_ids([dst], "dst")
-    asked = None if at is None else intake.time(at)
+    """Reasons behind a score; of a model that scores no links, what joins the two."""
     with service.asking() as live:
-        _check_fresh(live, live._at(asked))
-        explain = live.explaining(src, dst, at=asked)  # copied: events may happen while the reasons are worked out
+        _fresh(live, at)
+        explain = live.explaining(src, dst, at)  # copied: events may happen while the reasons are worked out
     return explain().as_dict()
 
 
 def status(service: Service) -> dict[str, Any]:
     """All that the page shows."""
-    engine, run = service.engine, service.run
+    run = service.run
     with service.asking() as live:
         clock = live.clock
         facts = {
             "clock": plain(clock),
             "clock_text": live.schema.time.show(clock),
-            "events": engine.events,
-            "live_events": engine.total,
+            "events": live.events,
+            "live_events": live.total,
             "nodes": len(live.names),
-            "quality": engine.quality.status(),
+            "quality": live.prequential.status(),
             "contacts": live.stream.index.size,
-            "forgotten": engine.retention.forgotten,
+            "forgotten": live.retention.forgotten,
         }
     log = run.log
     schema, t = log.schema, log.t
@@ -205,7 +175,7 @@ def status(service: Service) -> dict[str, Any]:
         "features": [feature.name for feature in schema.features],
         "time_unit": schema.time.unit,
         "time_zone": schema.time.zone,
-        "ids": "text" if live.names.text else "numbers",
+        "ids": "text" if live.codec.text else "numbers",
         "two_spaces": schema.two_spaces,
     }
     return facts | {
@@ -226,8 +196,8 @@ def health(service: Service) -> dict[str, Any]:
     return {
         "status": "failed" if not service.healthy else "degraded" if reports else "ok",
         "taking": service.taking,
-        "clock": plain(service.engine.clock),
-        "events": service.engine.events,
+        "clock": plain(service.live.clock),
+        "events": service.live.events,
         "waiting": service.waiting,
         "reports": reports,
         "missing": [
@@ -239,37 +209,40 @@ def health(service: Service) -> dict[str, Any]:
 
 def metrics(service: Service) -> str:
     """Everything that is counted, in Prometheus' text format."""
-    engine = service.engine
+    live = service.live
     with service.turns.reading():
-        quality = engine.quality.status()
+        quality = live.prequential.status()
     return service.metrics.text(
         {
-            "clock": ("Time of the newest event, in the log's own unit.", plain(engine.clock)),
-            "events": ("Events observed in all, the run's log included.", engine.events),
-            "nodes": ("Nodes known.", len(engine.live.names)),
-            "contacts": ("Entries of the live index.", engine.live.stream.index.size),
-            "forgotten": ("Contacts forgotten by retention.", engine.retention.forgotten),
+            "clock": ("Time of the newest event, in the log's own unit.", plain(live.clock)),
+            "events": ("Events observed in all, the run's log included.", live.events),
+            "nodes": ("Nodes known.", len(live.names)),
+            "contacts": ("Entries of the live index.", live.stream.index.size),
+            "forgotten": ("Contacts forgotten by retention.", live.retention.forgotten),
             "waiting_events": ("Events that wait for the writer.", service.waiting),
             "events_per_second": ("Events per second over the last minute.", service.rate.per_second(60)),
             "store_bytes": ("Size of the store, without snapshots.", service.store.nbytes),
             "uptime_seconds": ("Since the service started.", time.time() - service.started),
-            "quality_ap": ("Rolling AP of judged events, each against a random destination.", quality["ap_rolling"]),
+            "quality_ap": ("Rolling AP of scored events, each against a random destination.", quality["ap_rolling"]),
             "quality_auc": ("Rolling AUC of the same.", quality["auc_rolling"]),
             "quality_reference_ap": ("AP on the run's test part.", quality["reference_ap"]),
-            "quality_judged": ("Events judged so far.", quality["judged"]),
+            "quality_scored": ("Events scored before they happened, so far.", quality["scored"]),
             "quality_drift": ("1 when the stream has become harder than chance explains.", int(quality["drift"])),
             "healthy": ("1 while events can be taken.", int(service.taking)),
         }
     )
 
 
-def _check_judges(service: Service) -> None:
+def _check_scores_links(service: Service) -> None:
     if not service.run.judges_links:
         name = type(service.run.model).__name__
-        raise BadInput(f"{name} embeds nodes and judges no links, so there is nothing to score. Serve another model.")
+        raise BadInput(f"{name} embeds nodes and scores no links, so there is nothing to score. Serve another model.")
 
 
-def _check_fresh(live: Live, when: Any) -> None:
+def _fresh(live: Live, at: Any) -> Any:
+    """A time that is asked about; refused when it has passed."""
+    when = live.time_of(at)
     if when < live.clock:
         show = live.schema.time.show
         raise StaleQuery(f"asked about {show(when)}; {show(live.clock)} has been observed already.")
+    return when

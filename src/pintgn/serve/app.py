@@ -10,11 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import FastAPI, Request
 from fastapi import Path as InPath
 from fastapi import Query as InQuery
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Response
+from fastapi.responses import FileResponse, PlainTextResponse, Response
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -23,16 +24,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pintgn import __version__
 from pintgn.errors import BadInput, EventOrderError, PintgnError, StaleQuery, TooLarge
-from pintgn.serve import answers, describe, jsonbody
+from pintgn.serve import answers, describe
 from pintgn.serve.auth import OPEN, Key, foreign, given_key, host_name, is_local
 from pintgn.serve.bodies import Bodies, content_type
-from pintgn.serve.intake import ARROW
-from pintgn.serve.jsonbody import Pieces
 from pintgn.serve.lanes import Lane
 from pintgn.serve.limits import Busy, Degraded, FarAhead, KeyReused, LateEvent, Stopped, TooMuch, TooSlow, WrongType
+from pintgn.serve.requests import ARROW
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
-from pintgn.serve.words import only
 
 log = logging.getLogger("pintgn.serve")
 PAGES = Path(__file__).parent / "pages"
@@ -92,8 +91,15 @@ def create_app(service: Service, key: Key | None = None, hosts: tuple[str, ...] 
     direct = _routes(app, service)
     app.add_middleware(Guard, service=service, key=key, hosts=hosts, direct=direct)
     _pages(app)
-    describe.finish(app, with_key=key is not None)
+    describe.finish(app, service.requests.declared, with_key=key is not None)
     return app
+
+
+class Json(Response):
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return msgspec.json.encode(content)
 
 
 # -- around every request ----------------------------------------------------------------------------------------------
@@ -198,7 +204,7 @@ def refusal(service: Service, error: PintgnError) -> Response:
 
 def fault(status: int, name: str, message: str, next_step: str, headers: dict[str, str] | None = None) -> Response:
     """An error as clients get it: what went wrong, and what to do."""
-    return JSONResponse({"error": name, "message": message, "next": next_step}, status, headers)
+    return Json({"error": name, "message": message, "next": next_step}, status, headers)
 
 
 # -- routes ------------------------------------------------------------------------------------------------------------
@@ -206,7 +212,7 @@ def fault(status: int, name: str, message: str, next_step: str, headers: dict[st
 
 def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
     """Adds all routes; returns those that need nothing but the request."""
-    limits, intake, bodies = service.limits, service.engine.intake, app.state.bodies
+    limits, requests, bodies = service.limits, service.requests, app.state.bodies
     cores = max(2, os.cpu_count() or 1)
     reading, asking = Lane("bodies", 2), Lane("questions", cores, limits.asking)
     explaining, looking = Lane("explanations", 1, limits.explaining), Lane("looks", 1, limits.asking)
@@ -218,23 +224,22 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
             data, kind = await body.read(request, ("application/json", ARROW))
             if service.waiting > limits.waiting:
                 raise Busy(f"{service.waiting:,} events are waiting to be written already.")
-            given = data, kind, limits.batch, limits.body
             # a small body is read here: to hand it over takes longer
-            batch = intake.batch(*given) if len(data) <= SMALL else await reading(intake.batch, *given)
-            del data, given
-            return JSONResponse(await asyncio.wrap_future(service.submit(batch)))
+            batch = requests.events(data, kind) if len(data) <= SMALL else await reading(requests.events, data, kind)
+            del data
+            return Json(await asyncio.wrap_future(service.submit(batch)))
 
     @app.post("/score", **describe.SCORE)
     async def score(request: Request) -> Response:
         """How likely is each pair to meet?"""
         with bodies.one() as body:
             data, _ = await body.read(request)
-            return await asking(_answer, _scored, service, data)
+            return await asking(_answer, answers.score, service, data)
 
     @app.get("/recommend/{node:path}", **describe.RECOMMEND)
     async def recommend(node: Id, k: Annotated[int, InQuery(ge=1, le=1_000)] = 10, at: At = None) -> Response:
         """Where is a node most likely to go next?"""
-        return await asking(_answer, answers.recommend, service, _id(service, node), k, at)
+        return await asking(_answer, answers.recommend, service, service.live.codec.id_from_text(node), k, at)
 
     @app.get("/nodes", **describe.NODES)
     async def nodes(
@@ -251,7 +256,7 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
         side: Annotated[str | None, InQuery(description="src or dst, where they are named apart.")] = None,
     ) -> Response:
         """What is known about a node?"""
-        who = _id(service, node)
+        who = service.live.codec.id_from_text(node)
         return await asking(_answer, answers.node, service, who, depth, neighbors, side)
 
     @app.get("/explain", **describe.EXPLAIN)
@@ -259,7 +264,7 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
         src: Annotated[str, InQuery(max_length=1_000)], dst: Annotated[str, InQuery(max_length=1_000)], at: At = None
     ) -> Response:
         """Why is a score what it is?"""
-        ends = _id(service, src), _id(service, dst)
+        ends = service.live.codec.id_from_text(src), service.live.codec.id_from_text(dst)
         return await explaining(_answer, answers.explain, service, *ends, at)
 
     @app.get("/status", **describe.STATUS)
@@ -271,7 +276,7 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
     async def health(request: Request) -> Response:
         """Is it well?"""
         found = answers.health(service)  # here and now: no queue, no thread, no lock
-        return JSONResponse(found, 503 if found["status"] == "failed" else 200)
+        return Json(found, 503 if found["status"] == "failed" else 200)
 
     @app.get("/metrics", **describe.METRICS)
     async def metrics() -> Response:
@@ -284,7 +289,7 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
         """Write the state to the disk now; a restart then replays only what comes later."""
         if content_type(request) in FORMS:
             raise WrongType("a form is not taken here. Send no body, or an empty one as application/json.")
-        return JSONResponse(await asyncio.wrap_future(service.snapshot()))
+        return Json(await asyncio.wrap_future(service.snapshot()))
 
     often = {"/events": "POST", "/score": "POST", "/health": "GET"}
     found = [route for route in app.routes if isinstance(route, Route) and route.path in often]
@@ -293,51 +298,7 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
 
 def _answer(work: Callable[..., Any], *given: Any) -> Response:
     """An answer, also written as JSON by the thread that worked it out."""
-    return JSONResponse(work(*given))
-
-
-def _scored(service: Service, body: bytes | bytearray) -> dict[str, Any]:
-    given = jsonbody.read(body, service.limits.pairs, what="pairs")
-    if not isinstance(given, dict):
-        raise BadInput('the body is {"src": …, "dst": …} or {"pairs": [{"src": …, "dst": …}, …]}.')
-    if "pairs" in given:
-        only(given, ("pairs", "at"), "the body")
-        if not isinstance(given["pairs"], Pieces):
-            raise BadInput('"pairs" is a list of {"src": …, "dst": …}.')
-        pairs = given["pairs"].all()
-        for place, pair in enumerate(pairs):
-            if not isinstance(pair, dict):
-                raise BadInput(f'pair {place} is not {{"src": …, "dst": …}}.')
-            only(pair, ("src", "dst"), f"pair {place}")
-        src, dst = [pair.get("src") for pair in pairs], [pair.get("dst") for pair in pairs]
-    else:
-        only(given, ("src", "dst", "at"), "the body")
-        one = given.get("dst")
-        dst = one.all() if isinstance(one, Pieces) else [one]
-        src = [given.get("src")] * len(dst)
-    if not dst:
-        raise BadInput("there is nothing to score: no dst, no pairs.")
-    found = answers.score(service, src, dst, jsonbody.whole(given.get("at"), 0))
-    columns = zip(src, dst, found["logits"], found["probabilities"], strict=True)
-    scores = [{"src": s, "dst": d, "logit": logit, "probability": p} for s, d, logit, p in columns]
-    if "pairs" not in given:
-        for row in scores:
-            del row["src"]
-    return {"at": found["at"], "scores": scores}
-
-
-def _id(service: Service, text: str) -> Any:
-    """An id as it stands in an address, in the type of the log's ids."""
-    if service.engine.intake.text:
-        return text
-    try:
-        return int(text) if len(text) < 30 and text.isascii() and "_" not in text else _no_id(text)
-    except ValueError:
-        return _no_id(text)
-
-
-def _no_id(text: str) -> Any:
-    raise BadInput(f"{text[:60]!r} is no node: ids of this run are whole numbers.")
+    return Json(work(*given))
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

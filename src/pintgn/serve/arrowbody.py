@@ -10,7 +10,7 @@ The heads are flatbuffers (arrow.apache.org/docs/format/Columnar.html); Arrow ha
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,8 @@ import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
 from pintgn.events.columns import plain
-from pintgn.serve.jsonbody import PIECE
+from pintgn.events.encode import only
 from pintgn.serve.limits import TooMuch
-from pintgn.serve.words import only
 
 FIELDS = ("src", "dst", "t", "op", "key")
 MESSAGES = 1_000
@@ -30,8 +29,8 @@ RUN_END_ENCODED = 22
 """The only type with parts of its own that is taken (Schema.fbs, union Type)."""
 
 
-def read(body: bytes | bytearray, known: Sequence[str], most: int, room: int) -> Iterator[dict[str, Any]]:
-    """The columns of an Arrow stream, some events at a time; columns that are no field of an event are features.
+def read(body: bytes | bytearray, known: Sequence[str], most: int, room: int) -> dict[str, Any]:
+    """The columns of an Arrow stream as lists; columns that are no field of an event are features.
 
     Args:
         known: all columns that there can be.
@@ -45,11 +44,11 @@ def read(body: bytes | bytearray, known: Sequence[str], most: int, room: int) ->
         table.validate(full=True)
         if sum(_text_bytes(column) for column in table.columns) > room:
             raise TooMuch(f"unpacked, the texts of the body take more than {room:,} bytes. Send less at once.")
-        for start in range(0, table.num_rows, PIECE):
-            piece = table.slice(start, PIECE)
-            columns: dict[str, Any] = {name: _listed(piece.column(k)) for k, name in enumerate(piece.schema.names)}
-            features = {name: columns.pop(name) for name in list(columns) if name not in FIELDS}
-            yield columns | {"features": features} if features else columns
+        if not table.num_rows:
+            raise BadInput("there are no events in the body.")
+        columns: dict[str, Any] = {name: _listed(table.column(k)) for k, name in enumerate(table.schema.names)}
+        features = {name: columns.pop(name) for name in list(columns) if name not in FIELDS}
+        return columns | {"features": features} if features else columns
     except (pa.ArrowException, struct.error, OSError, ValueError, TypeError, UnicodeError, OverflowError) as error:
         if isinstance(error, BadInput):
             raise

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from fastapi import FastAPI
+
+from pintgn.serve.requests import ARROW, Declared
 
 ABOUT = (
     "A trained run that keeps observing. Ids and times are those of the log that the run was trained on. "
@@ -31,20 +34,14 @@ MEANING = {
 
 Json = dict[str, Any]
 ID: Json = {"anyOf": [{"type": "string", "minLength": 1, "maxLength": 1000}, {"type": "integer"}]}
-TIME: Json = {"anyOf": [{"type": "number"}, {"type": "string"}], "description": "In the log's unit, or a date."}
 NUMBER: Json = {"type": "number"}
 COUNT: Json = {"type": "integer"}
 TEXT: Json = {"type": "string"}
-FEATURES: Json = {
-    "anyOf": [{"type": "object"}, {"type": "array"}],
-    "description": "By name, or a list in the order of the log's feature columns.",
-}
 
 
-def record(required: Json, optional: Json | None = None, closed: bool = False) -> Json:
+def record(required: Json, optional: Json | None = None) -> Json:
     """A JSON object."""
-    made: Json = {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
-    return made | {"additionalProperties": False} if closed else made
+    return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
 
 
 def nullable(kind: Json) -> Json:
@@ -55,33 +52,21 @@ def listed(items: Json) -> Json:
     return {"type": "array", "items": items}
 
 
-EVENT = record(
-    {"src": ID, "dst": ID, "t": TIME},
-    {
-        "features": FEATURES,
-        "op": {"type": "string", "enum": ["add", "delete", "node"]},
-        "key": {"type": "string", "minLength": 1, "maxLength": 200, "description": "Sent again, it counts once."},
-    },
-    closed=True,
-)
 FAULT = record({"error": TEXT, "message": TEXT, "next": TEXT})
 SCORE_ROW = record({"dst": ID, "logit": NUMBER, "probability": NUMBER}, {"src": ID})
 
 
-def _route(tag: str, summary: str, answer: Json, faults: tuple[int, ...], body: Json | None = None) -> dict[str, Any]:
+def _route(tag: str, summary: str, answer: Json, faults: tuple[int, ...]) -> dict[str, Any]:
     """Arguments of a FastAPI route."""
     failures = {
         code: {"description": MEANING[code], "content": {"application/json": {"schema": FAULT}}}
         for code in sorted({400, 401, 503, *faults})
     }
-    made: dict[str, Any] = {
+    return {
         "tags": [tag],
         "summary": summary,
         "responses": {200: {"description": "Done.", "content": answer}, **failures},
     }
-    if body is not None:
-        made["openapi_extra"] = {"requestBody": {"required": True, "content": body}}
-    return made
 
 
 def _json(schema: Json, example: Any = None) -> Json:
@@ -93,45 +78,12 @@ EVENTS = _route(
     "Observe events",
     _json(record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT})),
     (403, 408, 409, 413, 415, 422, 429, 507),
-    _json(
-        {
-            "anyOf": [
-                record({"events": listed(EVENT) | {"minItems": 1}}, closed=True),
-                EVENT,
-                record(
-                    {
-                        "columns": record(
-                            {"src": listed(ID), "dst": listed(ID), "t": listed(TIME)},
-                            {"features": FEATURES, "op": listed(TEXT), "key": listed(nullable(TEXT))},
-                            closed=True,
-                        )
-                    },
-                    closed=True,
-                ),
-            ]
-        },
-        {"events": [{"src": "alice", "dst": "bob", "t": 1700000000, "key": "order-17"}]},
-    )
-    | {"application/vnd.apache.arrow.stream": {"schema": {"type": "string", "format": "binary"}}},
 )
 SCORE = _route(
     "answers",
     "Score pairs",
     _json(record({"at": NUMBER, "scores": listed(SCORE_ROW)})),
     (403, 408, 409, 413, 415, 422, 429, 507),
-    _json(
-        {
-            "anyOf": [
-                record({"src": ID, "dst": {"anyOf": [ID, listed(ID) | {"minItems": 1}]}}, {"at": TIME}, closed=True),
-                record(
-                    {"pairs": listed(record({"src": ID, "dst": ID}, closed=True)) | {"minItems": 1}},
-                    {"at": TIME},
-                    closed=True,
-                ),
-            ]
-        },
-        {"src": "alice", "dst": ["bob", "carol"]},
-    ),
 )
 RECOMMEND = _route(
     "answers",
@@ -172,16 +124,30 @@ SNAPSHOT = _route(
 )
 
 
-def finish(app: FastAPI, with_key: bool) -> None:
-    """Take out what FastAPI says about errors, which is not what we answer, and say how a key is sent."""
+EXAMPLES = {
+    "events": {"events": [{"src": "alice", "dst": "bob", "t": 1700000000, "key": "order-17"}]},
+    "score": {"src": "alice", "dst": ["bob", "carol"]},
+}
+
+
+def finish(app: FastAPI, requests: Declared, with_key: bool) -> None:
+    """Say what requests hold, as it is declared; replace what FastAPI says about errors; say how a key is sent."""
     made = app.openapi()
-    made.get("components", {}).get("schemas", {}).clear()
+    kinds = [kind for several in requests.schemas.values() for kind in several]
+    _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    made["components"] = {"schemas": schemas}
+    for name, several in requests.schemas.items():
+        choices = [{"$ref": f"#/components/schemas/{kind.__name__}"} for kind in several]
+        content = _json({"anyOf": choices}, EXAMPLES[name])
+        if name == "events":
+            content |= {ARROW: {"schema": {"type": "string", "format": "binary"}}}
+        made["paths"][f"/{name}"]["post"]["requestBody"] = {"required": True, "content": content}
     for path in made["paths"].values():
         for operation in path.values():
             told = operation.get("responses", {}).get("422")
             if told is not None and "$ref" in str(told):
                 operation["responses"]["422"] = {"description": MEANING[422], "content": _json(FAULT)}
     if with_key:
-        made.setdefault("components", {})["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+        made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         made["security"] = [{"key": []}]
     app.openapi_schema = made

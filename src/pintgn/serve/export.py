@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
+from pintgn.events.codec import EventBatch
 from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE
-from pintgn.serve.batch import Batch
-from pintgn.serve.engine import Engine, numbers_of
+from pintgn.live.live import Live
 from pintgn.serve.store import Store
 
 
-def whole_log(engine: Engine, store: Store) -> EventLog:
+def whole_log(live: Live, store: Store) -> EventLog:
     """The run's log and every stored event after it, in users' own ids.
 
     Labels are left out: live events have none. Categories that the run did not know count as none of the known ones,
@@ -26,16 +26,16 @@ def whole_log(engine: Engine, store: Store) -> EventLog:
             f"the first {store.dropped:,} live events were dropped from the store, so the log has a gap. "
             "Train on your own copy of the events."
         )
-    log, names = engine.run.log, engine.live.names
+    log, names = live.run.log, live.names
     batches = [batch for _, batch in store.read()]
     if not batches:
         return log
-    live = Batch.joined(batches)
-    src, dst = numbers_of(names, live)
+    events = EventBatch.concat(batches)
+    src, dst = names.add_pairs(events.src, events.dst)
     width = log.schema.feature_width
     updates = None
-    if log.node_updates is not None and live.features is not None and live.op is not None:
-        updates = np.concatenate([log.node_updates, live.features[live.op == NODE, width + 2 :]])
+    if log.node_updates is not None and events.features is not None and events.op is not None:
+        updates = np.concatenate([log.node_updates, events.features[events.op == NODE, width + 2 :]])
     nodes = log.node_features
     if nodes is not None and len(nodes) < len(names):
         nodes = np.concatenate([nodes, np.zeros((len(names) - len(nodes), nodes.shape[1]), np.float32)])
@@ -46,9 +46,9 @@ def whole_log(engine: Engine, store: Store) -> EventLog:
     return EventLog(
         np.concatenate([log.src, src]),
         np.concatenate([log.dst, dst]),
-        np.concatenate([log.t, live.t]),
-        features=None if log.features is None else joined(log.features, live.features[:, :width]),  # type: ignore[index]
-        op=joined(log.op, live.op),
+        np.concatenate([log.t, events.t]),
+        features=None if log.features is None else joined(log.features, events.features[:, :width]),  # type: ignore[index]
+        op=joined(log.op, events.op),
         node_updates=updates,
         node_features=nodes,
         ids=names.id_map(),

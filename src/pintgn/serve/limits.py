@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pintgn.errors import BadInput, EventOrderError, PintgnError
-from pintgn.serve.quality import EVERY
+from pintgn.live.prequential import EVERY
 
 
 class Busy(PintgnError):
@@ -71,5 +71,5 @@ class Options:
     window: float | None = None
     retain_every: int = 10_000
     keep_events: int | None = None  # of the store; all when not given
-    judge_every: int = EVERY
+    evaluate_every: int = EVERY
     max_ahead: float | None = None  # how far an event may be after the one before it; from the log's span by default

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from pintgn.errors import BadFile
-from pintgn.serve.batch import Batch
+from pintgn.events.codec import EventBatch
 
 FORMAT = 2
 FILE = "events.db"
@@ -57,7 +57,7 @@ def connected(path: Path) -> sqlite3.Connection:
     return db
 
 
-def columns(batch: Batch) -> tuple[list, ...]:
+def columns(batch: EventBatch) -> tuple[list, ...]:
     """src, dst, t, op, features and key, as they are stored."""
     none = [None] * len(batch)
     op = none if batch.op is None else batch.op.tolist()
@@ -76,7 +76,7 @@ def checksums(told: tuple[list, ...]) -> list[int]:
     return found if not features or features[0] is None else list(map(crc, features, found))
 
 
-def batch_of(rows: list[tuple], width: int, dtype: np.dtype) -> Batch:
+def batch_of(rows: list[tuple], width: int, dtype: np.dtype) -> EventBatch:
     """Rows as events; refused when they are not what was written."""
     numbers, src, dst, t, op, features, keys, sums = map(list, zip(*rows, strict=True))
     try:
@@ -85,7 +85,7 @@ def batch_of(rows: list[tuple], width: int, dtype: np.dtype) -> Batch:
             matrix = np.frombuffer(b"".join(features), "<f4").astype(np.float32).reshape(len(rows), width)
         ops = None if op[0] is None else np.array(op, np.int8)
         named = None if all(key is None for key in keys) else keys
-        batch = Batch(src, dst, np.array(t, dtype), matrix, ops, named)
+        batch = EventBatch(src, dst, np.array(t, dtype), matrix, ops, named)
         found = checksums(columns(batch))
     except (ValueError, TypeError, OverflowError) as error:
         raise Damaged(f"rows {numbers[0]:,} to {numbers[-1]:,}: {error}") from error

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from pintgn.errors import BadFile, PintgnError
-from pintgn.serve.engine import Captured, Engine
+from pintgn.live.live import Live
+from pintgn.live.snapshot import Snapshot
 from pintgn.serve.metrics import Metrics
 from pintgn.serve.snapshots import Snapshots
 from pintgn.serve.words import plain
@@ -35,7 +36,7 @@ class Saver:
         self._again: list[Future] | None = None
         self._thread: threading.Thread | None = None
 
-    def save(self, engine: Engine, answers: list[Future]) -> None:
+    def save(self, live: Live, answers: list[Future]) -> None:
         """Copy the state and have it written; to be called by the one thread that changes it."""
         with self._mutex:
             if self._busy:
@@ -43,9 +44,9 @@ class Saver:
                 return
             self._busy = True
         begin, before = time.perf_counter(), self.at
-        self.at = self.tried = engine.total
+        self.at = self.tried = live.total
         try:
-            captured = engine.capture()
+            captured = live.snapshot()
         except MemoryError as error:
             self._failed(error, before, answers)
             return
@@ -59,7 +60,7 @@ class Saver:
         if self._thread is not None:
             self._thread.join()
 
-    def _write(self, captured: Captured, begin: float, before: int, answers: list[Future]) -> None:
+    def _write(self, captured: Snapshot, begin: float, before: int, answers: list[Future]) -> None:
         try:
             path = self.snapshots.write(captured)
             size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())

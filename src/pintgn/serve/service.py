@@ -21,16 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from pintgn.errors import BadFile, BadInput, PintgnError
-from pintgn.learn.live import Live
+from pintgn.events.codec import EventBatch
 from pintgn.learn.run import Run
+from pintgn.live.live import Live
+from pintgn.live.nodes import Search
+from pintgn.live.retention import NEVER, Retention
+from pintgn.live.snapshot import restore
 from pintgn.models.base import Model
 from pintgn.serve.admission import Admission, span_of
-from pintgn.serve.batch import Batch
-from pintgn.serve.engine import Engine
 from pintgn.serve.limits import Busy, Degraded, Limits, Options, Stopped
 from pintgn.serve.metrics import Metrics, Rate
 from pintgn.serve.repair import advice, described
-from pintgn.serve.retention import NEVER, Retention
+from pintgn.serve.requests import Requests
 from pintgn.serve.rows import Gap
 from pintgn.serve.saver import Saver, promise
 from pintgn.serve.snapshots import Snapshots
@@ -49,7 +51,7 @@ Progress = Callable[[str], None]
 class _Job:
     """For the writer: observe a batch; without one, make a snapshot; with nobody to answer either, tidy the store."""
 
-    batch: Batch | None
+    batch: EventBatch | None
     answer: Future | None
 
 
@@ -89,7 +91,8 @@ class Service:
         self.store = Store(store, run.fingerprint, run.log.schema.width, run.log.t.dtype, seen)
         try:
             self.saver = Saver(self.snapshots, self.metrics, self._snapshot_done)
-            self.engine = self._started(progress)
+            self.live = self._started(progress)
+            self.requests, self.search = Requests(self.live.codec, self.limits), Search(self.live.names)
             self._warm_up()
         except BaseException:
             self.store.close()
@@ -129,58 +132,58 @@ class Service:
         self._writer.join()
         self.saver.join()
         self._refuse_the_rest()
-        if self._failure is None and not self.missing and self.engine.total > self.saver.at:
+        if self._failure is None and not self.missing and self.live.total > self.saver.at:
             try:
-                self.snapshots.write(self.engine.capture())
+                self.snapshots.write(self.live.snapshot())
             except Exception as error:  # a full disk has many names; the next start replays instead
                 log.warning("no snapshot at the end: %s", error)
         self.store.close()
 
     # -- starting ------------------------------------------------------------------------------------------------------
 
-    def _started(self, progress: Progress) -> Engine:
+    def _started(self, progress: Progress) -> Live:
         begin = time.perf_counter()
-        engine = None
+        live = None
         for number, folder in self.snapshots.valid():
             if number < self.store.dropped:
                 self.snapshots.discard(number, f"events up to {self.store.dropped:,} are no longer in the store")
                 continue
             try:
-                engine = self._engine(folder)
+                live = self._state(folder)
             except (PintgnError, KeyError, ValueError) as error:
                 self.snapshots.discard(number, str(error))
                 continue
             self.saver.at = self.saver.tried = number
             progress(f"snapshot after {number:,} events read in {time.perf_counter() - begin:.1f} s")
             break
-        if engine is None:
+        if live is None:
             if self.store.dropped:
                 raise BadFile(
                     f"the store in {self.store.folder.path} was compacted, and none of its snapshots can be used: "
                     + " ".join(self.snapshots.reports)
                     + " Put back a snapshot from a backup, or start an empty store with --store."
                 )
-            engine = self._engine(None)
+            live = self._state(None)
             progress(f"the run's own log: {len(self.run.log):,} events")
-        self.store.know(engine.total)
-        begin, first, clock, self.replayed = time.perf_counter(), engine.total, engine.clock, 0
-        for number, batch in self.store.read(engine.total):
-            engine.skip(number - 1)
-            engine.observe(batch)
+        self.store.know(live.total)
+        begin, first, clock, self.replayed = time.perf_counter(), live.total, live.clock, 0
+        for number, batch in self.store.read(live.total):
+            live.skip_to(number - 1)
+            live.observe_batch(batch)
             self.replayed += len(batch)
-            progress(f"replayed {engine.total - first:,} of {self.store.total - first:,} events")
-        engine.skip(self.store.total)
+            progress(f"replayed {live.total - first:,} of {self.store.total - first:,} events")
+        live.skip_to(self.store.total)
         self.replay_seconds = time.perf_counter() - begin
         self.missing = self.store.missing
         if self.missing:
             self.saver.tried = NEVER  # the snapshots that there are stay
-            between = [gap for gap in self.missing if gap.last > first and gap.first <= engine.total]
-            since = self.store.time_before(between[0]) if between else engine.clock
+            between = [gap for gap in self.missing if gap.last > first and gap.first <= live.total]
+            since = self.store.time_before(between[0]) if between else live.clock
             show = self.run.log.schema.time.show(clock if since is None else since)
             self._loss = f"{described(self.missing)}. {advice(self.missing, first, bool(between), show)}"
         for report in self.reports:
             log.warning("%s", report)
-        return engine
+        return live
 
     # -- losses --------------------------------------------------------------------------------------------------------
 
@@ -194,22 +197,28 @@ class Service:
 
     def accept_loss(self) -> list[Gap]:
         """Go on without the events that are missing, for good."""
-        self.snapshots.forget_after(self.engine.total)
+        self.snapshots.forget_after(self.live.total)
         gaps = self.store.accept_loss()
         self.missing, self.saver.tried = [], self.saver.at
         return gaps
 
-    def _engine(self, snapshot: Path | None) -> Engine:
+    def _state(self, snapshot: Path | None) -> Live:
+        """The state after the run's own log, or that of a snapshot."""
         options = self.options
         retention = Retention(options.keep_last, options.window, options.retain_every)
-        return Engine(self.run, retention, options.judge_every, snapshot)
+        if snapshot is None:
+            live = Live(self.run, None, retention, options.evaluate_every)
+        else:
+            live = restore(self.run, snapshot, retention, options.evaluate_every)
+        live.model.eval()
+        return live
 
     def _warm_up(self) -> None:
         """Compile and load before the first question comes. What goes wrong here must not keep a service from starting:
         the questions that meet it will say so."""
         if not self.run.judges_links:
             return
-        live = self.engine.asking()
+        live = self.live.reader()
         some = live.names.ids[: 2 * WORTH_RANKING]
         for ask in (
             lambda: live.score(some[0], some[-1:]),
@@ -223,7 +232,7 @@ class Service:
 
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def submit(self, batch: Batch) -> Future:
+    def submit(self, batch: EventBatch) -> Future:
         """Queue checked events; the future has the acknowledgement, when they are durable and observed.
 
         Raises `Busy` when too many wait already.
@@ -240,7 +249,7 @@ class Service:
 
     def observe(self, events: list[dict[str, Any]]) -> dict[str, Any]:
         """Let events happen, as `POST /events` does; returns the acknowledgement."""
-        return self.submit(self.engine.intake.rows(events)).result()
+        return self.submit(self.requests.rows(events)).result()
 
     def snapshot(self) -> Future:
         """Ask for a snapshot of the state after everything accepted so far."""
@@ -303,9 +312,9 @@ class Service:
 
     def _handle(self, jobs: list[_Job]) -> None:
         """Commit a group of batches together, observe them, answer."""
-        accepted: list[tuple[_Job, Batch, int]] = []
+        accepted: list[tuple[_Job, EventBatch, int]] = []
         snapshots = [job.answer for job in jobs if job.batch is None and job.answer is not None]
-        admit = Admission(self.store, self.engine.clock, self.run.log.schema.time, self.max_ahead)
+        admit = Admission(self.store, self.live.clock, self.run.log.schema.time, self.max_ahead)
         for job in jobs:
             if job.batch is None:
                 continue
@@ -315,7 +324,7 @@ class Service:
                 self._done(job, error)
         together = [batch for _, batch, _ in accepted if len(batch)]
         if together:
-            joined = Batch.joined(together)
+            joined = EventBatch.concat(together)
             try:
                 with self.metrics.timed("commit_seconds"):
                     self.store.append(joined)
@@ -329,16 +338,16 @@ class Service:
             else:
                 self._full = None
                 with self.metrics.timed("observe_seconds"):
-                    self.engine.observe(joined, self.turns.writing)
+                    self.live.observe_batch(joined, self.turns.writing)
                 self.store.settle()
                 self.rate.add(len(joined))
                 self.metrics.add("events_total", len(joined))
         for job, batch, duplicates in accepted:
             self.metrics.add("duplicates_total", duplicates)
-            answer = {"accepted": len(batch), "duplicates": duplicates, "clock": plain(self.engine.clock)}
-            self._done(job, answer | {"total": self.engine.events})
-        if snapshots or self.engine.total - self.saver.tried >= self.options.snapshot_every:
-            self.saver.save(self.engine, snapshots)
+            answer = {"accepted": len(batch), "duplicates": duplicates, "clock": plain(self.live.clock)}
+            self._done(job, answer | {"total": self.live.events})
+        if snapshots or self.live.total - self.saver.tried >= self.options.snapshot_every:
+            self.saver.save(self.live, snapshots)
         if jobs and jobs[-1].answer is None:
             self._drop_old()
 
@@ -375,7 +384,7 @@ class Service:
 
     def compact(self) -> int:
         """Drop the stored events that every snapshot holds, and shrink the file; returns how many."""
-        if self.engine.total > self.saver.at:
+        if self.live.total > self.saver.at:
             self.snapshot().result()
         kept = [number for number, _ in self.snapshots.valid()]
         gone = self.store.drop(min(kept)) if kept else 0
@@ -393,7 +402,7 @@ class Service:
             self._asking += 1
         try:
             with self.turns.reading():
-                yield self.engine.asking()
+                yield self.live.reader()
         finally:
             with self._mutex:
                 self._asking -= 1

@@ -17,7 +17,7 @@ from typing import Any
 
 from pintgn.errors import BadFile
 from pintgn.events.facts import AtLeast, Each, read_json
-from pintgn.serve.engine import Captured
+from pintgn.live.snapshot import Snapshot
 from pintgn.serve.rows import sync_folder
 from pintgn.serve.words import plain
 
@@ -42,7 +42,7 @@ class Snapshots:
     def path(self, number: int) -> Path:
         return self.folder / f"{number:012d}"
 
-    def write(self, captured: Captured) -> Path:
+    def write(self, captured: Snapshot) -> Path:
         """Write a snapshot and drop those that are no longer needed."""
         target, part = self.path(captured.total), self.folder / f".{captured.total:012d}.{os.getpid()}.part"
         try:

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadFile, PintgnError
+from pintgn.events.codec import EventBatch
 from pintgn.learn.folder import Folder
-from pintgn.serve.batch import Batch
 from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.repair import open_database, repair
 from pintgn.serve.rows import (
@@ -166,7 +166,7 @@ class Store:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def append(self, batch: Batch) -> int:
+    def append(self, batch: EventBatch) -> int:
         """Write events in one transaction; returns the number of the last. They may be acknowledged after `settle`.
 
         Raises `StoreFull` when that cannot be done; then none of them is kept.
@@ -244,7 +244,7 @@ class Store:
                 found.update({hashes[key]: checksum for key, checksum in self.db.execute(asked, list(hashes))})
         return found
 
-    def read(self, after: int = 0) -> Iterator[tuple[int, Batch]]:
+    def read(self, after: int = 0) -> Iterator[tuple[int, EventBatch]]:
         """All intact events after a number, in order: the number of the first, and events that follow each other.
 
         At the first damage the file is set aside and what is intact of it is kept; reports say what is missing.
@@ -263,7 +263,7 @@ class Store:
                 self._total, repaired = max(self.newest(), upto), True
                 self._files = self._identities()
 
-    def _checked(self, after: int) -> Iterator[tuple[int, Batch]]:
+    def _checked(self, after: int) -> Iterator[tuple[int, EventBatch]]:
         gaps = self.gaps
         while after < self._total:
             rows = self.db.execute(
@@ -282,7 +282,7 @@ class Store:
                 after = number
             yield rows[begin][0], self._batch(rows[begin:])
 
-    def _batch(self, rows: list[tuple]) -> Batch:
+    def _batch(self, rows: list[tuple]) -> EventBatch:
         return batch_of(rows, self.width, self.dtype)
 
     # -- losses, and the way back --------------------------------------------------------------------------------------

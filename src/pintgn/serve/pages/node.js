@@ -30,7 +30,7 @@ export async function showNode(id, wanted, focus = true) {
       ["Side", side && (side === "dst" ? "destination" : "source")],
       ["Contacts", count(about.degree)], ["First seen", time(about.first_seen)],
       ["Last seen", `${time(about.last_seen)} (${ago(Number(about.at) - Number(about.last_seen))})`],
-    ] : [["Contacts", "none: never seen before, judged as a new node"]]);
+    ] : [["Contacts", "none: never seen before, scored as a new node"]]);
     tree = about.tree;
     drawTree(byId("tree"), byId("tree-list"), tree, side);
     if (focus) byId("node-title").focus({ preventScroll: false });

@@ -35,17 +35,17 @@ function showQuality(quality) {
   if (!quality.active) {
     say("quality-now", "–");
     say("quality-note", "not measured");
-    say("quality-text", "Events are not judged: the service was started with --judge-every 0, or the model scores no links.");
+    say("quality-text", "Events are not evaluated: the service was started with --evaluate-every 0, or the model scores no links.");
     pill.hidden = true;
     return;
   }
   const reference = quality.reference_ap;
   say("quality-now", quality.ap_rolling === null ? "–" : `AP ${fixed(quality.ap_rolling)}`);
   say("quality-note", reference === null ? "" : `${fixed(reference)} on the run’s test part`);
-  say("quality-text", `Rolling AP of ${quality.window ? `the last ${count(quality.window)}` : "no"} judged events. One event in ${quality.every} is `
+  say("quality-text", `Rolling AP of ${quality.window ? `the last ${count(quality.window)}` : "no"} scored events. One event in ${quality.every} is `
     + "scored just before it happens, beside one random destination.");
   const [word, kind] = quality.drift ? ["Drift: harder than the test part", "warn"]
-    : quality.window < 200 ? [`${count(quality.judged)} judged so far`, ""] : ["Steady", "good"];
+    : quality.window < 200 ? [`${count(quality.scored)} scored so far`, ""] : ["Steady", "good"];
   say(pill, word);
   pill.className = `pill ${kind}`;
   pill.hidden = false;
@@ -57,7 +57,7 @@ function showQuality(quality) {
     reference: reference === null ? null : { y: reference, name: `test part ${fixed(reference)}` },
     low, high: 1, showX: time, showY: (ap) => fixed(ap, low > 0.85 ? 3 : 2),
     label: `Average precision over time, now ${fixed(quality.ap_rolling)}, on the test part ${fixed(reference)}${quality.drift ? "; it drifts" : ""}`,
-    empty: "The first point comes after 50 judged events.",
+    empty: "The first point comes after 50 scored events.",
   });
 }
 

@@ -14,7 +14,7 @@ from pintgn import PINT, EventLog, Query, fit, read_events
 from pintgn.errors import BadFile, BadInput, EventOrderError, PintgnWarning, StaleQuery, UnknownName
 from pintgn.learn.calibration import Calibration, expected_error
 from pintgn.learn.metrics import Scores
-from pintgn.learn.predict import predict
+from pintgn.live.predict import predict
 from tests.learn.helpers import QUICK, random_log
 
 pytestmark = pytest.mark.learning
@@ -165,20 +165,23 @@ def test_predictions_keep_rows_ids_and_times(live, tmp_path):
     ("events", "message"),
     [
         ([(7, "bob", LATER, card(1.0))], "node ids here are text, given 7 (int)"),
-        ([("ann", None, LATER, card(1.0))], "node ids here are text, given None"),
+        ([("ann", None, LATER, card(1.0))], "has no dst"),
         ([("ann", "bob", LATER)], "has no feature 'amount'; this run expects amount, kind"),
         ([("ann", "bob", LATER, {"amount": 1.0})], "has no feature 'kind'"),
-        ([("ann", "bob", LATER, card(1.0) | {"amout": 2})], "'amout', which is unknown. Did you mean 'amount'"),
-        ([("ann", "bob", LATER, card("much"))], "'amount' is a finite number, given 'much'"),
-        ([("ann", "bob", LATER, card(float("nan")))], "'amount' is a finite number, given nan"),
-        ([("ann", "bob", LATER, [1.0, 2.0])], "features are given by name"),
+        ([("ann", "bob", LATER, card(1.0) | {"amout": 2})], "amout\", which is unknown. Did you mean 'amount'"),
+        ([("ann", "bob", LATER, card("much"))], "'amount' is a finite number in single precision, given \"much\""),
+        ([("ann", "bob", LATER, card(float("nan")))], "'amount' is a finite number in single precision, given NaN"),
+        ([("ann", "bob", LATER, [1.0, 2.0])], "(src, dst, t, {feature: value})"),
         ([("ann", "bob")], "an event is (src, dst, t)"),
         (["ann"], "an event is (src, dst, t)"),
         ([("ann", "bob", "now", card(1.0))], "times here are numbers, given 'now' (str)"),
         ([("ann", "bob", 1.5, card(1.0))], "times here are whole numbers, given 1.5"),
         ([("ann", "bob", True, card(1.0))], "times here are numbers, given True"),
         ([("ann", "bob", 5, card(1.0))], "already observed"),
-        ([("ann", "bob", LATER, card(1.0)), ("ann", "bob", LATER - 1, card(1.0))], "Sort them by time"),
+        (
+            [("ann", "bob", LATER, card(1.0)), ("ann", "bob", LATER - 1, card(1.0))],
+            "Sort the events of a batch by time",
+        ),
     ],
 )
 def test_a_wrong_event_is_one_line_and_changes_nothing(live, events, message):
@@ -221,7 +224,7 @@ def test_whole_numbers_as_ids():
     assert live.names.ids[-1] == 1_000
     with pytest.raises(BadInput, match=r"node ids here are whole numbers, given 'ann' \(str\)"):
         live.score("ann", [3])
-    with pytest.raises(UnknownName, match="trained without features"):
+    with pytest.raises(UnknownName, match="trained without any"):
         live.observe([(3, 4, int(log.t[-1]) + 1, {"amount": 1.0})])
     found = predict(live, {"src": [3, 4], "dst": [4, 5_000]})
     assert found.column("dst").to_pylist() == [4, 5_000]
@@ -272,7 +275,7 @@ def test_deletions_can_be_observed():
     assert live.names.ids[-2:] == ["zoe", "max"]
     live.observe([("zoe", "ann", 403, {})])
     assert live.stream.event_table[live.stream.events - 3, 0] == 1, "the deletion is marked"
-    with pytest.raises(UnknownName, match="without features"):
+    with pytest.raises(UnknownName, match="trained without any"):
         live.observe([("ann", "hal", 500, {"amount": 3})])
 
 
@@ -328,7 +331,7 @@ def test_probability_keeps_the_order_of_scores(live):
 
 
 def test_names_are_logs_own_ids(log):
-    from pintgn.learn.names import Names
+    from pintgn.live.names import Names
 
     names = Names(log.ids)
     assert names.id_map() == log.ids

@@ -1,4 +1,4 @@
-"""Quality over time: judged before it happens, by the log alone; drift is said when there is some."""
+"""Prequential evaluation: scored before it happens, by the log alone; drift is reported when there is some."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 
 from pintgn.learn.metrics import area_under_curve, average_precision
 from pintgn.learn.run import Run
-from pintgn.serve.engine import Engine
-from pintgn.serve.quality import ENOUGH, Quality, scrambled
+from pintgn.live.live import Live
+from pintgn.live.prequential import ENOUGH, Prequential, scrambled
 from tests.serve.helpers import TRAINED, as_batch, trained
 
 
@@ -18,30 +18,30 @@ def run(run_folder):
     return Run.open(run_folder)
 
 
-def engine_after(run_folder, columns, stop, batch, every=3):
-    engine = Engine(Run.open(run_folder), judge_every=every)
+def live_after(run_folder, columns, stop, batch, every=3):
+    live = Live(Run.open(run_folder), evaluate_every=every)
     for begin in range(TRAINED, stop, batch):
-        engine.observe(as_batch(engine, columns, begin, min(begin + batch, stop)))
-    return engine
+        live.observe_batch(as_batch(live, columns, begin, min(begin + batch, stop)))
+    return live
 
 
-def test_neither_batches_nor_blocks_change_what_is_judged(run_folder, columns):
-    one, other = (engine_after(run_folder, columns, 700, batch) for batch in (23, 460))
-    assert one.quality.judged == other.quality.judged > 100
-    assert np.allclose(one.quality.positive, other.quality.positive, atol=1e-4)
-    assert np.allclose(one.quality.negative, other.quality.negative, atol=1e-4)
+def test_neither_batches_nor_blocks_change_what_is_scored(run_folder, columns):
+    one, other = (live_after(run_folder, columns, 700, batch) for batch in (23, 460))
+    assert one.prequential.scored == other.prequential.scored > 100
+    assert np.allclose(one.prequential.positive, other.prequential.positive, atol=1e-4)
+    assert np.allclose(one.prequential.negative, other.prequential.negative, atol=1e-4)
 
 
 def test_each_judged_event_was_scored_before_it_happened_beside_a_destination_known_by_then(run_folder, columns):
     """Everything by hand: the event's number decides; its own group is not seen; the pool is what was met before."""
-    found = engine_after(run_folder, columns, 420, 180).quality
+    found = live_after(run_folder, columns, 420, 180).prequential
     known = list(dict.fromkeys(columns["dst"][:TRAINED]))
     positive, negative = [], []
     waiting = []
-    clean = Engine(Run.open(run_folder), judge_every=0)
+    clean = Live(Run.open(run_folder), evaluate_every=0)
     for row in range(TRAINED, 420):
         if waiting and columns["t"][row] != columns["t"][waiting[0]]:
-            clean.observe(as_batch(clean, columns, waiting[0], row))
+            clean.observe_batch(as_batch(clean, columns, waiting[0], row))
             waiting = []
         waiting.append(row)
         number = row - TRAINED + 1
@@ -51,7 +51,7 @@ def test_each_judged_event_was_scored_before_it_happened_beside_a_destination_kn
             other = known[place] if known[place] != columns["dst"][row] else known[(place + 1) % len(known)]
             ends = [columns["src"][row]] * 2, [columns["dst"][row], other]
             with torch.no_grad():
-                yes, no = clean.asking().logits(*ends, [columns["t"][row]] * 2)
+                yes, no = clean.reader().logits(*ends, columns["t"][row])
             positive.append(yes)
             negative.append(no)
         if columns["dst"][row] not in known:
@@ -61,10 +61,10 @@ def test_each_judged_event_was_scored_before_it_happened_beside_a_destination_kn
 
 
 def test_figures_are_ap_and_auc_of_the_window(run):
-    quality = Quality(run, window=100)
+    quality = Prequential(run, window=100)
     rng = np.random.default_rng(0)
     yes, no = rng.normal(1, 1, 250), rng.normal(0, 1, 250)
-    quality.judge(yes, no, np.arange(250))
+    quality.add(yes, no, np.arange(250))
     truth, pooled = np.repeat([True, False], 100), np.concatenate([yes[-100:], no[-100:]])
     assert quality.figures()["ap"] == pytest.approx(average_precision(truth, pooled))
     assert quality.figures()["auc"] == pytest.approx(area_under_curve(truth, pooled))
@@ -75,23 +75,23 @@ def test_figures_are_ap_and_auc_of_the_window(run):
 def test_drift_is_said_when_there_is_some_and_only_then(run, shift, drift):
     run.test = {"all": {"ap": 0.92, "auc": 0.92}}  # of N(2, 1) against N(0, 1)
     for seed in range(20):
-        quality = Quality(run)
+        quality = Prequential(run)
         rng = np.random.default_rng(seed)
-        quality.judge(rng.normal(shift, 1, 600), rng.normal(0, 1, 600), np.arange(600))
+        quality.add(rng.normal(shift, 1, 600), rng.normal(0, 1, 600), np.arange(600))
         assert quality.drift is drift
 
 
 def test_little_is_no_reason_to_cry_drift(run):
     run.test = {"all": {"ap": 0.99, "auc": 0.99}}
-    quality = Quality(run)
-    quality.judge(np.zeros(ENOUGH - 1), np.ones(ENOUGH - 1), np.arange(ENOUGH - 1))
+    quality = Prequential(run)
+    quality.add(np.zeros(ENOUGH - 1), np.ones(ENOUGH - 1), np.arange(ENOUGH - 1))
     assert not quality.drift
-    assert Quality(run).status()["ap_rolling"] is None
+    assert Prequential(run).status()["ap_rolling"] is None
 
 
 def test_a_score_that_is_not_finite_counts_as_wrong(run):
-    quality = Quality(run)
-    quality.judge(np.array([np.nan, 1.0]), np.array([0.0, 0.0]), np.arange(2))
+    quality = Prequential(run)
+    quality.add(np.array([np.nan, 1.0]), np.array([0.0, 0.0]), np.arange(2))
     assert quality.figures()["auc"] < 1
 
 
@@ -102,10 +102,10 @@ def test_a_stream_that_changes_its_ways_is_noticed(columns, tmp_path):
     changed = {name: list(column) for name, column in columns.items()}
     for name in ("src", "dst"):
         changed[name] = changed[name][:TRAINED] + rng.permutation(changed[name][TRAINED:]).tolist()
-    usual, odd = (engine_after(folder, data, 900, 330, every=1).quality for data in (columns, changed))
+    usual, odd = (live_after(folder, data, 900, 330, every=1).prequential for data in (columns, changed))
     assert odd.figures()["auc"] < usual.figures()["auc"] - 0.1
     assert odd.drift
 
 
-def test_nothing_is_judged_when_told_so(run_folder, columns):
-    assert engine_after(run_folder, columns, 400, 100, every=0).quality.judged == 0
+def test_nothing_is_scored_when_told_so(run_folder, columns):
+    assert live_after(run_folder, columns, 400, 100, every=0).prequential.scored == 0

@@ -1,8 +1,8 @@
-"""How good is it right now? Test, then observe: events are judged before the stream learns of them.
+"""Prequential evaluation (test, then learn): how good is the model right now?
 
 A fixed share of the events, chosen by their numbers alone, is scored just before it happens, each beside one random
 destination that was known by then. So the figures are a function of the log, like everything else: neither batches nor
-restarts change which events are judged, or against whom.
+restarts change which events are scored, or against whom.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pintgn.learn.metrics import Scores
 from pintgn.learn.run import Run
 
 EVERY = 10
-"""One event in so many is judged."""
+"""One event in so many is scored."""
 WINDOW = 1_000
-"""The figures roll over so many judged events."""
+"""The figures roll over so many scored events."""
 STEP = 50
 """Judged events between two points of the history."""
 HISTORY = 500
@@ -29,7 +29,7 @@ MARGIN, ERRORS = 0.02, 4.0
 """Drift: the rolling AUC is below the reference by more than this margin and by more than so many standard errors."""
 
 
-class Quality:
+class Prequential:
     """Rolling AP and AUC of the live stream, beside what the run reached on its test part."""
 
     def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
@@ -40,13 +40,13 @@ class Quality:
         self.positive: deque[float] = deque(maxlen=window)
         self.negative: deque[float] = deque(maxlen=window)
         self.history: deque[tuple[Any, float]] = deque(maxlen=HISTORY)
-        self.judged = 0
+        self.scored = 0
         self._figures: tuple[int, dict[str, Any]] = (-1, {})
 
     def draw(
         self, numbers: np.ndarray, dst: np.ndarray, learnable: np.ndarray, pool: np.ndarray, before: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Which rows are judged, and the destination that stands beside each.
+        """Which rows are scored, and the destination that stands beside each.
 
         Args:
             numbers: of the events (e,).
@@ -66,21 +66,21 @@ class Quality:
         found[same] = pool[(place[same] + 1) % before[rows][same]]  # the next one: the event is no negative of itself
         return rows, found
 
-    def judge(self, positive: np.ndarray, negative: np.ndarray, t: np.ndarray) -> None:
-        """Take in the logits of judged events and of their negatives; scores that are not finite count as wrong."""
+    def add(self, positive: np.ndarray, negative: np.ndarray, t: np.ndarray) -> None:
+        """Take in the logits of scored events and of their negatives; scores that are not finite count as wrong."""
         for yes, no, when in zip(positive.tolist(), negative.tolist(), t.tolist(), strict=True):
             finite = np.isfinite(yes) and np.isfinite(no)
             self.positive.append(yes if finite else -1e9)
             self.negative.append(no if finite else 1e9)
-            self.judged += 1
-            if self.judged % STEP == 0:
+            self.scored += 1
+            if self.scored % STEP == 0:
                 self.history.append((when, self.figures()["ap"]))
 
     def figures(self) -> dict[str, Any]:
-        """AP and AUC over the window; None before anything was judged."""
-        if self._figures[0] != self.judged:
+        """AP and AUC over the window; None before anything was scored."""
+        if self._figures[0] != self.scored:
             scores = Scores(np.array(self.positive), np.array(self.negative))
-            self._figures = (self.judged, scores.metrics())
+            self._figures = (self.scored, scores.metrics())
         return self._figures[1]
 
     @property
@@ -101,7 +101,7 @@ class Quality:
             "auc_rolling": figures["auc"],
             "reference_ap": self.reference_ap,
             "reference_auc": self.reference_auc,
-            "judged": self.judged,
+            "scored": self.scored,
             "window": len(self.positive),
             "every": self.every,
             "history": [[t, ap] for t, ap in self.history],
@@ -111,14 +111,14 @@ class Quality:
     def facts(self) -> dict[str, Any]:
         """All of it, for a snapshot."""
         return {
-            "judged": self.judged,
+            "scored": self.scored,
             "positive": list(self.positive),
             "negative": list(self.negative),
             "history": [list(point) for point in self.history],
         }
 
     def restore(self, facts: dict[str, Any]) -> None:
-        self.judged = facts["judged"]
+        self.scored = facts["scored"]
         self.positive.extend(facts["positive"])
         self.negative.extend(facts["negative"])
         self.history.extend((t, ap) for t, ap in facts["history"])

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, StaleQuery
-from pintgn.events.columns import is_text, plain
+from pintgn.events.columns import plain
 from pintgn.events.schema import TimeUnit
 from pintgn.events.sources import Source, open_source
 from pintgn.events.times import TimeColumn
-from pintgn.learn.live import Live
+from pintgn.live.live import Live
 
 
 def predict(
@@ -48,13 +48,13 @@ def predict(
             times.extend(batch.column(2), row)
     if when and ids[0]:
         found, _ = times.finish(schema.time)
-        if live._time_dtype.kind == "i" and found.dtype.kind == "f" and (found != np.floor(found)).any():
+        if live.codec.dtype.kind == "i" and found.dtype.kind == "f" and (found != np.floor(found)).any():
             raise BadInput(f"times of this run are whole numbers; {when!r} of {source.title} has others.")
-        found = found.astype(live._time_dtype)
+        found = found.astype(live.codec.dtype)
         if len(found) and found.min() < live.clock:
             raise _stale(live, source.where(int(found.argmin())), found.min(), when)
     else:
-        found = np.full(len(ids[0]), live._at(at), live._time_dtype)
+        found = np.full(len(ids[0]), live.time_of(at), live.codec.dtype)
     logits = live.logits(ids[0], ids[1], found)
     answer = {
         columns[0]: pa.array(ids[0], live.names.type),
@@ -67,7 +67,7 @@ def predict(
 
 
 def _stale(live: Live, where: str, t: Any, column: str) -> StaleQuery:
-    show, now = live.schema.time.show, live.schema.time.show(live._at(None))
+    show, now = live.schema.time.show, live.schema.time.show(live.time_of(None))
     now = f"'{now}'" if " " in now else now
     return StaleQuery(
         f"{where} asks about {show(t)}; this run has already observed {show(live.clock)} and judges no earlier time. "
@@ -90,17 +90,23 @@ def _ids(values: pa.Array, live: Live, source: Source, name: str, row: int) -> l
     if values.null_count:
         raise BadInput(f"{source.where(row + values.to_pylist().index(None))} has no {name}.")
     listed = values.to_pylist()
-    if not live.names.text and is_text(values.type) and source.loose:
-        for k, text in enumerate(listed):
-            try:
-                listed[k] = int(text)
-            except ValueError:
-                raise BadInput(
-                    f"{source.where(row + k)} has {name}={text!r}; node ids of this run are whole numbers."
-                ) from None
-    elif live.names.text and source.loose:
-        listed = [str(one) for one in listed]
-    return [live.names.checked(one) for one in listed]
+    if not source.loose:
+        return [live.codec.id(one) for one in listed]
+    try:
+        return [live.codec.id_from_text(str(one)) for one in listed]
+    except BadInput:
+        bad = next(k for k, text in enumerate(listed) if not _is_id(live, text))
+        raise BadInput(
+            f"{source.where(row + bad)} has {name}={listed[bad]!r}; node ids of this run are whole numbers."
+        ) from None
+
+
+def _is_id(live: Live, text: Any) -> bool:
+    try:
+        live.codec.id_from_text(str(text))
+    except BadInput:
+        return False
+    return True
 
 
 def _times(counts: np.ndarray, time: TimeUnit) -> pa.Array:

@@ -8,15 +8,13 @@ store. A model that reads at most `keep_last` contacts of a node gives the same 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pintgn.errors import BadInput
 from pintgn.models.base import Model
 from pintgn.models.message_passing import TreeModel
 from pintgn.models.tgn import TGN
-
-if TYPE_CHECKING:
-    from pintgn.serve.engine import Engine
+from pintgn.stream import Stream
 
 NEVER = 2**62
 
@@ -50,10 +48,9 @@ class Retention:
         """Events until the next clean-up."""
         return self.every - total % self.every if self.active else NEVER
 
-    def after(self, engine: Engine) -> None:
-        """Clean up if it is time."""
-        if self.active and engine.total % self.every == 0:
-            stream = engine.live.stream
+    def apply(self, stream: Stream, total: int) -> None:
+        """Clean up if it is time, after so many events."""
+        if self.active and total % self.every == 0:
             since = None if self.window is None else stream.clock - self.window  # type: ignore[operator]
             self.forgotten += stream.forget(keep_last=self.keep_last, before_t=since)
 

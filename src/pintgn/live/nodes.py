@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from pintgn.events.columns import Growing
 from pintgn.events.log import EventLog
-from pintgn.learn.names import Names
+from pintgn.live.names import Names
 
 COLUMNS = ("first", "last", "degree")
 
@@ -17,52 +18,52 @@ class NodeTable:
     """First and last event and number of contacts of every node; kept although the index may forget old contacts."""
 
     def __init__(self, dtype: np.dtype):
-        self.size = 0
-        self.first, self.last = np.zeros(0, dtype), np.zeros(0, dtype)
-        self.degree = np.zeros(0, np.int64)
+        self._first, self._last, self._degree = Growing(dtype), Growing(dtype), Growing(np.int64)
 
     @classmethod
     def of(cls, log: EventLog) -> NodeTable:
         made = cls(log.t.dtype)
-        made.meet(log.src, log.dst, log.t)
+        made.observe(log.src, log.dst, log.t)
         return made
 
-    def meet(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray) -> None:
+    @property
+    def first(self) -> np.ndarray:
+        return self._first.values
+
+    @property
+    def last(self) -> np.ndarray:
+        return self._last.values
+
+    @property
+    def degree(self) -> np.ndarray:
+        return self._degree.values
+
+    def observe(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray) -> None:
         """Events, in order of time. A self-loop is one contact."""
         if not len(t):
             return
-        self._grow(int(max(src.max(), dst.max())) + 1)
-        other = dst != src
-        nodes = np.concatenate([src, dst[other]])
-        when = np.concatenate([t, t[other]])
-        order = np.argsort(when, kind="stable")
-        nodes, when = nodes[order], when[order]
+        more = int(max(src.max(), dst.max())) + 1 - len(self.degree)
+        for column in (self._first, self._last, self._degree) if more > 0 else ():
+            column.claim(more)[:] = 0
+        keep = np.ones(2 * len(t), bool)
+        keep[1::2] = src != dst
+        nodes, when = np.stack([src, dst], 1).ravel()[keep], np.repeat(t, 2)[keep]
         fresh = self.degree[nodes] == 0
-        strangers, rows = np.unique(nodes[fresh], return_index=True)
-        self.first[strangers] = when[fresh][rows]
-        self.last[nodes] = when  # of several, the last one stays
+        self.first[nodes[fresh][::-1]] = when[fresh][::-1]  # of several, the last one stays: the earliest
+        self.last[nodes] = when
         np.add.at(self.degree, nodes, 1)
-
-    def _grow(self, size: int) -> None:
-        self.size = max(self.size, size)
-        if size > len(self.degree):
-            for name in COLUMNS:
-                column = getattr(self, name)
-                grown = np.zeros(max(size, 2 * len(column)), column.dtype)
-                grown[: len(column)] = column
-                setattr(self, name, grown)
 
     def known(self, node: int) -> bool:
         return bool(node < len(self.degree) and self.degree[node] > 0)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {name: getattr(self, name)[: self.size].copy() for name in COLUMNS}
+        return {name: getattr(self, name).copy() for name in COLUMNS}
 
     @classmethod
-    def restored(cls, arrays: dict[str, np.ndarray]) -> NodeTable:
+    def restore(cls, arrays: dict[str, np.ndarray]) -> NodeTable:
         made = cls(arrays["first"].dtype)
-        made.first, made.last, made.degree = (arrays[name].copy() for name in COLUMNS)
-        made.size = len(made.degree)
+        for name in COLUMNS:
+            getattr(made, f"_{name}").extend(arrays[name])
         return made
 
 
@@ -82,8 +83,8 @@ class Search:
             self._taken += len(new)
         wanted = prefix.casefold()
         found: dict[Any, None] = {}
-        for place in range(bisect.bisect_left(self._sorted, (wanted, -1)), len(self._sorted)):
-            text, number = self._sorted[place]
+        for k in range(bisect.bisect_left(self._sorted, (wanted, -1)), len(self._sorted)):
+            text, number = self._sorted[k]
             if not text.startswith(wanted) or len(found) >= limit:
                 break
             found[ids[number]] = None

@@ -10,10 +10,10 @@ from pintgn import NeighborIndex, Stream
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.learn.run import Run
+from pintgn.live.live import Live
+from pintgn.live.retention import Retention, contacts_read
 from pintgn.models.registry import model_class
-from pintgn.serve.engine import Engine
 from pintgn.serve.limits import Options
-from pintgn.serve.retention import Retention, contacts_read
 from pintgn.serve.service import Service
 from tests.learn.helpers import random_log
 from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed
@@ -116,20 +116,20 @@ def test_a_service_that_forgets_is_the_same_after_a_restart(rich_folder, rich_co
             for _ in range(20):
                 end = min(begin + sizes[0], 800)
                 if begin < end:
-                    service.submit(as_batch(service.engine, rich_columns, begin, end)).result(30)
+                    service.submit(as_batch(service.live, rich_columns, begin, end)).result(30)
                 begin = end
     with Service.open(rich_folder, tmp_path / "store", options) as service:
         clean = replayed(rich_folder, rich_columns, 800, retention=Retention(4, 300, 50))
-        assert_same_state(service.engine, clean)
-        assert service.engine.retention.forgotten == clean.retention.forgotten > 100
+        assert_same_state(service.live, clean)
+        assert service.live.retention.forgotten == clean.retention.forgotten > 100
 
 
 def test_what_is_known_about_a_node_outlives_its_contacts(run_folder, columns):
-    engine = Engine(Run.open(run_folder), Retention(keep_last=1, every=10))
-    engine.observe(as_batch(engine, columns, TRAINED, 900))
-    node = engine.live.names.space(0)["person 1"]
+    live = Live(Run.open(run_folder), retention=Retention(keep_last=1, every=10))
+    live.observe_batch(as_batch(live, columns, TRAINED, 900))
+    node = live.names.space(0)["person 1"]
     mine = [t for s, d, t in zip(columns["src"], columns["dst"], columns["t"], strict=True) if "person 1" in (s, d)]
-    assert (engine.nodes.degree[node], engine.nodes.first[node], engine.nodes.last[node]) == (
+    assert (live.nodes.degree[node], live.nodes.first[node], live.nodes.last[node]) == (
         len(mine), mine[0], mine[-1],
     )  # fmt: skip
 

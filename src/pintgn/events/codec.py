@@ -1,0 +1,251 @@
+"""Events one by one, as programs and clients write them: their ids, times, operations and features, read and checked.
+
+Files and frames are read column by column (`builder`), because their types have to be found out first. Here the log's
+schema is known. Whole columns are checked at once; only when a check fails are events looked at one by one, to name the
+first that is wrong.
+"""
+
+from __future__ import annotations
+
+import numbers
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.errors import BadInput, EventOrderError, suggest
+from pintgn.events.columns import is_text
+from pintgn.events.encode import Unseen, encode_features, shown
+from pintgn.events.log import EventLog
+from pintgn.events.moment import read_time
+from pintgn.events.ops import MEANING, REMOVE
+from pintgn.events.schema import ADD, LATEST, LATEST_ASKED, NODE, Schema, beyond
+
+LONGEST_ID = 1_000
+"""Characters of an id that a client sends."""
+
+
+@dataclass
+class EventBatch:
+    """Consecutive events in columns: users' own ids, times in the log's count, features encoded but not scaled."""
+
+    src: list[Any]
+    dst: list[Any]
+    t: np.ndarray  # (e,) int64 or float64
+    features: np.ndarray | None = None  # (e, schema.width) float32
+    op: np.ndarray | None = None  # (e,) int8, where the log has deletions or node events
+    keys: list[str | None] | None = None  # what clients name their events by
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __getitem__(self, rows: slice) -> EventBatch:
+        return EventBatch(*(None if column is None else column[rows] for column in self._columns))  # type: ignore[arg-type]
+
+    def take(self, rows: list[int]) -> EventBatch:
+        """Some of the events, by row."""
+
+        def taken(column: Any) -> Any:
+            return [column[k] for k in rows] if isinstance(column, list) else None if column is None else column[rows]
+
+        return EventBatch(*map(taken, self._columns))
+
+    @property
+    def _columns(self) -> tuple[Any, ...]:
+        return self.src, self.dst, self.t, self.features, self.op, self.keys
+
+    @classmethod
+    def concat(cls, parts: Sequence[EventBatch]) -> EventBatch:
+        if len(parts) == 1:
+            return parts[0]
+
+        def arrays(name: str) -> Any:
+            return None if getattr(parts[0], name) is None else np.concatenate([getattr(p, name) for p in parts])
+
+        src, dst = ([value for part in parts for value in getattr(part, name)] for name in ("src", "dst"))
+        keys = None
+        if any(part.keys is not None for part in parts):
+            keys = [key for part in parts for key in part.keys or [None] * len(part)]
+        return cls(src, dst, arrays("t"), arrays("features"), arrays("op"), keys)
+
+
+class Codec:
+    """Reads events and questions for logs of one schema.
+
+    Args:
+        schema: of the log.
+        ids: the type of its ids.
+        dtype: of its times.
+        dummy: the id at which node events end in a discrete-time log.
+    """
+
+    def __init__(self, schema: Schema, ids: pa.DataType, dtype: np.dtype, dummy: Any = None):
+        self.schema, self.dtype, self.dummy = schema, dtype, dummy
+        self.text = is_text(ids)
+        self.least, self.most = 0, 0
+        if not self.text:
+            limits = np.iinfo(ids.to_pandas_dtype())
+            self.least, self.most = max(int(limits.min), -(2**63)), min(int(limits.max), 2**63 - 1)
+
+    @classmethod
+    def of(cls, log: EventLog) -> Codec:
+        dummy = None if log.schema.dummy is None else log.id(log.schema.dummy)
+        return cls(log.schema, log.ids.type, log.t.dtype, dummy)
+
+    def batch(
+        self,
+        src: list[Any],
+        dst: list[Any],
+        t: list[Any],
+        features: list[Any] | None = None,
+        op: list[Any] | None = None,
+        keys: list[str | None] | None = None,
+        *,
+        ids_checked: bool = False,
+        unseen: Unseen | None = None,
+    ) -> EventBatch:
+        """Columns of events, in order of time.
+
+        Args:
+            features: of each event a dict by name, a list in the log's order, or None.
+            op: of each event add, delete or node; or None for add.
+            ids_checked: ids have the right type and length already; only `dst` may be missing.
+            unseen: called with a feature's name and a category that the log does not have, which counts as none.
+        """
+        ops = self._ops(op, len(src))
+        if ops is not None and (ops == NODE).any():
+            dst = [self._other_end(*ends) for ends in zip(src, dst, ops.tolist(), strict=True)]
+        if not ids_checked:
+            self.check_ids(src, "src")
+        if not ids_checked or None in dst:
+            self.check_ids(dst, "dst")
+        encoded = encode_features(features, ops, len(src), self.schema, unseen)
+        found = EventBatch(src, dst, self.times(t), encoded, ops, keys)
+        late = np.flatnonzero(found.t[1:] < found.t[:-1])
+        if len(late):
+            row, show = int(late[0]) + 1, self.schema.time.show
+            raise EventOrderError(
+                f"event {row} is at {show(found.t[row])}, earlier than event {row - 1} ({show(found.t[row - 1])}). "
+                "Sort the events of a batch by time."
+            )
+        return found
+
+    # -- ids -----------------------------------------------------------------------------------------------------------
+
+    def id(self, value: Any) -> Any:
+        """One id in the type of this log's ids, from anything of that kind."""
+        if self.text and isinstance(value, str | uuid.UUID):
+            return str(value)
+        if not self.text and isinstance(value, numbers.Integral) and not isinstance(value, bool):
+            return int(value)
+        raise BadInput(f"node ids here are {self.id_kind}, given {value!r} ({type(value).__name__}).")
+
+    def id_from_text(self, text: str) -> Any:
+        """One id as it stands in an address or in a text file."""
+        if self.text:
+            return text
+        if len(text) < 30 and text.isascii() and text.strip().lstrip("+-").isdecimal():
+            return int(text)
+        raise BadInput(f"{text[:60]!r} is no node: ids here are whole numbers.")
+
+    @property
+    def id_kind(self) -> str:
+        return "text" if self.text else "whole numbers"
+
+    def check_ids(self, ids: list[Any], name: str) -> None:
+        """Refuse what a client cannot have meant as an id of this log."""
+        kinds = set(map(type, ids))
+        if self.text and kinds <= {str}:
+            if (not ids or 0 < min(map(len, ids)) <= max(map(len, ids)) <= LONGEST_ID) and is_unicode("".join(ids)):
+                return
+        elif not self.text and kinds <= {int} and (not ids or (self.least <= min(ids) and max(ids) <= self.most)):
+            return
+        for row, id in enumerate(ids):
+            if why := self._why_no_id(id, name):
+                raise BadInput(f"{f'event {row}' if len(ids) > 1 else 'this'}{why}.")
+
+    def _why_no_id(self, id: Any, name: str) -> str:
+        if id is None:
+            return f" has no {name}"
+        kind: type = str if self.text else int
+        if type(id) is not kind:
+            return f": node ids here are {self.id_kind}, given {name}={shown(id)}"
+        if self.text and not 0 < len(id) <= LONGEST_ID:
+            return f": an id has 1 to {LONGEST_ID:,} characters; {name} has {len(id):,}"
+        if self.text and not is_unicode(id):
+            return f": {name} is not valid Unicode"
+        if not self.text and not self.least <= id <= self.most:
+            return f": {name} is not between {self.least} and {self.most}"
+        return ""
+
+    # -- times ---------------------------------------------------------------------------------------------------------
+
+    def time(self, value: Any) -> Any:
+        """One time that is asked about, in the log's count."""
+        found = read_time(value, self.schema.time, self.dtype)
+        if not -LATEST_ASKED <= found <= LATEST_ASKED:
+            raise BadInput(f"times are within ±{LATEST_ASKED:.3g}, given {shown(value)}.")
+        return found
+
+    def times(self, given: list[Any]) -> np.ndarray:
+        """Times of events in the log's count."""
+        kinds = set(map(type, given))
+        if kinds <= ({int} if self.dtype.kind == "i" else {int, float}) and given:
+            least, most = min(given), max(given)
+            exact = self.dtype.kind == "i" or kinds == {float} or max(abs(least), abs(most)) <= 2**53
+            if exact and least >= -LATEST and most <= LATEST and (kinds == {int} or np.isfinite(sum(given))):
+                return np.array(given, self.dtype)
+        found = np.array([self._time(t, row) for row, t in enumerate(given)], self.dtype)
+        far = beyond(found)
+        if far >= 0:
+            raise BadInput(f"event {far}: times of events are within ±{LATEST:.3g}, given {shown(given[far])}.")
+        return found
+
+    def _time(self, value: Any, row: int) -> Any:
+        if value is None:
+            raise BadInput(f"event {row} has no t.")
+        try:
+            return self.time(value)
+        except BadInput as error:
+            raise BadInput(f"event {row}: {error}") from None
+
+    # -- operations ----------------------------------------------------------------------------------------------------
+
+    def _ops(self, given: list[Any] | None, count: int) -> np.ndarray | None:
+        """What each event does; None in a log of additions only."""
+        found = np.full(count, ADD, np.int8)
+        for row, op in enumerate(given or []):
+            if op is None:
+                continue
+            code = MEANING.get(str(op).strip().lower()) if isinstance(op, str | int) else None
+            if self.schema.op is None and code != ADD:
+                raise BadInput(
+                    f"event {row} has op={shown(op)}; this run was trained on a log of additions only. "
+                    "Train on a log with an op column to send deletions."
+                )
+            if code is None or code == REMOVE:
+                near = suggest(op, ["add", "delete", "node"]) if isinstance(op, str) else ""
+                extra = " Send a deletion for each of its edges." if code == REMOVE else near
+                raise BadInput(f"event {row} has op={shown(op)}; an op is add, delete or node.{extra}")
+            found[row] = code
+        return None if self.schema.op is None else found
+
+    def _other_end(self, src: Any, dst: Any, op: int) -> Any:
+        """A node event is a self-loop, or ends at the dummy of a discrete-time log; its dst may be left out."""
+        if op != NODE:
+            return dst
+        end = src if self.dummy is None else self.dummy
+        if dst is not None and dst != end:
+            raise BadInput(f"a node event of {src!r} cannot end at {dst!r}. Leave out its dst.")
+        return end
+
+
+def is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,431 @@
+"""A run in use: it observes what happens and answers in users' own ids."""
+
+from __future__ import annotations
+
+import copy
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+
+from pintgn.errors import BadInput, EventOrderError, PintgnWarning, StaleQuery
+from pintgn.events.codec import Codec, EventBatch
+from pintgn.events.columns import Growing
+from pintgn.events.log import EventLog, Query
+from pintgn.events.schema import ADD, NODE
+from pintgn.learn.calibration import Calibration
+from pintgn.learn.measure import PAIRS, judging
+from pintgn.learn.metrics import check_finite
+from pintgn.learn.run import Run
+from pintgn.live.names import Names
+from pintgn.live.nodes import NodeTable
+from pintgn.live.prequential import Prequential
+from pintgn.live.retention import Retention
+from pintgn.models.base import Model
+from pintgn.models.past import Events
+from pintgn.stream import Stream
+
+if TYPE_CHECKING:
+    from pintgn.explain import Explanation
+    from pintgn.live.snapshot import Snapshot
+
+Turn = Callable[[], AbstractContextManager[None]]
+SCORED, NODES = 10_000, 2_000
+"""Pairs scored at once, and nodes embedded at once; no answer depends on it."""
+BLOCK = 500
+"""Events observed at once: what a question waits for at most."""
+
+
+class Recommendation(NamedTuple):
+    """A destination, how likely it is, and the logit that it is ranked by."""
+
+    dst: Any
+    probability: float
+    logit: float
+
+
+def open(run: Run | str | Path, model: type[Model] | None = None) -> Live:
+    """A run, ready to observe and to answer. `model` is needed for a class of your own."""
+    if isinstance(run, Run):
+        return Live(run, run.stream.fork())  # what it observes is no concern of the run's
+    return Live(Run.open(run, model))
+
+
+class Live:
+    """The state of a run after its log, and after every event observed since; it answers in users' own ids.
+
+    A function of the run and of the events, in order: whatever the batches were, the state is the same, bit for bit.
+    Ids never seen before are new nodes. Nothing is written to the run's folder.
+
+    Args:
+        run: its log is where the state begins.
+        stream: of the run; moves on. The run's own by default.
+        retention: which contacts are kept; all by default.
+        evaluate_every: one event in so many is scored just before it happens (`prequential`); 0 for none.
+    """
+
+    def __init__(
+        self, run: Run, stream: Stream | None = None, retention: Retention | None = None, evaluate_every: int = 0
+    ):
+        log = run.log
+        self.run, self.stream = run, run.stream if stream is None else stream
+        self.model = self.stream.model
+        self.calibration = run.calibration or Calibration()
+        self.schema = log.schema
+        self.codec, self.names, self.nodes = Codec.of(log), Names(log.ids), NodeTable.of(log)
+        self.retention = retention or Retention()
+        self.prequential = Prequential(run, evaluate_every)
+        self.total = 0  # events observed after the run's own log
+        self.self_loops = bool((log.src == log.dst)[log.learnable].any())
+        self.destinations = Growing(np.int64)  # in the order in which they were first met
+        self._is_destination = np.zeros(len(self.names), bool)
+        self._met(log.dst, log.learnable)
+        self._observed = [log]  # what has been observed, where deletions need to know
+        self._own = threading.local()
+
+    def __repr__(self) -> str:
+        when = self.schema.time.show(self.clock)
+        return f"Live: {self.run.settings.name}, {self.events:,} events, {len(self.names):,} nodes, up to {when}"
+
+    @property
+    def clock(self) -> Any:
+        """The time of the newest event."""
+        return self.stream.clock
+
+    @property
+    def events(self) -> int:
+        """All events ever observed, the run's log included."""
+        return len(self.run.log) + self.total
+
+    # -- observing ---------------------------------------------------------------------------------------------------
+
+    def observe(self, events: Any) -> int:
+        """Let events happen; returns how many.
+
+        Args:
+            events: (src, dst, t) or (src, dst, t, {feature: value}) each, in order of time; or a file, frame or table
+                with the columns of the log that the run was trained on.
+        """
+        if isinstance(events, EventLog):
+            raise BadInput("an EventLog has node numbers of its own; pass its file, or log.to_table().")
+        if not isinstance(events, Sequence) or isinstance(events, str | bytes):
+            return self._observe_table(events)
+        if not len(events):
+            return 0
+        src, dst, t, given = map(list, zip(*(_parted(event, row) for row, event in enumerate(events)), strict=True))
+        op = None
+        if self.schema.op is not None:
+            op = [one.pop(self.schema.op, None) for one in given]
+            given = [one or None for one in given]
+        one, other = ([None if id is None else self.codec.id(id) for id in ends] for ends in (src, dst))
+        batch = self.codec.batch(one, other, t, given, op, unseen=_warn_unseen)
+        self._check_order(batch.t)
+        self.observe_batch(batch)
+        return len(batch)
+
+    def _observe_table(self, source: Any) -> int:
+        """A file or frame, read like a later file of the run's own log."""
+        from pintgn.events.ingest import read_events
+
+        log = read_events(source, like=self._like())
+        self._check_order(log.t)
+        for number in range(len(self.names), log.nodes):
+            self.names.add(log.id(number), 0 if log.ids.side is None else int(log.ids.side[number]))
+        events, learnable = Events(log.src, log.dst, log.t, self.run.scaling(log).marked_features), log.learnable
+        self._observe(len(log), lambda rows: (events[rows], learnable[rows]), nullcontext)
+        if self.schema.op is not None:
+            self._observed.append(log)
+        return len(log)
+
+    def observe_batch(self, batch: EventBatch, turn: Turn = nullcontext) -> None:
+        """Let checked events happen, block by block; each block is a `turn` of its own."""
+        features, op = self._scaled(batch), batch.op
+
+        def block(rows: slice) -> tuple[Events, np.ndarray]:
+            src, dst = self.names.add_pairs(batch.src[rows], batch.dst[rows])
+            learnable = np.ones(len(src), bool) if op is None else op[rows] == ADD
+            if self.schema.dummy is not None:
+                learnable &= (src != self.schema.dummy) & (dst != self.schema.dummy)
+            return Events(src, dst, batch.t[rows], None if features is None else features[rows]), learnable
+
+        self._observe(len(batch), block, turn)
+
+    def _observe(self, count: int, block: Callable[[slice], tuple[Events, np.ndarray]], turn: Turn) -> None:
+        begin = 0
+        while begin < count:
+            end = min(begin + BLOCK, count, begin + self.retention.until_next(self.total))
+            with turn(), torch.no_grad():
+                self._observe_block(*block(slice(begin, end)))
+                self.retention.apply(self.stream, self.total)
+            begin = end
+
+    def _observe_block(self, events: Events, learnable: np.ndarray) -> None:
+        src, dst, t = events.src, events.dst, events.t
+        self.stream.node_marks = self.names.marks
+        before = self._met(dst, learnable)
+        numbers = np.arange(self.total + 1, self.total + 1 + len(t))
+        rows, negative = self.prequential.draw(numbers, dst, learnable, self.destinations.values, before)
+        if len(rows):
+            asked = Query(src[rows], dst[rows], t[rows])
+            scores = self.stream.replay(events, [asked, asked.toward(negative)])
+            self.prequential.add(scores[0].numpy(force=True), scores[1].numpy(force=True), t[rows])
+        else:
+            self.stream.observe(events)
+        self.nodes.observe(src, dst, t)
+        self.self_loops |= bool((src == dst)[learnable].any())
+        self.total += len(t)
+
+    def skip_to(self, number: int) -> None:
+        """Go on after an event that is lost; the numbers of the others stay what they are."""
+        self.total = max(self.total, number)
+
+    def _met(self, dst: np.ndarray, learnable: np.ndarray) -> np.ndarray:
+        """Remember new destinations; returns how many had been met before each event."""
+        if len(self._is_destination) < len(self.names):
+            more = np.zeros(2 * len(self.names) - len(self._is_destination), bool)
+            self._is_destination = np.concatenate([self._is_destination, more])
+        new = learnable & ~self._is_destination[dst]
+        if new.any():
+            rows = np.flatnonzero(new)
+            new[:] = False
+            new[rows[np.unique(dst[rows], return_index=True)[1]]] = True
+        before = len(self.destinations) + np.cumsum(new) - new
+        self.destinations.extend(dst[new])
+        self._is_destination[dst[new]] = True
+        return before
+
+    def _scaled(self, batch: EventBatch) -> np.ndarray | None:
+        """Features as the model reads them: known categories and a common scale, by the run's training part."""
+        if batch.features is None:
+            return None
+        scaling, width = self.run.scaling, self.schema.feature_width
+        own, rest = batch.features[:, :width], batch.features[:, width:].copy()
+        if scaling.node_updates is not None and self.schema.node_updates and batch.op is not None:
+            rows = batch.op == NODE
+            rest[rows, 2:] = scaling.node_updates(rest[rows, 2:])
+        return np.concatenate([scaling.event_features(own), rest], 1)
+
+    def _like(self) -> EventLog:
+        """The log so far, as later files are read: with all its nodes, and its events where deletions refer to them."""
+        logs = self._observed if self.schema.op is not None else [self.run.log[:0]]
+
+        def column(name: str) -> Any:
+            parts = [getattr(log, name) for log in logs]
+            return None if parts[0] is None else np.concatenate(parts)
+
+        nodes = self.run.log.node_features
+        if nodes is not None and len(nodes) < len(self.names):
+            nodes = np.concatenate([nodes, np.zeros((len(self.names) - len(nodes), nodes.shape[1]), np.float32)])
+        columns = {name: column(name) for name in ("features", "op", "node_updates")}
+        return EventLog(
+            column("src"), column("dst"), column("t"), **columns, node_features=nodes, ids=self.names.id_map(),
+            schema=self.schema,
+        )  # fmt: skip
+
+    def _check_order(self, t: np.ndarray) -> None:
+        if len(t) and t[0] < self.clock:
+            show = self.schema.time.show
+            raise EventOrderError(
+                f"the first event is at {show(t[0])}; this run has already observed {show(self.clock)}."
+            )
+
+    # -- answering ---------------------------------------------------------------------------------------------------
+
+    def score(self, src: Any, dst: Any, at: Any = None) -> dict[Any, float]:
+        """A logit for each destination: how likely src is to meet it at a time. Changes nothing.
+
+        Args:
+            src: an id.
+            dst: an id, or several.
+            at: a time, no earlier than the newest event; right after it by default. Events strictly before it count.
+        """
+        ids = [dst] if isinstance(dst, str | bytes) or not isinstance(dst, Iterable) else list(dst)
+        logits = self.logits([src] * len(ids), ids, at)
+        return dict(zip(ids, logits.tolist(), strict=True))
+
+    def probability(self, src: Any, dst: Any, at: Any = None) -> dict[Any, float]:
+        """The same as probabilities, calibrated on validation: this link against one to a random destination."""
+        scores = self.score(src, dst, at)
+        return dict(zip(scores, self.calibration(np.array(list(scores.values()))).tolist(), strict=True))
+
+    def logits(self, src: Sequence[Any], dst: Sequence[Any], at: Any = None) -> np.ndarray:
+        """Logits of many pairs of ids, all at one time, or each at its own in the log's count (an array)."""
+        when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
+        query = Query(*self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst))), when)
+        return self._computed(
+            self.stream.score(query[start : start + SCORED]) for start in range(0, len(query), SCORED)
+        )
+
+    def recommend(
+        self, src: Any, k: int = 10, at: Any = None, among: Iterable[Any] | None = None
+    ) -> list[Recommendation]:
+        """The k most likely destinations of src at a time, best first.
+
+        Args:
+            among: ids to choose from; every destination met so far when not given (src itself only where there are
+                self-loops).
+        """
+        if k < 1:
+            raise BadInput(f"k={k}; at least one is recommended.")
+        if among is None:
+            pool = self.candidates(src)
+            return self.best(pool, self.rank(src, pool, at), k)
+        ids = list(dict.fromkeys(among))
+        pool = self.names.find(map(self.codec.id, ids), 1)
+        return self.best(pool, self.rank(src, pool, at), k, ids)
+
+    def candidates(self, src: Any) -> np.ndarray:
+        """Node numbers that can be recommended to src."""
+        pool = np.sort(self.destinations.values)
+        return pool if self.self_loops else pool[pool != self.names.find([self.codec.id(src)], 0)]
+
+    def rank(self, src: Any, pool: np.ndarray, at: Any = None) -> np.ndarray:
+        """A logit of src with each of some nodes, given by number."""
+        source, when = self.names.find([self.codec.id(src)], 0), np.array([self.time_of(at)], self.codec.dtype)
+        query = Query(source, source, when)
+        return self._computed(
+            self.stream.rank(None, query, pool[None, start : start + PAIRS])[0] for start in range(0, len(pool), PAIRS)
+        )
+
+    def best(
+        self, pool: np.ndarray, logits: np.ndarray, k: int, ids: Sequence[Any] | None = None
+    ) -> list[Recommendation]:
+        """The k best of ranked nodes."""
+        order = np.argsort(-logits, kind="stable")[:k]
+        names = [self.names.ids[node] for node in pool[order]] if ids is None else [ids[row] for row in order]
+        probabilities = self.calibration(logits[order])
+        return list(map(Recommendation, names, probabilities.tolist(), logits[order].tolist()))
+
+    def explain(self, src: Any, dst: Any, at: Any = None, **options: Any) -> Explanation:
+        """Why src and dst are scored as they are: the walks that join them, and the score without each.
+
+        Args:
+            steps: longest walks that are listed, 1 to 3.
+            limit: how many reasons of each kind.
+            replay: for models with memory, take that back as well, by replaying the log for each reason; slow.
+            progress: called with how many reasons have been replayed, and of how many.
+        """
+        return self.explaining(src, dst, at, **options)()
+
+    def explaining(
+        self,
+        src: Any,
+        dst: Any,
+        at: Any = None,
+        *,
+        steps: int = 3,
+        limit: int = 5,
+        replay: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Callable[[], Explanation]:
+        """`explain` in two parts: this one copies what it needs, the call of what it returns does the work.
+
+        So others may observe while the work is done, in whatever thread.
+        """
+        from pintgn.explain.reasons import explain
+        from pintgn.explain.worlds import Frozen
+
+        names = self.codec.id(src), self.codec.id(dst)
+        one, other = self.names.find_pairs([names[0]], [names[1]])
+        t = self.time_of(at)
+        with self._in_users_words():
+            frozen = Frozen.of(self.stream, t)
+        return partial(
+            explain, frozen, int(one[0]), int(other[0]), t, steps=steps, limit=limit, replay=replay, progress=progress,
+            name=self.names.ids.__getitem__, names=names, calibration=self.calibration,
+        )  # fmt: skip
+
+    def embed(
+        self, ids: Iterable[Any] | None = None, at: Any = None, side: str = "src"
+    ) -> tuple[list[Any], np.ndarray]:
+        """Embeddings (n, d) of nodes as of a time, and their ids; of all nodes by default.
+
+        `side` says which of two nodes is meant where sources and destinations are named apart.
+        """
+        if type(self.model).gather_nodes is Model.gather_nodes:
+            raise BadInput(f"{type(self.model).__name__} judges links; it has no embeddings of nodes.")
+        if side not in ("src", "dst"):
+            raise BadInput(f"side={side!r}; it is 'src' or 'dst'.")
+        if ids is None:
+            nodes = np.arange(len(self.names))
+            nodes = nodes if self.schema.dummy is None else nodes[nodes != self.schema.dummy]
+            listed = [self.names.ids[node] for node in nodes]
+        else:
+            listed = list(ids)
+            nodes = self.names.find(map(self.codec.id, listed), 0 if side == "src" else 1)
+        t = self.time_of(at)
+        found = self._computed(
+            (self.stream.embed(nodes[start : start + NODES], t) for start in range(0, len(nodes), NODES)), check=False
+        )
+        return listed, found if len(nodes) else np.zeros((0, 0), np.float32)
+
+    def time_of(self, at: Any = None) -> Any:
+        """A time that a user says, in the log's count; right after the newest event when none is given."""
+        if at is not None:
+            return self.codec.time(at)
+        clock = np.asarray(self.clock, self.codec.dtype)
+        return clock + 1 if clock.dtype.kind == "i" else np.nextafter(clock, np.inf)
+
+    def _computed(self, parts: Iterable[torch.Tensor], check: bool = True) -> np.ndarray:
+        with judging(self.model), self._in_users_words(), torch.no_grad():
+            arrays = [part.numpy(force=True) for part in parts]
+        found = np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
+        if check:
+            check_finite(found)
+        return found
+
+    def _in_users_words(self) -> _InUsersWords:
+        return _InUsersWords(self)
+
+    # -- for a service -----------------------------------------------------------------------------------------------
+
+    def reader(self) -> Live:
+        """This very state for one question of one thread; many may ask at once, while nothing is observed."""
+        view = copy.copy(self)
+        view.stream = self.stream.reader()
+        if not hasattr(self._own, "numbering"):
+            self._own.numbering = view.stream._numbering
+        view.stream._numbering = self._own.numbering
+        return view
+
+    def snapshot(self) -> Snapshot:
+        """A copy of everything that cannot be told from the run; writing it can wait."""
+        from pintgn.live.snapshot import Snapshot
+
+        return Snapshot.of(self)
+
+
+class _InUsersWords:
+    """Says in users' words that a question comes too late."""
+
+    def __init__(self, live: Live):
+        self.live = live
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, StaleQuery):
+            seen = self.live.schema.time.show(self.live.clock)
+            raise StaleQuery(f"this run has already observed {seen}; ask about that time or a later one.") from None
+
+
+def _parted(event: Any, row: int) -> tuple[Any, Any, Any, dict[str, Any]]:
+    features = event[3] or {} if isinstance(event, list | tuple) and len(event) == 4 else {}
+    if not isinstance(event, list | tuple) or len(event) not in (3, 4) or not isinstance(features, Mapping):
+        raise BadInput(f"event {row} is {event!r}; an event is (src, dst, t) or (src, dst, t, {{feature: value}}).")
+    return *event[:3], dict(features)  # type: ignore[return-value]
+
+
+def _warn_unseen(feature: str, value: Any) -> None:
+    warnings.warn(
+        f"{feature}={value!r} was not in the training data; it counts as none of the known categories.",
+        PintgnWarning,
+        stacklevel=7,
+    )

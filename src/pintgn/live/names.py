@@ -1,0 +1,88 @@
+"""Users' own ids and node numbers, growing while new ids come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.events.columns import Growing
+from pintgn.events.ids import IdMap
+from pintgn.events.ties import id_marks
+
+
+class Names:
+    """The id of every node and back; a look-up costs the same however many there are.
+
+    Where sources and destinations are separate namespaces, `side` is 0 for sources and 1 for destinations.
+    """
+
+    def __init__(self, ids: IdMap):
+        self.type, self.two_spaces = ids.type, ids.two_spaces
+        self.ids: list[Any] = ids.decode().to_pylist()
+        self.sides: list[int] = [] if ids.side is None else ids.side.tolist()
+        if self.two_spaces:
+            self.numbers: list[dict[Any, int]] = [{}, {}]
+            for number, (id, side) in enumerate(zip(self.ids, self.sides, strict=True)):
+                self.numbers[side][id] = number
+        else:
+            self.numbers = [{id: number for number, id in enumerate(self.ids)}]
+        self._marks = Growing(np.uint64)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def space(self, side: int) -> dict[Any, int]:
+        return self.numbers[side if self.two_spaces else 0]
+
+    def find(self, ids: Iterable[Any], side: int) -> np.ndarray:
+        """Node numbers. An id never seen before is a new node: it gets a number of its own for this one question."""
+        known = self.space(side)
+        strangers: dict[Any, int] = {}
+        found = []
+        for id in ids:
+            number = known.get(id)
+            found.append(strangers.setdefault(id, len(self) + len(strangers)) if number is None else number)
+        return np.array(found, np.int64)
+
+    def find_pairs(self, src: list[Any], dst: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of both ends; one stranger at both ends is one node, unless the sides are named apart."""
+        if not self.two_spaces:
+            both = self.find([*src, *dst], 0)
+            return both[: len(src)], both[len(src) :]
+        one, other = self.find(src, 0), self.find(dst, 1)
+        other[other >= len(self)] += max(int(one.max(initial=0)) + 1 - len(self), 0)
+        return one, other
+
+    def add_pairs(self, src: list[Any], dst: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Node numbers of the ends of events; new ids become nodes, in order, src before dst."""
+        one, other = list(map(self.space(0).get, src)), list(map(self.space(1).get, dst))
+        if None in one or None in other:
+            for row in [row for row, ends in enumerate(zip(one, other, strict=True)) if None in ends]:
+                one[row], other[row] = self.add(src[row], 0), self.add(dst[row], 1)
+        return np.array(one, np.int64), np.array(other, np.int64)
+
+    def add(self, id: Any, side: int = 0) -> int:
+        """The number of one node, which is new where its id is."""
+        space = self.space(side)
+        if id not in space:
+            space[id] = len(self.ids)
+            self.ids.append(id)
+            if self.two_spaces:
+                self.sides.append(side)
+        return space[id]
+
+    @property
+    def marks(self) -> np.ndarray:
+        """As `IdMap.marks`, of all names so far."""
+        known = len(self._marks)
+        if known < len(self.ids):
+            sides = np.array(self.sides[known:], np.int8) if self.two_spaces else None
+            self._marks.extend(id_marks(pa.array(self.ids[known:], self.type), sides))
+        return self._marks.values
+
+    def id_map(self) -> IdMap:
+        """All names, as logs keep them."""
+        return IdMap(pa.array(self.ids, self.type), np.array(self.sides, np.int8) if self.two_spaces else None)

@@ -1,0 +1,85 @@
+"""The state of a run in use, in plain files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pintgn.events.facts import AtLeast, read_arrays, read_json, reading
+from pintgn.learn.run import Run
+from pintgn.live.live import Live
+from pintgn.live.nodes import NodeTable
+from pintgn.live.retention import Retention
+from pintgn.stream import Stream
+
+FACTS = {
+    "total": AtLeast(0),
+    "ids": [(str, int)],
+    "sides": [AtLeast(0)],
+    "self_loops": bool,
+    "prequential": {"scored": AtLeast(0), "positive": [float], "negative": [float], "history": [[float]]},
+    "retention": {"forgotten": AtLeast(0)},
+}
+"""What live.json says."""
+
+
+@dataclass
+class Snapshot:
+    """A copy of the state at one moment, besides what stands in its run."""
+
+    stream: Stream
+    facts: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+
+    @classmethod
+    def of(cls, live: Live) -> Snapshot:
+        names, own = live.names, live.run.log.nodes
+        facts = {
+            "total": live.total,
+            "ids": names.ids[own:],
+            "sides": names.sides[own:],
+            "self_loops": live.self_loops,
+            "prequential": live.prequential.facts(),
+            "retention": live.retention.facts(),
+        }
+        arrays = {f"nodes.{name}": column for name, column in live.nodes.arrays().items()}
+        arrays["destinations"] = live.destinations.values.copy()
+        return cls(live.stream.fork(), facts, arrays)
+
+    @property
+    def total(self) -> int:
+        return self.facts["total"]
+
+    @property
+    def clock(self) -> Any:
+        return self.stream.clock
+
+    def write(self, folder: Path) -> None:
+        """Plain files in an empty folder."""
+        self.stream.save(folder / "stream")
+        (folder / "live.json").write_text(json.dumps(self.facts))
+        np.savez(folder / "live.npz", **self.arrays)  # type: ignore[arg-type]
+
+
+def restore(run: Run, folder: Path, retention: Retention | None = None, evaluate_every: int = 0) -> Live:
+    """The state that `Snapshot.write` wrote to a folder."""
+    if not run.finished:
+        run.stream  # noqa: B018 - an unfinished run is calibrated when its stream is made
+    with reading(folder / "live.json"):
+        facts = read_json(folder / "live.json", FACTS)
+    arrays = read_arrays(folder / "live.npz")
+    live = Live(run, Stream.open(folder / "stream", type(run.model)), retention, evaluate_every)
+    with reading(folder):
+        for row, id in enumerate(facts["ids"]):
+            live.names.add(id, facts["sides"][row] if facts["sides"] else 0)
+        live.total, live.self_loops = facts["total"], facts["self_loops"]
+        live.nodes = NodeTable.restore({name[6:]: array for name, array in arrays.items() if name[:6] == "nodes."})
+        met = arrays["destinations"]
+        live._met(met, np.ones(len(met), bool))
+        live.prequential.restore(facts["prequential"])
+        live.retention.restore(facts["retention"])
+    return live

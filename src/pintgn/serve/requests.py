@@ -1,0 +1,245 @@
+"""What clients send, declared once: it decodes and checks requests, and OpenAPI shows it.
+
+A decoder that knows what it expects (msgspec) refuses a body at its first wrong value and makes nothing of the rest.
+What is left to bound is how much a valid body may hold, which is counted before it is decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, defstruct
+
+from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.events.codec import LONGEST_ID, Codec, EventBatch
+from pintgn.serve import arrowbody
+from pintgn.serve.limits import Limits, TooMuch
+
+ARROW = "application/vnd.apache.arrow.stream"
+LONGEST_KEY = 200
+SPARE = 10_000
+"""Commas and brackets that a body may have beyond what its events need: texts have some, too."""
+FIELDS = 6
+"""Values of an event besides its features."""
+
+Value = str | int | float | bool | None
+Features = dict[str, Value] | list[Value]
+Time = Annotated[int | float | str, Meta(description="In the log's unit, or a date.")]
+Op = Annotated[str | int | None, Meta(description="add, delete or node", examples=["add", "delete", "node"])]
+Key = Annotated[
+    str, Meta(min_length=1, max_length=LONGEST_KEY, description="Sent again, an event with a key counts once.")
+]
+BY_NAME = "By name, or a list in the order of the log's feature columns."
+
+
+class Request(Struct, forbid_unknown_fields=True, gc=False):
+    """Of which nothing is taken that was not declared."""
+
+
+class Declared:
+    """The requests to the service of one run: ids are of the type that its log has."""
+
+    def __init__(self, codec: Codec):
+        text, number = Meta(min_length=1, max_length=LONGEST_ID), Meta(ge=codec.least, le=codec.most)
+        id: Any = Annotated[str, text] if codec.text else Annotated[int, number]
+        features = Annotated[Features, Meta(description=BY_NAME)]
+        rest = [("features", features | None, None), ("op", Op, None), ("key", Key | None, None)]
+        self.event = _struct("Event", [("src", id), ("t", Time), ("dst", id | None, None), *rest])
+        self.columns = _struct(
+            "Columns",
+            [
+                ("src", _list(id)),
+                ("dst", _list(id | None)),
+                ("t", list[Time]),
+                ("features", dict[str, list[Value]] | list[Features | None] | None, None),
+                ("op", list[Op] | None, None),
+                ("key", list[Key | None] | None, None),
+            ],
+        )
+        self.event_list = _struct("EventList", [("events", _list(self.event))])
+        self.event_columns = _struct("EventColumns", [("columns", self.columns)])
+        self.pair = _struct("Pair", [("src", id), ("dst", id)])
+        at = ("at", Time | None, None)
+        self.pairs = _struct("Pairs", [("pairs", _list(self.pair)), at])
+        self.source = _struct("SourceAndDestinations", [("src", id), ("dst", id | _list(id)), at])
+        # a decoder takes one kind of object, so the kinds are told apart by what they have
+        self.any_events = _struct(
+            "AnyEvents",
+            [
+                ("events", _list(self.event) | None, None),
+                ("columns", self.columns | None, None),
+                *((field.name, field.type | None, None) for field in msgspec.structs.fields(self.event)),
+            ],
+        )
+        self.any_pairs = _struct(
+            "AnyPairs",
+            [
+                ("pairs", _list(self.pair) | None, None),
+                ("src", id | None, None),
+                ("dst", id | _list(id) | None, None),
+                at,
+            ],
+        )
+
+    @property
+    def schemas(self) -> dict[str, list[Any]]:
+        """The requests of each route, for OpenAPI."""
+        return {"events": [self.event_list, self.event, self.event_columns], "score": [self.source, self.pairs]}
+
+
+class Requests:
+    """Reads the bodies of requests."""
+
+    def __init__(self, codec: Codec, limits: Limits | None = None):
+        self.codec, self.limits, self.declared = codec, limits or Limits(), Declared(codec)
+        schema, declared = codec.schema, self.declared
+        self.names = [*(feature.name for feature in schema.features), *schema.node_updates]
+        self._events = msgspec.json.Decoder(declared.any_events | _list(declared.event))
+        self._pairs = msgspec.json.Decoder(declared.any_pairs)
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def events(self, body: bytes | bytearray, content_type: str = "application/json") -> EventBatch:
+        """Events from a body: one event, a list, {"events": […]}, {"columns": {…}}, or an Arrow stream."""
+        most, codec = self.limits.batch, self.codec
+        if content_type == ARROW:
+            known = [*arrowbody.FIELDS, *self.names]
+            columns = arrowbody.read(body, known, most, self.limits.body)
+            keys, features = columns.pop("key", None), self._rows(columns.pop("features", None))
+            self._check_keys(keys)
+            return codec.batch(**columns, features=features, keys=keys)
+        given = self._decoded(self._events, body, most, "events")
+        if isinstance(given, list):
+            return self._batch(given)
+        if given.events is not None:
+            self._alone(given, "events")
+            return self._batch(given.events)
+        if given.columns is not None:
+            self._alone(given, "columns")
+            return self._from_columns(given.columns)
+        if given.src is None or given.t is None:
+            missing = "src" if given.src is None else "t"
+            raise BadInput(
+                f'the event has no {missing}. The body is {{"events": […]}}, one event {{"src": …, "dst": …, "t": …}}, '
+                "or columns."
+            )
+        return self._batch([given])
+
+    def rows(self, events: list[dict[str, Any]]) -> EventBatch:
+        """Events as a list of dicts."""
+        try:
+            return self._batch(msgspec.convert(events, _list(self.declared.event)))
+        except msgspec.ValidationError as error:
+            raise self._in_our_words(error, "events") from None
+
+    def _batch(self, events: list[Any]) -> EventBatch:
+        self._check_count(len(events), self.limits.batch, "events")
+
+        def column(name: str) -> list[Any] | None:
+            found = [getattr(event, name) for event in events]
+            return None if not any(one is not None for one in found) else found
+
+        src, dst, t = ([getattr(event, name) for event in events] for name in ("src", "dst", "t"))
+        return self.codec.batch(src, dst, t, column("features"), column("op"), column("key"), ids_checked=True)
+
+    def _from_columns(self, columns: Any) -> EventBatch:
+        count = len(columns.src)
+        self._check_count(count, self.limits.batch, "events")
+        features = columns.features
+        lists = {name: getattr(columns, name) for name in ("dst", "t", "op", "key")}
+        lists |= {f"features.{name}": one for name, one in features.items()} if isinstance(features, dict) else {}
+        lists |= {"features": features} if isinstance(features, list) else {}
+        for name, column in lists.items():
+            if column is not None and len(column) != count:
+                raise BadInput(f"column {name!r} has {len(column)} values, but src has {count}.")
+        return self.codec.batch(
+            columns.src, columns.dst, columns.t, self._rows(features), columns.op, columns.key, ids_checked=True
+        )
+
+    def _rows(self, features: Any) -> list[Any] | None:
+        """Features of each event, where they were given column by column."""
+        if not isinstance(features, dict):
+            return features
+        return [dict(zip(features, row, strict=True)) for row in zip(*features.values(), strict=True)] or None
+
+    def _check_keys(self, keys: list[Any] | None) -> None:
+        for row, key in enumerate(keys or []):
+            if key is not None and not (isinstance(key, str) and 0 < len(key) <= LONGEST_KEY):
+                raise BadInput(f"event {row}: a key is a text of 1 to {LONGEST_KEY} characters.")
+
+    def _alone(self, given: Any, name: str) -> None:
+        others = [field for field in given.__struct_fields__ if field != name and getattr(given, field) is not None]
+        if others:
+            raise UnknownName(f'the body has {name!r} and also "{others[0]}", which belongs to a single event.')
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    def pairs(self, body: bytes | bytearray) -> tuple[list[Any], list[Any], Any, bool]:
+        """Sources, destinations and time of a request for scores; and whether it named pairs."""
+        most = self.limits.pairs
+        given = self._decoded(self._pairs, body, most, "pairs")
+        if given.pairs is not None:
+            if given.src is not None or given.dst is not None:
+                raise UnknownName("the body has 'pairs' and also src or dst. Send one of the two.")
+            src, dst = [pair.src for pair in given.pairs], [pair.dst for pair in given.pairs]
+        else:
+            if given.src is None or given.dst is None:
+                raise BadInput('the body is {"src": …, "dst": …} or {"pairs": [{"src": …, "dst": …}, …]}.')
+            dst = given.dst if isinstance(given.dst, list) else [given.dst]
+            src = [given.src] * len(dst)
+        self._check_count(len(dst), most, "pairs")
+        return src, dst, given.at, given.pairs is not None
+
+    # -- checks --------------------------------------------------------------------------------------------------------
+
+    def _decoded(self, decoder: msgspec.json.Decoder, body: bytes | bytearray, most: int, what: str) -> Any:
+        values = SPARE + most * (FIELDS + len(self.names))
+        if body.count(b",") > values or body.count(b"{") > SPARE + 2 * most:
+            raise TooMuch(f"the body holds far more than {most:,} {what} could. Send less at once.")
+        try:
+            return decoder.decode(body[3:] if body.startswith(b"\xef\xbb\xbf") else body)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise self._in_our_words(error, what) from None
+
+    def _check_count(self, count: int, most: int, what: str) -> None:
+        if not count:
+            raise BadInput(f"there are no {what} in the body.")
+        if count > most:
+            raise TooMuch(f"{count:,} {what} at once; send at most {most:,}.")
+
+    def _in_our_words(self, error: Exception, what: str) -> BadInput:
+        """What msgspec found, with the number of the event and what is allowed."""
+        said, _, path = str(error).partition(" - at `")
+        if not isinstance(error, msgspec.ValidationError):
+            return BadInput(f"the body is no JSON: {said[:200]}.")
+        row, name = re.search(r"\[(\d+)\]", path), re.search(r"\.(\w+)[^.]*$", path)
+        where = f"{what[:-1]} {row[1]}" if row else "the body"
+        field = name[1] if name else ""
+        missing, unknown = re.search(r"missing required field `(.*)`", said), re.search(r"unknown field `(.*)`", said)
+        if missing:
+            return BadInput(f"{where} has no {missing[1]}.")
+        if unknown:
+            known = [*self.declared.any_events.__struct_fields__, "pairs", "at"]
+            return UnknownName(f'{where} has a field "{unknown[1]}", which is unknown.{suggest(unknown[1], known)}')
+        if field in ("src", "dst") and "length" in said:
+            return BadInput(f"{where}: an id has 1 to {LONGEST_ID:,} characters, unlike {field}.")
+        if field in ("src", "dst") and "array" not in said.partition("got")[0]:
+            allowed = "" if self.codec.text else f" between {self.codec.least} and {self.codec.most}"
+            return BadInput(f"{where}: node ids here are {self.codec.id_kind}{allowed}. {field}: {_lower(said)}.")
+        if field == "key":
+            return BadInput(f"{where}: a key is a text of 1 to {LONGEST_KEY} characters. {_lower(said)}.")
+        return BadInput(f"{where}{': ' + field if field else ''}: {_lower(said)}.")
+
+
+def _struct(name: str, fields: list[Any]) -> Any:
+    return defstruct(name, fields, bases=(Request,))
+
+
+def _list(kind: Any) -> Any:
+    return list[kind]
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:].replace("`", "'")

@@ -1,0 +1,3 @@
+"""The runs that the tests of the service use."""
+
+from tests.serve.conftest import *  # noqa: F403
