@@ -93,7 +93,7 @@ def test_the_papers_protocol_has_all_neighbors_but_positions_of_what_was_trained
     assert scores[0].positive.tolist() == looked(log, log, joined(*observed), part.query).tolist()
     # new nodes: only their events are replayed, from the same point
     only = part.where(parts.is_new(part))
-    again = paper.WholeLog.around(trained, parts.log)
+    again = trained.fork(history=paper.WholeLog(parts.log, trained.history))
     if name == "test":
         again.observe(parts.val)
     (inductive,) = measure.score_part(again, only, [only.query])

@@ -274,7 +274,7 @@ def test_deletions_can_be_observed():
     assert live.observe([("zoe", "max", 402)]) == 1
     assert live.names.ids[-2:] == ["zoe", "max"]
     live.observe([("zoe", "ann", 403, {})])
-    assert live.stream.event_table[live.stream.events - 3, 0] == 1, "the deletion is marked"
+    assert live.stream.history.event_table[live.stream.events - 3, 0] == 1, "the deletion is marked"
     with pytest.raises(UnknownName, match="trained without any"):
         live.observe([("ann", "hal", 500, {"amount": 3})])
 

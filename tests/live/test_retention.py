@@ -74,7 +74,7 @@ def test_a_window_acts_as_if_older_contacts_had_never_been_made():
     other = stream.fork()
     since = log.t[-1] - 40
     late = np.flatnonzero(log.t >= since)
-    other.index = NeighborIndex()
+    other.history.index = NeighborIndex()
     other.index.append(log.src[late], log.dst[late], log.t[late], numbers=late, ties=log.ties[late])
     stream.forget(before_t=since)
     assert np.array_equal(scores(stream, log.t[-1] + 1), scores(other, log.t[-1] + 1))
@@ -88,7 +88,7 @@ def test_memory_stays_bounded_however_long_the_stream():
     for batch in log.batches(100):
         stream.observe(batch)
         stream.forget(keep_last=3)
-        sizes.append((stream.index.size, len(stream.event_table), stream.events))
+        sizes.append((stream.index.size, len(stream.history.event_table), stream.events))
     group = int(np.unique(log.t, return_counts=True)[1].max())
     for contacts, rows, events in sizes:
         assert contacts <= 20 * 3 + 2 * group

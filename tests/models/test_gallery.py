@@ -56,7 +56,7 @@ def stream_over(model, log: EventLog, seed: int, marks: np.ndarray | None = None
         if "frequency" not in name:
             parameter.data.mul_(3)
     if marks is not None:
-        stream.node_marks = marks
+        stream.history.node_marks = marks
     stream.observe(log)
     return stream
 

@@ -11,7 +11,7 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.events.log import EventLog
 from pintgn.learn.measure import score_part
 from pintgn.report.slices import known_before
-from pintgn.report.study import Blind, Study, opened, study
+from pintgn.report.study import NoWalks, Study, opened, study
 
 
 def scrambled(log: EventLog, first: int) -> EventLog:
@@ -29,7 +29,7 @@ def test_a_blind_stream_does_not_see_the_future(run):
     for log in (run.parts.log, scrambled(run.parts.log, test.first + cut)):
         stream = run.new_stream()
         stream.observe(log[: test.first])
-        blind = Blind.of(stream)
+        blind = stream.fork(positions=NoWalks(stream.positions.fork()))
         answers.append(score_part(blind, log[test.first :], [test.query])[0])
     before = test.t < test.t[cut]
     assert before.sum() > 50
@@ -45,7 +45,7 @@ def test_a_blind_stream_reads_zeros_and_leaves_the_seeing_one_alone(log, refresh
     query = log[500:540].query
     with torch.no_grad():
         seeing = stream.score(query)
-        blind = Blind.of(stream)
+        blind = stream.fork(positions=NoWalks(stream.positions.fork()))
         found = blind.score(query)
         assert (found != seeing).any()
         assert torch.equal(stream.score(query), seeing)

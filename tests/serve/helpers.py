@@ -122,11 +122,11 @@ def assert_same_state(one: Live, other: Live) -> None:
     for name, column in one.nodes.arrays().items():
         assert np.array_equal(column, other.nodes.arrays()[name]), name
     a, b = one.stream, other.stream
-    assert (a.events, a._group_start, a.blocks.planned) == (b.events, b._group_start, b.blocks.planned)
+    assert (a.events, a.history.group_start, a.blocks.planned) == (b.events, b.history.group_start, b.blocks.planned)
     for name, array in _saved(a.index).items():
         assert np.array_equal(array, _saved(b.index)[name]), f"index: {name}"
-    if a.event_table is not None:
-        assert np.array_equal(a.event_table[: a.events], b.event_table[: b.events])
+    if a.history.event_table is not None:
+        assert np.array_equal(a.history.event_table[: a.events], b.history.event_table[: b.events])
     if a.state is not None:
         for name, column in a.state.arrays().items():
             assert np.array_equal(column, b.state.arrays()[name]), f"memory: {name}"

@@ -204,7 +204,7 @@ def test_deletions_are_marked_and_removals_are_refused(tmp_path):
     live = Live(Run.open(folder))
     rows = {name: column[TRAINED:] for name, column in columns.items()}
     live.observe(pa.table(rows))  # the way of a file, for comparison
-    assert np.array_equal(one.stream.event_table[:500], live.stream.event_table[:500])
+    assert np.array_equal(one.stream.history.event_table[:500], live.stream.history.event_table[:500])
     with pytest.raises(BadInput, match="deletion for each of its edges"):
         Requests(one.codec).events(body(EVENT | {"op": "remove"}))
     with pytest.raises(BadInput, match="Did you mean 'delete'"):

@@ -170,7 +170,8 @@ class Codec:
     def _why_no_id(self, id: Any, name: str) -> str:
         if id is None:
             return f" has no {name}"
-        if id.__class__ is not (str if self.text else int):
+        kinds: tuple[type, ...] = (str,) if self.text else (int,)
+        if type(id) not in kinds:
             return f": node ids here are {self.id_kind}, given {name}={shown(id)}"
         if self.text and not 0 < len(id) <= LONGEST_ID:
             return f": an id has 1 to {LONGEST_ID:,} characters; {name} has {len(id):,}"

@@ -90,7 +90,7 @@ class Teller:
 
     def _op(self, event: int) -> str:
         """Whether an event is a deletion; its features are marked where the log has any."""
-        schema, table = self.frozen.stream.schema, self.frozen.stream.event_table
+        schema, table = self.frozen.stream.schema, self.frozen.stream.history.event_table
         if schema.op is None or table is None:
             return "add"
         deleted, updated = table[event, schema.feature_width : schema.feature_width + 2]

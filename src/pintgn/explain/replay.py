@@ -61,7 +61,7 @@ def _empty(stream: Stream) -> Stream:
         positions_refresh=stream.positions_refresh,
         positions_backend=stream.positions_backend,
     )
-    empty.node_marks = stream.node_marks
+    empty.history.node_marks = stream.history.node_marks
     return empty
 
 

@@ -13,7 +13,6 @@ import torch
 from pintgn.events.log import Query
 from pintgn.explain.kernels import count_walks, distances, events_in_order
 from pintgn.models.base import Model
-from pintgn.models.fused import Distinct
 from pintgn.models.past import Events
 from pintgn.neighbors.contents import contents, left_out
 from pintgn.neighbors.index import NeighborIndex
@@ -74,11 +73,8 @@ class Frozen:
     def of(cls, stream: Stream, at: Any) -> Frozen:
         """Copy what an explanation as of a time reads; a time before the clock is refused."""
         stream._checked_queries([Query(np.zeros(1, np.int64), np.zeros(1, np.int64), np.asarray(at)[None])])
-        copy: Stream = object.__new__(Stream)
-        copy.__dict__.update(stream.__dict__)
-        copy.index, copy.blocks = stream.index.fork(), stream.blocks.fork()
-        copy.state = None if stream.state is None else stream.state.fork()
-        copy._late, copy._numbering = list(stream._late), Distinct()
+        own = _own_positions(stream)
+        copy = stream.fork(history=stream.history.frozen(), positions=own)
         late = sum(map(len, stream._late))
         by_block = stream.positions is not None and stream.positions_refresh == "block"
         behind = stream.blocks.ended_with is not None and at == stream.clock
@@ -86,8 +82,8 @@ class Frozen:
         if by_block:
             known -= sum(map(len, stream.blocks.unfinished)) + (late if behind else 0)
         kept = None
-        if stream.positions is not None and (stream.positions.backend != "exact" or stream.index.forgotten):
-            kept = stream.positions.fork()
+        if own is not None and (own.backend != "exact" or stream.index.forgotten):
+            kept = own.fork()
             if by_block and not behind:
                 for block in stream._late:
                     kept.observe(block.src, block.dst, block.t)
@@ -106,7 +102,7 @@ class Frozen:
 
     def in_order(self) -> Events:
         """All that has happened, features included."""
-        known, table = self.events, self.stream.event_table
+        known, table = self.events, self.stream.history.event_table
         return Events(known.src, known.dst, known.when, None if table is None else table[: len(known.when)])
 
     def before(self, at: Any) -> int:
@@ -220,7 +216,7 @@ def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absen
     """
     stream = frozen.stream
     asked = Query(np.array([src]), np.array([dst]), np.array([at], stream._time_dtype))
-    given, model = stream.positions, stream.model
+    given, model = _own_positions(stream), stream.model
     with judging(model), torch.no_grad():
         worlds = []
         for absence in (_NOTHING, *absences):
@@ -244,11 +240,16 @@ def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absen
 _NOTHING = Absence(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
+def _own_positions(stream: Stream) -> RelativePositions | None:
+    assert stream.positions is None or isinstance(stream.positions, RelativePositions)
+    return stream.positions
+
+
 def _with_positions(stream: Stream, positions: Any) -> Stream:
-    copy: Stream = object.__new__(Stream)
-    copy.__dict__.update(stream.__dict__)
-    copy.positions, copy._late = positions, []
-    return copy
+    """A reader whose positions are answered by somebody else, who knows of late blocks already."""
+    reader = stream.reader()
+    reader.positions, reader._late = positions, []
+    return reader
 
 
 class judging:

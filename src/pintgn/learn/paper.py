@@ -11,6 +11,8 @@ that training went through, and simultaneous events do not see each other.
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from pintgn.events.log import EventLog
@@ -19,41 +21,35 @@ from pintgn.learn.metrics import Scores
 from pintgn.learn.negatives import Negatives, draw
 from pintgn.learn.protocol import Parts, measured
 from pintgn.models.past import Events
-from pintgn.neighbors.index import NeighborIndex
 from pintgn.stream import Stream
+from pintgn.stream.history import History
 
 
-class WholeLog(Stream):
-    """A stream whose neighbors come from a whole log, whatever it has observed itself; still strictly before t."""
+class WholeLog(History):
+    """The neighbors of a whole log, whatever the stream has observed itself; still strictly before t."""
 
-    log: EventLog
+    def __init__(self, log: EventLog, observed: History):
+        super().__init__()
+        self.events, self.clock = observed.events, observed.clock
+        self.log, self.event_table = log, log.marked_features
+        self.index.append(log.src, log.dst, log.t, ties=log.ties)
 
-    @classmethod
-    def around(cls, stream: Stream, log: EventLog) -> WholeLog:
-        other = object.__new__(cls)
-        other.__dict__.update(Stream.fork(stream).__dict__)
-        other.log, other.index, other.event_table = log, NeighborIndex(), log.marked_features
-        other.index.append(log.src, log.dst, log.t, ties=log.ties)
-        return other
-
-    def fork(self) -> WholeLog:
-        other = object.__new__(WholeLog)
-        other.__dict__.update(Stream.fork(self).__dict__)
-        return other
-
-    def _before(self, t: np.ndarray, events: Events) -> np.ndarray:
+    def before(self, t: np.ndarray, events: Events) -> np.ndarray:
         return np.searchsorted(self.log.t, t, "left")
 
-    def _append(self, events: Events) -> None:
+    def append(self, events: Events) -> None:
         self.events += len(events)
         self.clock = events.t[-1].item()
+
+    def fork(self) -> WholeLog:
+        return copy.copy(self)  # nothing is ever added to what it shows
 
 
 def measure(
     trained: Stream, parts: Parts, part: EventLog, kinds: list[str | Negatives], seed: int
 ) -> tuple[Figures, dict[str, float], list[Scores]]:
     """Figures, fallback fractions and the scores of all events, of a stream that has observed `parts.trained` only."""
-    stream = WholeLog.around(trained, parts.log)
+    stream = trained.fork(history=WholeLog(parts.log, trained.history))
     if part.first > parts.val.first:
         stream.observe(parts.val)
     again = stream.fork()

@@ -167,7 +167,7 @@ class Live:
 
     def _observe_block(self, events: Events, learnable: np.ndarray) -> None:
         src, dst, t = events.src, events.dst, events.t
-        self.stream.node_marks = self.names.marks
+        self.stream.history.node_marks = self.names.marks
         before = self._met(dst, learnable)
         numbers = np.arange(self.total + 1, self.total + 1 + len(t))
         rows, negative = self.prequential.draw(numbers, dst, learnable, self.destinations.values, before)

@@ -22,7 +22,7 @@ from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run, fingerprint
 from pintgn.report.names import named
 from pintgn.stream import Stream
-from pintgn.stream.core import Gathered
+from pintgn.stream.reads import Positions
 
 Progress = Callable[[str], None]
 
@@ -197,34 +197,26 @@ def _measured(run: Run, drawn: dict[str, Drawn], candidates: Candidates) -> Meas
         return dict(zip(drawn, compare(by, test, drawn, new)[1], strict=True))
 
     scores = scored(stream.fork())
-    blind = scored(Blind.of(stream)) if run.model.positions else None
-    return Measured(scores, ranks_in_part(stream, test, candidates), new, run, calibration, blind)
+    without = None
+    if stream.positions is not None:
+        without = scored(stream.fork(positions=NoWalks(stream.positions.fork())))
+    return Measured(scores, ranks_in_part(stream, test, candidates), new, run, calibration, without)
 
 
-class Blind(Stream):
-    """A stream whose every read of positions says that there are no walks: what a trained model does without them.
+class NoWalks:
+    """Positions that say there are no walks: what a trained model does without them.
 
     It is not what a model that never had positions would do; that takes a run of its own.
     """
 
-    @classmethod
-    def of(cls, stream: Stream) -> Blind:
-        other = object.__new__(cls)
-        other.__dict__.update(stream.fork().__dict__)
-        return other
+    def __init__(self, positions: Positions):
+        self.positions = positions
 
-    def _gather(self, *given: Any) -> Gathered:
-        gathered = super()._gather(*given)
-        for past in gathered.pasts:
-            _erase(past)
-        return gathered
+    def replay(self, *given: Any, **settings: Any) -> np.ndarray:
+        return np.zeros_like(self.positions.replay(*given, **settings))
 
-    def _serve_by_block(self, span: Any, past: Any, pure: bool) -> None:
-        super()._serve_by_block(span, past, pure)
-        _erase(past)
+    def observe(self, src: Any, dst: Any, t: Any) -> None:
+        self.positions.observe(src, dst, t)
 
-
-def _erase(past: Any) -> None:
-    for read in past.reads:
-        if read.answer is not None:
-            read.answer[...] = 0
+    def fork(self) -> NoWalks:
+        return NoWalks(self.positions.fork())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from pintgn.errors import BadInput, EventOrderError, StaleQuery
 from pintgn.events.log import EventLog, Query
 from pintgn.events.moment import read_time
 from pintgn.events.schema import LATEST, LATEST_ASKED, Schema, beyond
-from pintgn.events.ties import NO_MARKS, ties
 from pintgn.models.base import Model
 from pintgn.models.fused import Distinct
 from pintgn.models.past import Events, Past
@@ -24,7 +24,8 @@ from pintgn.models.state import State
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import Blocks, Span
-from pintgn.stream.reads import add_blocks, serve_positions
+from pintgn.stream.history import History
+from pintgn.stream.reads import Positions, add_blocks, serve_positions
 
 REFRESH = ("event", "block")
 WORTH_RANKING = 8
@@ -88,16 +89,11 @@ class Stream:
         self.schema, self.node_features = schema, node_features
         self.positions_refresh, self.positions_backend = positions_refresh, positions_backend
         self.model = model.build(schema, seed).to(torch.device(device))
-        self.index = NeighborIndex()
-        self.node_marks = NO_MARKS  # by which simultaneous events are told apart; logs bring those of their ids
-        self.positions = (
+        self.history = History(schema.width)
+        self.positions: Positions | None = (
             RelativePositions(model.positions, positions_backend, time_unit=model.dt_unit) if model.positions else None
         )
-        self.event_table = np.zeros((0, schema.width), np.float32) if schema.width else None
         self.state: Any = None  # made with the first events or queries, which tell the type of the times
-        self.clock: int | float | None = None
-        self.events = 0
-        self._group_start = 0  # number of the first event at the clock's own time
         self._time_dtype: np.dtype | None = None
         self._numbering = Distinct()
         self.blocks = Blocks(memory_block)
@@ -188,14 +184,14 @@ class Stream:
 
     def _gather(self, query: Query, events: Events, gather: Callable[..., Any]) -> Gathered:
         """Look up; the past moves on, memory not yet."""
-        before, clock = self._before(query.t, events), self.clock
+        before, clock = self.history.before(query.t, events), self.clock
         if len(events):
-            happened = self._before(events.t, events)
-            self._append(events)
+            happened = self.history.before(events.t, events)
+            self.history.append(events)
             if self.model.remembers:
-                events.looked_up = self.model.gather_events(events, self._past(events.t, happened).of(slice(None)))
+                events.looked_up = self.model.gather_events(events, self._view(events.t, happened).of(slice(None)))
         spans = self.blocks.plan(query.t, events, clock, self._in_blocks)
-        pasts = [self._past(query.t[span.rows], before[span.rows]) for span in spans]
+        pasts = [self._view(query.t[span.rows], before[span.rows]) for span in spans]
         inputs = [gather(query[s.rows], past) if len(s.rows) else None for s, past in zip(spans, pasts, strict=True)]
         if self.positions is not None and self.positions_refresh == "event":
             serve_positions(self.positions, self.model.positions_transform, pasts, events)
@@ -224,13 +220,17 @@ class Stream:
         order = np.argsort(np.concatenate([span.rows for span in gathered.spans]))
         return torch.cat(answers)[torch.from_numpy(order)]
 
-    def fork(self) -> Stream:
-        """An independent stream at the same point; the model's parameters are shared."""
-        other = object.__new__(Stream)
-        other.__dict__.update(self.__dict__)
-        other.index = self.index.fork()
-        other.positions = None if self.positions is None else self.positions.fork()
-        other.event_table = None if self.event_table is None else self.event_table.copy()
+    def fork(self, *, history: History | None = None, positions: Positions | None = None) -> Stream:
+        """An independent stream at the same point; the model's parameters are shared.
+
+        Args:
+            history: stands in for a copy of this stream's own: which past is seen.
+            positions: stand in for a copy of this stream's own: who answers reads of positions.
+        """
+        other = copy.copy(self)
+        other.history = self.history.fork() if history is None else history
+        if self.positions is not None:
+            other.positions = self.positions.fork() if positions is None else positions
         other.state = None if self.state is None else self.state.fork()
         other.blocks, other._late = self.blocks.fork(), list(self._late)
         other._numbering = Distinct()
@@ -241,10 +241,24 @@ class Stream:
 
         Several readers may ask at once, as long as nothing is observed meanwhile; they never observe.
         """
-        other = object.__new__(Stream)
-        other.__dict__.update(self.__dict__)
+        other = copy.copy(self)
         other._numbering = Distinct()
         return other
+
+    @property
+    def clock(self) -> int | float | None:
+        """The time of the newest event."""
+        return self.history.clock
+
+    @property
+    def events(self) -> int:
+        """How many events have been observed (and are held, where `forget` was used)."""
+        return self.history.events
+
+    @property
+    def index(self) -> NeighborIndex:
+        """Who met whom, when."""
+        return self.history.index
 
     def forget(self, *, keep_last: int | None = None, before_t: Any = None) -> int:
         """Drop contacts beyond each node's newest `keep_last`, or older than a time; see `stream.forget`."""
@@ -274,11 +288,6 @@ class Stream:
     def _in_blocks(self) -> bool:
         return self.model.remembers or (self.positions is not None and self.positions_refresh == "block")
 
-    def _before(self, t: np.ndarray, events: Events) -> np.ndarray:
-        """For each query time the number of the first event that is not in its past; the second lock beside time."""
-        known = self.events if self.clock is None else np.where(t > self.clock, self.events, self._group_start)
-        return known + np.searchsorted(events.t, t, "left")
-
     # -- positions refreshed by block ----------------------------------------------------------------------------
 
     def _catch_up(self) -> None:
@@ -298,23 +307,9 @@ class Stream:
                 self._catch_up()
         serve_positions(known, self.model.positions_transform, [past], Events.none(0, self._time_dtype))
 
-    # -- the past ------------------------------------------------------------------------------------------------
-
-    def _append(self, events: Events) -> None:
-        keys = ties(events.src, events.dst, events.t, self.node_marks, events.features)
-        self.index.append(events.src, events.dst, events.t, ties=keys)
-        if self.event_table is not None:
-            self.event_table = _extended(self.event_table, self.events, events.features)
-        changes = np.flatnonzero(events.t[1:] != events.t[:-1])
-        if len(changes):
-            self._group_start = self.events + int(changes[-1]) + 1
-        elif events.t[0] != self.clock:
-            self._group_start = self.events
-        self.events += len(events)
-        self.clock = events.t[-1].item()
-
-    def _past(self, t: np.ndarray, before: np.ndarray) -> Past:
-        return Past(self.index, t, before, self.event_table, self.node_features, self.model.positions, self._numbering)
+    def _view(self, t: np.ndarray, before: np.ndarray) -> Past:
+        held, model = self.history, self.model
+        return Past(held.index, t, before, held.event_table, self.node_features, model.positions, self._numbering)
 
     # -- checks --------------------------------------------------------------------------------------------------
 
@@ -326,8 +321,8 @@ class Stream:
         if batch is None:
             return Events.none(self.schema.width, self._time_dtype)
         if isinstance(batch, EventLog):
-            if len(batch.ids.marks) > len(self.node_marks):
-                self.node_marks = batch.ids.marks
+            if len(batch.ids.marks) > len(self.history.node_marks):
+                self.history.node_marks = batch.ids.marks
             batch = Events(batch.src, batch.dst, batch.t, batch.marked_features)
         given = 0 if batch.features is None else batch.features.shape[1]
         if given != self.schema.width:
@@ -388,17 +383,6 @@ def _parts(rows: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, slice]]:
     for top in range(0, len(rows), height):
         for left in range(0, width, width_at_once):
             yield rows[top : top + height], slice(left, left + width_at_once)
-
-
-def _extended(table: np.ndarray, used: int, rows: np.ndarray | None) -> np.ndarray:
-    """The table with rows written after the used ones; it doubles when it is full."""
-    assert rows is not None
-    if used + len(rows) > len(table):
-        grown = np.zeros((max(2 * len(table), used + len(rows)), table.shape[1]), np.float32)
-        grown[:used] = table[:used]
-        table = grown
-    table[used : used + len(rows)] = rows
-    return table
 
 
 def _numbers(nodes: Any, name: str) -> np.ndarray:

@@ -50,7 +50,7 @@ def save(stream: Stream, folder: Path) -> None:
     try:
         save_file(dict(stream.model.state_dict()), made / "model.safetensors")
         stream.index.save(made / "neighbors.npz")
-        if stream.positions is not None:
+        if isinstance(stream.positions, RelativePositions):
             stream.positions.save(made / "positions.npz")
         np.savez(made / "stream.npz", **_arrays(stream))  # type: ignore[arg-type]
         facts = _facts(stream) | {"files": {path.name: archive_mark(path) for path in sorted(made.glob("*.npz"))}}
@@ -97,7 +97,7 @@ def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | N
         told = {name: facts["stream"][name] for name in STREAM}
         stream = Stream(cls.from_settings(facts["settings"]), stored, node_features=arrays.get("node_features"), **told)
         stream.model.load_state_dict(weights)
-        stream.index = NeighborIndex.open(folder / "neighbors.npz")
+        stream.history.index = NeighborIndex.open(folder / "neighbors.npz")
         if stream.positions is not None:
             stream.positions = RelativePositions.open(folder / "positions.npz")
         _restore(stream, facts, arrays)
@@ -107,7 +107,7 @@ def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | N
 
 def _check(stream: Stream, facts: dict, folder: Path) -> None:
     """That the files belong together; what a look-up relies on, in particular."""
-    index, table = stream.index, stream.event_table
+    index, table = stream.index, stream.history.event_table
     held = (index.events, index.clock, None if index.time is None else index.time.name)
     told = (stream.events, stream.clock, facts["time"] if index.events else held[2])
     rows = table is None or (table.dtype == np.float32 and table.shape == (stream.events, stream.schema.width))
@@ -132,7 +132,7 @@ def _facts(stream: Stream) -> dict[str, object]:
         },
         "clock": stream.clock,
         "events": stream.events,
-        "group_start": stream._group_start,
+        "group_start": stream.history.group_start,
         "time": None if stream._time_dtype is None else stream._time_dtype.name,
         "planned": stream.blocks.planned,
         "ended_with": stream.blocks.ended_with,
@@ -141,11 +141,11 @@ def _facts(stream: Stream) -> dict[str, object]:
 
 
 def _arrays(stream: Stream) -> dict[str, np.ndarray]:
-    found: dict[str, np.ndarray] = {"node_marks": stream.node_marks}
+    found: dict[str, np.ndarray] = {"node_marks": stream.history.node_marks}
     if stream.node_features is not None:
         found["node_features"] = stream.node_features
-    if stream.event_table is not None:
-        found["event_table"] = stream.event_table[: stream.events]
+    if stream.history.event_table is not None:
+        found["event_table"] = stream.history.event_table[: stream.events]
     if stream.state is not None:
         found |= {f"state.{name}": column for name, column in stream.state.arrays().items()}
     undo = stream.blocks.undo
@@ -171,13 +171,14 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
         found, looked_up = part(prefix), part(f"{prefix}looked_up.")
         return [Events(found["src"], found["dst"], found["t"], found.get("features"), looked_up)] if found else []
 
-    stream.node_marks = arrays.get("node_marks", stream.node_marks)
-    stream.clock, stream.events, stream._group_start = facts["clock"], facts["events"], facts["group_start"]
+    stream.history.node_marks = arrays.get("node_marks", stream.history.node_marks)
+    held = stream.history
+    held.clock, held.events, held.group_start = facts["clock"], facts["events"], facts["group_start"]
     if facts["time"] is not None:
         stream._time_dtype = np.dtype(facts["time"])
         stream.state = stream.model.initial_state(stream.node_features, stream._time_dtype)
-    if stream.event_table is not None:
-        stream.event_table = arrays["event_table"]
+    if stream.history.event_table is not None:
+        stream.history.event_table = arrays["event_table"]
     if stream.state is not None:
         stream.state.load(part("state."))
     stream._late = events("late.")

@@ -21,10 +21,11 @@ def forget(stream: Stream, keep_last: int | None, before_t: Any) -> int:
     """
     if before_t is not None:
         before_t = read_time(before_t, stream.schema.time, stream._time_dtype, bound=True)
-    dropped = stream.index.trim(keep_last=keep_last, before_t=before_t, spare_newest=True)
-    if dropped and stream.event_table is not None:
-        kept = renumber(stream.index)
-        stream.event_table = stream.event_table[kept]
-        stream._group_start = int(np.searchsorted(kept, stream._group_start))
-        stream.events = len(kept)
+    held = stream.history
+    dropped = held.index.trim(keep_last=keep_last, before_t=before_t, spare_newest=True)
+    if dropped and held.event_table is not None:
+        kept = renumber(held.index)
+        held.event_table = held.event_table[kept]
+        held.group_start = int(np.searchsorted(kept, held.group_start))
+        held.events = len(kept)
     return dropped

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 import numpy as np
 
 from pintgn.models.past import Events, Past
-from pintgn.positions import RelativePositions
 
 
-def serve_positions(positions: RelativePositions, transform: str, pasts: list[Past], events: Events) -> None:
+class Positions(Protocol):
+    """Who answers reads of positions; `RelativePositions`, unless something stands in for it."""
+
+    def replay(
+        self, src: Any, dst: Any, t: Any, nodes: np.ndarray, roots: np.ndarray, at: np.ndarray, *, transform: str = ...
+    ) -> np.ndarray:
+        """Positions (q, m, w, r) of nodes relative to roots, as of each query's time, while events happen."""
+
+    def observe(self, src: Any, dst: Any, t: Any) -> None: ...
+
+    def fork(self) -> Positions: ...
+
+
+def serve_positions(positions: Positions, transform: str, pasts: list[Past], events: Events) -> None:
     """Answer every read of a batch, each as of its own query's time, while the batch's events become visible."""
     reads = [read for past in pasts for read in past.reads]
     if not len(events):
@@ -36,7 +50,7 @@ def serve_positions(positions: RelativePositions, transform: str, pasts: list[Pa
         row += rows
 
 
-def add_blocks(positions: RelativePositions, blocks: list[Events]) -> None:
+def add_blocks(positions: Positions, blocks: list[Events]) -> None:
     for block in blocks:
         positions.observe(block.src, block.dst, block.t)
 
