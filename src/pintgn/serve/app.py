@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pintgn import __version__
 from pintgn.errors import BadInput, EventOrderError, PintgnError, StaleQuery, TooLarge
 from pintgn.serve import answers, describe
-from pintgn.serve.auth import OPEN, Key, foreign, given_key, host_name, is_local
+from pintgn.serve.auth import FILES, OPEN, Key, foreign, given_key, host_name, is_local
 from pintgn.serve.bodies import Bodies, content_type
 from pintgn.serve.lanes import Lane
 from pintgn.serve.limits import Busy, Degraded, FarAhead, KeyReused, LateEvent, Stopped, TooMuch, TooSlow, WrongType
@@ -165,7 +165,7 @@ class Guard:
         if method not in ("GET", "HEAD", "OPTIONS") and foreign(headers, by_host=self.key is None):
             said = "This request comes from a web page of somebody else's."
             return fault(403, "foreign_page", said, "Send it from a program, or from the service's own page.")
-        if self.key is None or path in OPEN or path.startswith("/static/") or self.key(given_key(headers)):
+        if self.key is None or path in OPEN or path.startswith(FILES) or self.key(given_key(headers)):
             return None
         challenge = {"WWW-Authenticate": "Bearer"}
         return fault(401, "no_key", "The API key is missing or wrong.", "Send `Authorization: Bearer KEY`.", challenge)
@@ -317,9 +317,11 @@ def _pages(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
-        if not (PAGES / "index.html").exists():
-            return PlainTextResponse("pintgn is running. /openapi.json describes its interface.\n")
         return FileResponse(PAGES / "index.html", headers=again)
 
-    if PAGES.exists():
-        app.mount("/static", Files(directory=PAGES), name="static")
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return FileResponse(PAGES / "docs.html", headers=again)
+
+    app.mount("/static", Files(directory=PAGES), name="static")
+    app.mount("/swagger", Files(packages=[("fastapi_offline", "static")]), name="swagger")

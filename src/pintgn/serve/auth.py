@@ -17,8 +17,9 @@ FILE = "key.hash"
 SHORTEST = 20
 """Characters of a key at least: a key is random, not a password, so one round of SHA-256 hides it well."""
 HASH = re.compile(rb"[0-9a-f]{64}")
-OPEN = ("/", "/health")
-"""Reached without a key, besides the page's own files under /static/."""
+OPEN = ("/", "/docs", "/health")
+FILES = ("/static/", "/swagger/")
+"""Reached without a key: the pages, and their own files under these."""
 
 
 class Key:
