@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 
 import pytest
 import yaml
@@ -21,6 +22,9 @@ AT_ROOT = {"changelog.md", "contributing.md", "security.md"}
 
 
 def test_the_page_of_commands_is_what_help_says():
+    pinned = re.search(r"^typer==(.+)$", (ROOT / "constraints.txt").read_text(), re.M)
+    if version("typer") != pinned[1]:
+        pytest.skip("help is laid out by typer, and this is another version than the page was written with")
     assert (DOCS / "cli.md").read_text() == cli_page.text(), "run python tools/cli_page.py"
 
 

@@ -21,7 +21,7 @@ from pintgn.models.tgn import JODIE, TGN, DyRep
 from pintgn.stream import Stream
 
 SEEDS = range(3)
-SAME, CLEAR = 1e-5, 1e-4
+SAME, CLEAR = 5e-5, 1e-4
 
 
 class Names:
