@@ -90,8 +90,6 @@ NO_SIZES = {
     "events.textfile.LOOKED_AT": "cells by which a header is told from data",
     "events.times.EXACT": "a property of float64",
     "events.ties.OTHER_SIDE": "a hash",
-    "models.blas.PLAIN": "a letter",
-    "models.blas.TURNED": "a letter",
     "models.trees.ACQUAINTANCE": "what is said about a pair, counted",
     "neighbors.kernels.BLOCKS": "powers of two that int64 has",
     "neighbors.kernels.GOLDEN": "a hash",

@@ -143,7 +143,9 @@ class GATLayer(nn.Module):
             own, own_of = each_once(parents)
             where = Where.seen(own_of, places, edges)
             asks = two[:, None].expand(-1, len(own), -1).contiguous()
-            found = Run.apply(Attend(where, self.slope), asks, one[:, : self.state] @ own.T, places.table)
+            no_time = asks.new_zeros(0)
+            offset = one[:, : self.state] @ own.T
+            found = Run.apply(Attend(where, self.slope), asks, offset, places.table, no_time, no_time)
         else:
             own = parents.dense()
             c = written_out(edges.seen(places), edges, None).view(len(own), -1, self.linear.in_features)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,15 +10,11 @@ from torch import Tensor, nn
 
 from pintgn.errors import BadInput, suggest
 from pintgn.events.schema import Schema
-from pintgn.models.attention import AttentionLayer, AttentionStep, Where, masked_softmax
-from pintgn.models.chain import Chain
-from pintgn.models.fused import Run
+from pintgn.models.attention import AttentionLayer, masked_softmax
 from pintgn.models.layers import Edges, Places, TimeEncoding, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.message_passing import TreeModel
-from pintgn.models.pairs import Judgement, judge_pairs
 from pintgn.models.past import Events, Past
-from pintgn.models.trees import Trees
 from pintgn.neighbors.index import Neighbors
 
 EMBEDDINGS = ("attention", "time", "identity")
@@ -102,9 +97,6 @@ class TGN(TreeModel):
         super().make(schema)
         if self.embedding == "attention" and not self._shares_time:
             self.own_time = TimeEncoding(self.time_dim)
-        # a link is judged by memory, one layer of attention and the readout, with nothing between them
-        plain = not schema.node_features and not self.positions and self.layers == 1
-        self._chains = plain and self._shares_time and self.embedding == "attention"
 
     def make_memory(self, width: int, features: int) -> Memory:
         context = width if self.message == "neighborhood" else 0
@@ -127,39 +119,6 @@ class TGN(TreeModel):
         if self.embedding != "attention":
             return step(places.first(edges.parents), edges.dt)
         return step(places, edges, self.machine.time if self._shares_time else self.own_time)
-
-    def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
-        if inputs.acquaintance is not None:
-            return super().forward(inputs, state)
-        if (
-            isinstance(state, MemoryState)
-            and self._chains
-            and self.steps[0].fused
-            and state.memory.device.type == "cpu"
-        ):
-            return self._chained(inputs, state)
-        return judge_pairs(self.readout, self.embed(replace(inputs, root_of=None), state), inputs.root_of)
-
-    def _chained(self, inputs: Trees, state: MemoryState) -> Tensor:  # (q,)
-        parents, k = inputs.child.shape
-        child = inputs.child.ravel()
-        where = Where(
-            own_of=inputs.node_of[:parents],
-            row_of=inputs.node_of[child],
-            positions=np.zeros((len(child), 0), np.float32),
-            mask=inputs.mask.ravel(),
-            dt=inputs.dt.ravel(),
-            event_of=inputs.event_of.ravel(),
-            events=np.zeros((1, 0), np.float32) if inputs.features is None else inputs.features,
-            k=k,
-        )
-        assert inputs.root_of is not None
-        step, layer = self.machine.step(state, inputs.nodes), self.steps[0]
-        assert isinstance(layer, AttentionLayer)
-        last, chain = layer.update.last, Chain(step, AttentionStep(where, self.heads), Judgement(inputs.root_of))
-        scores = Run.apply(chain, *self.machine.weights, *layer.weights, last.weight, last.bias, *self.readout.weights)
-        self.machine.note(state, inputs.nodes, chain.states)
-        return scores
 
     # -- remembering ---------------------------------------------------------------------------------------------
 
