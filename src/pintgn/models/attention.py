@@ -20,6 +20,11 @@ from pintgn.models.layers import MLP, Edges, Places, TimeEncoding, tensor
 kernels: Any = kernels_attention  # compiled: their arguments are not for mypy to check
 
 
+def check_heads(heads: int, dim: int) -> None:
+    if heads < 1 or dim % heads:
+        raise BadInput(f"heads={heads}; the number of heads must divide dim={dim}.")
+
+
 class AttentionLayer(nn.Module):
     """One step of temporal attention (paper, appendix A; TGAT), from all places to the first ones.
 
@@ -36,8 +41,6 @@ class AttentionLayer(nn.Module):
 
     def __init__(self, state: int, positions: int, features: int, waves: int, dim: int, heads: int):
         super().__init__()
-        if dim % heads:
-            raise BadInput(f"heads={heads}; the number of heads must divide dim={dim}.")
         self.heads, self.own = heads, state + positions
         width = state + features + positions + waves
         self.query = nn.Linear(self.own + waves, dim, bias=False)

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from pintgn.errors import BadInput, suggest
+from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
-from pintgn.models.base import Model
+from pintgn.models.base import Model, check_choice, check_least
 from pintgn.models.kernels_walks import share_prefixes
 from pintgn.models.layers import MLP, TimeEncoding, gru, tensor
 from pintgn.models.past import Past
@@ -42,6 +42,7 @@ class WalkSets:
     node_features: np.ndarray | None  # (rows, g)
 
 
+@dataclass(eq=False, repr=False)
 class CAW(Model):
     """Walks back in time from both ends, nodes replaced by where they occur in them.
 
@@ -73,27 +74,21 @@ class CAW(Model):
         time_unit: of the decay; the log's own time scale when not given. Encoded times are in units of the time scale.
     """
 
-    def __init__(
-        self,
-        dim: int = 64,
-        walks: int = 64,
-        length: int = 2,
-        decay: float = 1.0,
-        readout: str = "mean",
-        time_dim: int = 32,
-        draw_seed: int = 0,
-        time_unit: float | None = None,
-    ):
-        super().__init__()
-        for name, value in (("dim", dim), ("walks", walks), ("length", length), ("time_dim", time_dim)):
-            if value < 1:
-                raise BadInput(f"{name}={value}; CAW needs at least 1.")
-        if not 0 <= decay < float("inf"):
-            raise BadInput(f"decay={decay}; it cannot be negative (0 draws uniformly).")
-        if readout not in READOUTS:
-            raise BadInput(f"readout={readout!r} does not exist.{suggest(readout, READOUTS)}")
-        self.dim, self.walks, self.length, self.decay = dim, walks, length, decay
-        self.readout, self.time_dim, self.draw_seed, self.time_unit = readout, time_dim, draw_seed, time_unit
+    dim: int = 64
+    walks: int = 64
+    length: int = 2
+    decay: float = 1.0
+    readout: str = "mean"
+    time_dim: int = 32
+    draw_seed: int = 0
+    time_unit: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, 1, "dim", "walks", "length", "time_dim")
+        check_choice("readout", self.readout, READOUTS)
+        if not 0 <= self.decay < float("inf"):
+            raise BadInput(f"decay={self.decay}; it cannot be negative (0 draws uniformly).")
 
     def make(self, schema: Schema) -> None:
         self.place = MLP(self.length + 1, self.dim, self.dim)
