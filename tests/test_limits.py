@@ -97,8 +97,6 @@ NO_SIZES = {
     "live.prequential.STEP": "points of a drawing",
     "live.prequential.WINDOW": "how the figure is defined",
     "live.retention.NEVER": "no limit",
-    "models.blas.PLAIN": "a letter",
-    "models.blas.TURNED": "a letter",
     "models.trees.ACQUAINTANCE": "what is said about a pair, counted",
     "neighbors.kernels.BLOCKS": "powers of two that int64 has",
     "neighbors.kernels.GOLDEN": "a hash",

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pintgn.models.attention import Attention, AttentionLayer, Where, masked_softmax, written_out
-from pintgn.models.fused import arrays
+from pintgn.models.attention import Attend, AttentionLayer, Where, masked_softmax, written_out
+from pintgn.models.fused import Run
 from pintgn.models.layers import Edges, Places, TimeEncoding
 from pintgn.models.static import GATLayer
 
@@ -49,7 +49,7 @@ def test_fused_attention_and_its_gradients_are_those_of_the_definition(shape, he
         for size in ((heads, 3, width), (heads, 3), waves, waves)
     )
     where = Where.seen(own_of, places, edges)
-    found = Attention(where, *arrays(query, children.table, frequency, phase, offset), slope)
+    found = Run.apply(Attend(where, slope), query, offset, children.table, frequency, phase)
 
     time = TimeEncoding(waves)
     time.frequency, time.phase = torch.nn.Parameter(frequency), torch.nn.Parameter(phase)
@@ -58,18 +58,18 @@ def test_fused_attention_and_its_gradients_are_those_of_the_definition(shape, he
     scores = torch.einsum("hpc,pkc->hpk", query[:, rows], c) + offset[:, rows][..., None]
     weight = masked_softmax(torch.nn.functional.leaky_relu(scores, slope), edges.mask.view(parents, k))
     expected = torch.einsum("hpk,pkc->hpc", weight, c)
-    np.testing.assert_allclose(found.out, expected.detach(), rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
 
     grad = torch.tensor(rng.normal(size=expected.shape))
-    leaves = [query, children.table, time.frequency, time.phase, offset]
-    wanted = torch.autograd.grad(expected, leaves, grad, allow_unused=True)
-    for name, mine, its in zip(
-        ("query", "table", "frequency", "phase", "offset"), found.backward(grad.numpy()), wanted, strict=True
-    ):
+    wanted = torch.autograd.grad(
+        expected, [query, offset, children.table, time.frequency, time.phase], grad, allow_unused=True
+    )
+    mine = torch.autograd.grad(found, [query, offset, children.table, frequency, phase], grad)
+    for name, one, two in zip(("query", "offset", "table", "frequency", "phase"), mine, wanted, strict=True):
         if name == "offset" and slope == 1:
             continue  # softmax does not feel it
-        its = np.zeros_like(mine) if its is None else its.numpy()
-        np.testing.assert_allclose(mine, its, rtol=1e-6, atol=1e-7, err_msg=name)
+        two = torch.zeros_like(one) if two is None else two
+        torch.testing.assert_close(one, two, rtol=1e-6, atol=1e-7, msg=name)
 
 
 def both_ways(layer, others, run):

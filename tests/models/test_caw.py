@@ -174,24 +174,3 @@ def test_every_promise_holds(given):
 def test_settings_out_of_range_are_refused(given, message):
     with pytest.raises(BadInput, match=message):
         CAW(**given)
-
-
-@pytest.mark.parametrize("features", [False, True])
-def test_the_recurrent_step_without_waste_equals_the_step_as_written(features):
-    log = random_log(events=80, nodes=8)
-    if not features:
-        log = EventLog(log.src, log.dst, log.t)
-    model = CAW(dim=6, walks=5, length=3, time_dim=4)
-    stream = Stream(model, log.schema, node_features=log.node_features)
-    model.time.frequency.data = torch.logspace(0, -2, 4)  # the fastest waves would show rounding
-    stream.observe(log)
-    query = Query(np.array([0, 1, 2]), np.array([3, 1, 50]), np.full(3, int(log.t[-1]) + 1))
-    results = []
-    for fused in (True, False):
-        model.fused = fused
-        model.zero_grad()
-        logits = stream.score(query)
-        logits.square().sum().backward()
-        results.append([logits, *(p.grad for p in model.parameters())])
-    for mine, its in zip(*results, strict=True):
-        torch.testing.assert_close(mine, its, rtol=1e-4, atol=1e-6)

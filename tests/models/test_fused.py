@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pintgn.models.fused import Distinct, Run, WeightedReluSum, WeightedSum
+from pintgn.models.fused import Distinct, Run, WeightedReluSum
 from pintgn.models.layers import Edges, InjectiveLayer, Places
 
 
@@ -33,16 +33,6 @@ def written_out(k, row, row_of, event, event_of, own, mix, weight):
 def bent(k, row, row_of, event, event_of, own, mix, weight):
     """The fused sum, which bends rows."""
     return Run.apply(WeightedReluSum(k, row_of, event_of, own), row, event, mix, weight)
-
-
-def plain(k, row, row_of, weight):
-    """The fused sum of rows as they are."""
-    return Run.apply(WeightedSum(k, row_of), row, weight)
-
-
-def summed(k, row, row_of, event, event_of, own, mix, weight):
-    """The fused sum of rows that are bent already."""
-    return plain(k, torch.relu(row), row_of, weight)
 
 
 def full(weight):
@@ -75,20 +65,35 @@ def test_the_gradient_is_that_of_the_sum_written_out(shape):
 
 @settings(max_examples=25, deadline=None)
 @given(shapes)
-def test_the_plain_weighted_sum_and_its_gradient_are_right(shape):
+def test_the_sum_of_rows_alone_and_its_gradient_are_right(shape):
     parents, k, width, rows, *_, seed = shape
-    inputs = random_slots(np.random.default_rng(seed), parents, k, width, rows, 0, 0)
-    torch.testing.assert_close(summed(*inputs), written_out(*inputs))
-    assert torch.autograd.gradcheck(plain, (*inputs[:3], full(inputs[-1])))
-    assert torch.autograd.gradcheck(plain, (*inputs[:3], inputs[-1].detach()))  # weights that are not learned
+    *inputs, weight = random_slots(np.random.default_rng(seed), parents, k, width, rows, 0, 0)
+    for learned in (full(weight), weight.detach()):  # weights that are learned, and that are not
+        found, expected = bent(*inputs, learned), written_out(*inputs, learned)
+        torch.testing.assert_close(found, expected)
+        leaves, g = [inputs[1], *([learned] if learned.requires_grad else [])], torch.randn_like(found)
+        mine, its = (torch.autograd.grad(x, leaves, g) for x in (found, expected))
+        for one, two in zip(mine, its, strict=True):
+            torch.testing.assert_close(one, two)
 
 
-@pytest.mark.parametrize(("run", "events", "columns"), [(bent, 6, 3), (summed, 0, 0)])
-def test_several_threads_give_the_same(monkeypatch, run, events, columns):
+@pytest.mark.parametrize("changed", ["input", "result"])
+def test_an_operation_refuses_what_has_changed_since(changed):
+    *inputs, weight = random_slots(np.random.default_rng(0), 3, 2, 4, 3, 2, 1)
+    found = bent(*inputs, weight)
+    doubled = found * 2
+    with torch.no_grad():
+        (inputs[1] if changed == "input" else found.detach()).add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        doubled.sum().backward()
+
+
+@pytest.mark.parametrize(("events", "columns"), [(6, 3), (0, 0)])
+def test_several_threads_give_the_same(monkeypatch, events, columns):
     monkeypatch.setattr("pintgn.models.fused.WORTH_A_THREAD", 1)
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
     inputs = random_slots(np.random.default_rng(0), 50, 4, 8, 5, events, columns)
-    found, expected = run(*inputs), written_out(*inputs)
+    found, expected = bent(*inputs), written_out(*inputs)
     torch.testing.assert_close(found, expected)
     leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.numel()]
     g = torch.randn_like(found)

@@ -6,12 +6,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pintgn.check import random_log
 from pintgn.events.log import EventLog, Query
-from pintgn.models.memory import Memory
+from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.past import Events
 from pintgn.models.pint import PINT
 from pintgn.models.tgn import TGN
 from pintgn.stream import Stream
+
+LOG = random_log(events=110, nodes=10)
 
 
 def run_by_hand(memory: Memory, blocks: list[list[tuple]], width: int, unit: float) -> dict[int, torch.Tensor]:
@@ -132,20 +135,51 @@ def test_state_is_the_same_bit_for_bit_for_calls_of_any_size(size):
         assert np.array_equal(column[:nodes], parts.state.arrays()[name][:nodes]), name
 
 
+def stepped_by_torch(memory: Memory, state: MemoryState, nodes: np.ndarray) -> torch.Tensor:
+    """`Memory.current` by torch's own cell."""
+    rows = state.rows(nodes)
+    stepped = memory.cell(torch.cat([rows.message, memory.time(rows.message_dt)], 1), rows.memory)
+    return torch.where(torch.from_numpy(rows.pending)[:, None], stepped, rows.memory)
+
+
 @pytest.mark.parametrize("cell", ["gru", "rnn"])
-@pytest.mark.parametrize("make", [TGN, PINT], ids=["one operation", "operation by operation"])
-def test_gradients_are_those_of_the_cell_by_the_book_though_memory_has_moved_on(monkeypatch, make, cell):
+@pytest.mark.parametrize(
+    "waits", [[True] * 9, [True, False, True, False, False, True, True, False, False], [False] * 9]
+)
+def test_a_step_and_its_gradients_are_those_of_torchs_cell(cell, waits):
+    torch.manual_seed(0)
+    memory = Memory(4, 3, cell, time_width=5, context=2).double()
+    state = memory.initial_state(None, np.dtype(np.int64))
+    state.memory, state.message = torch.randn(9, 4).double(), torch.randn(9, 13).double()
+    state.message[:, :4] = state.memory  # a message begins with the node's own state
+    state.message_dt, state.pending = torch.rand(9).double(), np.array(waits)
+    state.updated, state.ever, state.message_t = np.zeros(9, np.int64), np.zeros(9, bool), np.zeros(9, np.int64)
+    nodes = np.array([3, 8, 0, 11, 5, 2])  # 11 is new: zeros
+    found, expected = memory.current(state, nodes), stepped_by_torch(memory, state, nodes)
+    torch.testing.assert_close(found, expected)
+    for table in (state.memory, state.message, state.message_dt):
+        table.copy_(torch.randn_like(table))  # memory moves on before the gradient comes back
+    weights, grad = list(memory.parameters()), torch.randn_like(expected)
+    mine, its, again = (torch.autograd.grad(x, weights, grad, retain_graph=True) for x in (found, expected, found))
+    for one, two, three in zip(mine, its, again, strict=True):
+        torch.testing.assert_close(one, two)
+        assert torch.equal(one, three)  # nothing that was kept has been overwritten
+
+
+@pytest.mark.parametrize("cell", ["gru", "rnn"])
+@pytest.mark.parametrize("make", [TGN, PINT])
+def test_gradients_are_those_of_torchs_cell_though_memory_has_moved_on(monkeypatch, make, cell):
     """A batch is scored, then happens to memory, and only then the gradient comes back."""
     rng = np.random.default_rng(0)
     log = EventLog(rng.integers(0, 9, 60), rng.integers(0, 9, 60), np.sort(rng.integers(0, 90, 60)))
     model = make(dim=4, memory=6, positions=0, memory_cell=cell)
     found = []
-    for by_the_book in (False, True):
+    for as_written in (False, True):
         stream = Stream(model, log.schema, memory_block=20)
         model.machine.time.frequency.data = torch.logspace(0, -2, len(model.machine.time.frequency))
-        if by_the_book:
-            monkeypatch.setattr(Memory, "current", Memory.written_out)
-            model._chains = False
+        if as_written:
+            monkeypatch.setattr(Memory, "current", stepped_by_torch)
+            model.steps[0].fused = False
         for batch in log.batches(20):
             (scores,) = stream.replay(batch, [batch.query])
             model.zero_grad()
@@ -154,3 +188,74 @@ def test_gradients_are_those_of_the_cell_by_the_book_though_memory_has_moved_on(
     for mine, its in zip(found[:3], found[3:], strict=True):
         for one, two in zip(mine, its, strict=True):
             torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-5)
+
+
+def test_the_ends_of_events_are_their_distinct_nodes():
+    rng = np.random.default_rng(0)
+    for size in (0, 1, 30):
+        src, dst = rng.integers(0, 9, (2, size))
+        nodes, places = Events(src, dst, np.arange(size), None).ends
+        assert (nodes == np.unique([src, dst])).all()
+        assert (nodes[places] == np.stack([src, dst])).all()
+
+
+# -- what was computed for learning, used again by the commit ------------------------------------------------------
+
+
+def counted(monkeypatch) -> list[int]:
+    """How many nodes were stepped, call by call."""
+    calls: list[int] = []
+    stepped = Memory._stepped
+
+    def count(self, message, *rest):
+        calls.append(len(message))
+        return stepped(self, message, *rest)
+
+    monkeypatch.setattr(Memory, "_stepped", count)
+    return calls
+
+
+def begun(block: int = 10) -> tuple[TGN, Stream]:
+    model = TGN(dim=6, memory=5, time_dim=4)
+    stream = Stream(model, EventLog(LOG.src, LOG.dst, LOG.t).schema, memory_block=block)
+    stream.observe(plain(0, 40))
+    return model, stream
+
+
+def plain(first: int, last: int) -> EventLog:
+    return EventLog(LOG.src[first:last], LOG.dst[first:last], np.arange(first, last))
+
+
+def test_a_commit_while_learning_does_not_step_again_and_leaves_the_same(monkeypatch):
+    _, stream = begun()
+    other = stream.fork()
+    calls = counted(monkeypatch)
+    stream.replay(plain(40, 50), [plain(40, 50).query])
+    assert len(calls) == 1
+    with torch.no_grad():  # what is observed does not depend, in its last bits, on what is asked
+        other.replay(plain(40, 50), [plain(40, 50).query])
+    assert len(calls) == 3
+    for one, two in zip(stream.state.arrays().values(), other.state.arrays().values(), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+
+
+def test_a_commit_steps_again_when_nodes_or_weights_are_others(monkeypatch):
+    model, stream = begun()
+    calls = counted(monkeypatch)
+
+    stream.replay(plain(40, 50), [Query(np.array([0]), np.array([1]), np.array([40]))])
+    assert len(calls) == 2, "not everyone was asked about"
+
+    fork = stream.fork()
+    stream.score(Query(np.arange(10), np.arange(10), np.full(10, 50)))
+    fork.observe(plain(50, 60))
+    assert len(calls) == 4, "another stream, which shares the model"
+
+    stream.score(Query(np.arange(10), np.arange(10), np.full(10, 50))).sum().backward()
+    torch.optim.Adam(model.parameters(), 0.1, fused=True).step()  # does not count as a version of the weights
+    other = stream.fork()
+    stream.observe(plain(50, 60))
+    other.observe(plain(50, 60))
+    assert len(calls) == 7, "the weights have changed"
+    for one, two in zip(stream.state.arrays().values(), other.state.arrays().values(), strict=True):
+        assert (one == two).all()

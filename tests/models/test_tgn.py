@@ -159,6 +159,10 @@ def test_every_promise_holds(model):
     check_model(model, LOG)
 
 
+def test_every_promise_holds_where_events_and_nodes_have_no_features():
+    check_model(TGN(**SMALL, memory=5, neighbors=4), EventLog(LOG.src, LOG.dst, LOG.t))
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -174,3 +178,41 @@ def test_every_promise_holds(model):
 def test_settings_out_of_range_are_refused(make, message):
     with pytest.raises(BadInput, match=message):
         make()
+
+
+def test_weights_that_are_not_numbers_show_in_the_fused_model_as_in_the_one_as_written():
+    log = EventLog(LOG.src, LOG.dst, LOG.t)
+    model = TGN(**SMALL, memory=5)
+    model.build(log.schema, 3)
+    for name, weight in model.named_parameters():
+        kept = weight.detach().clone()
+        with torch.no_grad():
+            weight.view(-1)[0] = torch.nan
+        wrong = []
+        for model.steps[0].fused in (True, False):
+            wrong.append(Stream(model, log.schema, memory_block=20).replay(log, [log.query])[0].isnan())
+        assert wrong[0].any() == wrong[1].any(), name
+        assert abs(wrong[0].float().mean() - wrong[1].float().mean()) < 0.2, name
+        weight.data = kept
+    assert not Stream(model, log.schema).replay(log, [log.query])[0].isnan().any()
+
+
+def test_a_model_of_another_type_than_its_memory_is_refused():
+    log = EventLog(LOG.src, LOG.dst, LOG.t)
+    stream = Stream(TGN(**SMALL, memory=5), log.schema, memory_block=20)
+    stream.model.double()
+    with pytest.raises(RuntimeError, match="dtype"):
+        stream.replay(log, [log.query])
+
+
+def test_the_gradient_is_the_same_however_often_it_is_asked_for():
+    log = EventLog(LOG.src, LOG.dst, np.arange(len(LOG)))
+    model = TGN(**SMALL, memory=5)
+    stream = Stream(model, log.schema, memory_block=10)
+    stream.observe(log[:40])
+    (scores,) = stream.replay(log[40:50], [log[40:50].query])
+    grad, weights = torch.randn_like(scores), list(model.parameters())
+    kept = grad.clone()
+    one, two = (torch.autograd.grad(scores, weights, grad, retain_graph=True) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(one, two, strict=True))
+    assert torch.equal(grad, kept)

@@ -9,53 +9,20 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from pintgn.errors import BadInput
 from pintgn.models import kernels_attention
-from pintgn.models.fused import Run, arrays, each, shares
+from pintgn.models.fused import Run, added_up, arrays, each, shares
 from pintgn.models.kernels import SINES
 from pintgn.models.layers import MLP, Edges, Places, TimeEncoding, tensor
 
 kernels: Any = kernels_attention  # compiled: their arguments are not for mypy to check
 
 
-class Attention:
-    """out[h, p] = Σ over the k slots of p of softmax(leaky(query[h, r] · c + offset[h, r])) · c with r = own_of[p]; see
-    the kernels for what c is. Several threads share the parents. CPU only."""
-
-    def __init__(
-        self,
-        where: Where,
-        query: np.ndarray,  # (h, rows, c)
-        table: np.ndarray,  # (n', s)
-        frequency: np.ndarray,  # (w,)
-        phase: np.ndarray,  # (w,)
-        offset: np.ndarray | None = None,  # (h, rows)
-        slope: float = 1.0,
-    ):
-        self.k, kind = where.k, query.dtype
-        offset = np.zeros(query.shape[:2], kind) if offset is None else offset
-        self.summed = query, table, frequency, phase, offset
-        self.parts = (
-            query, where.own_of, offset, kind.type(slope), table, where.row_of, where.events, where.event_of,
-            where.positions.astype(kind, copy=False), where.dt.astype(kind, copy=False), where.mask, frequency, phase,
-            SINES[kind],
-        )  # fmt: skip
-        parents, (heads, _, width) = len(where.own_of), query.shape
-        self.out, self.weight = np.empty((heads, parents, width), kind), np.empty((heads, parents, self.k), kind)
-        each(lambda share: kernels.attend(*share, self.k, *self.parts, self.out, self.weight), shares(parents, self.k))
-
-    def backward(self, grad: np.ndarray, to_table: np.ndarray | None = None) -> list[np.ndarray]:
-        """Gradients of query, table, frequency, phase and offset; that of the table is added to the one given."""
-        query, table, *rest = self.summed
-        sums = [np.zeros_like(query), np.zeros_like(table) if to_table is None else to_table, *map(np.zeros_like, rest)]
-        jobs = [(share, sums) for share in shares(grad.shape[1], self.k)]
-        jobs[1:] = [(share, [np.zeros_like(x) for x in sums]) for share, _ in jobs[1:]]  # every thread its own
-        each(lambda job: kernels.attend_backward(*job[0], self.k, *self.parts, self.weight, grad, *job[1]), jobs)
-        for _, more in jobs[1:]:
-            for mine, other in zip(sums, more, strict=True):
-                mine += other
-        return sums
+def check_heads(heads: int, dim: int) -> None:
+    if heads < 1 or dim % heads:
+        raise BadInput(f"heads={heads}; the number of heads must divide dim={dim}.")
 
 
 class AttentionLayer(nn.Module):
@@ -74,8 +41,6 @@ class AttentionLayer(nn.Module):
 
     def __init__(self, state: int, positions: int, features: int, waves: int, dim: int, heads: int):
         super().__init__()
-        if dim % heads:
-            raise BadInput(f"heads={heads}; the number of heads must divide dim={dim}.")
         self.heads, self.own = heads, state + positions
         width = state + features + positions + waves
         self.query = nn.Linear(self.own + waves, dim, bias=False)
@@ -95,17 +60,19 @@ class AttentionLayer(nn.Module):
         weight = masked_softmax(scores, edges.mask.view(-1, edges.k, 1), 1)
         return self.update(torch.cat([own, (weight[..., None] * value).sum(1).flatten(1)], -1))
 
-    @property
-    def weights(self) -> tuple[Tensor, ...]:
-        """Parameters in the order of `AttentionStep`."""
-        first = self.update.first
-        return self.query.weight, self.key.weight, self.value.weight, first.weight, first.bias
-
     def _fused(self, places: Places, edges: Edges, time: TimeEncoding) -> Tensor:
-        known, own_of = each_once(places.first(edges.parents))
-        own = known if places.positions.shape[1] else None  # else the first rows of the table say it all
-        step = AttentionStep(Where.seen(own_of, places, edges), self.heads)
-        return self.update.last(Run.apply(step, own, places.table, *self.weights, time.frequency, time.phase))
+        own, own_of = each_once(places.first(edges.parents))  # (rows, s + p)
+        key, value = (x.weight.view(self.heads, -1, x.in_features) for x in (self.key, self.value))  # (h, d/h, c)
+        of_state, of_time = self.query.weight.split([self.own, len(time.phase)], 1)
+        q = linear(own, of_state, of_time @ torch.cos(time.phase)) / math.sqrt(key.shape[1])
+        asked = q.view(len(own), self.heads, -1).transpose(0, 1) @ key  # (h, rows, c)
+        attend = Attend(Where.seen(own_of, places, edges))
+        found = Run.apply(attend, asked, asked.new_zeros(asked.shape[:2]), places.table, time.frequency, time.phase)
+        seen = (found @ value.transpose(1, 2)).transpose(0, 1).flatten(1)  # (parents, d)
+        first = self.update.first
+        by_own, by_seen = first.weight.split([self.own, len(first.bias)], 1)
+        z = linear(seen, by_seen, first.bias) + (own @ by_own.T).index_select(0, tensor(own_of))
+        return self.update.last(torch.relu(z))
 
 
 def each_once(parents: Places) -> tuple[Tensor, np.ndarray]:
@@ -143,69 +110,34 @@ class Where:
 
 
 class Attend:
-    """`Attention` without time, as an operation on query, offset and table. CPU only."""
+    """out[h, p] = Σ over the k slots of p of softmax(leaky(query[h, r] · c + offset[h, r])) · c with r = own_of[p]; see
+    the kernels for what c is.
 
-    def __init__(self, where: Where, slope: float):
-        self.where, self.slope = where, slope
-
-    def forward(self, query: Tensor, offset: Tensor, table: Tensor) -> Tensor:  # (h, p, c)
-        query_, offset_, table_ = arrays(query, offset, table)
-        none = np.zeros(0, query_.dtype)
-        self.attention = Attention(self.where, query_, table_, none, none, offset_, self.slope)
-        return torch.from_numpy(self.attention.out)
-
-    def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
-        query, table, _, _, offset = map(torch.from_numpy, self.attention.backward(*arrays(grad)))
-        return query, offset, table
-
-
-class AttentionStep:
-    """`AttentionLayer` up to the ReLU of its MLP, as an operation on what the parents (own) and the children (table)
-    know, and the layer's parameters so far.
-
-    Without `own` the parents know what the first rows of the table say. CPU only.
+    An operation on query (h, rows, c), offset (h, rows), table (n', s), frequency and phase (w,). Several threads share
+    the parents. CPU only.
     """
 
-    def __init__(self, where: Where, heads: int):
-        self.where, self.heads = where, heads
+    def __init__(self, where: Where, slope: float = 1.0):
+        self.where, self.slope = where, slope
 
-    def forward(
-        self,
-        own: Tensor | None,
-        table: Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        first: Tensor,
-        bias: Tensor,
-        frequency: Tensor,
-        phase: Tensor,
-    ) -> Tensor:  # (p, d)
-        self.known = arrays(table, query, key, value, first, bias, frequency, phase)
-        table_, query_, key_, value_, first_, bias_, frequency_, phase_ = self.known
-        own_of, kind, (dim, inside) = self.where.own_of, table_.dtype, key_.shape
-        self.shared = own is None
-        self.own = table_[: int(own_of.max(initial=-1)) + 1] if own is None else arrays(own)[0]
-        self.q, asks = np.empty((len(self.own), dim), kind), np.empty((self.heads, len(self.own), inside), kind)
-        kernels.ask(self.own, query_, key_, phase_, self.q, asks)
-        self.attention = Attention(self.where, asks, table_, frequency_, phase_)
-        self.seen, self.z = np.empty((len(own_of), dim), kind), np.empty((len(own_of), dim), kind)
-        kernels.answer(self.own, own_of, self.attention.out, value_, first_, bias_, self.seen, self.z)
-        return torch.from_numpy(self.z)
-
-    def backward(self, grad: Tensor) -> tuple[Any, ...]:
-        table, query, key, value, first, _, _, phase = self.known
-        to_query, to_key, to_value, to_first, to_bias = (np.empty_like(x) for x in self.known[1:-2])
-        to_found, to_table = np.empty_like(self.attention.out), np.zeros_like(table)
-        to_own = to_table[: len(self.own)] if self.shared else np.zeros_like(self.own)
-        kernels.answer_backward(
-            *arrays(grad), self.own, self.where.own_of, self.attention.out, value, first, self.seen, self.z, to_own,
-            to_found, to_value, to_first, to_bias,
+    def forward(self, *tensors: Tensor) -> Tensor:  # (h, parents, c)
+        self.known = query, offset, table, frequency, phase = arrays(*tensors)
+        where, kind = self.where, query.dtype
+        self.parts = (
+            query, where.own_of, offset, kind.type(self.slope), table, where.row_of, where.events, where.event_of,
+            where.positions.astype(kind, copy=False), where.dt.astype(kind, copy=False), where.mask, frequency, phase,
+            SINES[kind],
         )  # fmt: skip
-        to_asks, _, to_frequency, to_phase, _ = self.attention.backward(to_found, to_table)
-        kernels.ask_backward(to_asks, self.own, query, key, phase, self.q, to_own, to_query, to_key, to_phase)
-        sums = to_table, to_query, to_key, to_value, to_first, to_bias, to_frequency, to_phase
-        return None if self.shared else torch.from_numpy(to_own), *map(torch.from_numpy, sums)
+        parents, (heads, _, width) = len(where.own_of), query.shape
+        out, self.weight = np.empty((heads, parents, width), kind), np.empty((heads, parents, where.k), kind)
+        each(lambda share: kernels.attend(*share, where.k, *self.parts, out, self.weight), shares(parents, where.k))
+        return torch.from_numpy(out)
+
+    def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
+        (grad_,), k = arrays(grad), self.where.k
+        jobs = [(share, [np.zeros_like(x) for x in self.known]) for share in shares(grad_.shape[1], k)]
+        each(lambda job: kernels.attend_backward(*job[0], k, *self.parts, self.weight, grad_, *job[1]), jobs)
+        return added_up(jobs)
 
 
 def written_out(children: Places, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)

@@ -29,8 +29,8 @@ from pintgn.models.past import Events, Past
 class Model(nn.Module):
     """Base of every model: settings in the constructor, parameters in `build`, then `gather` and `forward`.
 
-    `__init__` only stores its arguments, under their own names. Parameters are made by `build(schema, seed)`, when the
-    widths of the data are known; the stream calls it.
+    `__init__` only stores its arguments, under their own names; the models here are dataclasses, whose fields are their
+    settings. Parameters are made by `build(schema, seed)`, when the widths of the data are known; the stream calls it.
 
     A subclass defines `make(schema)`, `gather`, `forward`, and where it applies `gather_nodes` and `embed`. A model
     that remembers also defines `initial_state` and `observe`.
@@ -46,15 +46,16 @@ class Model(nn.Module):
         super().__init__()
         self.schema: Schema | None = None
 
+    def __post_init__(self) -> None:  # of dataclasses: fields are set by now
+        Model.__init__(self)
+
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments: what is written to a run folder and read from a TOML file."""
-        return {
-            name: getattr(self, name) for name in inspect.signature(type(self).__init__).parameters if name != "self"
-        }
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     @classmethod
     def from_settings(cls, settings: dict[str, Any]) -> Model:
-        known = [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+        known = list(inspect.signature(cls).parameters)
         for name in settings:
             if name not in known:
                 near = suggest(name, known)
@@ -146,3 +147,16 @@ class Model(nn.Module):
     def observe(self, block: Events, state: Any) -> None:
         """Update the state, in place, by a block of events."""
         raise NotImplementedError
+
+
+def check_least(model: Model, least: int, *names: str) -> None:
+    """Refuse settings that are smaller."""
+    for name in names:
+        if (value := getattr(model, name)) < least:
+            raise BadInput(f"{name}={value}; {type(model).__name__} needs at least {least}.")
+
+
+def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    """Refuse a setting that is none of the known."""
+    if value not in known:
+        raise BadInput(f"{name}={value!r} does not exist.{suggest(value, known)}")

@@ -9,17 +9,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from pintgn.errors import BadInput, suggest
+from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
-from pintgn.models.base import Model
-from pintgn.models.fused import Run
+from pintgn.models.base import Model, check_choice, check_least
 from pintgn.models.kernels_walks import share_prefixes
-from pintgn.models.layers import MLP, TimeEncoding, tensor
+from pintgn.models.layers import MLP, TimeEncoding, gru, tensor
 from pintgn.models.past import Past
-from pintgn.models.tries import Level, TrieStep
 
 READOUTS = ("mean", "attention")
+
+
+@dataclass
+class Level:
+    """The distinct prefixes of a given length, of all walks of all roots."""
+
+    parent: np.ndarray  # (x,) the prefix one step shorter, a place in the level above
+    row: np.ndarray  # (x,) which of the distinct nodes of its query it ends at
+    since: np.ndarray  # (x,) float32, how long the last step went back, in units of the log's time scale
+    features: np.ndarray | None  # (x, f) of the last step's event; zeros at the root
+    ends: np.ndarray  # (x,) how many walks end here
+    root: np.ndarray  # (x,) whose
 
 
 @dataclass
@@ -32,6 +42,7 @@ class WalkSets:
     node_features: np.ndarray | None  # (rows, g)
 
 
+@dataclass(eq=False, repr=False)
 class CAW(Model):
     """Walks back in time from both ends, nodes replaced by where they occur in them.
 
@@ -61,34 +72,23 @@ class CAW(Model):
         time_dim: length of the time encoding.
         draw_seed: of the walks.
         time_unit: of the decay; the log's own time scale when not given. Encoded times are in units of the time scale.
-
-    On the CPU the recurrent step has its derivative written out (`TrieStep`); elsewhere, or with `fused = False`, it is
-    computed as written.
     """
 
-    fused = True
+    dim: int = 64
+    walks: int = 64
+    length: int = 2
+    decay: float = 1.0
+    readout: str = "mean"
+    time_dim: int = 32
+    draw_seed: int = 0
+    time_unit: float | None = None
 
-    def __init__(
-        self,
-        dim: int = 64,
-        walks: int = 64,
-        length: int = 2,
-        decay: float = 1.0,
-        readout: str = "mean",
-        time_dim: int = 32,
-        draw_seed: int = 0,
-        time_unit: float | None = None,
-    ):
-        super().__init__()
-        for name, value in (("dim", dim), ("walks", walks), ("length", length), ("time_dim", time_dim)):
-            if value < 1:
-                raise BadInput(f"{name}={value}; CAW needs at least 1.")
-        if not 0 <= decay < float("inf"):
-            raise BadInput(f"decay={decay}; it cannot be negative (0 draws uniformly).")
-        if readout not in READOUTS:
-            raise BadInput(f"readout={readout!r} does not exist.{suggest(readout, READOUTS)}")
-        self.dim, self.walks, self.length, self.decay = dim, walks, length, decay
-        self.readout, self.time_dim, self.draw_seed, self.time_unit = readout, time_dim, draw_seed, time_unit
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, 1, "dim", "walks", "length", "time_dim")
+        check_choice("readout", self.readout, READOUTS)
+        if not 0 <= self.decay < float("inf"):
+            raise BadInput(f"decay={self.decay}; it cannot be negative (0 draws uniformly).")
 
     def make(self, schema: Schema) -> None:
         self.place = MLP(self.length + 1, self.dim, self.dim)
@@ -151,16 +151,16 @@ class CAW(Model):
         found = []
         rest = cell.weight_ih[:, width:]
         for level in inputs.levels:
-            if self.fused and device.type == "cpu":
-                weights = rest, cell.weight_hh, cell.bias_hh, self.time.frequency, self.time.phase
-                h = Run.apply(TrieStep(level), mapped, h, *weights)
-            else:
-                steps = [self.time(tensor(level.since, device))]
-                if level.features is not None:
-                    steps.append(tensor(level.features, device))
-                given = mapped.index_select(0, tensor(level.row, device))
-                given = torch.addmm(given, torch.cat(steps, -1), rest.T)
-                h = gru(given, h.index_select(0, tensor(level.parent, device)), cell)
+            row, parent, since = (tensor(x, device) for x in (level.row, level.parent, level.since))
+            steps = [self.time(since)]
+            if level.features is not None:
+                steps.append(tensor(level.features, device))
+            given = torch.addmm(mapped.index_select(0, row), torch.cat(steps, -1), rest.T)
+            # a state is mapped once, however many prefixes continue it
+            kept = linear(h, cell.weight_hh, cell.bias_hh).index_select(0, parent)
+            gates, new = given.tensor_split([2 * self.dim], 1)
+            gates = gates + kept[:, : 2 * self.dim]
+            h = gru(gates, new, kept[:, 2 * self.dim :], h.index_select(0, parent))
             found.append(h)
         return self._read(inputs, found)
 
@@ -186,13 +186,3 @@ class CAW(Model):
         logs = walks.new_full(shape, -torch.inf).index_put(at, share.log())
         scores = self.ask(table) @ table.transpose(1, 2) / self.dim**0.5 + logs[:, None]
         return (scores.softmax(-1) @ self.tell(table))[at]
-
-
-def gru(given: Tensor, h: Tensor, cell: nn.GRUCell) -> Tensor:
-    """A GRU step whose input has been mapped already."""
-    (reset, update, new), (keep_reset, keep_update, keep_new) = (
-        given.chunk(3, 1),
-        linear(h, cell.weight_hh, cell.bias_hh).chunk(3, 1),
-    )
-    new = torch.tanh(torch.addcmul(new, torch.sigmoid(reset + keep_reset), keep_new))
-    return torch.lerp(new, h, torch.sigmoid(update + keep_update))

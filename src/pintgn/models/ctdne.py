@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ from torch.nn.functional import logsigmoid
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
-from pintgn.models.base import Model
+from pintgn.models.base import Model, check_least
 from pintgn.models.layers import tensor
 from pintgn.models.past import Past
 from pintgn.neighbors.index import NeighborIndex
@@ -18,6 +20,7 @@ from pintgn.neighbors.inputs import query_keys
 from pintgn.neighbors.walks import causal_walks
 
 
+@dataclass(eq=False, repr=False)
 class CTDNE(Model):
     """Continuous-time dynamic network embeddings: skip-gram with negative sampling on walks that respect time.
 
@@ -42,27 +45,20 @@ class CTDNE(Model):
         nodes: rows of the table; `prepare` fills it in.
     """
 
-    def __init__(
-        self,
-        dim: int = 128,
-        walks: int = 2,
-        length: int = 10,
-        context: int = 5,
-        negatives: int = 5,
-        epochs: int = 1,
-        batch: int = 5_000,
-        learning_rate: float = 0.03,
-        draw_seed: int = 0,
-        nodes: int = 0,
-    ):
-        super().__init__()
-        least = {"dim": dim, "walks": walks, "length": length, "context": context, "epochs": epochs, "batch": batch}
-        for name, value in least.items():
-            if value < 1:
-                raise BadInput(f"{name}={value}; CTDNE needs at least 1.")
-        self.dim, self.walks, self.length, self.context, self.negatives = dim, walks, length, context, negatives
-        self.epochs, self.batch, self.learning_rate = epochs, batch, learning_rate
-        self.draw_seed, self.nodes = draw_seed, nodes
+    dim: int = 128
+    walks: int = 2
+    length: int = 10
+    context: int = 5
+    negatives: int = 5
+    epochs: int = 1
+    batch: int = 5_000
+    learning_rate: float = 0.03
+    draw_seed: int = 0
+    nodes: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, 1, "dim", "walks", "length", "context", "epochs", "batch")
 
     def make(self, schema: Schema) -> None:
         if not hasattr(self, "vectors"):  # nothing learned yet, or about to be loaded

@@ -36,7 +36,7 @@ class Operation(Protocol):
 
     `forward` is called once, and keeps what `backward` needs: views of the tensors it is given and of what it returns
     (`Run` refuses when they have changed since), copies of everything else that others may write to. `backward` may be
-    called several times. Operations can be chained without autograd.
+    called several times.
     """
 
     def forward(self, *tensors: Any) -> Tensor: ...
@@ -60,34 +60,6 @@ class Run(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         _ = ctx.saved_tensors  # refuses when one of them was changed since
         return None, *ctx.operation.backward(grad)
-
-
-class WeightedSum:
-    """out[p] = Σ over the k slots of p of weight · row[row_of].
-
-    An operation on row (n, d) and weight (slots,). CPU only.
-    """
-
-    def __init__(self, k: int, row_of: np.ndarray):
-        self.k, self.row_of = k, row_of
-
-    def forward(self, row: Tensor, weight: Tensor) -> Tensor:  # (parents, d)
-        self.known, self.learned = (*arrays(row), self.row_of, *arrays(weight)), weight.requires_grad
-        out = np.empty((len(weight) // self.k, row.shape[1]), self.known[0].dtype)
-        run: Any = kernels.weighted_sum
-        each(lambda share: run(*share, self.k, *self.known, out), shares(len(out), self.k))
-        return torch.from_numpy(out)
-
-    def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
-        row, _, weight = self.known
-        (grad_,), to_weight = arrays(grad), np.zeros(len(weight) if self.learned else 0, weight.dtype)
-        jobs = [(share, np.zeros_like(row)) for share in shares(len(grad_), self.k)]
-        run: Any = kernels.weighted_sum_backward  # every thread adds up its own
-        each(lambda job: run(*job[0], self.k, *self.known, grad_, job[1], to_weight), jobs)
-        to_row = jobs[0][1]
-        for _, more in jobs[1:]:
-            to_row += more
-        return torch.from_numpy(to_row), torch.from_numpy(to_weight) if self.learned else None
 
 
 class WeightedReluSum:
@@ -114,15 +86,20 @@ class WeightedReluSum:
         jobs = [(share, [np.zeros_like(x) for x in (row, event, mix)]) for share in shares(len(grad_), self.k)]
         run: Any = kernels.weighted_relu_sum_backward  # every thread adds up its own
         each(lambda job: run(*job[0], self.k, *self.known, grad_, *job[1], to_weight), jobs)
-        sums = jobs[0][1]
-        for _, more in jobs[1:]:
-            for mine, other in zip(sums, more, strict=True):
-                mine += other
-        return *(torch.from_numpy(x) for x in sums), torch.from_numpy(to_weight) if self.learned else None
+        return *added_up(jobs), torch.from_numpy(to_weight) if self.learned else None
 
 
 def arrays(*tensors: Tensor) -> list[np.ndarray]:
     return [(x.detach() if x.requires_grad else x).contiguous().numpy() for x in tensors]
+
+
+def added_up(jobs: list[tuple[Any, list[np.ndarray]]]) -> tuple[Tensor, ...]:
+    """The gradients of all jobs together; every thread has added up its own."""
+    sums = jobs[0][1]
+    for _, more in jobs[1:]:
+        for mine, other in zip(sums, more, strict=True):
+            mine += other
+    return tuple(map(torch.from_numpy, sums))
 
 
 def each(run: Any, jobs: list[Any]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,6 +26,7 @@ class Acquaintance:
     activity: np.ndarray  # (q, 2) of the destination; see `Heuristic.embed`
 
 
+@dataclass(eq=False, repr=False)
 class Heuristic(Model):
     """Count + recency + popularity: what a look at the log tells, with weights that are the same for every log.
 
@@ -48,12 +50,10 @@ class Heuristic(Model):
         time_unit: what times are divided by; the log's own time scale when not given.
     """
 
-    weights = (1.0, 1.0, 64.0, 0.0, 3.0)
+    weights: ClassVar[tuple[float, ...]] = (1.0, 1.0, 64.0, 0.0, 3.0)
     """Of met, meetings, recency, events of v, recency of v."""
 
-    def __init__(self, time_unit: float | None = None):
-        super().__init__()
-        self.time_unit = time_unit
+    time_unit: float | None = None
 
     def make(self, schema: Schema) -> None:
         pass
@@ -89,6 +89,7 @@ class Heuristic(Model):
         return features[:, self.schema.feature_width] > 0
 
 
+@dataclass(eq=False, repr=False)
 class EdgeBank(Heuristic):
     """1 if the pair has met before (and not parted since), else 0: EdgeBank, infinite or with a time window.
 
@@ -100,13 +101,17 @@ class EdgeBank(Heuristic):
         test_share: length of the test period, as a share of the training period's.
     """
 
-    def __init__(self, window: float | str | None = None, test_share: float = 0.15 / 0.7):
-        super().__init__()
+    window: float | str | None = None
+    test_share: float = 0.15 / 0.7
+    time_unit: float | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        window = self.window
         if not (window is None or window == "test" or (isinstance(window, int | float) and window > 0)):
             raise BadInput(f'window={window!r}; it is a length of time, "test", or None for no window.')
-        if not test_share > 0:
-            raise BadInput(f"test_share={test_share}; it is a positive share of the training period.")
-        self.window, self.test_share = window, test_share
+        if not self.test_share > 0:
+            raise BadInput(f"test_share={self.test_share}; it is a positive share of the training period.")
 
     def prepare(self, train: EventLog) -> None:
         if self.window == "test":

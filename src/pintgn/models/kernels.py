@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
 from pintgn.compiled import inner, kernel
 
@@ -23,8 +23,6 @@ from pintgn.compiled import inner, kernel
 SINE = np.array([6.28318515961, -41.3416549293, 81.6009981926, -76.5496568205, 39.5358137107])
 SINES = {np.dtype(kind): SINE.astype(kind) for kind in ("float32", "float64")}
 TURN = 1 / (2 * np.pi)
-# 2ᶠ = 1 + f · P(f) for f in [-1/2, 1/2]; P by least squares, error below 3e-9
-POWER = 0.6931472055771, 0.240226484622812, 0.0555032903515362, 0.00961837325135003, 0.0013399848290698, 1.5370704817e-4
 HEEDFUL = {"reassoc", "contract", "nsz", "arcp"}
 """What the compiler may do to be fast, but what is not a number stays so: weights gone wrong must not look well."""
 
@@ -38,44 +36,6 @@ def wide_vectors(typing_context):
         return context.get_dummy_value()
 
     return types.void(), generate
-
-
-@intrinsic
-def _power_of_two(typing_context, n):
-    """2ⁿ of a whole number that is a float, by writing its bits."""
-    whole, digits, middle = (types.int32, 23, 127) if n == types.float32 else (types.int64, 52, 1023)
-
-    def generate(context, builder, signature, arguments):
-        exponent = builder.fptosi(arguments[0], context.get_value_type(whole))
-        raised = builder.add(exponent, context.get_constant(whole, middle))
-        return builder.bitcast(builder.shl(raised, context.get_constant(whole, digits)), arguments[0].type)
-
-    return n(n), generate
-
-
-def exp(x):
-    """eˣ to 3e-9 of it, between 2^±126; unlike that of `np.exp`, a loop of it becomes vector instructions."""
-    return np.exp(x)
-
-
-@overload(exp)
-def _compiled_exp(x):
-    kind = np.float32 if x == types.float32 else np.float64
-    least, most, turned, half, one = (kind(c) for c in (-126, 126, np.log2(np.e), 0.5, 1))
-    e1, e2, e3, e4, e5, e6 = (kind(c) for c in POWER)
-
-    def run(x):
-        y = x * turned
-        if y < least:  # one by one, so that what is not a number stays so
-            y = least
-        if y > most:
-            y = most
-        n = np.floor(y + half)
-        f = y - n
-        part = one + f * (e1 + f * (e2 + f * (e3 + f * (e4 + f * (e5 + f * e6)))))
-        return part * _power_of_two(n)  # type: ignore[call-arg]
-
-    return run
 
 
 @inner
@@ -104,50 +64,12 @@ def roomy(rows):
 
 
 @kernel(fastmath=True)
-def weighted_sum(first, last, k, row, row_of, weight, out):
-    """out[p] = Σ over the slots of p of weight · row, for the parents first … last - 1."""
-    width, zero = out.shape[1], out.dtype.type(0)
-    total = np.empty(width, out.dtype)
-    for parent in range(first, last):
-        for d in range(width):
-            total[d] = zero
-        for slot in range(parent * k, parent * k + k):
-            w = weight[slot]
-            if w != zero:
-                at = row_of[slot]
-                for d in range(width):
-                    total[d] += w * row[at, d]
-        for d in range(width):
-            out[parent, d] = total[d]
-
-
-@kernel(fastmath=True)
-def weighted_sum_backward(first, last, k, row, row_of, weight, grad, grad_row, grad_weight):
-    """Add to the gradients of rows, and write those of weights, for the parents first … last - 1."""
-    width, zero, wanted = grad.shape[1], grad.dtype.type(0), grad_weight.shape[0] > 0
-    g = np.empty(width, grad.dtype)
-    for parent in range(first, last):
-        for d in range(width):
-            g[d] = grad[parent, d]
-        for slot in range(parent * k, parent * k + k):
-            w = weight[slot]
-            if w != zero:
-                at = row_of[slot]
-                for d in range(width):
-                    grad_row[at, d] += w * g[d]
-                if wanted:
-                    along = zero
-                    for d in range(width):
-                        along += g[d] * row[at, d]
-                    grad_weight[slot] = along
-
-
-@kernel(fastmath=True)
 def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, weight, out):
     """out[p] = Σ over the slots of p of weight · relu(z), for the parents first … last - 1."""
     wide_vectors()  # type: ignore[call-arg]
     width, zero = out.shape[1], out.dtype.type(0)
     with_event, length = event.shape[0] > 0, mix.shape[0]
+    alone = not with_event and length == 0  # z is a row as it stands
     by_four = length - length % 4  # columns are added four at a time: fewer passes over z
     mix = roomy(mix)
     room = mix.shape[1]
@@ -161,6 +83,10 @@ def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, we
                 continue
             # z; written out here and below, because a function of its own, inlined or not, is ten times slower
             at = row_of[slot]
+            if alone:
+                for d in range(width):
+                    total[d] += w * max(row[at, d], zero)
+                continue
             for d in range(width):
                 z[d] = row[at, d]
             if with_event:
@@ -190,6 +116,7 @@ def weighted_relu_sum_backward(
     wide_vectors()  # type: ignore[call-arg]
     width, zero, wanted = grad.shape[1], grad.dtype.type(0), grad_weight.shape[0] > 0
     with_event, length = event.shape[0] > 0, mix.shape[0]
+    alone = not with_event and length == 0 and not wanted
     by_four = length - length % 4
     mix = roomy(mix)
     room = mix.shape[1]
@@ -203,6 +130,10 @@ def weighted_relu_sum_backward(
             if w == zero:
                 continue
             at = row_of[slot]
+            if alone:
+                for d in range(width):
+                    grad_row[at, d] += w * g[d] if row[at, d] > zero else zero
+                continue
             for d in range(width):
                 z[d] = row[at, d]
             if with_event:
@@ -268,20 +199,3 @@ def number_distinct(values, valid, table, distinct, where):
     for i in range(count):
         table[distinct[i]] = -1
     return count
-
-
-@kernel
-def number_ends(src, dst):
-    """The distinct nodes of some events, sorted, and which of them are sources and destinations (2, e)."""
-    events = src.shape[0]
-    ends, places = np.concatenate((src, dst)), np.empty((2, events), np.int64)
-    ends.sort()
-    count = 0
-    for i in range(ends.shape[0]):
-        if i == 0 or ends[i] != ends[count - 1]:
-            ends[count] = ends[i]
-            count += 1
-    nodes = ends[:count].copy()
-    for i in range(events):
-        places[0, i], places[1, i] = np.searchsorted(nodes, src[i]), np.searchsorted(nodes, dst[i])
-    return nodes, places

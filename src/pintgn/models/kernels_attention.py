@@ -1,4 +1,4 @@
-"""Attention over a node's neighbors: what is asked, the fused loops, the answer. Plain arrays in and out; float32 or
+"""Attention over a node's neighbors: gather, softmax and weighted sum in one loop. Plain arrays in and out; float32 or
 float64.
 
 A slot is one neighbor of one parent; the k slots of parent p are p*k … p*k + k - 1. What a slot holds is the vector
@@ -20,8 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import kernel
-from pintgn.models.blas import gemm
-from pintgn.models.kernels import HEEDFUL, TURN, exp, lined_up, whole, wide_vectors
+from pintgn.models.kernels import HEEDFUL, TURN, lined_up, whole, wide_vectors
 
 
 @kernel(fastmath=HEEDFUL, error_model="numpy")
@@ -94,7 +93,7 @@ def attend(
                     most = max(most, s)
                 mass = zero
                 for child in range(there):
-                    score[one_of, child] = exp(score[one_of, child] - most)
+                    score[one_of, child] = np.exp(score[one_of, child] - most)
                     mass += score[one_of, child]
                 share = one / mass if there else zero
                 for child in range(there):
@@ -117,7 +116,7 @@ def attend(
 @kernel(fastmath=HEEDFUL)
 def attend_backward(
     first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency,
-    phase, sine, weight, grad, grad_query, grad_node, grad_frequency, grad_phase, grad_offset,
+    phase, sine, weight, grad, grad_query, grad_offset, grad_node, grad_frequency, grad_phase,
 ):  # fmt: skip
     """Add to the gradients of queries, offsets, nodes and waves what the parents first … last - 1 give to them.
 
@@ -224,85 +223,3 @@ def attend_backward(
     for d in range(waves):
         grad_phase[d] -= to_phase[d]
         grad_frequency[d] -= to_frequency[d]
-
-
-@kernel(fastmath=HEEDFUL)
-def ask(own, query, key, phase, q, asks):
-    """q (n, d) = [own ‖ φ(0)] W_q / √width of a head, and asks (h, n, c): the queries in the space of c, q W_K."""
-    width, inside = own.shape[1], q.shape[1] // asks.shape[0]
-    scale = q.dtype.type(inside**-0.5)
-    gemm(scale, own, query[:, :width].T, 0, q)
-    now, always = np.cos(phase), np.zeros(q.shape[1], q.dtype)  # φ(0), and what it adds to every query
-    at = np.uint64(width)
-    for i in range(len(always)):
-        for j in range(len(now)):
-            always[i] += scale * query[i, at + j] * now[j]
-    for i in range(q.shape[0]):
-        for j in range(q.shape[1]):
-            q[i, j] += always[j]
-    for head in range(asks.shape[0]):
-        mine = slice(head * inside, (head + 1) * inside)
-        gemm(1, q[:, mine], key[mine], 0, asks[head])
-
-
-@kernel(fastmath=HEEDFUL)
-def ask_backward(to_asks, own, query, key, phase, q, to_own, to_query, to_key, to_phase):
-    """Fill the gradients of W_q and W_K, and add to those of what the parents know and of the phase."""
-    width, inside = own.shape[1], q.shape[1] // to_asks.shape[0]
-    scale = q.dtype.type(inside**-0.5)
-    to_q, total = np.empty_like(q), np.zeros(q.shape[1], q.dtype)
-    for head in range(to_asks.shape[0]):
-        mine = slice(head * inside, (head + 1) * inside)
-        gemm(1, q[:, mine].T, to_asks[head], 0, to_key[mine])
-        gemm(scale, to_asks[head], key[mine].T, 0, to_q[:, mine])
-    for i in range(q.shape[0]):
-        for j in range(q.shape[1]):
-            total[j] += to_q[i, j]
-    gemm(1, to_q.T, own, 0, to_query[:, :width])
-    gemm(1, to_q, query[:, :width], 1, to_own)
-    now, slope = np.cos(phase), np.sin(phase)
-    at = np.uint64(width)
-    for i in range(len(total)):
-        for j in range(len(phase)):
-            to_query[i, at + j] = total[i] * now[j]
-            to_phase[j] -= total[i] * query[i, at + j] * slope[j]
-
-
-@kernel(fastmath=HEEDFUL)
-def answer(own, own_of, found, value, first, bias, seen, z):
-    """z (p, d) = relu(W_1 [own ‖ seen] + b_1), the inside of the MLP, with seen (p, d) = found W_V head by head."""
-    width, inside = own.shape[1], seen.shape[1] // found.shape[0]
-    for head in range(found.shape[0]):
-        mine = slice(head * inside, (head + 1) * inside)
-        gemm(1, found[head], value[mine].T, 0, seen[:, mine])
-    gemm(1, seen, first[:, width:].T, 0, z)
-    row, zero = np.empty((own.shape[0], z.shape[1]), z.dtype), z.dtype.type(0)
-    gemm(1, own, first[:, :width].T, 0, row)
-    for i in range(z.shape[0]):
-        r = own_of[i]
-        for d in range(z.shape[1]):
-            z[i, d] = max(z[i, d] + row[r, d] + bias[d], zero)
-
-
-@kernel(fastmath=HEEDFUL)
-def answer_backward(grad, own, own_of, found, value, first, seen, z, to_own, to_found, to_value, to_first, to_bias):
-    """Fill the gradients of what was found and of the parameters, and add to that of what the parents know."""
-    width, inside = own.shape[1], seen.shape[1] // found.shape[0]
-    to_z, to_row, zero = np.empty_like(z), np.zeros((own.shape[0], z.shape[1]), z.dtype), z.dtype.type(0)
-    to_bias[:] = 0
-    for i in range(z.shape[0]):
-        r = own_of[i]
-        for d in range(z.shape[1]):
-            g = grad[i, d] if z[i, d] > zero else zero
-            to_z[i, d] = g
-            to_row[r, d] += g
-            to_bias[d] += g
-    gemm(1, to_row.T, own, 0, to_first[:, :width])
-    gemm(1, to_z.T, seen, 0, to_first[:, width:])
-    gemm(1, to_row, first[:, :width], 1, to_own)
-    to_seen = np.empty_like(seen)
-    gemm(1, to_z, first[:, width:], 0, to_seen)
-    for head in range(found.shape[0]):
-        mine = slice(head * inside, (head + 1) * inside)
-        gemm(1, to_seen[:, mine].T, found[head], 0, to_value[mine])
-        gemm(1, to_seen[:, mine], value[mine], 0, to_found[head])

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pintgn.models.fused import Run, WeightedReluSum, WeightedSum
+from pintgn.models.fused import Run, WeightedReluSum
 
 SEEN_OFTEN = 4
 """Slots per place from which on a place is worth mapping before it is seen, when nothing is learned."""
@@ -26,10 +26,6 @@ class MLP(nn.Module):
         super().__init__()
         self.first = nn.Linear(width, hidden)
         self.last = nn.Linear(hidden, out)
-
-    @property
-    def weights(self) -> tuple[Tensor, ...]:
-        return self.first.weight, self.first.bias, self.last.weight, self.last.bias
 
     def forward(self, x: Tensor) -> Tensor:  # (…, width) -> (…, out)
         return self.last(torch.relu(self.first(x)))
@@ -152,8 +148,6 @@ class InjectiveLayer(nn.Module):
             own = places.positions[edges.child]
             own = own if ages is None else np.concatenate([own, ages], 1)
             mix = torch.cat([by_position, by_age], 1)
-        if own is None and edges.features is None:
-            return Run.apply(WeightedSum(edges.k, row_of), torch.relu(row), weight)
         none = first.weight.new_zeros(0, len(first.bias))
         carried = none if edges.features is None else edges.features @ by_feature.T
         own = np.zeros((len(weight), 0), np.float32) if own is None else own
@@ -174,3 +168,13 @@ class TimeEncoding(nn.Module):
 
     def forward(self, dt: Tensor) -> Tensor:  # (…) -> (…, width)
         return torch.cos(dt[..., None] * self.frequency + self.phase)
+
+
+def gru(gates: Tensor, new: Tensor, kept: Tensor, h: Tensor) -> Tensor:  # (n, d)
+    """The end of a GRU's step from states h (n, d), as `nn.GRUCell` defines it, with everything mapped already.
+
+    `gates` (n, 2d) are reset and update before their sigmoid, `new` what the input adds to the candidate, and `kept`
+    what the state adds, before the reset gate.
+    """
+    reset, update = torch.sigmoid(gates).chunk(2, 1)
+    return torch.lerp(torch.tanh(torch.addcmul(new, reset, kept)), h, update)

@@ -15,13 +15,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear, pad
 
 from pintgn.errors import BadInput, suggest
-from pintgn.models import kernels_recurrent as kernels
-from pintgn.models.fused import Run
-from pintgn.models.layers import TimeEncoding, tensor
+from pintgn.models import kernels_memory as kernels
+from pintgn.models.layers import TimeEncoding, gru, tensor
 from pintgn.models.past import Events
-from pintgn.models.recurrent import Step
 from pintgn.models.state import Behind, State
 
 CELLS = ("gru", "rnn", "identity")
@@ -51,21 +50,6 @@ class MemoryState(State):
             rows = self.rows(nodes[:0])
             rows.load(columns)
             self.put(nodes, rows)
-
-
-@dataclass
-class Noted:
-    """States that were just computed for learning; the commit that follows needs some of them again."""
-
-    nodes: np.ndarray
-    applied: Tensor  # (nodes, d)
-
-    def rows(self, nodes: np.ndarray) -> Tensor | None:
-        """Of these nodes, if all of them are there."""
-        place = np.zeros(1 + max(int(self.nodes.max()), int(nodes.max())), np.int64)
-        place[self.nodes] = np.arange(len(self.nodes))
-        at = place[nodes]
-        return self.applied.index_select(0, torch.from_numpy(at)) if (self.nodes[at] == nodes).all() else None
 
 
 class Memory(nn.Module):
@@ -119,48 +103,49 @@ class Memory(nn.Module):
             state.memory[: len(node_features), : node_features.shape[1]] = tensor(node_features, device)
         return state
 
-    @property
-    def weights(self) -> tuple[Tensor, ...]:
-        """Parameters in the order of `Step`."""
-        cell, time = self.cell, self.time
-        return cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh, time.frequency, time.phase
-
-    def step(self, state: MemoryState | Behind, nodes: np.ndarray) -> Step:
-        """The operation that applies what is pending to the states of some nodes; CPU only."""
-        if not isinstance(state, MemoryState):
-            state, nodes = state.rows(nodes), np.arange(len(nodes))  # type: ignore[assignment]
-        assert isinstance(state, MemoryState)
-        return Step(nodes, state.memory, state.pending, state.message, state.message_dt)
-
     def current(self, state: MemoryState | Behind, nodes: np.ndarray) -> Tensor:  # (len(nodes), d)
-        """s_v of each node with its pending message applied, differentiable in this module's parameters."""
-        if self.kind == "identity":
-            return state.rows(nodes).memory  # type: ignore[attr-defined]
-        if self.time.phase.device.type != "cpu":
-            return self.written_out(state, nodes)
-        applied = Run.apply(self.step(state, nodes), *self.weights)
-        self.note(state, nodes, applied)
-        return applied
+        """s_v of each node with its pending message applied, differentiable in this module's parameters.
 
-    def written_out(self, state: MemoryState | Behind, nodes: np.ndarray) -> Tensor:  # (len(nodes), d)
-        """`current` by the book, on any device."""
+        While a model learns they are also kept: a commit in the same call of the stream need not compute them again.
+        Without gradients nothing is kept, so what is observed does not depend, in its last bits, on what is asked.
+        """
         rows = state.rows(nodes)
         assert isinstance(rows, MemoryState)
-        stepped = self.cell(torch.cat([rows.message, self.time(rows.message_dt)], 1), rows.memory)
-        return torch.where(tensor(rows.pending, rows.memory.device)[:, None], stepped, rows.memory)
+        if self.kind == "identity":
+            return rows.memory
+        waits = tensor(np.flatnonzero(rows.pending), rows.memory.device)
+        message, dt, memory = (x.index_select(0, waits) for x in (rows.message, rows.message_dt, rows.memory))
+        applied = rows.memory.index_copy(0, waits, self._stepped(message, dt, memory))
+        if torch.is_grad_enabled() and isinstance(state, MemoryState):
+            state.noted = nodes, applied.detach()
+        return applied
 
-    def note(self, state: MemoryState | Behind, nodes: np.ndarray, applied: Tensor) -> None:
-        """Keep what `step` gave for learning: a commit in the same call of the stream need not do it again.
+    def _stepped(self, message: Tensor, dt: Tensor, memory: Tensor) -> Tensor:  # (n, d)
+        """cell([message ‖ φ(dt)], memory), in fewer products than the cell itself.
 
-        Without gradients nothing is kept, so that what is observed does not depend, in its last bits, on what is asked.
+        A message begins with the node's own state, so two maps of it are one wherever they are only added; and it is
+        stored detached, so nothing but φ(dt) needs a gradient.
         """
-        if torch.is_grad_enabled() and isinstance(state, MemoryState) and len(nodes):
-            state.noted = Noted(nodes, applied.detach())
+        cell, d = self.cell, self.width
+        added = (2 if self.kind == "gru" else 1) * d  # gates that add what input and state give
+        by_message, by_time = cell.weight_ih.split([self.message_width, len(self.time.phase)], 1)
+        rest = len(by_message) - added
+        by_message = by_message + pad(cell.weight_hh[:added], (0, self.message_width - d, 0, rest))
+        bias = cell.bias_ih + pad(cell.bias_hh[:added], (0, rest))
+        given = torch.addmm(linear(message, by_message, bias), self.time(dt), by_time.T)
+        if self.kind == "rnn":
+            return torch.tanh(given)
+        kept = linear(memory, cell.weight_hh[added:], cell.bias_hh[added:])
+        return gru(given[:, :added], given[:, added:], kept, memory)
 
     def _applied(self, state: MemoryState, nodes: np.ndarray) -> Tensor:
-        noted, state.noted = state.noted, None
-        found = None if noted is None else noted.rows(nodes)
-        return self.current(state, nodes) if found is None else found
+        """`current` of sorted nodes, from what is kept if all of them are there."""
+        (known, applied), state.noted = state.noted or (nodes[:0], None), None
+        order = np.argsort(known)
+        at = order[np.searchsorted(known[order[:-1]], nodes)] if len(known) else nodes
+        if applied is None or (known[at] != nodes).any():
+            return self.current(state, nodes)
+        return applied.index_select(0, tensor(at, applied.device))
 
     @torch.no_grad()
     def commit(self, state: MemoryState, block: Events, time_unit: float, context: Tensor | None = None) -> None:

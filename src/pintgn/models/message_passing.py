@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pintgn.errors import BadInput, suggest
+from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
-from pintgn.models.base import Model
+from pintgn.models.base import Model, check_choice, check_least
 from pintgn.models.layers import MLP, Edges, Places, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.past import Events, Past
@@ -23,6 +23,7 @@ POSITIONS_AT = ("input", "every")
 SAMPLES = ("recent", "uniform")
 
 
+@dataclass(eq=False, repr=False)
 class TreeModel(Model):
     """Message passing on the temporal computation trees of a query's endpoints (paper, Eqs. 1-4).
 
@@ -45,40 +46,33 @@ class TreeModel(Model):
         memory: width of the recurrent memory; 0 for none (s_j = x_j).
         memory_cell, memory_aggregate: see `Memory`.
         time_unit: what times are divided by; the log's own time scale when not given.
+        sample, draw_seed: which contacts: the newest (`recent`) or any (`uniform`), drawn by this seed. Settings of
+            TGAT, GAT and GraphSAGE.
     """
 
-    acquaintance: bool = False
-    sample: str = "recent"
-    draw_seed: int = 0
+    dim: int = 100
+    layers: int = 1
+    neighbors: int = 10
+    positions: int = 0
+    positions_at: str = "input"
+    positions_transform: str = "log1p"
+    memory: int = 0
+    memory_cell: str = "gru"
+    memory_aggregate: str = "last"
+    time_unit: float | None = None
+    # settings of some subclasses
+    acquaintance: bool = field(default=False, init=False)
+    sample: str = field(default="recent", init=False)
+    draw_seed: int = field(default=0, init=False)
 
-    def __init__(
-        self,
-        *,
-        dim: int,
-        layers: int,
-        neighbors: int,
-        positions: int,
-        positions_at: str,
-        positions_transform: str,
-        memory: int,
-        memory_cell: str,
-        memory_aggregate: str,
-        time_unit: float | None,
-    ):
-        super().__init__()
-        name = type(self).__name__
-        for setting, value, least in (("dim", dim, 1), ("layers", layers, 1), ("neighbors", neighbors, 1)):
-            if value < least:
-                raise BadInput(f"{setting}={value}; {name} needs at least {least}.")
-        for setting, value in (("positions", positions), ("memory", memory)):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, 1, "dim", "layers", "neighbors")
+        for setting, value in (("positions", self.positions), ("memory", self.memory)):
             if value < 0:
                 raise BadInput(f"{setting}={value}; it cannot be negative (0 switches it off).")
-        if positions_at not in POSITIONS_AT:
-            raise BadInput(f"positions_at={positions_at!r} does not exist.{suggest(positions_at, POSITIONS_AT)}")
-        self.dim, self.layers, self.neighbors = dim, layers, neighbors
-        self.positions, self.positions_at, self.positions_transform = positions, positions_at, positions_transform
-        self.memory, self.memory_cell, self.memory_aggregate = memory, memory_cell, memory_aggregate
-        self.time_unit = time_unit
+        check_choice("positions_at", self.positions_at, POSITIONS_AT)
+        check_choice("sample", self.sample, SAMPLES)
 
     @property
     def remembers(self) -> bool:
@@ -110,12 +104,6 @@ class TreeModel(Model):
         if self.sample == "recent":
             return past.recent(nodes, self.neighbors)
         return past.uniform(nodes, self.neighbors, past.keys(self.draw_seed, nodes.shape[1]))
-
-    def choose_sample(self, sample: str, draw_seed: int) -> None:
-        """How a subclass that has the settings `sample` and `draw_seed` takes them."""
-        if sample not in SAMPLES:
-            raise BadInput(f"sample={sample!r} does not exist.{suggest(sample, SAMPLES)}")
-        self.sample, self.draw_seed = sample, draw_seed
 
     def make_memory(self, width: int, features: int) -> Memory:
         """The recurrent memory, for states and event features of these widths."""

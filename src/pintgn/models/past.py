@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
-from pintgn.models import kernels
+from pintgn.models import kernels_memory as kernels
 from pintgn.models.fused import Distinct
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.inputs import query_keys

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -14,6 +16,7 @@ from pintgn.models.layers import Edges, InjectiveLayer, Places
 from pintgn.models.message_passing import TreeModel
 
 
+@dataclass(eq=False, repr=False)
 class PINT(TreeModel):
     """Injective temporal message passing over nodes that carry memory and relative positions.
 
@@ -44,39 +47,16 @@ class PINT(TreeModel):
     better (docs/results.md).
     """
 
-    def __init__(
-        self,
-        dim: int = 100,
-        layers: int = 1,
-        neighbors: int = 10,
-        positions: int = 4,
-        positions_at: str = "input",
-        positions_transform: str = "log1p",
-        memory: int = 0,
-        memory_cell: str = "gru",
-        memory_aggregate: str = "last",
-        beta: float = 1.0,
-        learn_beta: bool = False,
-        contact_age: bool = False,
-        acquaintance: bool = False,
-        time_unit: float | None = None,
-    ):
-        super().__init__(
-            dim=dim,
-            layers=layers,
-            neighbors=neighbors,
-            positions=positions,
-            positions_at=positions_at,
-            positions_transform=positions_transform,
-            memory=memory,
-            memory_cell=memory_cell,
-            memory_aggregate=memory_aggregate,
-            time_unit=time_unit,
-        )
-        if beta < 0:
-            raise BadInput(f"beta={beta}; it cannot be negative (0 switches it off).")
-        self.beta, self.learn_beta = beta, learn_beta
-        self.contact_age, self.acquaintance = contact_age, acquaintance
+    positions: int = 4
+    beta: float = 1.0
+    learn_beta: bool = False
+    contact_age: bool = False
+    acquaintance: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.beta < 0:
+            raise BadInput(f"beta={self.beta}; it cannot be negative (0 switches it off).")
 
     def make(self, schema: Schema) -> None:
         super().make(schema)

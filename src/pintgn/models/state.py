@@ -19,7 +19,7 @@ class State:
     """
 
     def __post_init__(self) -> None:
-        self.noted: Any = None  # what was computed on the way and a commit may use again; see `Memory.note`
+        self.noted: Any = None  # what was computed on the way and a commit may use again; see `Memory.current`
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))

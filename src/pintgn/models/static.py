@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
-from pintgn.models.attention import Attend, Where, each_once, masked_softmax, written_out
+from pintgn.models.attention import Attend, Where, check_heads, each_once, masked_softmax, written_out
 from pintgn.models.fused import Run
 from pintgn.models.layers import Edges, InjectiveLayer, Places
 from pintgn.models.message_passing import TreeModel
@@ -16,6 +18,7 @@ from pintgn.models.past import Past
 from pintgn.models.trees import Trees
 
 
+@dataclass(eq=False, repr=False)
 class Static(TreeModel):
     """What GAT and GraphSAGE share: neighbors drawn from the events before min(t, freeze), and no notion of time.
 
@@ -31,25 +34,22 @@ class Static(TreeModel):
         draw_seed: of the neighbors.
     """
 
-    def __init__(
-        self, *, dim: int, layers: int, neighbors: int, freeze: float | str | None, sample: str, draw_seed: int
-    ):
-        super().__init__(
-            dim=dim,
-            layers=layers,
-            neighbors=neighbors,
-            positions=0,
-            positions_at="input",
-            positions_transform="log1p",
-            memory=0,
-            memory_cell="identity",
-            memory_aggregate="last",
-            time_unit=None,
-        )
-        self.choose_sample(sample, draw_seed)
-        if isinstance(freeze, str) and freeze != "train":
-            raise BadInput(f'freeze={freeze!r}; it is a time, "train", or None for never.')
-        self.freeze = freeze
+    layers: int = 2
+    sample: str = "uniform"
+    draw_seed: int = 0
+    freeze: float | str | None = None
+    positions: int = field(default=0, init=False)
+    positions_at: str = field(default="input", init=False)
+    positions_transform: str = field(default="log1p", init=False)
+    memory: int = field(default=0, init=False)
+    memory_cell: str = field(default="identity", init=False)
+    memory_aggregate: str = field(default="last", init=False)
+    time_unit: float | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.freeze, str) and self.freeze != "train":
+            raise BadInput(f'freeze={self.freeze!r}; it is a time, "train", or None for never.')
 
     def prepare(self, train: EventLog) -> None:
         if self.freeze == "train":  # just after the last event: a query sees what is strictly before
@@ -71,17 +71,6 @@ class GraphSAGE(Static):
     Args: see `Static`.
     """
 
-    def __init__(
-        self,
-        dim: int = 100,
-        layers: int = 2,
-        neighbors: int = 10,
-        freeze: float | str | None = None,
-        sample: str = "uniform",
-        draw_seed: int = 0,
-    ):
-        super().__init__(dim=dim, layers=layers, neighbors=neighbors, freeze=freeze, sample=sample, draw_seed=draw_seed)
-
     def make_step(self, state: int, positions: int, features: int) -> nn.Module:
         return InjectiveLayer(state, positions, features, self.dim)
 
@@ -91,6 +80,7 @@ class GraphSAGE(Static):
         return step(places, edges, share.flatten())
 
 
+@dataclass(eq=False, repr=False)
 class GAT(Static):
     """Graph attention: per head, over the sampled neighbors u and v itself (with e = 0),
 
@@ -103,20 +93,11 @@ class GAT(Static):
         Others: see `Static`.
     """
 
-    def __init__(
-        self,
-        dim: int = 100,
-        layers: int = 2,
-        neighbors: int = 10,
-        heads: int = 2,
-        freeze: float | str | None = None,
-        sample: str = "uniform",
-        draw_seed: int = 0,
-    ):
-        super().__init__(dim=dim, layers=layers, neighbors=neighbors, freeze=freeze, sample=sample, draw_seed=draw_seed)
-        if heads < 1 or dim % heads:
-            raise BadInput(f"heads={heads}; the number of heads must divide dim={dim}.")
-        self.heads = heads
+    heads: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_heads(self.heads, self.dim)
 
     def make_step(self, state: int, positions: int, features: int) -> nn.Module:
         return GATLayer(state, features, self.dim, self.heads)
@@ -143,7 +124,9 @@ class GATLayer(nn.Module):
             own, own_of = each_once(parents)
             where = Where.seen(own_of, places, edges)
             asks = two[:, None].expand(-1, len(own), -1).contiguous()
-            found = Run.apply(Attend(where, self.slope), asks, one[:, : self.state] @ own.T, places.table)
+            no_time = asks.new_zeros(0)
+            offset = one[:, : self.state] @ own.T
+            found = Run.apply(Attend(where, self.slope), asks, offset, places.table, no_time, no_time)
         else:
             own = parents.dense()
             c = written_out(edges.seen(places), edges, None).view(len(own), -1, self.linear.in_features)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from pintgn.models.tgn import TGN
 
 
+@dataclass(eq=False, repr=False)
 class TGAT(TGN):
     """Temporal attention over neighbors, layer by layer, without memory.
 
@@ -24,30 +27,12 @@ class TGAT(TGN):
         Others: see `TGN`.
     """
 
-    def __init__(
-        self,
-        dim: int = 100,
-        layers: int = 2,
-        neighbors: int = 20,
-        heads: int = 2,
-        positions: int = 0,
-        positions_at: str = "input",
-        positions_transform: str = "log1p",
-        time_dim: int = 100,
-        time_unit: float | None = None,
-        sample: str = "recent",
-        draw_seed: int = 0,
-    ):
-        super().__init__(
-            dim=dim,
-            layers=layers,
-            neighbors=neighbors,
-            heads=heads,
-            memory=0,
-            positions=positions,
-            positions_at=positions_at,
-            positions_transform=positions_transform,
-            time_dim=time_dim,
-            time_unit=time_unit,
-        )
-        self.choose_sample(sample, draw_seed)
+    layers: int = 2
+    neighbors: int = 20
+    sample: str = "recent"
+    draw_seed: int = 0
+    memory: int = field(default=0, init=False)
+    memory_cell: str = field(default="gru", init=False)
+    memory_aggregate: str = field(default="last", init=False)
+    embedding: str = field(default="attention", init=False)
+    message: str = field(default="state", init=False)

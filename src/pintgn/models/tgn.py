@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pintgn.errors import BadInput, suggest
+from pintgn.errors import BadInput
 from pintgn.events.schema import Schema
-from pintgn.models.attention import AttentionLayer, AttentionStep, Where, masked_softmax
-from pintgn.models.chain import Chain
-from pintgn.models.fused import Run
+from pintgn.models.attention import AttentionLayer, check_heads, masked_softmax
+from pintgn.models.base import check_choice
 from pintgn.models.layers import Edges, Places, TimeEncoding, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.message_passing import TreeModel
-from pintgn.models.pairs import Judgement, judge_pairs
 from pintgn.models.past import Events, Past
-from pintgn.models.trees import Trees
 from pintgn.neighbors.index import Neighbors
 
 EMBEDDINGS = ("attention", "time", "identity")
 MESSAGES = ("state", "neighborhood")
 
 
+@dataclass(eq=False, repr=False)
 class TGN(TreeModel):
     """Temporal graph network: recurrent memory, then an embedding of it. With the defaults this is TGN-Att.
 
@@ -56,45 +54,21 @@ class TGN(TreeModel):
         Others: see `TreeModel`. Layers and heads belong to the attention.
     """
 
-    def __init__(
-        self,
-        dim: int = 100,
-        layers: int = 1,
-        neighbors: int = 10,
-        heads: int = 2,
-        memory: int = 100,
-        memory_cell: str = "gru",
-        memory_aggregate: str = "last",
-        embedding: str = "attention",
-        message: str = "state",
-        positions: int = 0,
-        positions_at: str = "input",
-        positions_transform: str = "log1p",
-        time_dim: int = 100,
-        time_unit: float | None = None,
-    ):
-        super().__init__(
-            dim=dim,
-            layers=layers,
-            neighbors=neighbors,
-            positions=positions,
-            positions_at=positions_at,
-            positions_transform=positions_transform,
-            memory=memory,
-            memory_cell=memory_cell,
-            memory_aggregate=memory_aggregate,
-            time_unit=time_unit,
-        )
-        for name, value, known in (("embedding", embedding, EMBEDDINGS), ("message", message, MESSAGES)):
-            if value not in known:
-                raise BadInput(f"{name}={value!r} does not exist.{suggest(value, known)}")
-        if embedding != "attention" and layers != 1:
-            raise BadInput(f"layers={layers}; only attention has layers, embedding={embedding!r} has none.")
-        if time_dim < 1:
-            raise BadInput(f"time_dim={time_dim}; it is at least 1.")
-        if heads < 1 or dim % heads:
-            raise BadInput(f"heads={heads}; the number of heads must divide dim={dim}.")
-        self.heads, self.embedding, self.message, self.time_dim = heads, embedding, message, time_dim
+    memory: int = 100
+    heads: int = 2
+    embedding: str = "attention"
+    message: str = "state"
+    time_dim: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("embedding", self.embedding, EMBEDDINGS)
+        check_choice("message", self.message, MESSAGES)
+        check_heads(self.heads, self.dim)
+        if self.embedding != "attention" and self.layers != 1:
+            raise BadInput(f"layers={self.layers}; only attention has layers, embedding={self.embedding!r} has none.")
+        if self.time_dim < 1:
+            raise BadInput(f"time_dim={self.time_dim}; it is at least 1.")
 
     # -- parameters ----------------------------------------------------------------------------------------------
 
@@ -102,9 +76,6 @@ class TGN(TreeModel):
         super().make(schema)
         if self.embedding == "attention" and not self._shares_time:
             self.own_time = TimeEncoding(self.time_dim)
-        # a link is judged by memory, one layer of attention and the readout, with nothing between them
-        plain = not schema.node_features and not self.positions and self.layers == 1
-        self._chains = plain and self._shares_time and self.embedding == "attention"
 
     def make_memory(self, width: int, features: int) -> Memory:
         context = width if self.message == "neighborhood" else 0
@@ -127,39 +98,6 @@ class TGN(TreeModel):
         if self.embedding != "attention":
             return step(places.first(edges.parents), edges.dt)
         return step(places, edges, self.machine.time if self._shares_time else self.own_time)
-
-    def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
-        if inputs.acquaintance is not None:
-            return super().forward(inputs, state)
-        if (
-            isinstance(state, MemoryState)
-            and self._chains
-            and self.steps[0].fused
-            and state.memory.device.type == "cpu"
-        ):
-            return self._chained(inputs, state)
-        return judge_pairs(self.readout, self.embed(replace(inputs, root_of=None), state), inputs.root_of)
-
-    def _chained(self, inputs: Trees, state: MemoryState) -> Tensor:  # (q,)
-        parents, k = inputs.child.shape
-        child = inputs.child.ravel()
-        where = Where(
-            own_of=inputs.node_of[:parents],
-            row_of=inputs.node_of[child],
-            positions=np.zeros((len(child), 0), np.float32),
-            mask=inputs.mask.ravel(),
-            dt=inputs.dt.ravel(),
-            event_of=inputs.event_of.ravel(),
-            events=np.zeros((1, 0), np.float32) if inputs.features is None else inputs.features,
-            k=k,
-        )
-        assert inputs.root_of is not None
-        step, layer = self.machine.step(state, inputs.nodes), self.steps[0]
-        assert isinstance(layer, AttentionLayer)
-        last, chain = layer.update.last, Chain(step, AttentionStep(where, self.heads), Judgement(inputs.root_of))
-        scores = Run.apply(chain, *self.machine.weights, *layer.weights, last.weight, last.bias, *self.readout.weights)
-        self.machine.note(state, inputs.nodes, chain.states)
-        return scores
 
     # -- remembering ---------------------------------------------------------------------------------------------
 
@@ -199,6 +137,7 @@ class Projection(nn.Module):
         return h if self.drift is None else h * (1 + dt[:, None] * self.drift)
 
 
+@dataclass(eq=False, repr=False)
 class JODIE(TGN):
     """JODIE as TGN's paper has it: recurrent memory (RNN), projected to the time of the query, no message passing.
 
@@ -207,31 +146,16 @@ class JODIE(TGN):
     Args: see `TGN`.
     """
 
-    def __init__(
-        self,
-        dim: int = 100,
-        memory: int = 100,
-        memory_cell: str = "rnn",
-        memory_aggregate: str = "last",
-        positions: int = 0,
-        positions_transform: str = "log1p",
-        time_dim: int = 100,
-        time_unit: float | None = None,
-    ):
-        super().__init__(
-            dim=dim,
-            heads=1,
-            memory=memory,
-            memory_cell=memory_cell,
-            memory_aggregate=memory_aggregate,
-            embedding="time",
-            positions=positions,
-            positions_transform=positions_transform,
-            time_dim=time_dim,
-            time_unit=time_unit,
-        )
+    memory_cell: str = "rnn"
+    layers: int = field(default=1, init=False)
+    neighbors: int = field(default=10, init=False)
+    positions_at: str = field(default="input", init=False)
+    heads: int = field(default=1, init=False)
+    embedding: str = field(default="time", init=False)
+    message: str = field(default="state", init=False)
 
 
+@dataclass(eq=False, repr=False)
 class DyRep(TGN):
     """DyRep as a setting of TGN: recurrent memory (RNN) whose messages carry the other end's neighborhood.
 
@@ -249,29 +173,9 @@ class DyRep(TGN):
         Others: see `TGN`.
     """
 
-    def __init__(
-        self,
-        dim: int = 100,
-        neighbors: int = 10,
-        memory: int = 100,
-        memory_cell: str = "rnn",
-        memory_aggregate: str = "last",
-        positions: int = 0,
-        positions_transform: str = "log1p",
-        time_dim: int = 100,
-        time_unit: float | None = None,
-    ):
-        super().__init__(
-            dim=dim,
-            neighbors=neighbors,
-            heads=1,
-            memory=memory,
-            memory_cell=memory_cell,
-            memory_aggregate=memory_aggregate,
-            embedding="identity",
-            message="neighborhood",
-            positions=positions,
-            positions_transform=positions_transform,
-            time_dim=time_dim,
-            time_unit=time_unit,
-        )
+    memory_cell: str = "rnn"
+    layers: int = field(default=1, init=False)
+    positions_at: str = field(default="input", init=False)
+    heads: int = field(default=1, init=False)
+    embedding: str = field(default="identity", init=False)
+    message: str = field(default="neighborhood", init=False)
