@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from paper.jobs import DIMS, LAYOUT, MODELS, SETS
+from paper.results import Row
+from paper.tables import HALVES, Published, cell, columns_of, rows_of
 from pintgn.errors import BadInput
-from pintgn.reproduce.jobs import DIMS, LAYOUT, MODELS, SETS
-from pintgn.reproduce.results import Row
-from pintgn.reproduce.tables import HALVES, Published, cell, columns_of, rows_of
 
 OURS, PAPER, ACCENT = "#1f6feb", "#6e7781", "#d1242f"
 STYLE: Any = {
@@ -55,7 +55,7 @@ def _figure() -> Iterator[Any]:
     try:
         import matplotlib
     except ImportError as error:
-        raise BadInput("plots need matplotlib: pip install 'pintgn[reproduce]', or leave out --page.") from error
+        raise BadInput("plots need matplotlib: pip install matplotlib, or leave out --page.") from error
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paper import sets
+from paper.jobs import LAYOUT, MODELS, SETS, TASKS, Job
+from paper.results import Row
 from pintgn.learn.tables import text_table
-from pintgn.reproduce import sets
-from pintgn.reproduce.jobs import LAYOUT, MODELS, SETS, TASKS, Job
-from pintgn.reproduce.results import Row
 
 Published = Mapping[str, Mapping[str, Sequence[float]]]
 """Figures in percent as (mean, std), by row and by all / new / auc."""

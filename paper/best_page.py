@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
+from paper.page import between_marks, replace_text
+from paper.results import Row
 from pintgn.errors import BadFile
 from pintgn.learn.tables import text_table
-from pintgn.reproduce.page import between_marks, replace_text
-from pintgn.reproduce.results import Row
 
 SETS = {"uci": "UCI", "enron": "Enron", "wikipedia": "Wikipedia"}
 PUBLISHED = {"uci": (97.35, 95.74), "enron": (93.22, 90.97), "wikipedia": (99.32, 98.91)}
