@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 
-from paper.page import between_marks, replace_text
+from paper.page import between_marks
 from paper.results import Row
 from pintgn.errors import BadFile
+from pintgn.files import write_file
 from pintgn.learn.tables import text_table
 
 SETS = {"uci": "UCI", "enron": "Enron", "wikipedia": "Wikipedia"}
@@ -58,7 +59,7 @@ def write_page(path: Path, rows: Sequence[Row]) -> None:
     """Write the tables between the marks of a page that is there."""
     try:
         text = between_marks(path.read_text(encoding="utf-8"), markdown(rows), path)
-        replace_text(path, text)
+        write_file(path, text)
     except OSError as error:
         raise BadFile(f"cannot read or write {path}: {error.strerror or error}.") from error
 

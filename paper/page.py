@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from paper.tables import (
     seconds,
 )
 from pintgn.errors import BadFile, BadInput
+from pintgn.files import write_errors, write_file
 
 BEGIN = "<!-- reproduce:begin"
 END = "<!-- reproduce:end"
@@ -40,28 +40,14 @@ def write_page(path: Path, newest: Mapping[str, Row], published: Published, note
     """Write the tables between the marks of a page (a new one if there is none), and the plots beside it."""
     from paper.plots import write_plots
 
-    try:
+    with write_errors(path):
         before = path.read_text(encoding="utf-8") if path.exists() else f"# Results\n\n{FIRST_LINE}\n{LAST_LINE}\n"
         text = between_marks(before, "", path)  # a page without marks is refused before a plot is drawn
         path.parent.mkdir(parents=True, exist_ok=True)
         plots = write_plots(path.parent / "img", newest, published)
         text = between_marks(before, render(newest, published, notes or {}, plots), path)
-        replace_text(path, text)
-    except OSError as error:
-        if isinstance(error, BadFile):
-            raise
-        raise BadFile(f"cannot write {path}: {error.strerror or error}.") from error
+        write_file(path, text)
     return [path, *plots.values()]
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def between_marks(page: str, text: str, path: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from paper.jobs import DIMS, LAYOUT, MODELS, SETS
 from paper.results import Row
 from paper.tables import HALVES, Published, cell, columns_of, rows_of
 from pintgn.errors import BadInput
+from pintgn.files import replacing
 
 OURS, PAPER, ACCENT = "#1f6feb", "#6e7781", "#d1242f"
 STYLE: Any = {
@@ -39,13 +39,9 @@ def write_plots(folder: Path, newest: Mapping[str, Row], published: Published) -
             figure = draw(pyplot, newest, published)
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / f"reproduce-{name}.svg"
-            part = path.with_name(f".{path.stem}.{os.getpid()}.svg")
-            try:
-                figure.savefig(part, metadata={"Date": None, "Creator": None}, bbox_inches="tight")
-                os.replace(part, path)
-            finally:
-                part.unlink(missing_ok=True)
-                pyplot.close(figure)
+            with replacing(path) as part:
+                figure.savefig(part, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
+            pyplot.close(figure)
             drawn[name] = path
     return drawn
 

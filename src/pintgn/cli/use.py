@@ -104,12 +104,12 @@ def write_embeddings(live: Any, ids: list[Any], matrix: Any, sides: list[str] | 
     import numpy as np
     import pyarrow as pa
 
-    from pintgn.events.store import replacing
+    from pintgn.events.store import writing_table
 
     if path.suffix == ".npz":
         names = np.array(ids, str) if live.names.text else pa.array(ids, live.names.type).to_numpy()
         arrays = {"id": names, "embedding": matrix}
-        with replacing(path) as part, open(part, "wb") as file:
+        with writing_table(path) as part, open(part, "wb") as file:
             np.savez(file, **arrays | ({} if sides is None else {"side": np.array(sides)}))
         return
     values = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
@@ -167,7 +167,7 @@ def write_table(table: Any, path: Path) -> None:
     import pyarrow.csv
     import pyarrow.parquet
 
-    from pintgn.events.store import replacing
+    from pintgn.events.store import writing_table
 
     writers = {
         ".csv": pyarrow.csv.write_csv,
@@ -176,5 +176,5 @@ def write_table(table: Any, path: Path) -> None:
     }
     if path.suffix not in writers:
         raise BadInput(f"{path} ends in neither .csv nor .parquet.")
-    with replacing(path) as part:
+    with writing_table(path) as part:
         writers[path.suffix](table, part)

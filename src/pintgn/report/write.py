@@ -8,8 +8,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pintgn.errors import BadFile, BadInput
-from pintgn.events.store import replacing
+from pintgn.errors import BadInput
+from pintgn.files import replacing, write_errors
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.run import Run
 from pintgn.report import about, results, verdict
@@ -85,10 +85,8 @@ def write_report(
         figures = Figures(measured)
         report = Report(target, *_opening(figures), figures.to_dict())
         html = _page(figures, report, commands)
-        try:
+        with write_errors(target):
             part.write_text(html, encoding="utf-8")
-        except OSError as error:
-            raise BadFile(f"{target} cannot be written: {error.strerror or error}.") from error
     return report
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadFile, PintgnError
+from pintgn.files import sync_folder
 from pintgn.learn.folder import Folder
 from pintgn.serve.batch import Batch
 from pintgn.serve.highwater import HighWater, Mark
@@ -35,7 +36,6 @@ from pintgn.serve.rows import (
     columns,
     connected,
     hashed,
-    sync_folder,
 )
 
 MARK = "high-water"
