@@ -185,7 +185,7 @@ def _list(runner: Any, jobs: list[Any], as_json: bool) -> None:
     """What would run, and for how long."""
     from paper.estimate import NO_DATA, plan
     from paper.sets import missing
-    from pintgn.learn.tables import text_table
+    from pintgn.formatting import span, text_table
 
     planned = plan(runner, jobs)
     if as_json:
@@ -193,30 +193,21 @@ def _list(runner: Any, jobs: list[Any], as_json: bool) -> None:
         return
     total = sum(one["estimated_seconds"] or 0 for one in planned)
     rows = [
-        [one["task"], one["row"], str(one["seed"]), one["state"], _about(one["estimated_seconds"])] for one in planned
+        [
+            one["task"],
+            one["row"],
+            str(one["seed"]),
+            one["state"],
+            "" if one["estimated_seconds"] is None else span(one["estimated_seconds"]),
+        ]
+        for one in planned
     ]
     print(text_table(["", "row", "seed", "state", "at most"], rows, left=4))
     unknown = sum(one["state"] == "to do" and one["estimated_seconds"] is None for one in planned)
     more = f", without {unknown} rows of unknown cost" if unknown else ""
-    print(f"\nAt most {_about(total)} of processor time in all{more}.")
+    print(f"\nAt most {span(total)} of processor time in all{more}.")
     for data in dict.fromkeys(job.data for job, one in zip(jobs, planned, strict=True) if one["state"] == NO_DATA):
         print(f"{data} {missing(data)}.")
-
-
-def _about(seconds: float | None) -> str:
-    """
-    >>> _about(42.0), _about(1234.0), _about(8000.0), _about(None)
-    ('42 s', '21 min', '2.2 h', '')
-    """
-    if seconds is None:
-        return ""
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
 
 
 app = typer.Typer(

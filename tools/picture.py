@@ -12,8 +12,10 @@ import json
 import re
 import tomllib
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
+
+from pintgn.formatting import spread_of
 
 ROOT = Path(__file__).parents[1]
 PICTURE, README = ROOT / "docs" / "img" / "published.svg", ROOT / "README.md"
@@ -113,10 +115,6 @@ def panel(title: str, rows: dict[str, list[float]], names: list[str], left: floa
 # -- the table -------------------------------------------------------------------------------------------------------
 
 
-def spread(values: list[float]) -> str:
-    return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
-
-
 def table(sets: dict[str, dict[str, Any]]) -> str:
     """Best published beside ours, all / new, and what it cost."""
     heads = ["test AP, all / new nodes", "the paper", "best published", "pintgn", "by blocks", "one core"]
@@ -126,7 +124,7 @@ def table(sets: dict[str, dict[str, Any]]) -> str:
         best = " / ".join(f"{max(pair[group] for pair in others.values()):.2f}" for group in (0, 1))
         paper = " / ".join(f"{value:.2f}" for value in others["PINT (paper)"])
         rows = best_rows(data)
-        ours = [" / ".join(spread(v) for v in figures(rows, view)) if rows else "" for view in OURS.values()]
+        ours = [" / ".join(spread_of(v) for v in figures(rows, view)) if rows else "" for view in OURS.values()]
         cost = f"{mean(row['processor_seconds'] for row in rows):.0f} s" if rows else ""
         lines.append(f"| {one['name']} | {paper} | {best} | **{ours[0]}** | {ours[1]} | {cost} |")
     return "\n".join(lines) + "\n"

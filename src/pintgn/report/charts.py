@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from pintgn.formatting import count, short, signed
 from pintgn.learn.metrics import Scores
 from pintgn.learn.run import Run
 from pintgn.report.figures import GROUPS, RANKING, Figure, Figures, over_time
@@ -14,7 +15,7 @@ from pintgn.report.slices import Slice, in_slice
 from pintgn.report.spread import Blocks
 from pintgn.report.study import Row, Study
 from pintgn.report.svg import Plot, Point, dots, padded
-from pintgn.report.words import count, percent, percent_tick, short, signed, time_label, time_ticks
+from pintgn.report.words import percent, percent_tick, time_label, time_ticks
 
 Words = Callable[[float], str]
 COLORS = 6

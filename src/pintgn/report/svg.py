@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from html import escape
 from itertools import pairwise
 
-from pintgn.report.words import nice_ticks, short
+from pintgn.formatting import short
+from pintgn.report.words import nice_ticks
 
 WIDTH, HEIGHT = 400, 236
 LETTER = 6.2

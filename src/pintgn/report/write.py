@@ -10,13 +10,14 @@ from typing import Any
 
 from pintgn.errors import BadInput
 from pintgn.files import replacing, write_errors
+from pintgn.formatting import plural
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.run import Run
 from pintgn.report import about, results, verdict
 from pintgn.report.figures import RANKING, Figures
 from pintgn.report.html import page, text, unbroken
 from pintgn.report.study import Progress, opened, study
-from pintgn.report.words import percent, plural
+from pintgn.report.words import percent
 
 SECTIONS = {
     "results": "Results",
