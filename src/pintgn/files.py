@@ -7,6 +7,7 @@ import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from os import PathLike
 from pathlib import Path
 from typing import IO
 
@@ -17,7 +18,7 @@ FULL = (27, 28, 122)
 
 
 @contextmanager
-def replacing(path: str | Path, durable: bool = True) -> Iterator[Path]:
+def replacing(path: str | PathLike[str], durable: bool = True) -> Iterator[Path]:
     """A name beside a file to write to: it becomes the file when all went well, and vanishes otherwise.
 
     Whoever reads meanwhile sees the old file or the new one.
@@ -40,7 +41,7 @@ def replacing(path: str | Path, durable: bool = True) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def write_file(path: str | Path, data: str | bytes, durable: bool = True, mode: int = 0o666) -> None:
+def write_file(path: str | PathLike[str], data: str | bytes, durable: bool = True, mode: int = 0o666) -> None:
     """Write a whole file, or leave what was there."""
     with replacing(path, durable) as part:
         handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)

@@ -21,7 +21,8 @@ def percent(value: Any, digits: int = 2, none: str = "-") -> str:
     """
     if value is None:
         return none
-    return spread(*(100 * v for v in (value if isinstance(value, tuple) else (value,))), digits=digits)
+    middle, deviation = value if isinstance(value, tuple) else (value, None)
+    return spread(100 * middle, None if deviation is None else 100 * deviation, digits)
 
 
 def spread(middle: float, deviation: float | None = None, digits: int = 2) -> str:

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from pintgn.drawing.plot import Plot
 from pintgn.events.log import EventLog
 from pintgn.formatting import PER_SECOND, count, plural, short
 from pintgn.learn.protocol import Parts
-from pintgn.report.svg import Plot
 from pintgn.report.words import duration, percent, percent_tick, time_label, time_ticks
 
 BINS = 60

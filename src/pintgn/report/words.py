@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from pintgn import formatting
+from pintgn.drawing.plot import nice_ticks
 from pintgn.events.schema import TimeUnit
 from pintgn.formatting import MINUS, PER_SECOND, short, span
 
@@ -38,21 +38,6 @@ def duration(value: float, unit: TimeUnit, digits: int = 2) -> str:
     if unit.unit is None:
         return short(value) if digits == 2 else f"{value:,.{digits + 2}g}"
     return span(value / PER_SECOND[unit.unit], digits)
-
-
-def nice_ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """Round numbers from low to high, about `most` of them.
-
-    >>> nice_ticks(0, 10), nice_ticks(0.93, 0.98, 4)
-    ([0.0, 2.0, 4.0, 6.0, 8.0, 10.0], [0.94, 0.96, 0.98])
-    """
-    if not high > low:
-        return [low]
-    step = 10.0 ** math.floor(math.log10((high - low) / most))
-    step *= next(m for m in (1, 2, 2.5, 5, 10) if (high - low) / (step * m) <= most + 1e-9)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    digits = max(0, -math.floor(math.log10(step)) + 1)
-    return [round(k * step, digits) for k in range(first, last + 1)]
 
 
 def time_ticks(low: Any, high: Any, unit: TimeUnit, most: int = 4) -> list[tuple[float, str]]:

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from pintgn.drawing.plot import chart_style
 from pintgn.errors import BadInput
 from pintgn.files import replacing, write_errors
 from pintgn.formatting import plural
@@ -129,7 +130,7 @@ def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> s
         f"<nav><div>{links}</div></nav>\n<main>\n" + "\n".join(found[name] for name in shown) + "\n</main>\n"
         "<footer>Written by pintgn. The page is complete: it loads nothing and can be sent as it is.</footer>"
     )
-    style = resources.files("pintgn.report").joinpath("style.css").read_text(encoding="utf-8")
+    style = resources.files("pintgn.report").joinpath("style.css").read_text(encoding="utf-8") + chart_style()
     return page(f"{names} · pintgn report", style, body)
 
 

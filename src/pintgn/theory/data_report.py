@@ -116,7 +116,8 @@ class Report:
     def advice(self) -> str:
         """Whether positions are worth their cost, in a few sentences."""
         needed = self.views["exact"].gain
-        cost = f"Exact positions take about {size(1e6 * self.positions.megabytes)} here ({self.positions.density:.1%} dense)."
+        took, dense = size(1e6 * self.positions.megabytes), f"{self.positions.density:.1%}"
+        cost = f"Exact positions take about {took} here ({dense} dense)."
         if needed >= WORTH:
             verdict = (
                 f"Positions are necessary: without them {needed:.0%} of the links cannot be told from a wrong one, "
