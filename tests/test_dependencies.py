@@ -20,7 +20,14 @@ EXTRAS = PROJECT["optional-dependencies"]
 OURS = {"pintgn", "paper", "tests", "tools", "load"}  # benchmarks/load.py stands beside those that use it
 HOMES = {  # where a package of an extra may be imported; the rest of pintgn works without it
     "tune": ("learn/tune.py",),
-    "serve": ("serve/app.py", "serve/bodies.py", "serve/connections.py", "serve/describe.py", "cli/serve.py"),
+    "serve": (
+        "serve/app.py",
+        "serve/bodies.py",
+        "serve/connections.py",
+        "serve/describe.py",
+        "serve/metrics.py",
+        "cli/serve.py",
+    ),
     "interop": ("interop/", "events/snapshots.py"),
 }
 APART = {"tgb"}  # interop/tgb.py takes it where users have it: it wants so much that no extra should bring it

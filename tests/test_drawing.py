@@ -64,7 +64,7 @@ def test_a_sheet_is_a_file_of_its_own_with_every_chart_and_legend_inside_it():
     legend = [("s0", mark, f"some <words> {mark}") for mark in ("line", "line dash", "dot", "ring", "bar")]
     text = sheet("three & a title", plots, legend)
     root = ElementTree.fromstring(text)
-    words = [one.text for one in root.iter("{*}text")]
+    words = [one.text for one in root.findall(".//{*}text")]
     assert {*plots, *(key[2] for key in legend)} <= set(words)
     assert root.find("{*}title").text == "three & a title"
     width, height = float(root.get("width")), float(root.get("height"))
