@@ -40,10 +40,10 @@ portable: $(INSTALLED)  ## the whole suite as other machines would run it (five 
 	@$(BIN)/python tools/portable.py
 
 reproduce: $(INSTALLED)  ## the paper's tables again; ARGS="--data-folder … --cap 60" and stop at any time
-	@$(BIN)/pintgn reproduce all --page runs/paper/results.md $(ARGS)
+	@$(BIN)/python -m paper all --page runs/paper/results.md $(ARGS)
 
 results: $(INSTALLED)  ## docs/results.md from the rows in results/paper.jsonl, running nothing
-	@$(BIN)/pintgn reproduce all --show --results results/paper.jsonl --page docs/results.md
+	@$(BIN)/python -m paper all --show --results results/paper.jsonl --page docs/results.md
 
 bench: $(INSTALLED) ## every benchmark, each a ratio measured side by side
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -5,7 +5,7 @@
 Trains the same model twice: on the log as it is, and on one whose ties are broken by the order of its rows, as codes do
 that sort by time and go on row by row. One e-mail to five people is five events of one time: in the second log each of
 the five can see those before it. Both are measured by the papers' protocol, chunked AP. Without --row the model is what
-`pintgn train` makes of the data, with --row one of configs/paper.toml.
+`pintgn train` makes of the data, with --row one of paper/paper.toml.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 from pintgn import EventLog, read_events, simulate
 from pintgn.learn.settings import Settings, read_settings
 from pintgn.learn.train import start
-from pintgn.reproduce.jobs import settings_file
+
+PAPER = Path(__file__).parents[1] / "paper" / "paper.toml"
 
 
 def untied(log: EventLog) -> tuple[EventLog, int]:
@@ -32,13 +33,13 @@ def untied(log: EventLog) -> tuple[EventLog, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="../shared/data/enron.parquet")
-    parser.add_argument("--row", help="of configs/paper.toml")
+    parser.add_argument("--row", help="of paper/paper.toml")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     log = read_events(options.data) if Path(options.data).exists() else simulate("twins", events=20_000)
     apart, scale = untied(log)
-    given = read_settings(settings_file("paper.toml"), options.row) if options.row else {"model": {"name": "pint"}}
+    given = read_settings(PAPER, options.row) if options.row else {"model": {"name": "pint"}}
     given["train"] = given.get("train", {}) | {"protocol": "paper"}
     counts = np.unique(log.t, return_counts=True)[1]
     shared, found = counts[counts > 1].sum() / len(log), {}

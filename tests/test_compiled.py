@@ -72,7 +72,6 @@ def test_an_upgrade_runs_what_it_installed(tmp_path):
         shutil.rmtree(checkout, ignore_errors=True)
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(PACKAGE, checkout / "src" / "pintgn", ignore=ignore)
-        shutil.copytree(ROOT / "configs", checkout / "configs")
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy(ROOT / name, checkout)
         change(checkout / "src" / "pintgn")

@@ -17,11 +17,17 @@ from tools import versions
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OURS = {"pintgn", "tests", "tools", "load"}  # benchmarks/load.py stands beside those that use it
+OURS = {"pintgn", "paper", "tests", "tools", "load"}  # benchmarks/load.py stands beside those that use it
 HOMES = {  # where a package of an extra may be imported; the rest of pintgn works without it
     "tune": ("learn/tune.py",),
-    "serve": ("serve/app.py", "serve/bodies.py", "serve/connections.py", "serve/describe.py", "cli/serve.py"),
-    "reproduce": ("reproduce/plots.py",),
+    "serve": (
+        "serve/app.py",
+        "serve/bodies.py",
+        "serve/connections.py",
+        "serve/describe.py",
+        "serve/metrics.py",
+        "cli/serve.py",
+    ),
     "interop": ("interop/", "events/snapshots.py"),
 }
 APART = {"tgb"}  # interop/tgb.py takes it where users have it: it wants so much that no extra should bring it
@@ -72,7 +78,7 @@ def test_what_the_package_imports_is_a_dependency_or_in_the_extra_of_its_place()
 
 def test_what_tests_and_tools_import_is_declared():
     allowed = declared(PROJECT["dependencies"]).union(*map(declared, EXTRAS.values()))
-    for folder in ("tests", "tools", "benchmarks", "examples"):
+    for folder in ("tests", "tools", "paper", "benchmarks", "examples"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             missing = distributions(imported(path)) - allowed
             assert not missing, f"{path.relative_to(ROOT)} imports {missing}, which pyproject.toml does not declare"
@@ -80,7 +86,7 @@ def test_what_tests_and_tools_import_is_declared():
 
 @pytest.mark.parametrize("group", ["dependencies", *EXTRAS])
 def test_what_is_declared_is_imported_or_says_why_it_is_needed(group):
-    folders = {"dev": ("tests", "tools", "benchmarks", "examples"), "docs": ("tools",)}.get(group, ("src",))
+    folders = {"dev": ("tests", "tools", "paper", "benchmarks", "examples"), "docs": ("tools",)}.get(group, ("src",))
     used = distributions(
         {name for folder in folders for path in (ROOT / folder).rglob("*.py") for name in imported(path)}
     )

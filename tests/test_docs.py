@@ -11,14 +11,21 @@ import shlex
 
 import pytest
 
+import paper
 import pintgn
+from paper.command import app as reproduce
 from tests.conftest import ROOT
 from tests.promises import PROMISES
 from tools import pages
 from tools.cli_page import contexts
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-MODULES = [m.name for m in pkgutil.walk_packages(pintgn.__path__, "pintgn.") if "__main__" not in m.name]
+MODULES = [
+    module.name
+    for package in (pintgn, paper)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if "__main__" not in module.name
+]
 FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```", re.M | re.S)
 
 
@@ -64,11 +71,13 @@ def shell_lines(text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_in_pages_exist(page):
-    """`pintgn …` lines name commands and options that there are, `make …` lines targets."""
-    known = contexts()
+    """`pintgn …` and `python -m paper …` lines name commands and options that there are, `make …` lines targets."""
+    known = contexts() | contexts(reproduce, "paper")
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M)
     for line in shell_lines(page.read_text()):
-        words = shlex.split(re.split(r"\s#|\||;|&&|→|\s>", line)[0]) if line.startswith(("pintgn ", "make ")) else []
+        line = line.replace("python -m paper", "paper")
+        checked = line.startswith(("pintgn ", "paper ", "make "))
+        words = shlex.split(re.split(r"\s#|\||;|&&|→|\s>", line)[0]) if checked else []
         if words[:1] == ["make"]:
             assert all(word in targets for word in words[1:] if "=" not in word), f"{page.name}: {line}"
         elif words:
@@ -77,7 +86,7 @@ def test_commands_in_pages_exist(page):
 
 def unknown(words: list[str], known: dict) -> list[str]:
     """What in a command line is no command or option; a page may write … for the rest."""
-    path, wrong = "pintgn", []
+    path, wrong = words[0], []
     for word in words[1:]:
         context = known[path]
         if word.startswith("-") and not re.fullmatch(r"-\d.*", word):

@@ -87,5 +87,5 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
         loaded += re.findall(r"""<link\b[^>]*\bhref=["']?(?:\w+:)?//""", text)
         assert not loaded, f"{page.name} loads something from elsewhere"
         assert "@@" not in text, f"{page.name} has an open place"
-    assert (tmp_path / "files" / "configs" / "paper.toml").exists()  # files that pages link to come along
+    assert (tmp_path / "files" / "paper" / "paper.toml").exists()  # files that pages link to come along
     assert "```" not in (tmp_path / "api.html").read_text()

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pintgn
+from paper.command import app as reproduce
 from pintgn.cli.app import app
 from tests.conftest import ROOT
 from tests.test_docs import shell_lines
@@ -21,11 +22,12 @@ TUTORIALS = ROOT / "docs" / "tutorials"
 
 @pytest.fixture
 def ask(tmp_path, monkeypatch):
-    """Run a line of a page as `pintgn` would; the answer on stdout."""
+    """Run a line of a page as a shell would, `pintgn …` or `python -m paper …`; the answer on stdout."""
     monkeypatch.chdir(tmp_path)
 
     def run(line: str) -> str:
-        done = CliRunner().invoke(app, shlex.split(line)[1:])
+        words = shlex.split(line)
+        done = CliRunner().invoke(*((app, words[1:]) if words[0] == "pintgn" else (reproduce, words[3:])))
         assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception!r}"
         return done.stdout
 
@@ -34,19 +36,21 @@ def ask(tmp_path, monkeypatch):
 
 def commands(name: str, *without: str) -> list[str]:
     lines = shell_lines((TUTORIALS / name).read_text())
-    return [line for line in lines if line.startswith("pintgn ") and not line.startswith(without)]
+    return [line for line in lines if line.startswith(("pintgn ", "python -m paper ")) and not line.startswith(without)]
 
 
 def test_one_row_of_the_paper_is_run_capped_and_continued(ask, tmp_path):
     """A small log stands in for UCI, and seconds for minutes."""
     pintgn.simulate("repeat", events=1_500, seed=0, nodes=60).save(tmp_path / "uci.parquet")
-    smaller = {"--threads 1 ": "", "--cap 60": "--cap 0.5", "--cap 240": "--cap 2"}
+    smaller = {" --threads 1": "", "--cap 60": "--cap 0.5", "--cap 240": "--cap 2"}
     answers = {}
     for line in commands("one-row.md", "pintgn data fetch"):
         short = re.sub("|".join(smaller), lambda found: smaller[found[0]], line)
-        short += " --data-folder ." if " reproduce " in f" {short} " else ""
+        short += " --data-folder ." if "-m paper" in short else ""
         answers[line] = ask(short)
-    capped, longer = (next(a for line, a in answers.items() if line.endswith(cap)) for cap in ("--cap 60", "--cap 240"))
+    capped, longer = (
+        next(a for line, a in answers.items() if line.endswith(f"{cap} --threads 1")) for cap in (60, 240)
+    )
     assert re.search(r"PINT +\d\d\.\d\d\* +96\.01", capped), "a capped row is marked, beside the paper's figure"
     assert re.search(r"Jodie +\d\d\.\d\d\*? +86\.73", longer)
     shown = json.loads(next(a for line, a in answers.items() if line.endswith("--show --json")))

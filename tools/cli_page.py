@@ -17,11 +17,11 @@ codes: 0 done, 1 a fault of ours, 2 bad input or usage, 130 interrupted.
 """
 
 
-def contexts() -> dict[str, Any]:
+def contexts(app: Any = None, name: str = "pintgn") -> dict[str, Any]:
     """Every command and group by its full name, each in the context in which the command line would ask it for help."""
     import typer
 
-    from pintgn.cli.app import app
+    from pintgn.cli.app import app as ours
 
     found: dict[str, Any] = {}
     settings = {"help_option_names": ["-h", "--help"], "terminal_width": 88, "max_content_width": 88}
@@ -33,7 +33,7 @@ def contexts() -> dict[str, Any]:
             for one in command.list_commands(context):
                 walk(command.get_command(context, one), one, context)
 
-    walk(typer.main.get_command(app), "pintgn")
+    walk(typer.main.get_command(app or ours), name)
     return found
 
 

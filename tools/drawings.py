@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 import pintgn
+from pintgn.drawing.svg import document, element, path
 
 IMAGES = Path(__file__).parents[1] / "docs" / "img"
 NAMES = "abcd"
@@ -31,8 +32,7 @@ def counts_after(events: list[tuple[str, str, int]]) -> np.ndarray:
 
 
 def text(x: float, y: float, words: object, size: int = 13, color: str = INK, **more: str) -> str:
-    extra = "".join(f' {key.replace("_", "-")}="{value}"' for key, value in more.items())
-    return f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{color}"{extra}>{words}</text>'
+    return element("text", str(words), x=x, y=y, font_size=size, fill=color, **more)
 
 
 def graph(events: list[tuple[str, str, int]], now: int | None, x: float, y: float) -> Iterator[str]:
@@ -47,17 +47,15 @@ def graph(events: list[tuple[str, str, int]], now: int | None, x: float, y: floa
         middle = ((x1 + x2) / 2, (y1 + y2) / 2)
         across = (0, -bend) if y1 == y2 else (bend, 0)
         control = (x + middle[0] + 2 * across[0], y + middle[1] + 2 * across[1])
-        yield (
-            f'<path d="M{x + x1} {y + y1} Q{control[0]:g} {control[1]:g} {x + x2} {y + y2}" fill="none" '
-            f'stroke="{color}" stroke-width="{2.5 if t == now else 1.5}"/>'
-        )
+        way = path("M", x + x1, y + y1, "Q", *control, x + x2, y + y2)
+        yield element("path", d=way, fill="none", stroke=color, stroke_width=2.5 if t == now else 1.5)
         label = (x + middle[0] + across[0], y + middle[1] + across[1])
         off = (0, -5) if y1 == y2 else (11, 4)
         yield text(label[0] + off[0], label[1] + off[1], t, 12, color, text_anchor="middle", font_weight="bold")
     for name, (px, py) in PLACES.items():
         touched = any(t == now and name in (src, dst) for src, dst, t in events)
         color = NEW if touched else INK
-        yield f'<circle cx="{x + px}" cy="{y + py}" r="13" fill="#fff" stroke="{color}" stroke-width="1.5"/>'
+        yield element("circle", cx=x + px, cy=y + py, r=13, fill="#fff", stroke=color, stroke_width=1.5)
         yield text(x + px, y + py + 4.5, name, 13, color, text_anchor="middle")
 
 
@@ -72,20 +70,14 @@ def table(counts: np.ndarray, before: np.ndarray, root: int, x: float, y: float)
         for level in range(LEVELS):
             value, fresh = counts[root, node, level], counts[root, node, level] != before[root, node, level]
             left = x + 22 + CELL * level
-            yield (
-                f'<rect x="{left:g}" y="{top:g}" width="{CELL}" height="{CELL}" '
-                f'fill="{FRESH if fresh else "#fff"}" stroke="{LINE}"/>'
-            )
+            fill = FRESH if fresh else "#fff"
+            yield element("rect", x=left, y=top, width=CELL, height=CELL, fill=fill, stroke=LINE)
             color, weight = (NEW, "bold") if fresh else (INK if value else LINE, "normal")
             yield text(left + CELL / 2, top + 17.5, value, 13, color, text_anchor="middle", font_weight=weight)
 
 
-def document(width: int, height: int, title: str, parts: list[str]) -> str:
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'font-family="system-ui, sans-serif" role="img"><title>{title}</title>'
-    )
-    return "\n".join([head, f'<rect width="{width}" height="{height}" fill="#fff"/>', *parts, "</svg>", ""])
+def drawn(width: int, height: int, title: str, parts: list[str]) -> str:
+    return document("\n".join(parts), width, height, title, font_family="system-ui, sans-serif")
 
 
 def steps() -> str:
@@ -99,14 +91,14 @@ def steps() -> str:
         counts = counts_after(events)
         top = row * number
         if number:
-            parts.append(f'<line x1="12" y1="{top}" x2="{width - 12}" y2="{top}" stroke="{LINE}"/>')
+            parts.append(element("path", d=path("M", 12, top, "H", width - 12), stroke=LINE))
         meets = " and ".join(f"{src}–{dst}" for src, dst, t in events if t == now)
         parts.append(text(14, top + 22, "before anything" if now is None else f"after {meets} at {now}", 13, FAINT))
         parts += graph(events, now, 4, top + 32)
         for root in range(len(NAMES)):
             parts += table(counts, before, root, 196 + ROOT_WIDTH * root, top + 66)
         before = counts
-    return document(width, row * len(moments), "Walk counts after each event", parts)
+    return drawn(width, row * len(moments), "Walk counts after each event", parts)
 
 
 def update() -> str:
@@ -121,11 +113,11 @@ def update() -> str:
     step, top = 196, 54
     for number, (label, counts) in enumerate(zip(labels, (mine, theirs, deeper, after[0]), strict=True)):
         x = 14 + step * number
-        drawn = list(table(counts[None], mine[None] if number == 3 else counts[None], 0, x, top))[1:]
-        parts += [text(x + 22, top - 24, label, 13, INK, font_weight="bold"), *drawn]
+        cells = list(table(counts[None], mine[None] if number == 3 else counts[None], 0, x, top))[1:]
+        parts += [text(x + 22, top - 24, label, 13, INK, font_weight="bold"), *cells]
     for number, sign in enumerate("+→="):
         parts.append(text(14 + step * (number + 1) - 28, top + 58, sign, 20, NEW, text_anchor="middle"))
-    return document(step * 4 - 26, top + 4 * CELL + 14, "One event adds the other's counts, one step longer", parts)
+    return drawn(step * 4 - 26, top + 4 * CELL + 14, "One event adds the other's counts, one step longer", parts)
 
 
 DRAWINGS = {"positions-steps.svg": steps, "positions-update.svg": update}

@@ -44,7 +44,7 @@ WHERE = (
     "learn/evaluate.py", "learn/protocol.py", "learn/paper.py", "serve/store.py", "serve/requests.py",
 )  # fmt: skip
 """The files that hold promises."""
-COPIED = ("src", "tests", "tools", "configs", "docs", "examples", "pyproject.toml", "README.md", "CHANGELOG.md")
+COPIED = ("src", "tests", "tools", "paper", "docs", "examples", "pyproject.toml", "README.md", "CHANGELOG.md")
 SEED, COUNT = 18, 200
 FIRST, ALL = 20.0, 300.0
 """Seconds of tests that are run at first, the narrowest, and in all; as long as they take without a change."""

@@ -12,8 +12,11 @@ import json
 import re
 import tomllib
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
+
+from pintgn.drawing.svg import document, element, path, tip
+from pintgn.formatting import spread_of
 
 ROOT = Path(__file__).parents[1]
 PICTURE, README = ROOT / "docs" / "img" / "published.svg", ROOT / "README.md"
@@ -63,22 +66,30 @@ def draw(sets: dict[str, dict[str, Any]]) -> str:
     width, height = NAMES + (PANEL + GAP) * len(sets) - 10, TOP + ROW * len(names) + 32
     legend = "events of new nodes · AP in percent, further right is better"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'font-family="system-ui, sans-serif" font-size="13" role="img"><title>Average precision of published methods '
-        f"and pintgn</title>",
-        f'<rect width="{width}" height="{height}" rx="8" fill="#fff"/>',
-        f'<circle cx="{NAMES + 6}" cy="16" r="5" fill="{FAINT}"/>',
-        f'<text x="{NAMES + 16}" y="20.5" fill="{FAINT}">all events</text>',
-        f'<circle cx="{NAMES + 106}" cy="16" r="4.2" fill="#fff" stroke="{FAINT}" stroke-width="1.8"/>',
-        f'<text x="{NAMES + 116}" y="20.5" fill="{FAINT}">{legend}</text>',
+        dot(NAMES + 6, 16, FAINT),
+        words(NAMES + 16, 20.5, "all events", fill=FAINT),
+        ring(NAMES + 106, 16, FAINT),
+        words(NAMES + 116, 20.5, legend, fill=FAINT),
     ]
     for place, name in enumerate(names):
-        look = f'fill="{MARK}" font-weight="700"' if name in OURS else f'fill="{INK}"'
-        y = TOP + ROW * (place + 0.5)
-        parts.append(f'<text x="{NAMES - 14}" y="{y + 4.5:g}" text-anchor="end" {look}>{name}</text>')
+        look = {"fill": MARK, "font_weight": 700} if name in OURS else {"fill": INK}
+        parts.append(words(NAMES - 14, TOP + ROW * (place + 0.5) + 4.5, name, text_anchor="end", **look))
     for number, one in enumerate(sets.values()):
         parts += panel(one["name"], one["methods"], names, NAMES + (PANEL + GAP) * number)
-    return "\n".join([*parts, "</svg>", ""])
+    title = "Average precision of published methods and pintgn"
+    return document("\n".join(parts), width, height, title, font_family="system-ui, sans-serif", font_size=13)
+
+
+def words(x: float, y: float, text: str, **look: Any) -> str:
+    return element("text", text, x=x, y=y, **look)
+
+
+def dot(x: float, y: float, color: str, about: str = "") -> str:
+    return element("circle", tip(about), cx=x, cy=y, r=5, fill=color)
+
+
+def ring(x: float, y: float, color: str, about: str = "") -> str:
+    return element("circle", tip(about), cx=x, cy=y, r=4.2, fill="#fff", stroke=color, stroke_width=1.8)
 
 
 def panel(title: str, rows: dict[str, list[float]], names: list[str], left: float) -> list[str]:
@@ -89,32 +100,26 @@ def panel(title: str, rows: dict[str, list[float]], names: list[str], left: floa
     def x(value: float) -> float:
         return left + (value - low) / (high - low) * PANEL
 
-    parts = [f'<text x="{left}" y="{TOP - 10}" fill="{INK}" font-weight="700">{title}</text>']
+    parts = [words(left, TOP - 10, title, fill=INK, font_weight=700)]
     for step in range(round((high - low) / tick) + 1):
         value = low + step * tick
-        parts.append(f'<path d="M{x(value):.1f} {TOP} V{bottom}" stroke="{LINE}"/>')
-        label = f'<text x="{x(value):.1f}" y="{bottom + 18}" fill="{FAINT}" font-size="11" text-anchor="middle">'
-        parts.append(f"{label}{value:g}</text>")
+        parts.append(element("path", d=path("M", x(value), TOP, "V", bottom), stroke=LINE))
+        parts.append(words(x(value), bottom + 18, f"{value:g}", fill=FAINT, font_size=11, text_anchor="middle"))
     for place, name in enumerate(names):
         if name not in rows:
             continue
         y, color = TOP + ROW * (place + 0.5), MARK if name in OURS else FAINT
         every, new = rows[name]
+        line = {"stroke": color, "stroke_width": 1.5, "opacity": 0.5}
         parts += [
-            f'<path d="M{x(new):.1f} {y:g} H{x(every):.1f}" stroke="{color}" stroke-width="1.5" opacity=".5"/>',
-            f'<circle cx="{x(new):.1f}" cy="{y:g}" r="4.2" fill="#fff" stroke="{color}" stroke-width="1.8">'
-            f"<title>{name}, {title}, new nodes: {new:.2f}</title></circle>",
-            f'<circle cx="{x(every):.1f}" cy="{y:g}" r="5" fill="{color}">'
-            f"<title>{name}, {title}, all events: {every:.2f}</title></circle>",
+            element("path", d=path("M", x(new), y, "H", x(every)), **line),
+            ring(x(new), y, color, f"{name}, {title}, new nodes: {new:.2f}"),
+            dot(x(every), y, color, f"{name}, {title}, all events: {every:.2f}"),
         ]
     return parts
 
 
 # -- the table -------------------------------------------------------------------------------------------------------
-
-
-def spread(values: list[float]) -> str:
-    return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
 
 
 def table(sets: dict[str, dict[str, Any]]) -> str:
@@ -126,7 +131,7 @@ def table(sets: dict[str, dict[str, Any]]) -> str:
         best = " / ".join(f"{max(pair[group] for pair in others.values()):.2f}" for group in (0, 1))
         paper = " / ".join(f"{value:.2f}" for value in others["PINT (paper)"])
         rows = best_rows(data)
-        ours = [" / ".join(spread(v) for v in figures(rows, view)) if rows else "" for view in OURS.values()]
+        ours = [" / ".join(spread_of(v) for v in figures(rows, view)) if rows else "" for view in OURS.values()]
         cost = f"{mean(row['processor_seconds'] for row in rows):.0f} s" if rows else ""
         lines.append(f"| {one['name']} | {paper} | {best} | **{ours[0]}** | {ours[1]} | {cost} |")
     return "\n".join(lines) + "\n"

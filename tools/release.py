@@ -1,7 +1,7 @@
 """The wheel as a stranger meets it: built, installed into an empty environment, used outside the checkout.
 
-    python tools/release.py               # with the versions of constraints.txt
-    python tools/release.py CONSTRAINTS   # held to another file, as `make versions` does with nothing pinned but torch
+python tools/release.py               # with the versions of constraints.txt
+python tools/release.py CONSTRAINTS   # held to another file, as `make versions` does with nothing pinned but torch
 """
 
 from __future__ import annotations

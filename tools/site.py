@@ -1,6 +1,6 @@
 """A hook of MkDocs: files of the repository that pages refer to become part of the site.
 
-Pages link to files beside docs/ (`../configs/paper.toml`), so that the links work on disk and in a repository browser.
+Pages link to files beside docs/ (`../paper/paper.toml`), so that the links work on disk and in a repository browser.
 Here each such file is copied into the site under files/, and the links are turned there. CHANGELOG.md, CONTRIBUTING.md
 and SECURITY.md become pages.
 """

@@ -91,7 +91,7 @@ def test_dry_run_prints_the_settings_as_resolved_and_trains_nothing(pintgn_comma
 
 
 def test_a_published_row_by_its_name(pintgn_command, shop):
-    paper = ROOT / "configs" / "paper.toml"
+    paper = ROOT / "paper" / "paper.toml"
     code, out, _ = pintgn_command(
         "train", shop / "old.csv", "--dry-run", "--config", paper, "--row", "pint/uci", "--set", "epochs=3", "--json"
     )

@@ -25,7 +25,7 @@ from pintgn.models.pint import PINT
 from tests.conftest import ROOT
 from tests.learn.helpers import random_log
 
-PAPER = ROOT / "configs" / "paper.toml"
+PAPER = ROOT / "paper" / "paper.toml"
 
 
 def test_settings_survive_the_file_exactly():

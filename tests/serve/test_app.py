@@ -149,12 +149,14 @@ def test_metrics_can_be_read_by_prometheus(client, columns):
     client.post("/events", json={"events": as_events(columns, TRAINED, 300)})
     client.post("/events", json={"events": []})
     text = client.get("/metrics").text
-    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    assert values["pintgn_events_total"] == "60"
-    assert values['pintgn_requests_total{route="/events",status="200"}'] == "1"
-    assert values['pintgn_refused_total{reason="bad_input"}'] == "1"
-    assert values['pintgn_request_seconds_count{route="/events"}'] == "2"
-    assert float(values["pintgn_quality_ap"]) <= 1
+    lines = [line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#")]
+    values = {name: float(value) for name, value in lines}
+    assert values["pintgn_events_total"] == 60
+    assert values['pintgn_requests_total{route="/events",status="200"}'] == 1
+    assert values['pintgn_refused_total{reason="bad_input"}'] == 1
+    assert values['pintgn_request_seconds_count{route="/events"}'] == 2
+    assert values["pintgn_quality_ap"] <= 1
+    assert not any(name.partition("{")[0].endswith("_created") for name in values)
     for name in {key.partition("{")[0] for key in values}:
         plain = name.removesuffix("_bucket").removesuffix("_sum").removesuffix("_count")
         assert f"# TYPE {name} " in text or f"# TYPE {plain} histogram" in text

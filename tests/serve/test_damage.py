@@ -192,7 +192,7 @@ def test_a_repair_that_was_interrupted_begins_again(run_folder, columns, tmp_pat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr("pintgn.serve.repair.sync_folder", dies)
+        broken.setattr("pintgn.files.sync_folder", dies)
         with pytest.raises(KeyboardInterrupt):
             restarted(run_folder, folder)
     hardship.survive_damage(run_folder, columns, folder, 600)

@@ -6,12 +6,13 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from pintgn import __version__
-from pintgn.cli import data, demo, evaluate, explain, report, reproduce, serve, simulate, theory, train, tune, use
+from pintgn.cli import data, demo, evaluate, explain, report, serve, simulate, theory, train, tune, use
 from pintgn.cli.shape import dress
 from pintgn.errors import PintgnError, PintgnWarning
 
@@ -32,7 +33,6 @@ app.command("recommend")(use.recommend)
 app.command("embed")(use.embed)
 app.command("explain")(explain.explain)
 app.command("tune")(tune.tune)
-app.command("reproduce")(reproduce.reproduce)
 app.command("report")(report.report)
 app.command("serve")(serve.serve)
 app.add_typer(theory.app, name="theory")
@@ -58,7 +58,12 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 a fault of ours, 2 bad input or usage, 130 interrupted."""
+    """Run the command line."""
+    run(app)
+
+
+def run(command: Callable[[], None]) -> None:
+    """Run a command line. Exit codes: 0 done, 1 a fault of ours, 2 bad input or usage, 130 interrupted."""
     # threads that wait must not spin: on a busy machine that costs a factor of ten
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.showwarning = _one_line
@@ -66,7 +71,7 @@ def main() -> None:
     compiling.addHandler(_NOTES)
     compiling.setLevel(logging.INFO)
     try:
-        app()
+        command()
     except PintgnError as error:
         if os.environ.get("PINTGN_DEBUG"):
             raise

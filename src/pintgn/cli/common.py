@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from pintgn.errors import BadInput
+from pintgn.formatting import number, size, text_table
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as one JSON object, for machines.")]
 
@@ -43,8 +44,6 @@ class Grid:
         self.rows, self.heads, self.title, self.note, self.left = rows, heads, title, note, left
 
     def __str__(self) -> str:
-        from pintgn.learn.tables import text_table
-
         body = text_table(self.heads, self.rows, self.left)
         return "\n".join(part for part in (self.title, body, self.note) if part)
 
@@ -119,7 +118,7 @@ class Bar:
         """So much is done; the rate is worked out when it is not given."""
         task = self.progress.tasks[0]
         speed = rate or task.speed or 0.0
-        shown = (number_of_bytes(speed) if self.unit == "bytes" else number(round(speed))) if speed else ""
+        shown = (size(speed) if self.unit == "bytes" else number(round(speed))) if speed else ""
         told = f"{shown}{'' if self.unit == 'bytes' else ' ' + self.unit}/s" if shown and self.unit else ""
         self.progress.update(
             self.task,
@@ -129,47 +128,6 @@ class Bar:
             left=self.left if total else "",
             description=self.what if what is None else what,
         )
-
-
-def number(value: float) -> str:
-    """A number with thousands separators and at most four significant digits behind the point.
-
-    >>> number(125235), number(0.123456), number(1234.5)
-    ('125,235', '0.1235', '1,234')
-    """
-    if isinstance(value, int) or float(value).is_integer():
-        return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def counted(count: int, noun: str) -> str:
-    """
-    >>> counted(1, "event"), counted(12345, "event")
-    ('1 event', '12,345 events')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def number_of_bytes(size: float) -> str:
-    """A size as people say it.
-
-    >>> number_of_bytes(512), number_of_bytes(1_500_000), number_of_bytes(2.5e9)
-    ('512 B', '1.5 MB', '2.5 GB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            return f"{size:.0f} B" if unit == "B" else f"{size:,.1f} {unit}"
-        size /= 1000
-    raise AssertionError
-
-
-def share(part: int, whole: int) -> str:
-    """A count with its share of the whole.
-
-    >>> share(16410, 125235)
-    '16,410 (13.1 %)'
-    """
-    return f"{part:,} ({100 * part / whole:.1f} %)" if whole else f"{part:,}"
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json, facts, number, share
+from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json, facts
 from pintgn.cli.source import reads_events
 from pintgn.events.log import EventLog
+from pintgn.formatting import number, share
 
 app = typer.Typer(help="Look at events, convert them, fetch public data sets.", no_args_is_help=True)
 

@@ -32,7 +32,6 @@ SECTIONS = {
     },
     "Looking deeper": {
         "theory": "What can be told apart, by which models, and why",
-        "reproduce": "The paper's tables again",
         "demo": "All of it in a minute, without a download",
     },
 }

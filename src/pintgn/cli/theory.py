@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json, number
+from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json
 from pintgn.cli.source import reads_events
 from pintgn.events.log import EventLog
+from pintgn.formatting import number
 
 app = typer.Typer(help="What can be told apart, by which models, and why.", no_args_is_help=True)
 

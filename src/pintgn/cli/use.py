@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pintgn.cli.common import AsJson, console, counted, emit_json
+from pintgn.cli.common import AsJson, console, emit_json
 from pintgn.cli.evaluate import RunFolder
 from pintgn.errors import BadFile, BadInput, suggest
+from pintgn.formatting import plural
 
 Observe = Annotated[
     list[str] | None,
@@ -45,7 +46,7 @@ def predict(
     table = answer(live, pairs, src=src, dst=dst, t=time, at=at, delimiter=delimiter, charset=charset)
     if output is not None:
         write_table(table, output)
-        console(stderr=True).print(f"{output}: {counted(table.num_rows, 'row')}", markup=False)
+        console(stderr=True).print(f"{output}: {plural(table.num_rows, 'row')}", markup=False)
     elif as_json:
         emit_json({"run": run, "pairs": table.to_pylist()})
     else:
@@ -63,7 +64,7 @@ def recommend(
     as_json: AsJson = False,
 ) -> None:
     """The most likely destinations of a source, best first."""
-    from pintgn.learn.tables import text_table
+    from pintgn.formatting import text_table
 
     live = opened(run, observe)
     note_stranger(live, live.codec.id_from_text(src))
@@ -104,12 +105,12 @@ def write_embeddings(live: Any, ids: list[Any], matrix: Any, sides: list[str] | 
     import numpy as np
     import pyarrow as pa
 
-    from pintgn.events.store import replacing
+    from pintgn.events.store import writing_table
 
     if path.suffix == ".npz":
         names = np.array(ids, str) if live.codec.text else pa.array(ids, live.names.type).to_numpy()
         arrays = {"id": names, "embedding": matrix}
-        with replacing(path) as part, open(part, "wb") as file:
+        with writing_table(path) as part, open(part, "wb") as file:
             np.savez(file, **arrays | ({} if sides is None else {"side": np.array(sides)}))
         return
     values = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
@@ -127,7 +128,7 @@ def opened(run: Path, observe: list[str] | None) -> Any:
             count = live.observe(path)
         except (BadInput, BadFile) as error:
             raise type(error)(f"{error}{_convert_first(live, path, str(error))}") from error
-        console(stderr=True).print(f"observed {counted(count, 'event')} of {path}", markup=False)
+        console(stderr=True).print(f"observed {plural(count, 'event')} of {path}", markup=False)
     return live
 
 
@@ -157,7 +158,7 @@ def write_table(table: Any, path: Path) -> None:
     import pyarrow.csv
     import pyarrow.parquet
 
-    from pintgn.events.store import replacing
+    from pintgn.events.store import writing_table
 
     writers = {
         ".csv": pyarrow.csv.write_csv,
@@ -166,5 +167,5 @@ def write_table(table: Any, path: Path) -> None:
     }
     if path.suffix not in writers:
         raise BadInput(f"{path} ends in neither .csv nor .parquet.")
-    with replacing(path) as part:
+    with writing_table(path) as part:
         writers[path.suffix](table, part)

@@ -22,6 +22,7 @@ from pintgn.errors import BadFile, PintgnError, UnknownName, suggest
 from pintgn.events.download import Progress, download, sha256
 from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
+from pintgn.files import replacing
 
 JODIE = (
     "S. Kumar, X. Zhang, J. Leskovec: Predicting Dynamic Embedding Trajectory in Temporal Interaction Networks. "
@@ -159,9 +160,8 @@ def fetch(
         if one.sha256 is not None and source.name == one.file and sha256(source) != one.sha256:
             raise BadFile(f"{source.name} is not the published file: its sha256 differs. Get it elsewhere.")
         log = read_published(name, source)
-        with _writing(folder):
-            log.save(folder / place.name)
-            os.replace(folder / place.name, place)
+        with _writing(folder), replacing(place) as part:
+            log.save(part)
     return place
 
 

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from pintgn.errors import BadFile
+from pintgn.files import rename, try_lock
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes received so far and how many there will be, where the server says so."""
@@ -63,7 +64,7 @@ def download(
                     raise _broken(arrival, error) from error
                 time.sleep(PAUSE * 2**fruitless)
         arrival.file.close()
-        os.replace(arrival.path, target)
+        rename(arrival.path, target)
 
 
 class Arrival:
@@ -152,7 +153,7 @@ class Arrival:
 def _claimed(part: Path, url: str) -> Iterator[Arrival]:
     """The part file, for us alone; one of our own where another process is at it. It stays only if it is of use."""
     file = open(part, "a+b")  # noqa: SIM115 - closed below
-    if not _locked(file):
+    if not try_lock(file):
         file.close()
         handle, name = tempfile.mkstemp(dir=part.parent, prefix=f"{part.name}.")
         part, file = Path(name), os.fdopen(handle, "w+b")
@@ -170,18 +171,6 @@ def _claimed(part: Path, url: str) -> Iterator[Arrival]:
         if not keep:
             part.unlink(missing_ok=True)
             arrival.note.unlink(missing_ok=True)
-
-
-def _locked(file: BinaryIO) -> bool:
-    try:
-        import fcntl
-    except ImportError:  # Windows, where two fetches of one set at a time are on their own
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _range(header: str | None) -> tuple[int | None, int | None]:

@@ -14,6 +14,7 @@ import numpy as np
 from pintgn.errors import BadInput, EventOrderError
 from pintgn.events.ids import IdMap
 from pintgn.events.schema import ADD, LATEST, NODE, OP_NAMES, Feature, Schema, beyond
+from pintgn.formatting import plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,13 +106,13 @@ class EventLog:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        parts = [_count(len(self), "event"), _count(self.nodes, "node")]
+        parts = [plural(len(self), "event"), plural(self.nodes, "node")]
         if len(self):
             parts.append(f"{self._schema.time.show(self.t[0])} to {self._schema.time.show(self.t[-1])}")
         if self.features is not None:
-            parts.append(_count(self.features.shape[1], "feature"))
+            parts.append(plural(self.features.shape[1], "feature"))
         if self.node_features is not None:
-            parts.append(_count(self.node_features.shape[1], "node feature"))
+            parts.append(plural(self.node_features.shape[1], "node feature"))
         if self.op is not None:
             kinds = [f"{int((self.op == code).sum()):,} {name}" for code, name in OP_NAMES.items() if code != ADD]
             parts.append("of which " + " and ".join(kinds))
@@ -354,10 +355,6 @@ def _same(a: np.ndarray | None, b: np.ndarray | None) -> bool:
         return a is b
     # a missing label is NaN, which must not make a log unequal to itself
     return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _column(values: Any, name: str, count: int) -> np.ndarray:

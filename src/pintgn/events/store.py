@@ -6,8 +6,6 @@ import base64
 import contextlib
 import dataclasses
 import json
-import os
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from pintgn.events.schema import FEATURE, SHAPE, Feature, Schema
 from pintgn.events.seal import check_seal, seal
 from pintgn.events.sources import ParquetSource, open_parquet
 from pintgn.events.table import Layout, as_text, check_dates, needs_quotes, to_table, whole_days
+from pintgn.files import replacing, write_errors
 
 __all__ = ["open_log", "save", "saved_by_pintgn", "to_table", "write_events"]
 
@@ -63,7 +62,7 @@ def save(log: EventLog, path: str | Path) -> None:
     layout = Layout(log, exact=True)
     schema = layout.batch(0, 0).schema.with_metadata(_metadata(layout))
     writing = {"compression": "zstd", "use_dictionary": _repeated(layout), "write_page_checksum": True}
-    with replacing(path) as part:
+    with writing_table(path) as part:
         with pq.ParquetWriter(part, schema, **writing) as writer:
             for batch in layout.batches():
                 writer.write_batch(batch.replace_schema_metadata(schema.metadata))
@@ -102,7 +101,7 @@ def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = Non
         include_header=False, delimiter=delimiter, quoting_style="needed" if needs_quotes(log, delimiter) else "none"
     )
     header = delimiter.join(_quoted(name, delimiter) for name in _headings(layout)) + "\n"
-    with replacing(path) as part, pa.output_stream(str(part), compression=packed) as stream:
+    with writing_table(path) as part, pa.output_stream(str(part), compression=packed) as stream:
         stream.write(header.encode())
         with pacsv.CSVWriter(stream, as_text(layout.batch(0, 0), 2, days).schema, write_options=options) as writer:
             for batch in layout.batches():
@@ -288,25 +287,14 @@ def _read_nodes(packed: bytes, told: dict) -> tuple[IdMap, np.ndarray | None]:
 
 
 @contextlib.contextmanager
-def replacing(path: str | Path) -> Iterator[Path]:
-    """A name to write to; it becomes `path` when all went well and vanishes otherwise."""
-    path = Path(path)
-    if path.is_dir():
-        raise BadFile(f"{path} is a folder; name a file to write.")
-    if not path.parent.is_dir():
-        raise BadFile(f"there is no folder {path.parent} to write {path.name} to.")
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.part")
-    try:
-        yield part
-        with open(part, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except pa.ArrowException as error:
-        raise BadFile(f"{path} cannot be written: {str(error).splitlines()[0]}") from error
-    except PermissionError as error:
-        raise BadFile(f"{path} cannot be written: permission denied.") from error
-    finally:
-        part.unlink(missing_ok=True)
+def writing_table(path: str | Path) -> Iterator[Path]:
+    """`replacing`, with errors of Arrow and of the disk in one line."""
+    with write_errors(path):
+        try:
+            with replacing(path) as part:
+                yield part
+        except pa.ArrowException as error:
+            raise BadFile(f"cannot write {path}: {str(error).splitlines()[0]}") from error
 
 
 def _headings(layout: Layout) -> list[str]:

@@ -13,8 +13,9 @@ from pintgn.events.schema import TimeUnit
 from pintgn.explain.answer import Contact, Explanation, Reason, Without
 from pintgn.explain.paths import LONGEST, Contacts, Path, Paths, Step, paths_of_three, paths_of_two
 from pintgn.explain.replay import Progress, replayed_scores
-from pintgn.explain.words import ago, several, times, walks_of
+from pintgn.explain.words import ago, times, walks_of
 from pintgn.explain.worlds import Absence, Frozen, Walks, scores
+from pintgn.formatting import plural
 from pintgn.models.base import Model
 from pintgn.stream import Stream
 
@@ -256,7 +257,7 @@ class _Question:
         if not lines:
             most = len(reached["src"])
             lines.append(
-                f"No walk of up to {several(most, 'step')} joins {a} and {b}: "
+                f"No walk of up to {plural(most, 'step')} joins {a} and {b}: "
                 "the score rests on what each of them did with others."
             )
         for contacts, who in ((near, a), (far, b)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pintgn.events.schema import TimeUnit
+from pintgn.formatting import PER_SECOND, plural
 
-PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 LENGTHS = (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -25,17 +25,8 @@ def ago(dt: Any, unit: TimeUnit) -> str:
     seconds = dt / PER_SECOND[unit.unit]
     for name, length in LENGTHS:
         if seconds >= length:
-            return f"{several(int(seconds // length), name)} ago"
+            return f"{plural(int(seconds // length), name)} ago"
     return "less than a second ago"
-
-
-def several(count: int, what: str) -> str:
-    """A count and its noun.
-
-    >>> several(1, "walk"), several(1200, "walk")
-    ('1 walk', '1,200 walks')
-    """
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def times(count: int) -> str:

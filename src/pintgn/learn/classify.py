@@ -43,7 +43,7 @@ class Classification:
         return asdict(self)
 
     def __str__(self) -> str:
-        from pintgn.learn.tables import percent, text_table
+        from pintgn.formatting import percent, text_table
 
         aucs = {"train": None, "val": self.val_auc, "test": self.test_auc}
         rows = [[p, f"{self.events[p]:,}", f"{self.positives[p]:,}", percent(aucs[p])] for p in self.events]

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.events.facts import AtLeast, Each, Maybe, digest_of, parse, read_json, reading
+from pintgn.files import try_lock, write_errors, write_file
 
 FORMAT = 1
 KEY = "pintgn"
@@ -61,16 +62,8 @@ class Folder:
 
     def write(self, name: str, data: str | bytes) -> None:
         """Write a file under another name, then rename it: nobody ever sees half of it."""
-        target, part = self / name, self / f".{name}.{os.getpid()}.part"
-        with self.errors(target):
-            try:
-                with open(part, "wb") as file:
-                    file.write(data.encode() if isinstance(data, str) else data)
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.replace(part, target)
-            finally:
-                part.unlink(missing_ok=True)
+        with self.errors(self / name):
+            write_file(self / name, data)
 
     def write_json(self, name: str, value: Any) -> None:
         self.write(name, json.dumps(value, indent=2) + "\n")
@@ -88,16 +81,9 @@ class Folder:
         with self.errors(self / "run.log"), open(self / "run.log", "a", encoding="utf-8") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')}  {line}\n")
 
-    @contextlib.contextmanager
-    def errors(self, target: Path) -> Iterator[None]:
+    def errors(self, target: Path) -> contextlib.AbstractContextManager[None]:
         """Failures of the disk in one line. What was written before stays whole."""
-        try:
-            yield
-        except OSError as error:
-            if isinstance(error, BadFile):
-                raise
-            advice = "Make room, then continue with --resume." if error.errno in (27, 28, 122) else ""
-            raise BadFile(f"cannot write {target}: {error.strerror or error}. {advice}".strip()) from error
+        return write_errors(target, when_full="Make room, then continue with --resume.")
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
@@ -152,14 +138,10 @@ class Folder:
             self.path.mkdir(parents=True, exist_ok=True)
             file = open(self / "lock", "a+")  # noqa: SIM115 - held open while the lock is
         try:
-            try:
-                _lock(file)
-            except OSError:
+            if not try_lock(file):
                 file.seek(0)
                 owner = file.read().strip() or "another process"
-                raise BadInput(
-                    f"{self.path} is in use by {owner}. Wait for it to end, or choose another folder."
-                ) from None
+                raise BadInput(f"{self.path} is in use by {owner}. Wait for it to end, or choose another folder.")
             with contextlib.suppress(OSError):  # who holds it is good to know, but the lock is what counts
                 file.truncate(0)
                 file.write(f"process {os.getpid()}")
@@ -168,18 +150,6 @@ class Folder:
         finally:
             with contextlib.suppress(OSError):  # what could not be written above
                 file.close()
-
-
-def _lock(file: Any) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _array(value: Tensor | np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pintgn.formatting import duration, percent, text_table
 from pintgn.learn.metrics import Metrics, mean_and_std
 
 if TYPE_CHECKING:
@@ -16,28 +17,6 @@ HEADS = {"ap": "AP", "chunked_ap": "AP (200-row chunks)", "auc": "AUC", "mrr": "
 SHORT = {"ap": "AP", "chunked_ap": "AP/200", "auc": "AUC", "mrr": "MRR"}
 GROUPS = {"all": "all", "seen": "seen nodes", "new": "new nodes"}
 EMPTY = {"seen": "No event joins two seen nodes.", "new": "No event touches a new node."}
-
-
-def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Columns of text, the first `left` of them aligned left.
-
-    >>> print(text_table(["model", "AP"], [["pint", "97.20"], ["edgebank", "7.1"]]))
-    model        AP
-    ────────  ─────
-    pint      97.20
-    edgebank    7.1
-    """
-    every = [heads, *rows] if heads else rows
-    widths = [max(map(len, cells)) for cells in zip(*every, strict=True)]
-
-    def line(cells: Sequence[str]) -> str:
-        parts = [
-            cell.ljust(w) if k < left else cell.rjust(w) for k, (cell, w) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return "  ".join(parts).rstrip()
-
-    top = [line(heads), "  ".join("─" * w for w in widths)] if heads else []
-    return "\n".join([*top, *map(line, rows)])
 
 
 def figures_table(rows: Mapping[str, Mapping[str, Mapping[str, Any]]], width: int | None = None) -> str:
@@ -85,17 +64,6 @@ def _widest(text: str) -> int:
     return max(map(len, text.splitlines()))
 
 
-def percent(value: Any) -> str:
-    """A share in percent.
-
-    >>> percent(0.97213), percent((0.9, 0.012)), percent(None)
-    ('97.21', '90.00 ± 1.20', '-')
-    """
-    if value is None:
-        return "-"
-    return " ± ".join(f"{100 * v:.2f}" for v in value) if isinstance(value, tuple) else f"{100 * value:.2f}"
-
-
 def count(value: Any) -> str:
     value = value[0] if isinstance(value, tuple) else value
     return "-" if value is None else f"{round(value):,}"
@@ -108,18 +76,6 @@ def epoch_line(entry: Mapping[str, Any], epochs: int, width: int | None = None) 
     new, rate = percent(val["new"]["ap"]), f"{entry['events_per_second']:,.0f} events/s"
     line = f"{told}  new-node AP {new}  {rate}  {took}"
     return line if width is None or len(line) < width else f"{told}  new {new}  {took}"
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it.
-
-    >>> duration(0.04), duration(8.14), duration(75), duration(8000)
-    ('0.0 s', '8.1 s', '1 min 15 s', '2 h 13 min')
-    """
-    if seconds < 59.95:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds) // 60
-    return f"{minutes} min {round(seconds) % 60} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def run_table(run: Run) -> str:

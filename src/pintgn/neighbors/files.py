@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +9,7 @@ import numpy as np
 
 from pintgn.errors import BadFile
 from pintgn.events.facts import read_arrays
+from pintgn.files import replacing, write_errors
 from pintgn.neighbors import inputs
 from pintgn.neighbors import kernels_storage as storage
 
@@ -38,31 +37,19 @@ class Stored(NamedTuple):
 def write(path: Path, stored: Stored) -> None:
     """Write beside the target, flush, then rename: a reader sees the old file or the new one."""
     head = [FORMAT, stored.events, stored.forgotten, stored.uneven, stored.time is not None]
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            np.savez(
-                file,
-                head=np.array(head, np.int64),
-                clock=np.array([] if stored.clock is None else [stored.clock], stored.times.dtype),
-                lengths=stored.lengths,
-                ids=stored.ids,
-                times=stored.times,
-                numbers=stored.numbers,
-                ways=stored.ways,
-                open_numbers=stored.open_numbers,
-                open_ties=stored.open_ties,
-            )
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        temporary = None
-    except OSError as error:
-        raise BadFile(f"cannot write {path}: {error.strerror or error}. Choose a writable folder with room.") from error
-    finally:
-        if temporary is not None:
-            os.unlink(temporary)
+    with write_errors(path, "Choose a writable folder with room."), replacing(path) as part, open(part, "wb") as file:
+        np.savez(
+            file,
+            head=np.array(head, np.int64),
+            clock=np.array([] if stored.clock is None else [stored.clock], stored.times.dtype),
+            lengths=stored.lengths,
+            ids=stored.ids,
+            times=stored.times,
+            numbers=stored.numbers,
+            ways=stored.ways,
+            open_numbers=stored.open_numbers,
+            open_ties=stored.open_ties,
+        )
 
 
 def read(path: Path) -> Stored:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pintgn.formatting import size
 from pintgn.positions.arena import (
     BINS,
     CAP,
@@ -22,7 +23,7 @@ from pintgn.positions.arena import (
     widen,
 )
 from pintgn.positions.passes import TOO_NARROW, exact_pass
-from pintgn.positions.room import demand, show
+from pintgn.positions.room import demand
 
 SLACK = 16  # the arena grows by one part in this many
 WASTE = 10  # free blocks are swept together when they take one part in this many
@@ -112,7 +113,7 @@ class ExactTables:
 
     def _instead(self, nodes: int) -> str:
         narrow = nodes * self.levels * 64 * 4
-        return f"backend='sketch' with width=64 would take {show(narrow)}; a smaller d takes less."
+        return f"backend='sketch' with width=64 would take {size(narrow)}; a smaller d takes less."
 
     def seen(self, nodes: int) -> np.ndarray:
         """Which of the first nodes have events."""

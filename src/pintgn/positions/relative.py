@@ -20,12 +20,13 @@ import numpy as np
 
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.facts import reading
+from pintgn.formatting import size
 from pintgn.positions import inputs
 from pintgn.positions.exact import ExactTables
 from pintgn.positions.files import read_file, write_file
 from pintgn.positions.kernels import divide_counts, log_counts, pair_up
 from pintgn.positions.passes import TOO_BIG
-from pintgn.positions.room import demand, show
+from pintgn.positions.room import demand
 from pintgn.positions.sketch import SketchRows
 
 BACKENDS = ("auto", "exact", "sketch")
@@ -118,7 +119,7 @@ class RelativePositions:
 
     def __repr__(self) -> str:
         clock = "no events yet" if self._clock is None else f"clock {self.clock}"
-        return f"RelativePositions: {self.backend}, d={self.d}, {self.size:,} nodes, {clock}, {show(self.nbytes)}"
+        return f"RelativePositions: {self.backend}, d={self.d}, {self.size:,} nodes, {clock}, {size(self.nbytes)}"
 
     # -- what one does with it -------------------------------------------------------------------------------------
 
@@ -333,7 +334,7 @@ class RelativePositions:
             assert isinstance(self._store, ExactTables)
             if status == TOO_BIG:
                 log.warning(
-                    "positions of %s nodes take %s: estimated from here on", f"{self._size:,}", show(self.nbytes)
+                    "positions of %s nodes take %s: estimated from here on", f"{self._size:,}", size(self.nbytes)
                 )
                 sketch.absorb(self._store, self._size)
                 self._store = sketch

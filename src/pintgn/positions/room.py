@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from pintgn.errors import TooLarge
+from pintgn.formatting import size
 
 SMALL = 2**24  # not worth asking the system about
 
@@ -29,20 +30,7 @@ def available() -> int:
     return max(min(found), 0)
 
 
-def show(size: float) -> str:
-    """Bytes as people read them.
-
-    >>> show(63_400_000), show(1_234), show(1.3e9)
-    ('63.4 MB', '1.2 kB', '1.3 GB')
-    """
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if size < 1000 or unit == "TB":
-            break
-        size /= 1000
-    return f"{size:.0f} bytes" if unit == "bytes" else f"{size:,.1f} {unit}"
-
-
 def demand(more: int, total: int, what: str, instead: str) -> None:
     """Refuse to take `more` bytes (for `total` in all) if they are not there."""
     if more > SMALL and more > (free := available()):
-        raise TooLarge(f"{what} needs {show(total)}, {show(more)} more than now; {show(free)} are free. {instead}")
+        raise TooLarge(f"{what} needs {size(total)}, {size(more)} more than now; {size(free)} are free. {instead}")

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from pintgn import __version__
+from pintgn.formatting import count, plural, size, span
 from pintgn.learn.run import Run, fingerprint
 from pintgn.report import data as draw
 from pintgn.report.charts import series
 from pintgn.report.html import card, code, empty, facts, grid, legend, section, table, text, wide
 from pintgn.report.study import Study
-from pintgn.report.words import count, duration, percent, plural, seconds, size
+from pintgn.report.words import duration, percent
 
 
 def data(study: Study) -> str:
@@ -114,9 +115,9 @@ def _cost_row(name: str, run: Run) -> str:
     shown = [
         count(parameters),
         count(len(history)),
-        seconds(training) if history else "–",
+        span(training) if history else "–",
         count(sorted(rates)[len(rates) // 2]) if rates else "–",
-        seconds(spent["testing_seconds"]) if "testing_seconds" in spent else "–",
+        span(spent["testing_seconds"]) if "testing_seconds" in spent else "–",
         size(spent["peak_memory_bytes"]) if "peak_memory_bytes" in spent else "–",
         str(run.settings.train.threads or "–"),
     ]

@@ -7,14 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 
+from pintgn.drawing.plot import Plot, Point, dot_plot, padded
+from pintgn.formatting import count, short, signed
 from pintgn.learn.metrics import Scores
 from pintgn.learn.run import Run
 from pintgn.report.figures import GROUPS, RANKING, Figure, Figures, over_time
 from pintgn.report.slices import Slice, in_slice
 from pintgn.report.spread import Blocks
 from pintgn.report.study import Row, Study
-from pintgn.report.svg import Plot, Point, dots, padded
-from pintgn.report.words import count, percent, percent_tick, short, signed, time_label, time_ticks
+from pintgn.report.words import percent, percent_tick, time_label, time_ticks
 
 Words = Callable[[float], str]
 COLORS = 6
@@ -52,13 +53,13 @@ def by_negatives(figures: Figures, metric: str = "ap") -> str:
         )
         for row in study.judging
     ]
-    return dots(
+    return dot_plot(
         kinds,
         rows,
         x_label=f"{METRICS[metric]} (%), all events",
         words=percent_tick,
         name=f"{METRICS[metric]} by kind of negatives",
-    )
+    ).svg()
 
 
 def by_novelty(figures: Figures, kind: str, metric: str) -> str:
@@ -76,13 +77,13 @@ def by_novelty(figures: Figures, kind: str, metric: str) -> str:
         for row in study.judging
     ]
     among = f"among {study.candidates} others" if kind == RANKING else f"against {kind} negatives"
-    return dots(
+    return dot_plot(
         [GROUP_WORDS[g] for g in known],
         rows,
         x_label=f"{METRICS[metric]} (%) {among}",
         words=percent_tick,
         name=f"{METRICS[metric]} by novelty, {among}",
-    )
+    ).svg()
 
 
 def differences(figures: Figures, first: str, second: str) -> str:
@@ -103,14 +104,14 @@ def differences(figures: Figures, first: str, second: str) -> str:
         )
         for d, word in zip(shown, words, strict=True)
     ]
-    return dots(
+    return dot_plot(
         words,
         [(series(figures.study)[first], points)],
         x_label="difference in points, 95 % interval",
         words=lambda v: "+" * (v > 0) + percent_tick(v),
         zero=True,
         name=f"{first} minus {second}",
-    )
+    ).svg()
 
 
 # -- learning --------------------------------------------------------------------------------------------------------
@@ -274,9 +275,9 @@ def with_and_without(figures: Figures, name: str) -> str:
         value = (point[0] if point else 0.0) - figures.blindness[name][kind].value
         blind.append((value, value, value, f"{kind}, positions read as zero: {percent(value)}"))
     rows: list[tuple[str, list[Point | None]]] = [(series(figures.study)[name], seen), ("maybe", blind)]
-    return dots(
+    return dot_plot(
         kinds, rows, x_label="AP (%), all events", words=percent_tick, name=f"{name} with and without its positions"
-    )
+    ).svg()
 
 
 def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: Blocks) -> str:

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from pintgn.drawing.plot import Plot
 from pintgn.events.log import EventLog
+from pintgn.formatting import PER_SECOND, count, plural, short
 from pintgn.learn.protocol import Parts
-from pintgn.report.svg import Plot
-from pintgn.report.words import count, duration, percent, percent_tick, plural, short, time_label, time_ticks
+from pintgn.report.words import duration, percent, percent_tick, time_label, time_ticks
 
 BINS = 60
 
@@ -119,8 +120,6 @@ def gaps_between_events(log: EventLog) -> str | None:
 
 
 def _duration_ticks(low: float, high: float, log: EventLog) -> list[tuple[float, str]]:
-    from pintgn.report.words import PER_SECOND
-
     per = PER_SECOND[log.schema.time.unit or "s"]
     known = [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400, 1000 * 86400]
     return [(s * per, duration(s * per, log.schema.time)) for s in known if low <= s * per <= high]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pintgn.formatting import count, listed, plural, signed
 from pintgn.report import charts, slices
 from pintgn.report.figures import RANKING, Difference, Figure, Figures
 from pintgn.report.html import card, cells, empty, grid, legend, section, table, text, wide
 from pintgn.report.study import Row
 from pintgn.report.verdict import ablations, best_row, links, over_kinds, weakest
-from pintgn.report.words import count, listed, percent, plural, signed
+from pintgn.report.words import percent
 
 KINDS = {
     "random": "random: a destination drawn from all destinations of the log",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pintgn.formatting import listed, plural, signed
 from pintgn.report.figures import RANKING, Difference, Figure, Figures
 from pintgn.report.names import asked
 from pintgn.report.slices import Slice, in_slice
 from pintgn.report.study import Row
-from pintgn.report.words import listed, percent, plural, signed
+from pintgn.report.words import percent
 
 NEGATIVES = {
     "random": "a random one",

@@ -8,15 +8,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from pintgn.errors import BadFile, BadInput
-from pintgn.events.store import replacing
+from pintgn.drawing.plot import chart_style
+from pintgn.errors import BadInput
+from pintgn.files import replacing, write_errors
+from pintgn.formatting import plural
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.run import Run
 from pintgn.report import about, results, verdict
 from pintgn.report.figures import RANKING, Figures
 from pintgn.report.html import page, text, unbroken
 from pintgn.report.study import Progress, opened, study
-from pintgn.report.words import percent, plural
+from pintgn.report.words import percent
 
 SECTIONS = {
     "results": "Results",
@@ -85,10 +87,8 @@ def write_report(
         figures = Figures(measured)
         report = Report(target, *_opening(figures), figures.to_dict())
         html = _page(figures, report, commands)
-        try:
+        with write_errors(target):
             part.write_text(html, encoding="utf-8")
-        except OSError as error:
-            raise BadFile(f"{target} cannot be written: {error.strerror or error}.") from error
     return report
 
 
@@ -130,7 +130,7 @@ def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> s
         f"<nav><div>{links}</div></nav>\n<main>\n" + "\n".join(found[name] for name in shown) + "\n</main>\n"
         "<footer>Written by pintgn. The page is complete: it loads nothing and can be sent as it is.</footer>"
     )
-    style = resources.files("pintgn.report").joinpath("style.css").read_text(encoding="utf-8")
+    style = resources.files("pintgn.report").joinpath("style.css").read_text(encoding="utf-8") + chart_style()
     return page(f"{names} · pintgn report", style, body)
 
 

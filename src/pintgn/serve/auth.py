@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
-import os
 import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 from pintgn.errors import BadFile, BadInput
+from pintgn.files import write_file
 
 FILE = "key.hash"
 SHORTEST = 20
@@ -70,12 +70,7 @@ class Key:
         text = f"pintgn_{secrets.token_urlsafe(32)}"
         made = cls.of(text)
         folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f".{FILE}.part"
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(made._digest + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, folder / FILE)
+        write_file(folder / FILE, made._digest + "\n", mode=0o600)
         return made, text
 
 

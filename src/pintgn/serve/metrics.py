@@ -1,111 +1,91 @@
-"""Counters, gauges and times in Prometheus' text format; and how many events come per second."""
+"""What a service counts and times, for Prometheus; and how many events come per second."""
 
 from __future__ import annotations
 
-import bisect
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
+
+from pintgn.errors import BadInput
+
+try:
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+    from prometheus_client.core import GaugeMetricFamily, Metric
+except ImportError:
+    raise BadInput("serving needs prometheus-client. Install it: pip install 'pintgn[serve]'.") from None
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Seconds: upper ends of a histogram's bins."""
-HELP = {
-    "events_total": "Events acknowledged since the service started.",
-    "duplicates_total": "Events that were known by their key already.",
-    "refused_total": "Requests refused, by reason.",
-    "requests_total": "Requests answered, by route and status.",
-    "request_seconds": "Time to answer a request, by route.",
-    "commit_seconds": "Time to make a group of events durable.",
-    "observe_seconds": "Time to observe a group of events.",
-    "store_failures_total": "Groups of events that could not be written.",
-    "dropped_total": "Stored events dropped to keep the store small.",
-    "snapshots_total": "Snapshots written.",
-    "snapshot_failures_total": "Snapshots that could not be written.",
-    "snapshot_pause_seconds": "How long the newest snapshot held up ingestion.",
-    "snapshot_bytes": "Size of the newest snapshot.",
-    "snapshot_events": "Number of the last event that the newest snapshot has seen.",
+COUNTED: dict[str, tuple[type[Any], str]] = {
+    "events_total": (Counter, "Events acknowledged since the service started."),
+    "duplicates_total": (Counter, "Events that were known by their key already."),
+    "refused_total": (Counter, "Requests refused, by reason."),
+    "requests_total": (Counter, "Requests answered, by route and status."),
+    "request_seconds": (Histogram, "Time to answer a request, by route."),
+    "commit_seconds": (Histogram, "Time to make a group of events durable."),
+    "observe_seconds": (Histogram, "Time to observe a group of events."),
+    "store_failures_total": (Counter, "Groups of events that could not be written."),
+    "dropped_total": (Counter, "Stored events dropped to keep the store small."),
+    "snapshots_total": (Counter, "Snapshots written."),
+    "snapshot_failures_total": (Counter, "Snapshots that could not be written."),
+    "snapshot_pause_seconds": (Gauge, "How long the newest snapshot held up ingestion."),
+    "snapshot_bytes": (Gauge, "Size of the newest snapshot."),
+    "snapshot_events": (Gauge, "Number of the last event that the newest snapshot has seen."),
 }
 
 
 class Metrics:
-    """What a service counts. Names are given without the prefix `pintgn_`."""
+    """The metrics of one service, in a registry of its own. Names are given without the prefix `pintgn_`."""
 
     def __init__(self) -> None:
+        self.registry = CollectorRegistry()
         self._lock = threading.Lock()
-        self._values: dict[tuple[str, str], float] = {}
-        self._times: dict[tuple[str, str], list[float]] = {}
+        self._made: dict[str, Any] = {}
 
     def add(self, name: str, count: float = 1, **labels: str) -> None:
-        with self._lock:
-            key = (name, _labels(labels))
-            self._values[key] = self._values.get(key, 0) + count
+        self._metric(name, labels).inc(count)
 
-    def set(self, name: str, value: float, **labels: str) -> None:
-        with self._lock:
-            self._values[name, _labels(labels)] = value
+    def set(self, name: str, value: float) -> None:
+        self._metric(name, {}).set(value)
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
+        self._metric(name, labels).observe(seconds)
+
+    def timed(self, name: str) -> AbstractContextManager[Any]:
+        return self._metric(name, {}).time()
+
+    def _metric(self, name: str, labels: Mapping[str, str]) -> Any:
+        """A metric, made on first use: what never happened is not shown."""
         with self._lock:
-            bins = self._times.setdefault((name, _labels(labels)), [0.0] * (len(BOUNDS) + 2))
-            bins[bisect.bisect_left(BOUNDS, seconds)] += 1
-            bins[-1] += seconds
+            if name not in self._made:
+                kind, about = COUNTED[name]
+                more = {"buckets": BOUNDS} if kind is Histogram else {}
+                self._made[name] = kind(f"pintgn_{name}", about, list(labels), registry=self.registry, **more)
+            found = self._made[name]
+        return found.labels(**labels) if labels else found
 
-    @contextmanager
-    def timed(self, name: str, **labels: str) -> Iterator[None]:
-        begin = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.observe(name, time.perf_counter() - begin, **labels)
-
-    def text(self, more: dict[str, tuple[str, Any]]) -> str:
+    def text(self, more: Mapping[str, tuple[str, Any]]) -> str:
         """Everything, and gauges of the moment: their names, descriptions and values."""
-        lines: list[str] = []
-        with self._lock:
-            values, times = dict(self._values), {key: list(bins) for key, bins in self._times.items()}
-        for name in sorted({name for name, _ in values}):
-            kind = "counter" if name.endswith("_total") else "gauge"
-            lines += _head(name, kind, HELP.get(name, name))
-            lines += [f"pintgn_{name}{labels} {_number(v)}" for (n, labels), v in sorted(values.items()) if n == name]
-        for name in sorted({name for name, _ in times}):
-            lines += _head(name, "histogram", HELP.get(name, name))
-            for (own, labels), bins in sorted(times.items()):
-                if own == name:
-                    lines += _histogram(name, labels, bins)
-        for name, (described, value) in more.items():
+        return generate_latest(_Shown(self.registry, more)).decode()
+
+
+class _Shown(CollectorRegistry):
+    """A registry's metrics without the times of their creation, and gauges of the moment."""
+
+    def __init__(self, registry: CollectorRegistry, more: Mapping[str, tuple[str, Any]]):
+        super().__init__()
+        self.registry, self.more = registry, more
+
+    def collect(self) -> Iterator[Metric]:
+        for metric in self.registry.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+        for name, (about, value) in self.more.items():
             if value is not None:
-                lines += [*_head(name, "gauge", described), f"pintgn_{name} {_number(value)}"]
-        return "\n".join(lines) + "\n"
-
-
-def _head(name: str, kind: str, described: str) -> list[str]:
-    return [f"# HELP pintgn_{name} {described}", f"# TYPE pintgn_{name} {kind}"]
-
-
-def _histogram(name: str, labels: str, bins: list[float]) -> list[str]:
-    inner, lines, seen = labels.strip("{}"), [], 0.0
-    for bound, count in zip([*map(str, BOUNDS), "+Inf"], bins[:-1], strict=True):
-        seen += count
-        within = ",".join(filter(None, [inner, f'le="{bound}"']))
-        lines.append(f"pintgn_{name}_bucket{{{within}}} {_number(seen)}")
-    return [*lines, f"pintgn_{name}_sum{labels} {bins[-1]:.6f}", f"pintgn_{name}_count{labels} {_number(seen)}"]
-
-
-def _labels(labels: dict[str, str]) -> str:
-    """Labels as they are written.
-
-    >>> _labels({"route": "/score", "status": "200"})
-    '{route="/score",status="200"}'
-    """
-    escaped = {k: v.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for k, v in labels.items()}
-    return "{" + ",".join(f'{k}="{v}"' for k, v in escaped.items()) + "}" if labels else ""
-
-
-def _number(value: Any) -> str:
-    return str(int(value)) if float(value).is_integer() else repr(float(value))
+                yield GaugeMetricFamily(f"pintgn_{name}", about, value=value)
 
 
 class Rate:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.serve.rows import FILE, FORMAT, INSERT, TABLES, Damaged, Gap, batch_of, connected, sync_folder
+from pintgn.files import rename
+from pintgn.serve.rows import FILE, FORMAT, INSERT, TABLES, Damaged, Gap, batch_of, connected
 from pintgn.serve.salvage import salvaged, salvaged_keys
 
 if TYPE_CHECKING:
@@ -166,8 +167,7 @@ def _replace(store: Store, begun: dict[str, Any]) -> None:
         ) from error
     for suffix in ("-wal", "-shm"):
         Path(f"{store.path}{suffix}").unlink(missing_ok=True)
-    os.replace(fresh, store.path)
-    sync_folder(store.folder.path)
+    rename(fresh, store.path)
     store.db = connected(store.path)
     (store.folder / "repairing").unlink()
     done = "All other events are in place." if gaps else "Every acknowledged event was recovered; nothing is missing."

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import sqlite3
 import zlib
 from dataclasses import dataclass, field
@@ -98,13 +96,3 @@ def batch_of(rows: list[tuple], width: int, dtype: np.dtype) -> EventBatch:
 def hashed(key: str) -> bytes:
     """A key of an event that was dropped, in little room."""
     return hashlib.blake2b(key.encode(), digest_size=16).digest()
-
-
-def sync_folder(path: Path) -> None:
-    """Make renames in a folder durable; systems that cannot open folders need not."""
-    with contextlib.suppress(OSError):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -17,8 +17,8 @@ from typing import Any
 
 from pintgn.errors import BadFile
 from pintgn.events.facts import AtLeast, Each, read_json
+from pintgn.files import rename, sync_file, sync_folder
 from pintgn.live.snapshot import Snapshot
-from pintgn.serve.rows import sync_folder
 from pintgn.serve.words import plain
 
 FORMAT = 1
@@ -60,8 +60,7 @@ class Snapshots:
                 sync_folder(folder)
             if target.exists():
                 shutil.rmtree(target)
-            os.replace(part, target)
-            sync_folder(self.folder)
+            rename(part, target)
         except OSError as error:
             raise BadFile(f"cannot write the snapshot {target}: {error.strerror or error}.") from error
         finally:
@@ -126,8 +125,7 @@ class Snapshots:
 
 def _sealed(path: Path) -> tuple[int, str]:
     """Flush a file to the disk; its size and digest."""
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
+    sync_file(path)
     return path.stat().st_size, _digest(path)
 
 

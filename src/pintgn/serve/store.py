@@ -20,6 +20,7 @@ import numpy as np
 
 from pintgn.errors import BadFile, PintgnError
 from pintgn.events.codec import EventBatch
+from pintgn.files import sync_folder
 from pintgn.learn.folder import Folder
 from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.repair import open_database, repair
@@ -35,7 +36,6 @@ from pintgn.serve.rows import (
     columns,
     connected,
     hashed,
-    sync_folder,
 )
 
 MARK = "high-water"

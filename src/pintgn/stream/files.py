@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.facts import AtLeast, Each, Maybe, archive_mark, digest_of, read_arrays, read_json, reading
 from pintgn.events.schema import Schema
+from pintgn.files import replace_folder
 from pintgn.models.base import Model
 from pintgn.models.past import Events
 from pintgn.models.registry import MODELS, model_class, model_name
@@ -55,13 +55,7 @@ def save(stream: Stream, folder: Path) -> None:
         np.savez(made / "stream.npz", **_arrays(stream))  # type: ignore[arg-type]
         facts = _facts(stream) | {"files": {path.name: archive_mark(path) for path in sorted(made.glob("*.npz"))}}
         (made / "stream.json").write_text(json.dumps(facts, indent=2))
-        if folder.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
-            os.replace(folder, old / "stream")
-            os.replace(made, folder)
-            shutil.rmtree(old)
-        else:
-            os.replace(made, folder)
+        replace_folder(made, folder)
     except OSError as error:
         raise BadFile(f"cannot write {folder}: {error.strerror or error}.") from error
     finally:

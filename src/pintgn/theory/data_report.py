@@ -21,6 +21,7 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
+from pintgn.formatting import size
 from pintgn.theory.bulk import CLASSES, Bulk, Pair
 from pintgn.theory.counts import position_vectors
 from pintgn.theory.past import TIMES, Past
@@ -115,9 +116,8 @@ class Report:
     def advice(self) -> str:
         """Whether positions are worth their cost, in a few sentences."""
         needed = self.views["exact"].gain
-        cost = (
-            f"Exact positions take about {_size(self.positions.megabytes)} here ({self.positions.density:.1%} dense)."
-        )
+        took, dense = size(1e6 * self.positions.megabytes), f"{self.positions.density:.1%}"
+        cost = f"Exact positions take about {took} here ({dense} dense)."
         if needed >= WORTH:
             verdict = (
                 f"Positions are necessary: without them {needed:.0%} of the links cannot be told from a wrong one, "
@@ -289,10 +289,3 @@ def _sample_nodes(past: Past, pairs: int, rng: np.random.Generator) -> np.ndarra
     first = rng.integers(0, len(active), pairs)
     second = (first + rng.integers(1, max(len(active), 2), pairs)) % len(active)
     return np.stack([active[first], active[second]], 1)[first != second]
-
-
-def _size(megabytes: float) -> str:
-    for unit, size in (("GB", 1000.0), ("MB", 1.0)):
-        if megabytes >= size:
-            return f"{megabytes / size:.1f} {unit}"
-    return f"{megabytes * 1000:.0f} kB"

@@ -1,87 +1,21 @@
-"""Drawings of temporal graphs, trees and bars as SVG text; no library is needed."""
+"""Drawings of temporal graphs, trees and bars."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from html import escape
-from math import hypot
 from typing import TYPE_CHECKING
+
+from pintgn.drawing.svg import INK, Canvas, Point, middle, text_width
 
 if TYPE_CHECKING:
     from pintgn.theory.trees import Tree
 
-Point = tuple[float, float]
 FILLS = ("#ffffff", "#bcd7f5", "#ffd59a", "#c9e8b8", "#f3c1c6", "#dcccf0")
 """Fill of nodes by colour class; the first is also the fill of nodes without features."""
 QUERIES = ("#1f77b4", "#e8710a")
 """Stroke of the two things that are compared."""
-INK, SOFT = "#222222", "#8a8a8a"
+SOFT = "#8a8a8a"
 RADIUS = 17.0
-FONT = "font-family='Helvetica, Arial, sans-serif'"
-
-
-@dataclass
-class Canvas:
-    """Shapes so far, in order, and the room they take."""
-
-    parts: list[str] = field(default_factory=list)
-    right: float = 0
-    bottom: float = 0
-
-    def reach(self, x: float, y: float) -> None:
-        self.right, self.bottom = max(self.right, x), max(self.bottom, y)
-
-    def line(
-        self, a: Point, b: Point, color: str = INK, dash: bool = False, bend: float = 0, width: float = 1.6
-    ) -> None:
-        style = f"stroke='{color}' stroke-width='{width}' fill='none'" + (" stroke-dasharray='6 5'" if dash else "")
-        if bend:
-            cx, cy = middle(a, b, 2 * bend)
-            self.parts.append(f"<path d='M{_n(a[0])} {_n(a[1])} Q{_n(cx)} {_n(cy)} {_n(b[0])} {_n(b[1])}' {style}/>")
-        else:
-            self.parts.append(f"<path d='M{_n(a[0])} {_n(a[1])} L{_n(b[0])} {_n(b[1])}' {style}/>")
-
-    def circle(self, at: Point, radius: float, fill: str, stroke: str = INK, width: float = 1.6) -> None:
-        self.parts.append(
-            f"<circle cx='{_n(at[0])}' cy='{_n(at[1])}' r='{_n(radius)}' fill='{fill}' stroke='{stroke}' "
-            f"stroke-width='{width}'/>"
-        )
-        self.reach(at[0] + radius, at[1] + radius)
-
-    def text(
-        self, at: Point, text: str, size: float = 14, color: str = INK, anchor: str = "middle", halo: bool = False
-    ) -> None:
-        edge = " stroke='#ffffff' stroke-width='5' paint-order='stroke' stroke-linejoin='round'" if halo else ""
-        self.parts.append(
-            f"<text x='{_n(at[0])}' y='{_n(at[1] + 0.36 * size)}' font-size='{_n(size)}' {FONT} text-anchor='{anchor}' "
-            f"fill='{color}'{edge}>{escape(text)}</text>"
-        )
-        wide = text_width(text, size) * {"middle": 0.5, "start": 1, "end": 0}[anchor]
-        self.reach(at[0] + wide, at[1] + size)
-
-    def box(self, x: float, y: float, width: float, height: float, fill: str) -> None:
-        self.parts.append(
-            f"<rect x='{_n(x)}' y='{_n(y)}' width='{_n(width)}' height='{_n(height)}' fill='{fill}' rx='2'/>"
-        )
-        self.reach(x + width, y + height)
-
-    def place(self, other: Canvas, x: float, y: float) -> None:
-        """Another drawing, moved."""
-        self.parts.append(f"<g transform='translate({_n(x)} {_n(y)})'>" + "".join(other.parts) + "</g>")
-        self.reach(x + other.right, y + other.bottom)
-
-    def svg(self, title: str, margin: float = 16) -> str:
-        """The whole drawing; a white ground keeps it readable on dark pages."""
-        width, height = self.right + 2 * margin, self.bottom + 2 * margin
-        return (
-            f"<svg xmlns='http://www.w3.org/2000/svg' width='{_n(width)}' height='{_n(height)}' "
-            f"viewBox='{_n(-margin)} {_n(-margin)} {_n(width)} {_n(height)}' role='img'>"
-            f"<title>{escape(title)}</title>"
-            f"<rect x='{_n(-margin)}' y='{_n(-margin)}' width='{_n(width)}' height='{_n(height)}' fill='#ffffff'/>"
-            + "\n".join(self.parts)
-            + "</svg>\n"
-        )
 
 
 def graph(
@@ -210,18 +144,3 @@ def bars(
         canvas.text((names + 310, y + 9), note, 12, anchor="start")
         y += 26
     return canvas
-
-
-def middle(a: Point, b: Point, bend: float = 0) -> Point:
-    """The point half way from a to b, moved sideways."""
-    dx, dy = b[0] - a[0], b[1] - a[1]
-    length = hypot(dx, dy) or 1
-    return (a[0] + b[0]) / 2 - bend * dy / length, (a[1] + b[1]) / 2 + bend * dx / length
-
-
-def text_width(text: str, size: float) -> float:
-    return 0.62 * size * len(text)  # wide enough for the fonts that stand in for Helvetica
-
-
-def _n(value: float) -> str:
-    return f"{value:.1f}".rstrip("0").rstrip(".")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pintgn.reproduce import sets
-from pintgn.reproduce.jobs import Job
-from pintgn.reproduce.results import Results, Row
+from paper import sets
+from paper.jobs import ROOT, Job
+from paper.results import Results, Row
 
 if TYPE_CHECKING:
-    from pintgn.reproduce.runner import Runner
+    from paper.runner import Runner
 
 NO_DATA = "needs the data"
-COMMITTED = Path(__file__).resolve().parents[3] / "results" / "paper.jsonl"
+COMMITTED = ROOT / "results" / "paper.jsonl"
 
 
 def plan(runner: Runner, jobs: Sequence[Job]) -> list[dict[str, Any]]:

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
+from paper.jobs import DIMS, LAYOUT, MODELS, SEEDS, SETS, SETTINGS, Job, jobs_of, parse_seeds
 from pintgn.errors import BadInput, UnknownName
 from pintgn.learn.settings import published_rows
-from pintgn.reproduce.jobs import DIMS, LAYOUT, MODELS, SEEDS, SETS, Job, jobs_of, parse_seeds, settings_file
 from tests.conftest import ROOT
 
-ROWS = published_rows(settings_file("paper.toml"))
+ROWS = published_rows(SETTINGS)
 
 
 def test_table1_has_every_model_on_every_set_that_the_paper_or_we_measure():
@@ -48,9 +48,9 @@ def test_every_length_of_positions_has_its_settings():
     from pintgn.learn.settings import read_settings
 
     for data in ("uci", "enron"):
-        plain = read_settings(settings_file("paper.toml"), f"pint/{data}")["model"]
+        plain = read_settings(SETTINGS, f"pint/{data}")["model"]
         for d, model in DIMS.items():
-            assert read_settings(settings_file("paper.toml"), f"{model}/{data}")["model"] == plain | {"positions": d}
+            assert read_settings(SETTINGS, f"{model}/{data}")["model"] == plain | {"positions": d}
 
 
 @pytest.mark.parametrize(

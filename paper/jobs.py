@@ -6,8 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+from pintgn.errors import BadInput, UnknownName, suggest
 
+ROOT = Path(__file__).resolve().parents[1]
+SETTINGS, BEST = (ROOT / "paper" / name for name in ("paper.toml", "best.toml"))
+"""The settings of the paper's rows, and of our own."""
 MODELS = {
     "gat": "GAT",
     "graphsage": "GraphSAGE",
@@ -24,7 +27,7 @@ MODELS = {
     "pint-d20": "PINT, d = 20",
     "ctdne": "CTDNE",
 }
-"""Rows by the name they have in configs/paper.toml, as the paper calls them."""
+"""Rows by the name they have in paper/paper.toml, as the paper calls them."""
 SETS = {
     "reddit": "Reddit",
     "wikipedia": "Wikipedia",
@@ -55,7 +58,7 @@ class Job:
     """One row of results: links (AP), nodes (AUC) or time (seconds per epoch) of a model on a data set."""
 
     task: str
-    model: str  # as in configs/paper.toml before the slash
+    model: str  # as in paper/paper.toml before the slash
     data: str
     seed: int = 0
 
@@ -138,12 +141,3 @@ def parse_seeds(text: str | None) -> list[int] | None:
     if not found or min(found) < 0:
         raise BadInput(f"--seeds {text} is neither a number of seeds (3), nor a list (0,1,2), nor a range (0-2).")
     return found
-
-
-def settings_file(name: str) -> Path:
-    """configs/NAME of the checkout, or the copy that comes with the package."""
-    here = Path(__file__).resolve()
-    for path in (here.parents[3] / "configs" / name, here.with_name(name)):
-        if path.is_file():
-            return path
-    raise BadFile(f"configs/{name} is not here. Name it with --config.")

@@ -16,9 +16,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from paper import sets, timing
+from paper.jobs import Job
+from paper.results import Results, Row
 from pintgn.errors import PintgnError
 from pintgn.events.log import EventLog
-from pintgn.learn import paper
+from pintgn.learn import paper as protocol
 from pintgn.learn.classify import classify
 from pintgn.learn.folder import Folder
 from pintgn.learn.metrics import Metrics
@@ -26,9 +29,6 @@ from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, read_settings
 from pintgn.learn.train import start
-from pintgn.reproduce import sets, timing
-from pintgn.reproduce.jobs import Job
-from pintgn.reproduce.results import Results, Row
 
 Told = Callable[[dict[str, Any]], None]
 
@@ -275,7 +275,7 @@ def measure(run: Run) -> dict[str, Metrics]:
     with reproducible(run.settings.train.threads):
         stream = run.new_stream()
         stream.observe(run.parts.trained)
-        return paper.measure(stream, run.parts, run.parts.test, ["random"], run.seed)[0]["random"]
+        return protocol.measure(stream, run.parts, run.parts.test, ["random"], run.seed)[0]["random"]
 
 
 def rounded(figures: dict[str, Metrics]) -> dict[str, Any]:

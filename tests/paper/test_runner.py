@@ -6,15 +6,15 @@ import json
 
 import pytest
 
+from paper.jobs import Job
+from paper.results import Results
+from paper.runner import Meter, Runner
+from paper.sets import read
 from pintgn.errors import BadInput
 from pintgn.learn.evaluate import evaluate
 from pintgn.learn.protocol import Parts
 from pintgn.learn.run import Run
-from pintgn.reproduce.jobs import Job
-from pintgn.reproduce.results import Results
-from pintgn.reproduce.runner import Meter, Runner
-from pintgn.reproduce.sets import read
-from tests.reproduce.helpers import link_row, runner, small_paper
+from tests.paper.helpers import link_row, runner, small_paper
 
 JODIE, PINT = Job("links", "jodie", "uci"), Job("links", "pint", "uci")
 

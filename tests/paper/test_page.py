@@ -6,17 +6,17 @@ import re
 
 import pytest
 
+from paper.jobs import SETTINGS
+from paper.page import read_notes, render, write_page
+from paper.plots import DRAWN
+from paper.results import Results
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.settings import published_rows
-from pintgn.reproduce.jobs import settings_file
-from pintgn.reproduce.page import read_notes, render, write_page
-from pintgn.reproduce.plots import DRAWN
-from pintgn.reproduce.results import Results
 from tests.conftest import ROOT
-from tests.reproduce.helpers import by_job, link_row
-from tests.reproduce.test_tables import node_row, time_row
+from tests.paper.helpers import by_job, link_row
+from tests.paper.test_tables import node_row, time_row
 
-PUBLISHED = published_rows(settings_file("paper.toml"))
+PUBLISHED = published_rows(SETTINGS)
 ROWS = by_job(
     link_row(ap=(0.97, 0.9397), curve=[0.9, 0.92, None]),
     link_row(seed=1, ap=(0.96, 0.9397), ended="capped", epochs=3),

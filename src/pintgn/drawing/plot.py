@@ -1,18 +1,22 @@
-"""Charts as SVG that is part of the page: text stays text, and colors, dark or light, come from its style sheet.
+"""Charts as SVG: text stays text, and colors, dark or light, come from a style sheet.
 
-Drawn here rather than by a plotting library: the page can then be written wherever pintgn is installed, a chart costs
+Drawn here rather than by a plotting library: a page can then be written wherever pintgn is installed, a chart costs
 a few kilobytes, and it follows the reader's theme. A chart is 400 wide and shown at about that size on any screen, so
-its letters are never scaled out of reach.
+its letters are never scaled out of reach. `sheet` makes a file of its own of several.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from html import escape
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
-from pintgn.report.words import nice_ticks, short
+from pintgn.drawing.svg import coordinate, document, element, moved, path, tip
+from pintgn.formatting import short
 
 WIDTH, HEIGHT = 400, 236
 LETTER = 6.2
@@ -62,17 +66,17 @@ class Plot:
         for value, word in ticks if y_ticks is None else y_ticks:
             at = self._y(value)
             if "y" in grid:
-                self.parts.append(f'<path class="mesh" d="M{_n(self.left)} {_n(at)}H{_n(self.right)}"/>')
+                self._path("mesh", "M", self.left, at, "H", self.right)
             self._text(self.left - 6, at + 4, word, "tick", "end")
         ticks = _powers(*x) if log_x else [(value, short(value)) for value in nice_ticks(*x, 5)]
         for value, word in _apart(self._x, ticks if x_ticks is None else x_ticks):
             at = self._x(value)
             if "x" in grid:
-                self.parts.append(f'<path class="mesh" d="M{_n(at)} {_n(self.top)}V{_n(self.bottom)}"/>')
+                self._path("mesh", "M", at, self.top, "V", self.bottom)
             half = LETTER * len(word) / 2
             self._text(min(max(at, half), WIDTH - half - 1), self.bottom + 15, word, "tick", "middle")
         if grid == "y":
-            self.parts.append(f'<path class="base" d="M{_n(self.left)} {_n(self.bottom)}H{_n(self.right)}"/>')
+            self._path("base", "M", self.left, self.bottom, "H", self.right)
         if y_label:
             self._text(2, 12, y_label, "label", "start")
         if x_label:
@@ -82,47 +86,45 @@ class Plot:
 
     def line(self, xs: Sequence[float], ys: Sequence[float], series: str, dash: bool = False) -> None:
         """A line through points; it breaks where a value is missing."""
-        path, pen = "", "M"
+        steps: list[str | float] = []
+        pen = "M"
         for x, y in zip(xs, ys, strict=True):
-            if not math.isfinite(y):
-                pen = "M"
-                continue
-            path += f"{pen}{_n(self._x(x))} {_n(self._y(y))}"
-            pen = "L"
-        if path:
-            self.parts.append(f'<path class="{series} line{" dash" * dash}" d="{path}"/>')
+            if math.isfinite(y):
+                steps += [pen, self._x(x), self._y(y)]
+            pen = "L" if math.isfinite(y) else "M"
+        if steps:
+            self._path(f"{series} line{' dash' * dash}", *steps)
 
-    def dot(self, x: float, y: float, series: str, tip: str = "", hollow: bool = False, radius: float = 3.2) -> None:
+    def dot(self, x: float, y: float, series: str, words: str = "", hollow: bool = False, radius: float = 3.2) -> None:
         if math.isfinite(x) and math.isfinite(y):
-            shape = "ring" if hollow else "dot"
-            place = f'cx="{_n(self._x(x))}" cy="{_n(self._y(y))}" r="{_n(radius)}"'
-            self.parts.append(f'<circle class="{series} {shape}" {place}>{_tip(tip)}</circle>')
+            kind = f"{series} {'ring' if hollow else 'dot'}"
+            self.parts.append(element("circle", tip(words), kind=kind, cx=self._x(x), cy=self._y(y), r=radius))
 
     def whisker(self, a: tuple[float, float], b: tuple[float, float], series: str) -> None:
         """A thin line from one point to another: how far a figure might be off."""
         (ax, ay), (bx, by) = ((self._x(x), self._y(y)) for x, y in (a, b))
-        self.parts.append(f'<path class="{series} whisker" d="M{_n(ax)} {_n(ay)}L{_n(bx)} {_n(by)}"/>')
+        self._path(f"{series} whisker", "M", ax, ay, "L", bx, by)
 
-    def bar(self, x0: float, x1: float, y0: float, y1: float, series: str, tip: str = "", gap: float = 0.5) -> None:
+    def bar(self, x0: float, x1: float, y0: float, y1: float, series: str, words: str = "", gap: float = 0.5) -> None:
         left, right = self._x(x0) + gap, self._x(x1) - gap
         low, high = self._y(y0), self._y(y1)
         if right > left and low - high > 0.05:
-            box = f'x="{_n(left)}" y="{_n(high)}" width="{_n(right - left)}" height="{_n(low - high)}"'
-            self.parts.append(f'<rect class="{series} bar" {box}>{_tip(tip)}</rect>')
+            box: Any = {"x": left, "y": high, "width": right - left, "height": low - high}
+            self.parts.append(element("rect", tip(words), kind=f"{series} bar", **box))
 
     def area(self, edges: Sequence[float], heights: Sequence[float], series: str) -> None:
         """A histogram as one outlined shape."""
         floor = self._y(0)
-        path = f"M{_n(self._x(edges[0]))} {_n(floor)}"
+        steps: list[str | float] = ["M", self._x(edges[0]), floor]
         for k, height in enumerate(heights):
-            path += f"L{_n(self._x(edges[k]))} {_n(self._y(height))}H{_n(self._x(edges[k + 1]))}"
-        self.parts.append(f'<path class="{series} area" d="{path}V{_n(floor)}Z"/>')
+            steps += ["L", self._x(edges[k]), self._y(height), "H", self._x(edges[k + 1])]
+        self._path(f"{series} area", *steps, "V", floor, "Z")
 
     def span(self, x0: float, x1: float, kind: str, words: Sequence[str] = ()) -> None:
         """A stretch of the x axis, shaded, and named by the first of some words that fits."""
         left, right = self._x(x0), self._x(x1)
-        box = f'x="{_n(left)}" y="{_n(self.top)}" width="{_n(right - left)}" height="{_n(self.bottom - self.top)}"'
-        self.parts.insert(0, f'<rect class="{kind}" {box}/>')
+        box: Any = {"x": left, "y": self.top, "width": right - left, "height": self.bottom - self.top}
+        self.parts.insert(0, element("rect", kind=kind, **box))
         word = next((word for word in words if right - left > LETTER * len(word)), None)
         if word is not None:
             self._text((left + right) / 2, self.top + 11, word, "note", "middle")
@@ -131,35 +133,35 @@ class Plot:
         """A line across the chart."""
         if x is not None:
             at = self._x(x)
-            self.parts.append(f'<path class="{kind}" d="M{_n(at)} {_n(self.top)}V{_n(self.bottom)}"/>')
+            self._path(kind, "M", at, self.top, "V", self.bottom)
             if word:
                 end = at + LETTER * len(word) + 5 > self.right
                 self._text(at + (-5 if end else 5), self.top + 11, word, "note", "end" if end else "start")
         if y is not None:
             at = self._y(y)
-            self.parts.append(f'<path class="{kind}" d="M{_n(self.left)} {_n(at)}H{_n(self.right)}"/>')
+            self._path(kind, "M", self.left, at, "H", self.right)
             if word:
                 self._text(self.right, at - 4, word, "note", "end")
 
     def diagonal(self) -> None:
-        ends = (self.left, self.bottom, self.right, self.top)
-        self.parts.append('<path class="rule" d="M{} {}L{} {}"/>'.format(*map(_n, ends)))
+        self._path("rule", "M", self.left, self.bottom, "L", self.right, self.top)
 
     def note(self, x: float, y: float, word: str, anchor: str = "start", kind: str = "note") -> None:
         self._text(self._x(x), self._y(y) + 4, word, kind, anchor)
 
     def _text(self, x: float, y: float, word: str, kind: str, anchor: str) -> None:
-        self.parts.append(f'<text class="{kind}" x="{_n(x)}" y="{_n(y)}" text-anchor="{anchor}">{escape(word)}</text>')
+        self.parts.append(element("text", escape(word), kind=kind, x=x, y=y, text_anchor=anchor))
+
+    def _path(self, kind: str, *steps: str | float) -> None:
+        self.parts.append(element("path", kind=kind, d=path(*steps)))
 
     def svg(self) -> str:
-        return (
-            f'<svg viewBox="0 0 {WIDTH} {_n(self.height)}" role="img" aria-label="{escape(self.name, quote=True)}">'
-            + "".join(self.parts)
-            + "</svg>"
-        )
+        """The chart as a part of a page."""
+        view = f"0 0 {WIDTH} {coordinate(self.height)}"
+        return element("svg", "".join(self.parts), view_box=view, role="img", aria_label=self.name)
 
 
-def dots(
+def dot_plot(
     rows: Sequence[str],
     series: Sequence[tuple[str, Sequence[Point | None]]],
     *,
@@ -168,7 +170,7 @@ def dots(
     span: tuple[float, float] | None = None,
     zero: bool = False,
     name: str = "",
-) -> str:
+) -> Plot:
     """Figures as dots on horizontal lines, one line for each row, with whiskers from low to high.
 
     Args:
@@ -206,10 +208,52 @@ def dots(
         shift = ((len(series) - 1) / 2 - k) * step
         for (place, _), point in zip(places, points, strict=True):
             if point is not None:
-                value, least, most, tip = point
+                value, least, most, told = point
                 plot.whisker((max(least, low), place + shift), (min(most, high), place + shift), kind)
-                plot.dot(value, place + shift, kind, tip, radius=3.6)
-    return plot.svg()
+                plot.dot(value, place + shift, kind, told, radius=3.6)
+    return plot
+
+
+Key = tuple[str, str, str]
+"""A line of a legend: series, mark (`line`, `line dash`, `dot`, `ring` or `bar`) and words."""
+THEME = (
+    "--card:#fff;--ink:#1a1d21;--soft:#5d6570;--line:#e3e3de;--strong:#c9c9c2;--c0:#2461d8;--c1:#d9730d;--c2:#128a82;"
+    "--c3:#8a4fd8;--c4:#c9306b;--c5:#6f7f1d;--h0:#a2a8b0;--h1:#5d6570;--ghost:#ecece7;--bar:#8a93a0"
+)
+
+
+def sheet(title: str, plots: Mapping[str, Plot], legend: Sequence[Key], columns: int = 2) -> str:
+    """Charts with their titles, side by side, and a legend below, as a file of its own."""
+    parts, top = [element("style", f"svg{{{THEME}}}\n{chart_style()}")], 0.0
+    plotted = list(plots.items())
+    for first in range(0, len(plotted), columns):
+        row = plotted[first : first + columns]
+        for k, (name, plot) in enumerate(row):
+            head = element("text", escape(name), kind="head", x=plot.left, y=14)
+            parts.append(moved(head + moved("".join(plot.parts), 0, 20), k * (WIDTH + 16), top))
+        top += max(plot.height for _, plot in row) + 36
+    width, x = min(columns, len(plots)) * (WIDTH + 16) - 16, 0.0
+    for series, mark, words in legend:
+        wide = 30 + LETTER * len(words) + 18
+        if x and x + wide > width:
+            x, top = 0.0, top + 18
+        parts.append(moved(_mark(series, mark) + element("text", escape(words), kind="label", x=28, y=4), x, top))
+        x += wide
+    return document("\n".join(parts), width + 24, top + 26, title, -12, -8)
+
+
+def _mark(series: str, mark: str) -> str:
+    if mark.startswith("line"):
+        return element("path", kind=f"{series} {mark}", d=path("M", 0, 0, "H", 22))
+    if mark == "bar":
+        return element("rect", kind=f"{series} bar", x=4, y=-6, width=12, height=12)
+    return element("circle", kind=f"{series} {mark}", cx=11, cy=0, r=3.6)
+
+
+@cache
+def chart_style() -> str:
+    """The style sheet of charts, by the colors that a page calls --soft, --line, --c0 and so on."""
+    return Path(__file__).with_name("chart.css").read_text(encoding="utf-8")
 
 
 def padded(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
@@ -220,6 +264,21 @@ def padded(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
     """
     room = (high - low or 1.0) * share
     return low - room, high + room
+
+
+def nice_ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round numbers from low to high, about `most` of them.
+
+    >>> nice_ticks(0, 10), nice_ticks(0.93, 0.98, 4)
+    ([0.0, 2.0, 4.0, 6.0, 8.0, 10.0], [0.94, 0.96, 0.98])
+    """
+    if not high > low:
+        return [low]
+    step = 10.0 ** math.floor(math.log10((high - low) / most))
+    step *= next(m for m in (1, 2, 2.5, 5, 10) if (high - low) / (step * m) <= most + 1e-9)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    digits = max(0, -math.floor(math.log10(step)) + 1)
+    return [round(k * step, digits) for k in range(first, last + 1)]
 
 
 def _scale(low: float, high: float, a: float, b: float, log: bool) -> Callable[[float], float]:
@@ -247,11 +306,3 @@ def _apart(scale: Callable[[float], float], ticks: Ticks) -> Ticks:
         if all(free):
             return kept
     return ticks[:1]
-
-
-def _tip(text: str) -> str:
-    return f"<title>{escape(text)}</title>" if text else ""
-
-
-def _n(value: float) -> str:
-    return f"{value:.1f}".rstrip("0").rstrip(".")

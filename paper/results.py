@@ -13,9 +13,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from paper.jobs import Job
 from pintgn import __version__
 from pintgn.errors import BadFile
-from pintgn.reproduce.jobs import Job
 
 FORMAT = 1
 Row = dict[str, Any]

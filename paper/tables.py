@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pintgn.learn.tables import text_table
-from pintgn.reproduce import sets
-from pintgn.reproduce.jobs import LAYOUT, MODELS, SETS, TASKS, Job
-from pintgn.reproduce.results import Row
+from paper import sets
+from paper.jobs import LAYOUT, MODELS, SETS, TASKS, Job
+from paper.results import Row
+from pintgn.formatting import spread, text_table
 
 Published = Mapping[str, Mapping[str, Sequence[float]]]
 """Figures in percent as (mean, std), by row and by all / new / auc."""
@@ -56,7 +56,7 @@ class Cell:
         if self.mean is None:
             return "failed" if self.error else "-"
         mark = "*" if self.capped else ""
-        return f"{self.mean:.2f}{mark}" if self.std is None else f"{self.mean:.2f} ± {self.std:.2f}{mark}"
+        return spread(self.mean, self.std) + mark
 
     def theirs(self) -> str:
         return "-" if self.paper is None else f"{self.paper[0]:.2f} ± {self.paper[1]:g}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pintgn
-from pintgn.reproduce.results import Results
-from pintgn.reproduce.runner import Runner
+from paper.results import Results
+from paper.runner import Runner
 
 CONFIG = """
 [train]

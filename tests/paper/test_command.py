@@ -1,4 +1,4 @@
-"""pintgn reproduce as a person uses it, on a paper small enough for a test."""
+"""`python -m paper` as a person uses it, on a paper small enough for a test."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from pintgn.cli.app import main
-from tests.reproduce.helpers import small_paper
+from paper.command import main
+from tests.paper.helpers import small_paper
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def reproduce(monkeypatch, capsys, tmp_path, paper):
     monkeypatch.setenv("PINTGN_CACHE", str(tmp_path / "cache"))
 
     def run(*arguments):
-        given = ["pintgn", "reproduce", "--config", paper[0], "--data-folder", paper[1], *arguments]
+        given = ["paper", "--config", paper[0], "--data-folder", paper[1], *arguments]
         monkeypatch.setattr(sys, "argv", [str(one) for one in given])
         code = 0
         try:
@@ -98,8 +98,8 @@ def test_bad_input_is_one_line(reproduce, arguments, message):
 
 
 def test_ctrl_c_says_that_the_same_command_goes_on(reproduce, monkeypatch):
+    from paper.runner import Runner
     from pintgn.learn.reproducible import Interrupted
-    from pintgn.reproduce.runner import Runner
 
     def stopped(self, job):
         raise Interrupted("Stopped in epoch 1, step 3.")

@@ -1,14 +1,17 @@
+"""Charts and sheets of charts: axes that can be read, missing values, words of users, files of their own."""
+
 from __future__ import annotations
 
 import re
 from itertools import pairwise
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from pintgn.drawing.plot import LETTER, WIDTH, Plot, dot_plot, nice_ticks, sheet
 from pintgn.events.schema import TimeUnit
-from pintgn.report.svg import LETTER, Plot, dots
-from pintgn.report.words import nice_ticks, time_ticks
+from pintgn.report.words import time_ticks
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.2, 17), (0.9731, 0.9734), (0, 1e9), (1e-6, 2e-6), (5, 5)])
@@ -49,7 +52,26 @@ def test_a_line_breaks_where_a_value_is_missing():
 
 
 def test_words_of_users_are_escaped_in_drawings():
-    svg = dots(["<b>"], [("s0", [(0.5, 0.4, 0.6, "<i>")])], x_label="&", words=str, name='"')
+    svg = dot_plot(["<b>"], [("s0", [(0.5, 0.4, 0.6, "<i>")])], x_label="&", words=str, name='"').svg()
     assert "<b>" not in svg
     assert "<i>" not in svg
     assert 'aria-label="&quot;"' in svg
+
+
+def test_a_sheet_is_a_file_of_its_own_with_every_chart_and_legend_inside_it():
+    plots = {f"set {k}": Plot((0, 1), (0, 1)) for k in range(3)}
+    plots["set 0"].dot(0.5, 0.5, "s0", "a & b")
+    legend = [("s0", mark, f"some <words> {mark}") for mark in ("line", "line dash", "dot", "ring", "bar")]
+    text = sheet("three & a title", plots, legend)
+    root = ElementTree.fromstring(text)
+    words = [one.text for one in root.findall(".//{*}text")]
+    assert {*plots, *(key[2] for key in legend)} <= set(words)
+    assert root.find("{*}title").text == "three & a title"
+    width, height = float(root.get("width")), float(root.get("height"))
+    assert width >= 2 * WIDTH
+    for group in root.findall("{*}g"):
+        x, y = map(float, re.findall(r"[\d.]+", group.get("transform")))
+        assert x < width
+        assert y < height
+    assert "--soft" in text, "colors are in the file: there is no page to take them from"
+    assert sheet("three & a title", plots, legend) == text

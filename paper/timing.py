@@ -16,13 +16,13 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
+from paper.results import Row
 from pintgn.events.log import EventLog
 from pintgn.learn.reproducible import Stopper, reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, model_parameters
 from pintgn.learn.train import Trainer, resolved
 from pintgn.positions import RelativePositions
-from pintgn.reproduce.results import Row
 
 PLACES = (0.1, 0.5, 0.9)
 WARM, STEPS = 3, 10

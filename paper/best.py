@@ -1,4 +1,4 @@
-"""Our best: the rows of configs/best.toml, each trained once per seed and measured on the test part in several ways."""
+"""Our best: the rows of paper/best.toml, each trained once per seed and measured on the test part in several ways."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pintgn.learn import paper
+from paper import sets
+from paper.jobs import Job, check_among
+from paper.results import Results, Row
+from paper.runner import Told, rounded
+from pintgn.learn import paper as protocol
 from pintgn.learn.folder import Folder
 from pintgn.learn.measure import compare, rank_part
 from pintgn.learn.negatives import Negatives, draw
@@ -19,10 +23,6 @@ from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, published_rows, read_settings
 from pintgn.learn.train import start
-from pintgn.reproduce import sets
-from pintgn.reproduce.jobs import Job, check_among
-from pintgn.reproduce.results import Results, Row
-from pintgn.reproduce.runner import Told, rounded
 
 FIVE = ("default", "ranking", "historical")
 """Rows that five seeds are run of; one of all others, which say what a part is worth."""
@@ -87,7 +87,7 @@ def every_way(run: Run) -> Row:
     for name, one in (("papers", run), ("blocks", later)):
         trained = one.new_stream()
         trained.observe(parts.trained)
-        found[name] = paper.measure(trained, parts, test, KINDS, run.seed)[0]
+        found[name] = protocol.measure(trained, parts, test, KINDS, run.seed)[0]
     ready = run.new_stream()
     ready.observe(parts.before(test))
     drawn = {str(kind): draw(kind, parts.log, test, run.seed, parts.before(test)) for kind in KINDS}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
+from paper.page import between_marks
+from paper.results import Row
 from pintgn.errors import BadFile
-from pintgn.learn.tables import text_table
-from pintgn.reproduce.page import between_marks, replace_text
-from pintgn.reproduce.results import Row
+from pintgn.files import write_file
+from pintgn.formatting import spread_of, text_table
 
 SETS = {"uci": "UCI", "enron": "Enron", "wikipedia": "Wikipedia"}
 PUBLISHED = {"uci": (97.35, 95.74), "enron": (93.22, 90.97), "wikipedia": (99.32, 98.91)}
@@ -58,7 +59,7 @@ def write_page(path: Path, rows: Sequence[Row]) -> None:
     """Write the tables between the marks of a page that is there."""
     try:
         text = between_marks(path.read_text(encoding="utf-8"), markdown(rows), path)
-        replace_text(path, text)
+        write_file(path, text)
     except OSError as error:
         raise BadFile(f"cannot read or write {path}: {error.strerror or error}.") from error
 
@@ -77,7 +78,7 @@ def _random(rows: Sequence[Row]) -> Table:
     body = []
     for model in ("default", "ranking"):
         for data, some in _by_data(rows, model, "best"):
-            both = [[spread([_percent(row, view)[k] for row in some]) for k in (0, 1)] for view in VIEWS]
+            both = [[spread_of([_percent(row, view)[k] for row in some]) for k in (0, 1)] for view in VIEWS]
             name = SETS[data] + ("" if model == "default" else ", trained to rank")
             published = " / ".join(f"{figure:.2f}" for figure in PUBLISHED[data])
             seconds = (
@@ -99,8 +100,11 @@ def _against_history(rows: Sequence[Row]) -> Table:
     plain = dict(_by_data(rows, "default", "best"))
     body = []
     for data, some in _by_data(rows, "historical", "best"):
-        beside = spread([_historical(row) for row in plain[data]]) if data in plain else ""
-        ours, random = spread([_historical(row) for row in some]), spread([_percent(row, "papers")[0] for row in some])
+        beside = spread_of([_historical(row) for row in plain[data]]) if data in plain else ""
+        ours, random = (
+            spread_of([_historical(row) for row in some]),
+            spread_of([_percent(row, "papers")[0] for row in some]),
+        )
         body.append([SETS[data], str(len(some)), f"{HISTORICAL[data]:.2f}", ours, random, beside])
     return head, body
 
@@ -111,7 +115,7 @@ def _ranking(rows: Sequence[Row]) -> Table:
     for model, name in (("ranking", "trained to rank (5 negatives)"), ("default", "default")):
         for data, some in _by_data(rows, model, "rank"):
             figures = [[row["ranking"]["all"][key] for row in some] for key in ("mrr", "hits@1", "hits@10")]
-            shown = [spread(figures[0], 4), *(spread([100 * x for x in column]) for column in figures[1:])]
+            shown = [spread_of(figures[0], 4), *(spread_of([100 * x for x in column]) for column in figures[1:])]
             body.append([f"{SETS[data]}, {name}", str(len(some)), f"{MRR:.3f}", *shown])
     return head, body
 
@@ -139,16 +143,6 @@ def _parts(rows: Sequence[Row]) -> Table:
 def _by_data(rows: Iterable[Row], model: str, task: str) -> list[tuple[str, list[Row]]]:
     chosen = [row for row in rows if row["model"] == model and row["task"] == task]
     return [(data, some) for data in SETS if (some := [row for row in chosen if row["data"] == data])]
-
-
-def spread(values: Sequence[float], digits: int = 2) -> str:
-    """
-    >>> spread([97.8, 97.9]), spread([97.8])
-    ('97.85 ± 0.07', '97.80')
-    """
-    if len(values) == 1:
-        return f"{values[0]:.{digits}f}"
-    return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"
 
 
 def _percent(row: Row, view: str, kind: str = "random") -> tuple[float, float]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from paper.claims import claims, same_epoch
+from paper.jobs import SETTINGS
+from paper.tables import cell, cells_of, columns_of, row_line, text, time_text
 from pintgn.learn.settings import published_rows
-from pintgn.reproduce.claims import claims, same_epoch
-from pintgn.reproduce.jobs import settings_file
-from pintgn.reproduce.tables import cell, cells_of, columns_of, row_line, text, time_text
-from tests.reproduce.helpers import by_job, link_row
+from tests.paper.helpers import by_job, link_row
 
-PUBLISHED = published_rows(settings_file("paper.toml"))
+PUBLISHED = published_rows(SETTINGS)
 
 
 def time_row(model, data, processor, positions=0.0):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pintgn.reproduce.jobs import LAYOUT, MODELS, SETS
-from pintgn.reproduce.results import Row
-from pintgn.reproduce.tables import HALVES, cell
+from paper.jobs import LAYOUT, MODELS, SETS
+from paper.results import Row
+from paper.tables import HALVES, cell
 
 MESSAGE_PASSING = ("jodie", "dyrep", "tgat", "tgn", "pint-plain")
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pintgn.errors import BadFile, BadInput
-from pintgn.reproduce.claims import claims, every_row, same_epoch
-from pintgn.reproduce.jobs import LAYOUT, MODELS, SETS
-from pintgn.reproduce.results import Row
-from pintgn.reproduce.sets import missing
-from pintgn.reproduce.tables import (
+from paper.claims import claims, every_row, same_epoch
+from paper.jobs import LAYOUT, MODELS, SETS
+from paper.results import Row
+from paper.sets import missing
+from paper.tables import (
     HALVES,
     Cell,
     Published,
@@ -26,10 +24,12 @@ from pintgn.reproduce.tables import (
     rows_of,
     seconds,
 )
+from pintgn.errors import BadFile, BadInput
+from pintgn.files import write_errors, write_file
 
 BEGIN = "<!-- reproduce:begin"
 END = "<!-- reproduce:end"
-FIRST_LINE = f"{BEGIN} · everything between these two marks is written by `pintgn reproduce … --page` -->"
+FIRST_LINE = f"{BEGIN} · everything between these two marks is written by `python -m paper … --page` -->"
 LAST_LINE = f"{END} -->"
 
 Notes = Mapping[str, str]
@@ -38,30 +38,16 @@ Notes = Mapping[str, str]
 
 def write_page(path: Path, newest: Mapping[str, Row], published: Published, notes: Notes | None = None) -> list[Path]:
     """Write the tables between the marks of a page (a new one if there is none), and the plots beside it."""
-    from pintgn.reproduce.plots import write_plots
+    from paper.plots import write_plots
 
-    try:
+    with write_errors(path):
         before = path.read_text(encoding="utf-8") if path.exists() else f"# Results\n\n{FIRST_LINE}\n{LAST_LINE}\n"
         text = between_marks(before, "", path)  # a page without marks is refused before a plot is drawn
         path.parent.mkdir(parents=True, exist_ok=True)
         plots = write_plots(path.parent / "img", newest, published)
         text = between_marks(before, render(newest, published, notes or {}, plots), path)
-        replace_text(path, text)
-    except OSError as error:
-        if isinstance(error, BadFile):
-            raise
-        raise BadFile(f"cannot write {path}: {error.strerror or error}.") from error
+        write_file(path, text)
     return [path, *plots.values()]
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def between_marks(page: str, text: str, path: Path) -> str:
@@ -95,11 +81,11 @@ INTRODUCTION = """
 ## The paper again
 
 Every row of the paper's tables, trained and measured as the paper does it: its settings
-([configs/paper.toml](../configs/paper.toml)), 70 / 15 / 15 by time, one random negative per event, AP averaged over
+([paper/paper.toml](../paper/paper.toml)), 70 / 15 / 15 by time, one random negative per event, AP averaged over
 chunks of 200 rows, memory and positions refreshed once per batch, at most 50 epochs and five without improvement.
 
 ```
-pintgn reproduce all --data-folder FOLDER --page results.md    # or a part: table1, table2, dims, time, nodes
+python -m paper all --data-folder FOLDER --page results.md    # or a part: table1, table2, dims, time, nodes
 ```
 
 makes it all (`make reproduce` with the sets that `pintgn data fetch` keeps), can be stopped at any time, and goes on
@@ -187,7 +173,7 @@ def _picture(name: str, about: str, drawn: Mapping[str, str]) -> str:
 
 
 def _dims(newest: Mapping[str, Row], published: Published, drawn: Mapping[str, str]) -> str:
-    from pintgn.reproduce.jobs import DIMS
+    from paper.jobs import DIMS
 
     columns, _ = columns_of("dims", newest)
     heads = ["d", *(f"{SETS[data]} {half.lower()}" for data in columns for half in HALVES.values())]

@@ -1,14 +1,21 @@
-"""`pintgn reproduce`: the paper's tables and figures again, one row as soon as it is done."""
+"""`python -m paper`: the paper's tables and figures again, one row as soon as it is done."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paper.jobs import BEST, LAYOUT, SETTINGS, jobs_of, parse_seeds
+from pintgn.cli.app import run
 from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.shape import dress
 from pintgn.errors import BadInput
+
+if TYPE_CHECKING:
+    from paper.results import Results
 
 What = Annotated[
     str, typer.Argument(metavar="WHAT", help="table1, table2, dims, time, nodes, all of these; or best: ours.")
@@ -40,40 +47,51 @@ def reproduce(
     data_folder: Annotated[
         Path | None, typer.Option(help="Where NAME.parquet is looked for, before what `pintgn data fetch` keeps.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="The settings of every row; configs/paper.toml.")] = None,
+    config: Annotated[Path | None, typer.Option(help="The settings of every row; paper/paper.toml.")] = None,
     page: Annotated[
         Path | None, typer.Option(help="Write tables and plots here too, between the marks of a Markdown page.")
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Run nothing; show the results that there are.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would run and for how long, and stop.")] = False,
+    threads: Annotated[int | None, typer.Option(min=1, help="How many threads to compute with.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train and measure every row of the paper's tables by its own protocol, and put the figures beside its own.
 
     It can be stopped at any time; the same command goes on where it ended. Rows whose data is not here are listed.
     """
-    from pintgn.reproduce.jobs import LAYOUT, jobs_of, parse_seeds, settings_file
-
-    if what == "best":
-        place = folder or Path("runs/best")
-        _best(models, data, seeds, place, results, data_folder, config, page, show, dry_run, as_json)
-        return
-    folder = folder or Path("runs/paper")
+    if threads is not None:  # before torch is loaded, which reads it
+        os.environ["OMP_NUM_THREADS"] = str(threads)
     if cap < 0:
         raise BadInput(f"--cap {cap:g}; it is a number of seconds, or 0 for no cap.")
-    config = config or settings_file("paper.toml")
-    chosen = parse_seeds(seeds)
+    from paper.results import Results
+
+    folder = folder or Path("runs/best" if what == "best" else "runs/paper")
+    store = Results(results or folder / "results.jsonl")
+    chosen = _split(models), _split(data), parse_seeds(seeds)
+    if what == "best":
+        _best(chosen, folder, store, data_folder, config or BEST, page, show, dry_run, as_json)
+    else:
+        _tables(what, chosen, folder, store, data_folder, config or SETTINGS, cap, page, show, dry_run, as_json)
+
+
+Chosen = tuple[list[str] | None, list[str] | None, list[int] | None]
+"""Only these models, data sets and seeds; None for all."""
+
+
+def _tables(
+    what: str, chosen: Chosen, folder: Path, store: Results, data_folder: Path | None, config: Path, cap: float,
+    page: Path | None, show: bool, dry_run: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """The paper's own rows, and the tables that they make."""
+    from paper import tables
+    from paper.runner import Runner
     from pintgn.learn.settings import published_rows
-    from pintgn.reproduce import tables
-    from pintgn.reproduce.results import Results
 
     published = published_rows(config)
-    jobs = jobs_of(what, published, _split(models), _split(data), chosen)
+    jobs = jobs_of(what, published, *chosen)
     if not jobs:
-        raise BadInput(f"{what} has no such rows. `pintgn reproduce {what} --dry-run` lists those that it has.")
-    store = Results(results or folder / "results.jsonl")
-    from pintgn.reproduce.runner import Runner
-
+        raise BadInput(f"{what} has no such rows. `python -m paper {what} --dry-run` lists those that it has.")
     runner = Runner(folder, store, config, data_folder, cap or None)
     if dry_run:
         _list(runner, jobs, as_json)
@@ -82,7 +100,7 @@ def reproduce(
         _run(runner, jobs, published)
     newest = store.newest()
     if page is not None:
-        from pintgn.reproduce.page import read_notes, write_page
+        from paper.page import read_notes, write_page
 
         written = write_page(page, newest, published, read_notes(store.path.with_suffix(".notes.toml")))
         console(stderr=True).print(f"wrote {', '.join(map(str, written))}", markup=False)
@@ -90,35 +108,21 @@ def reproduce(
         keys = {job.key for job in jobs}
         emit_json({"results": str(store.path), "rows": [row for key, row in newest.items() if key in keys]})
         return
-    print(
-        "\n\n".join(tables.text(one, newest, published, data_folder) for one in (LAYOUT if what == "all" else [what]))
-    )
+    shown = LAYOUT if what == "all" else [what]
+    print("\n\n".join(tables.text(one, newest, published, data_folder) for one in shown))
 
 
 def _best(
-    models: str | None,
-    data: str | None,
-    seeds: str | None,
-    folder: Path,
-    results: Path | None,
-    data_folder: Path | None,
-    config: Path | None,
-    page: Path | None,
-    show: bool,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """The rows of configs/best.toml, on stderr as they are done, and their means. They end by themselves: no cap."""
+    chosen: Chosen, folder: Path, store: Results, data_folder: Path | None, config: Path,
+    page: Path | None, show: bool, dry_run: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """The rows of paper/best.toml, on stderr as they are done, and their means. They end by themselves: no cap."""
+    from paper.best import best_jobs, run_best
+    from paper.best_page import row_line, text, write_page
+    from paper.sets import find, missing
     from pintgn.cli.train import EpochLines
-    from pintgn.reproduce.best import best_jobs, run_best
-    from pintgn.reproduce.best_page import row_line, text, write_page
-    from pintgn.reproduce.jobs import parse_seeds, settings_file
-    from pintgn.reproduce.results import Results
-    from pintgn.reproduce.sets import find, missing
 
-    config = config or settings_file("best.toml")
-    store = Results(results or folder / "results.jsonl")
-    jobs = best_jobs(config, _split(models), _split(data), parse_seeds(seeds))
+    jobs = best_jobs(config, *chosen)
     if dry_run:
         todo = [job for job in jobs if job.key not in store.newest()]
         if as_json:
@@ -145,7 +149,7 @@ def _best(
     if as_json:
         emit_json({"results": str(store.path), "rows": rows})
     else:
-        print(text(rows) if rows else f"{store.path} has no rows yet. `pintgn reproduce best` makes them.")
+        print(text(rows) if rows else f"{store.path} has no rows yet. `python -m paper best` makes them.")
 
 
 def _split(text: str | None) -> list[str] | None:
@@ -154,8 +158,8 @@ def _split(text: str | None) -> list[str] | None:
 
 def _run(runner: Any, jobs: list[Any], published: Any) -> None:
     """Run what is open, with a line per epoch and per row on stderr."""
+    from paper.tables import row_line
     from pintgn.cli.train import EpochLines
-    from pintgn.reproduce.tables import row_line
 
     say = console(stderr=True).print
     todo = runner.open_jobs(jobs)
@@ -179,9 +183,9 @@ def _run(runner: Any, jobs: list[Any], published: Any) -> None:
 
 def _list(runner: Any, jobs: list[Any], as_json: bool) -> None:
     """What would run, and for how long."""
-    from pintgn.learn.tables import text_table
-    from pintgn.reproduce.estimate import NO_DATA, plan
-    from pintgn.reproduce.sets import missing
+    from paper.estimate import NO_DATA, plan
+    from paper.sets import missing
+    from pintgn.formatting import span, text_table
 
     planned = plan(runner, jobs)
     if as_json:
@@ -189,27 +193,33 @@ def _list(runner: Any, jobs: list[Any], as_json: bool) -> None:
         return
     total = sum(one["estimated_seconds"] or 0 for one in planned)
     rows = [
-        [one["task"], one["row"], str(one["seed"]), one["state"], _about(one["estimated_seconds"])] for one in planned
+        [
+            one["task"],
+            one["row"],
+            str(one["seed"]),
+            one["state"],
+            "" if one["estimated_seconds"] is None else span(one["estimated_seconds"]),
+        ]
+        for one in planned
     ]
     print(text_table(["", "row", "seed", "state", "at most"], rows, left=4))
     unknown = sum(one["state"] == "to do" and one["estimated_seconds"] is None for one in planned)
     more = f", without {unknown} rows of unknown cost" if unknown else ""
-    print(f"\nAt most {_about(total)} of processor time in all{more}.")
+    print(f"\nAt most {span(total)} of processor time in all{more}.")
     for data in dict.fromkeys(job.data for job, one in zip(jobs, planned, strict=True) if one["state"] == NO_DATA):
         print(f"{data} {missing(data)}.")
 
 
-def _about(seconds: float | None) -> str:
-    """
-    >>> _about(42.0), _about(1234.0), _about(8000.0), _about(None)
-    ('42 s', '21 min', '2.2 h', '')
-    """
-    if seconds is None:
-        return ""
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 120
-        else f"{seconds / 60:.0f} min"
-        if seconds < 7200
-        else f"{seconds / 3600:.1f} h"
-    )
+app = typer.Typer(
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(reproduce)
+dress(app)
+
+
+def main() -> None:
+    """Run the command, with the errors and exit codes of `pintgn`."""
+    run(app)

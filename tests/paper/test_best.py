@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pintgn.cli.app import app
+from paper import best_page
+from paper.best import best_jobs, run_best
+from paper.command import app
+from paper.results import Results
 from pintgn.errors import UnknownName
 from pintgn.events.simulate import simulate
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, published_rows, read_settings
-from pintgn.reproduce import best_page
-from pintgn.reproduce.best import best_jobs, run_best
-from pintgn.reproduce.results import Results
 from tests.conftest import ROOT
 
 CONFIG = """
@@ -76,7 +76,7 @@ def test_the_command_shows_and_writes_what_is_there(done):
     page = place / "page.md"
     page.write_text("before\n<!-- reproduce:begin -->\n<!-- reproduce:end -->\nafter\n")
     told = ["--results", str(results.path), "--config", str(place / "best.toml"), "--page", str(page)]
-    shown = CliRunner().invoke(app, ["reproduce", "best", "--show", "--json", *told])
+    shown = CliRunner().invoke(app, ["best", "--show", "--json", *told])
     assert shown.exit_code == 0
     assert len(json.loads(shown.stdout)["rows"]) == 3
     assert page.read_text().startswith("before\n")
@@ -86,10 +86,10 @@ def test_the_command_shows_and_writes_what_is_there(done):
 def test_a_dry_run_lists_what_is_left_and_trains_nothing(done, tmp_path):
     place, results, jobs, _ = done
     told = ["--config", str(place / "best.toml"), "--seeds", "1", "--dry-run", "--json"]
-    left = CliRunner().invoke(app, ["reproduce", "best", "--folder", str(tmp_path / "runs"), *told])
+    left = CliRunner().invoke(app, ["best", "--folder", str(tmp_path / "runs"), *told])
     assert json.loads(left.stdout)["jobs"] == [job.key for job in jobs]
     assert not (tmp_path / "runs").exists()
-    nothing = CliRunner().invoke(app, ["reproduce", "best", "--results", str(results.path), *told])
+    nothing = CliRunner().invoke(app, ["best", "--results", str(results.path), *told])
     assert json.loads(nothing.stdout)["jobs"] == []
 
 
@@ -97,7 +97,7 @@ def test_data_that_is_not_here_is_said_and_nothing_there_yet_too(done, tmp_path,
     place, *_ = done
     monkeypatch.setenv("PINTGN_CACHE", str(tmp_path / "cache"))
     told = ["--config", str(place / "best.toml"), "--folder", str(tmp_path / "runs")]
-    ended = CliRunner().invoke(app, ["reproduce", "best", *told])
+    ended = CliRunner().invoke(app, ["best", *told])
     assert "wikipedia needs the data" in ended.stderr
     assert "has no rows yet" in ended.stdout
 
@@ -109,7 +109,7 @@ def test_a_row_that_does_not_exist_is_refused(done):
 
 
 def test_every_row_of_our_settings_can_be_read():
-    path = ROOT / "configs" / "best.toml"
+    path = ROOT / "paper" / "best.toml"
     rows = published_rows(path)
     assert {row.split("/")[0] for row in rows} >= {"default", "historical", "ranking"}
     for row in rows:

@@ -1,0 +1,3 @@
+from paper.command import main
+
+main()
