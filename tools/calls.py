@@ -1,4 +1,4 @@
-"""How long the way is: functions of ours that a CSV passes through to become a log, and calls that one HTTP event costs.
+"""How long the way is: functions of ours that a CSV passes through to become a log, and calls that an HTTP event costs.
 
     python tools/calls.py            # both counts
     python tools/calls.py --list     # and every function, with how often it was called
