@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -143,12 +144,12 @@ class Schema:
     """A typical time between two events of one node, in the log's own unit; models measure dt in it, so that
     seconds, milliseconds and days train alike. A log fills it in from the first 70 % of its events."""
 
-    @property
+    @cached_property
     def feature_width(self) -> int:
         """Columns of `EventLog.features`."""
         return sum(feature.width for feature in self.features)
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Columns of `EventLog.marked_features`: features, marks for delete and node events, node updates."""
         return self.feature_width + (2 if self.op else 0) + len(self.node_updates)

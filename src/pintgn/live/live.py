@@ -5,24 +5,22 @@ from __future__ import annotations
 import copy
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from pintgn.errors import BadInput, EventOrderError, PintgnWarning, StaleQuery
+from pintgn.errors import BadInput, EventOrderError, PintgnWarning
 from pintgn.events.codec import Codec, EventBatch
 from pintgn.events.columns import Growing
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import ADD, NODE
 from pintgn.learn.calibration import Calibration
-from pintgn.learn.measure import PAIRS, judging
-from pintgn.learn.metrics import check_finite
 from pintgn.learn.run import Run
+from pintgn.live.answers import Answers
 from pintgn.live.names import Names
 from pintgn.live.nodes import NodeTable
 from pintgn.live.prequential import Prequential
@@ -32,22 +30,11 @@ from pintgn.models.past import Events
 from pintgn.stream import Stream
 
 if TYPE_CHECKING:
-    from pintgn.explain import Explanation
     from pintgn.live.snapshot import Snapshot
 
 Turn = Callable[[], AbstractContextManager[None]]
-SCORED, NODES = 10_000, 2_000
-"""Pairs scored at once, and nodes embedded at once; no answer depends on it."""
 BLOCK = 500
 """Events observed at once: what a question waits for at most."""
-
-
-class Recommendation(NamedTuple):
-    """A destination, how likely it is, and the logit that it is ranked by."""
-
-    dst: Any
-    probability: float
-    logit: float
 
 
 def open(run: Run | str | Path, model: type[Model] | None = None) -> Live:
@@ -57,7 +44,7 @@ def open(run: Run | str | Path, model: type[Model] | None = None) -> Live:
     return Live(Run.open(run, model))
 
 
-class Live:
+class Live(Answers):
     """The state of a run after its log, and after every event observed since; it answers in users' own ids.
 
     A function of the run and of the events, in order: whatever the batches were, the state is the same, bit for bit.
@@ -92,11 +79,6 @@ class Live:
     def __repr__(self) -> str:
         when = self.schema.time.show(self.clock)
         return f"Live: {self.run.settings.name}, {self.events:,} events, {len(self.names):,} nodes, up to {when}"
-
-    @property
-    def clock(self) -> Any:
-        """The time of the newest event."""
-        return self.stream.clock
 
     @property
     def events(self) -> int:
@@ -171,12 +153,11 @@ class Live:
         before = self._met(dst, learnable)
         numbers = np.arange(self.total + 1, self.total + 1 + len(t))
         rows, negative = self.prequential.draw(numbers, dst, learnable, self.destinations.values, before)
+        both = np.concatenate([rows, rows])
+        asked = Query(src[both], np.concatenate([dst[rows], negative]), t[both])
+        scores = self.stream.advance(events, asked).numpy(force=True)
         if len(rows):
-            asked = Query(src[rows], dst[rows], t[rows])
-            scores = self.stream.replay(events, [asked, asked.toward(negative)])
-            self.prequential.add(scores[0].numpy(force=True), scores[1].numpy(force=True), t[rows])
-        else:
-            self.stream.observe(events)
+            self.prequential.add(scores[: len(rows)], scores[len(rows) :], t[rows])
         self.nodes.observe(src, dst, t)
         self.self_loops |= bool((src == dst)[learnable].any())
         self.total += len(t)
@@ -235,154 +216,6 @@ class Live:
                 f"the first event is at {show(t[0])}; this run has already observed {show(self.clock)}."
             )
 
-    # -- answering ---------------------------------------------------------------------------------------------------
-
-    def score(self, src: Any, dst: Any, at: Any = None) -> dict[Any, float]:
-        """A logit for each destination: how likely src is to meet it at a time. Changes nothing.
-
-        Args:
-            src: an id.
-            dst: an id, or several.
-            at: a time, no earlier than the newest event; right after it by default. Events strictly before it count.
-        """
-        ids = [dst] if isinstance(dst, str | bytes) or not isinstance(dst, Iterable) else list(dst)
-        logits = self.logits([src] * len(ids), ids, at)
-        return dict(zip(ids, logits.tolist(), strict=True))
-
-    def probability(self, src: Any, dst: Any, at: Any = None) -> dict[Any, float]:
-        """The same as probabilities, calibrated on validation: this link against one to a random destination."""
-        scores = self.score(src, dst, at)
-        return dict(zip(scores, self.calibration(np.array(list(scores.values()))).tolist(), strict=True))
-
-    def logits(self, src: Sequence[Any], dst: Sequence[Any], at: Any = None) -> np.ndarray:
-        """Logits of many pairs of ids, all at one time, or each at its own in the log's count (an array)."""
-        when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
-        query = Query(*self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst))), when)
-        return self._computed(
-            self.stream.score(query[start : start + SCORED]) for start in range(0, len(query), SCORED)
-        )
-
-    def recommend(
-        self, src: Any, k: int = 10, at: Any = None, among: Iterable[Any] | None = None
-    ) -> list[Recommendation]:
-        """The k most likely destinations of src at a time, best first.
-
-        Args:
-            among: ids to choose from; every destination met so far when not given (src itself only where there are
-                self-loops).
-        """
-        if k < 1:
-            raise BadInput(f"k={k}; at least one is recommended.")
-        if among is None:
-            pool = self.candidates(src)
-            return self.best(pool, self.rank(src, pool, at), k)
-        ids = list(dict.fromkeys(among))
-        pool = self.names.find(map(self.codec.id, ids), 1)
-        return self.best(pool, self.rank(src, pool, at), k, ids)
-
-    def candidates(self, src: Any) -> np.ndarray:
-        """Node numbers that can be recommended to src."""
-        pool = np.sort(self.destinations.values)
-        return pool if self.self_loops else pool[pool != self.names.find([self.codec.id(src)], 0)]
-
-    def rank(self, src: Any, pool: np.ndarray, at: Any = None) -> np.ndarray:
-        """A logit of src with each of some nodes, given by number."""
-        source, when = self.names.find([self.codec.id(src)], 0), np.array([self.time_of(at)], self.codec.dtype)
-        query = Query(source, source, when)
-        return self._computed(
-            self.stream.rank(None, query, pool[None, start : start + PAIRS])[0] for start in range(0, len(pool), PAIRS)
-        )
-
-    def best(
-        self, pool: np.ndarray, logits: np.ndarray, k: int, ids: Sequence[Any] | None = None
-    ) -> list[Recommendation]:
-        """The k best of ranked nodes."""
-        order = np.argsort(-logits, kind="stable")[:k]
-        names = [self.names.ids[node] for node in pool[order]] if ids is None else [ids[row] for row in order]
-        probabilities = self.calibration(logits[order])
-        return list(map(Recommendation, names, probabilities.tolist(), logits[order].tolist()))
-
-    def explain(self, src: Any, dst: Any, at: Any = None, **options: Any) -> Explanation:
-        """Why src and dst are scored as they are: the walks that join them, and the score without each.
-
-        Args:
-            steps: longest walks that are listed, 1 to 3.
-            limit: how many reasons of each kind.
-            replay: for models with memory, take that back as well, by replaying the log for each reason; slow.
-            progress: called with how many reasons have been replayed, and of how many.
-        """
-        return self.explaining(src, dst, at, **options)()
-
-    def explaining(
-        self,
-        src: Any,
-        dst: Any,
-        at: Any = None,
-        *,
-        steps: int = 3,
-        limit: int = 5,
-        replay: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Callable[[], Explanation]:
-        """`explain` in two parts: this one copies what it needs, the call of what it returns does the work.
-
-        So others may observe while the work is done, in whatever thread.
-        """
-        from pintgn.explain.reasons import explain
-        from pintgn.explain.worlds import Frozen
-
-        names = self.codec.id(src), self.codec.id(dst)
-        one, other = self.names.find_pairs([names[0]], [names[1]])
-        t = self.time_of(at)
-        with self._in_users_words():
-            frozen = Frozen.of(self.stream, t)
-        return partial(
-            explain, frozen, int(one[0]), int(other[0]), t, steps=steps, limit=limit, replay=replay, progress=progress,
-            name=self.names.ids.__getitem__, names=names, calibration=self.calibration,
-        )  # fmt: skip
-
-    def embed(
-        self, ids: Iterable[Any] | None = None, at: Any = None, side: str = "src"
-    ) -> tuple[list[Any], np.ndarray]:
-        """Embeddings (n, d) of nodes as of a time, and their ids; of all nodes by default.
-
-        `side` says which of two nodes is meant where sources and destinations are named apart.
-        """
-        if type(self.model).gather_nodes is Model.gather_nodes:
-            raise BadInput(f"{type(self.model).__name__} judges links; it has no embeddings of nodes.")
-        if side not in ("src", "dst"):
-            raise BadInput(f"side={side!r}; it is 'src' or 'dst'.")
-        if ids is None:
-            nodes = np.arange(len(self.names))
-            nodes = nodes if self.schema.dummy is None else nodes[nodes != self.schema.dummy]
-            listed = [self.names.ids[node] for node in nodes]
-        else:
-            listed = list(ids)
-            nodes = self.names.find(map(self.codec.id, listed), 0 if side == "src" else 1)
-        t = self.time_of(at)
-        found = self._computed(
-            (self.stream.embed(nodes[start : start + NODES], t) for start in range(0, len(nodes), NODES)), check=False
-        )
-        return listed, found if len(nodes) else np.zeros((0, 0), np.float32)
-
-    def time_of(self, at: Any = None) -> Any:
-        """A time that a user says, in the log's count; right after the newest event when none is given."""
-        if at is not None:
-            return self.codec.time(at)
-        clock = np.asarray(self.clock, self.codec.dtype)
-        return clock + 1 if clock.dtype.kind == "i" else np.nextafter(clock, np.inf)
-
-    def _computed(self, parts: Iterable[torch.Tensor], check: bool = True) -> np.ndarray:
-        with judging(self.model), self._in_users_words(), torch.no_grad():
-            arrays = [part.numpy(force=True) for part in parts]
-        found = np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
-        if check:
-            check_finite(found)
-        return found
-
-    def _in_users_words(self) -> _InUsersWords:
-        return _InUsersWords(self)
-
     # -- for a service -----------------------------------------------------------------------------------------------
 
     def reader(self) -> Live:
@@ -399,21 +232,6 @@ class Live:
         from pintgn.live.snapshot import Snapshot
 
         return Snapshot.of(self)
-
-
-class _InUsersWords:
-    """Says in users' words that a question comes too late."""
-
-    def __init__(self, live: Live):
-        self.live = live
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, StaleQuery):
-            seen = self.live.schema.time.show(self.live.clock)
-            raise StaleQuery(f"this run has already observed {seen}; ask about that time or a later one.") from None
 
 
 def _parted(event: Any, row: int) -> tuple[Any, Any, Any, dict[str, Any]]:

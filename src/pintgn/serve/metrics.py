@@ -59,12 +59,14 @@ class Metrics:
 
     def _metric(self, name: str, labels: Mapping[str, str]) -> Any:
         """A metric, made on first use: what never happened is not shown."""
-        with self._lock:
-            if name not in self._made:
-                kind, about = COUNTED[name]
-                more = {"buckets": BOUNDS} if kind is Histogram else {}
-                self._made[name] = kind(f"pintgn_{name}", about, list(labels), registry=self.registry, **more)
-            found = self._made[name]
+        found = self._made.get(name)
+        if found is None:
+            with self._lock:
+                if (found := self._made.get(name)) is None:
+                    kind, about = COUNTED[name]
+                    more = {"buckets": BOUNDS} if kind is Histogram else {}
+                    found = kind(f"pintgn_{name}", about, list(labels), registry=self.registry, **more)
+                    self._made[name] = found
         return found.labels(**labels) if labels else found
 
     def text(self, more: Mapping[str, tuple[str, Any]]) -> str:

@@ -136,13 +136,10 @@ class Requests:
 
     def _batch(self, events: list[Any]) -> EventBatch:
         self._check_count(len(events), self.limits.batch, "events")
-
-        def column(name: str) -> list[Any] | None:
-            found = [getattr(event, name) for event in events]
-            return None if not any(one is not None for one in found) else found
-
         src, dst, t = ([getattr(event, name) for event in events] for name in ("src", "dst", "t"))
-        return self.codec.batch(src, dst, t, column("features"), column("op"), column("key"), ids_checked=True)
+        rest = ([getattr(event, name) for event in events] for name in ("features", "op", "key"))
+        features, op, keys = (None if all(one is None for one in column) else column for column in rest)
+        return self.codec.batch(src, dst, t, features, op, keys, ids_checked=True)
 
     def _from_columns(self, columns: Any) -> EventBatch:
         count = len(columns.src)

@@ -70,6 +70,7 @@ class Store:
         self.folder, self.fingerprint = Folder(folder), fingerprint
         self.width, self.dtype = width, np.dtype(dtype)
         self.path = self.folder / FILE
+        self._paths = [self.path, self.folder / f"{FILE}-wal", self.folder / MARK]
         self.seen = seen
         self.reports: list[str] = []  # what was found damaged, for people to read
         self._total = 0
@@ -209,9 +210,9 @@ class Store:
     def _identities(self) -> list[tuple[int, int] | None]:
         """Which files the names of the store stand for."""
         found: list[tuple[int, int] | None] = []
-        for name in (FILE, f"{FILE}-wal", MARK):
+        for path in self._paths:
             try:
-                told = os.stat(self.folder / name)
+                told = os.stat(path)
                 found.append((told.st_dev, told.st_ino))
             except OSError:
                 found.append(None)

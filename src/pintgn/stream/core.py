@@ -114,8 +114,12 @@ class Stream:
 
         Queries may ask about any time from the clock on: before, within or after the batch.
         """
-        gathered = self._gather(*self._checked(batch, queries), self.model.gather)
-        return list(self._compute(gathered, self.model).split([len(q) for q in queries]))
+        query, events = self._checked(batch, queries)
+        return list(self.advance(events, query).split([len(q) for q in queries]))
+
+    def advance(self, events: Events, query: Query) -> Tensor:  # (q,)
+        """`replay` of what has been checked already: arrays of the right types, in order of time, none too early."""
+        return self._compute(self._gather(query, events, self.model.gather), self.model)
 
     def rank(self, batch: EventLog | Events | None, query: Query, candidates: np.ndarray) -> Tensor:  # (q, c)
         """Score many destinations for each query's source, as of its own time, while the batch happens (or not).
@@ -314,8 +318,7 @@ class Stream:
     # -- checks --------------------------------------------------------------------------------------------------
 
     def _checked(self, batch: EventLog | Events | None, queries: Sequence[Query]) -> tuple[Query, Events]:
-        query = self._checked_queries(queries)
-        return query, self._checked_events(batch)
+        return self._checked_queries(queries), self._checked_events(batch)
 
     def _checked_events(self, batch: EventLog | Events | None) -> Events:
         if batch is None:
