@@ -109,7 +109,7 @@ def _suggested(values: pa.Array) -> pa.DataType | None:
 def _kinds(batch: pa.RecordBatch, sample: pa.RecordBatch | None, plan: Plan) -> dict[str, bool]:
     """Which feature columns are categories."""
     known = {} if plan.like is None else {f.name: f.kind != "number" for f in plan.like.schema.features}
-    categorical, place = set(plan.categorical), {name: k for k, name in enumerate(plan.columns)}
+    categorical, index = set(plan.categorical), {name: k for k, name in enumerate(plan.columns)}
     kinds = {}
     for name in plan.features:
         if name in known:
@@ -117,11 +117,11 @@ def _kinds(batch: pa.RecordBatch, sample: pa.RecordBatch | None, plan: Plan) -> 
         elif name in categorical:
             kinds[name] = True
         elif sample is not None:
-            texts = (text.strip() for text in sample.column(place[name]).to_pylist())
+            texts = (text.strip() for text in sample.column(index[name]).to_pylist())
             first = next((text for text in texts if text not in MISSING), None)
             kinds[name] = first is not None and not is_number(first)
         else:
-            kind = batch.schema.field(place[name]).type
+            kind = batch.schema.field(index[name]).type
             coded = pa.types.is_dictionary(kind)
             kind = kind.value_type if coded else kind
             kinds[name] = coded or is_text(kind) or pa.types.is_boolean(kind) or str(kind) == "string_view"
@@ -160,7 +160,7 @@ class Builder:
         if not batch.num_rows:
             return
         plan, row = self.plan, self.rows
-        columns = {name: batch.column(place) for place, name in enumerate(plan.columns)}
+        columns = {name: batch.column(index) for index, name in enumerate(plan.columns)}
         op = NOTHING
         if self.op is not None:
             op = parse_ops(columns[plan.op], plan.op, self.where, row)  # type: ignore[index, arg-type]
@@ -253,8 +253,8 @@ class Builder:
             if label is not None:
                 label = label[order]
             if updates is not None and op is not None:
-                place = np.cumsum(op == NODE) - 1
-                updates = updates[place[order][op[order] == NODE]]
+                index = np.cumsum(op == NODE) - 1
+                updates = updates[index[order][op[order] == NODE]]
             if op is not None:
                 op = op[order]
             if features is not None:
@@ -318,12 +318,12 @@ class Builder:
             codes[name], described[name] = column.finish(plan.encoding.get(name, plan.default_encoding))
         width = sum(described[name].width for name in plan.features)
         matrix = np.empty((self.rows, width), np.float32)
-        place = {name: k for k, name in enumerate(self.numbers.names)}
+        index = {name: k for k, name in enumerate(self.numbers.names)}
         start = 0
         for name in plan.features:
             if name in codes:
                 spread(matrix, start, codes.pop(name), described[name])
             else:
-                matrix[:, start] = numbers[:, place[name]]
+                matrix[:, start] = numbers[:, index[name]]
             start += described[name].width
         return matrix, tuple(described[name] for name in plan.features)

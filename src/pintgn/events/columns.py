@@ -104,8 +104,8 @@ def is_text(kind: pa.DataType) -> bool:
 
 def first_true(mask: np.ndarray) -> int:
     """Where a mask is first true, or -1."""
-    place = int(mask.argmax()) if len(mask) else 0
-    return place if len(mask) and mask[place] else -1
+    index = int(mask.argmax()) if len(mask) else 0
+    return index if len(mask) and mask[index] else -1
 
 
 def null_rows(values: pa.Array) -> np.ndarray:

@@ -114,7 +114,7 @@ def cache_folder(cache: str | Path | None = None) -> Path:
 
 def cached(name: str, cache: str | Path | None = None) -> bool:
     """Whether a set has been fetched."""
-    return _place(_known(name), cache).is_file()
+    return _path_of(_known(name), cache).is_file()
 
 
 def load(
@@ -142,27 +142,27 @@ def fetch(
         again: fetch it even if it is here.
     """
     one = _known(name)
-    place = _place(one, cache)
-    if place.is_file() and not again:
-        return place
+    path = _path_of(one, cache)
+    if path.is_file() and not again:
+        return path
     given = None if mirror is None else str(mirror)
     with contextlib.ExitStack() as stack:
-        with _writing(place.parent):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{name}-")))
+        with _writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-")))
         if given is not None and "://" not in given:
             source = _in_folder(one, Path(given).expanduser())
         else:
             source = folder / one.file
             with _writing(folder):
-                part = place.with_name(f".{one.name}.download")  # outlives this call, to go on from
+                part = path.with_name(f".{one.name}.download")  # outlives this call, to go on from
                 download(_address(one, given), source, progress, part=part)
         if one.sha256 is not None and source.name == one.file and sha256(source) != one.sha256:
             raise BadFile(f"{source.name} is not the published file: its sha256 differs. Get it elsewhere.")
         log = read_published(name, source)
-        with _writing(folder), replacing(place) as part:
+        with _writing(folder), replacing(path) as part:
             log.save(part)
-    return place
+    return path
 
 
 def read_published(name: str, path: str | Path) -> EventLog:
@@ -197,7 +197,7 @@ def _known(name: str) -> DataSet:
     return DATASETS[name]
 
 
-def _place(one: DataSet, cache: str | Path | None) -> Path:
+def _path_of(one: DataSet, cache: str | Path | None) -> Path:
     return cache_folder(cache) / "datasets" / f"{one.name}.parquet"
 
 

@@ -76,9 +76,9 @@ class Arrival:
         self.validator: str | None = None
         self.complete = False
         self.done = self.most = 0
-        told = self._noted()
-        if told.get("url") == url and told.get("validator"):
-            self.validator, self.total = told["validator"], told.get("total")
+        state = self._noted()
+        if state.get("url") == url and state.get("validator"):
+            self.validator, self.total = state["validator"], state.get("total")
             self.done = self.most = file.seek(0, os.SEEK_END)
             self.complete = self.done == self.total
         if not self.done:
@@ -139,14 +139,14 @@ class Arrival:
 
     def _noted(self) -> dict[str, Any]:
         try:
-            told = json.loads(self.note.read_text())
+            state = json.loads(self.note.read_text())
         except (OSError, ValueError):
             return {}
-        return told if isinstance(told, dict) else {}
+        return state if isinstance(state, dict) else {}
 
     def _write_note(self) -> None:
-        told = {"url": self.url, "validator": self.validator, "total": self.total}
-        self.note.write_text(json.dumps(told))
+        state = {"url": self.url, "validator": self.validator, "total": self.total}
+        self.note.write_text(json.dumps(state))
 
 
 @contextlib.contextmanager

@@ -84,8 +84,8 @@ def check(value: Any, shape: Any, what: str, advice: str = "", at: str = "") -> 
         for field, inner in value.items():
             check(inner, shape.shape, what, advice, f"{at}.{field}".lstrip("."))
     elif isinstance(shape, list):
-        for place, inner in enumerate(value):
-            check(inner, shape[0], what, advice, f"{at}[{place}]")
+        for index, inner in enumerate(value):
+            check(inner, shape[0], what, advice, f"{at}[{index}]")
     return value
 
 
@@ -170,8 +170,8 @@ def read_arrays(path: Path, advice: str = "") -> dict[str, np.ndarray]:
 def archive_mark(path: Path) -> str:
     """What tells an .npz file from others, by the checksums it has anyway: other arrays, another mark."""
     with reading(path), zipfile.ZipFile(path) as archive:
-        told = sorted((member.filename, member.CRC, member.file_size) for member in archive.infolist())
-    return hashlib.blake2b(repr(told).encode(), digest_size=16).hexdigest()
+        listed = sorted((member.filename, member.CRC, member.file_size) for member in archive.infolist())
+    return hashlib.blake2b(repr(listed).encode(), digest_size=16).hexdigest()
 
 
 def digest_of(arrays: Mapping[str, np.ndarray]) -> str:

@@ -70,9 +70,9 @@ class Numbers:
             return
         where = where or self.where
         block = self.matrix.claim(len(columns[0]))
-        for place, (name, values) in enumerate(zip(self.names, columns, strict=True)):
+        for index, (name, values) in enumerate(zip(self.names, columns, strict=True)):
             numbers = to_numbers(values, name, where, row)
-            block[:, place] = self._checked(numbers, name, lambda k: where(row + k), optional)
+            block[:, index] = self._checked(numbers, name, lambda k: where(row + k), optional)
 
     def _checked(self, numbers: np.ndarray, name: str, where: Callable[[int], str], optional: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):

@@ -86,9 +86,9 @@ class JsonSource(Source):
 
     def where(self, row: int) -> str:
         """The line of a row (the number of its object, in an array); the file is read again up to it."""
-        for number, (place, _) in enumerate(self._records()):
+        for number, (where, _) in enumerate(self._records()):
             if number == row:
-                return place
+                return where
         return f"event {row}"
 
     # -- the file ------------------------------------------------------------------------------------------
@@ -127,15 +127,15 @@ class JsonSource(Source):
         stream = pa.input_stream(str(self.path), compression=self.packed)
         return io.TextIOWrapper(io.BufferedReader(stream), self.charset)
 
-    def _parsed(self, text: str, place: str) -> Any:
+    def _parsed(self, text: str, where: str) -> Any:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise BadFile(f"{place} is not JSON: {error}. Correct it; events are objects, one on each line.") from error
+            raise BadFile(f"{where} is not JSON: {error}. Correct it; events are objects, one on each line.") from error
 
-    def _record(self, value: Any, place: str) -> dict[str, Any]:
+    def _record(self, value: Any, where: str) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise BadInput(f'{place} is no object such as {{"src": 1, "dst": 2, "t": 3}}, but {str(value)[:40]!r}.')
+            raise BadInput(f'{where} is no object such as {{"src": 1, "dst": 2, "t": 3}}, but {str(value)[:40]!r}.')
         nested = any(isinstance(one, dict | list) for one in value.values())
         self._met_nested |= nested
         return _apart(value) if nested else value

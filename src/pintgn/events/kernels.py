@@ -56,13 +56,13 @@ def mix_all(values):
 def enter_int(key, slots, count):
     """The number of an id; a new one is entered under the number `count`, which is then returned."""
     mask = np.uint64(slots.shape[0] - 1)
-    place = mix(np.uint64(key)) & mask
-    while slots[place, 0] >= 0 and slots[place, 1] != key:
-        place = (place + np.uint64(1)) & mask
-    if slots[place, 0] < 0:
-        slots[place, 0] = count
-        slots[place, 1] = key
-    return slots[place, 0]
+    index = mix(np.uint64(key)) & mask
+    while slots[index, 0] >= 0 and slots[index, 1] != key:
+        index = (index + np.uint64(1)) & mask
+    if slots[index, 0] < 0:
+        slots[index, 0] = count
+        slots[index, 1] = key
+    return slots[index, 0]
 
 
 @kernel(inline="always")
@@ -119,15 +119,15 @@ def parse_ints(data, offsets, out):
     Returns the first row that is anything else (or does not fit 64 bits), or -1.
     """
     for row in range(len(out)):
-        place, stop = offsets[row], offsets[row + 1]
-        negative = place < stop and data[place] == 45
+        index, stop = offsets[row], offsets[row + 1]
+        negative = index < stop and data[index] == 45
         if negative:
-            place += 1
-        digits = stop - place
-        if digits < 1 or digits > 19 or (data[place] == 48 and (digits > 1 or negative)):
+            index += 1
+        digits = stop - index
+        if digits < 1 or digits > 19 or (data[index] == 48 and (digits > 1 or negative)):
             return row
         value = np.int64(0)
-        for k in range(place, stop):
+        for k in range(index, stop):
             digit = np.int64(data[k]) - 48
             if digit < 0 or digit > 9:
                 return row
@@ -210,22 +210,22 @@ def hash_texts(data, offsets, out):
 def enter_text(data, first, size, hashed, slots, text, end, count):
     """As `enter_int`, for the bytes of data that begin at `first`; `end` is where the arena's next text begins."""
     mask = np.uint64(slots.shape[0] - 1)
-    place = hashed & mask
+    index = hashed & mask
     tag = np.int64(hashed >> np.uint64(33))
     node = np.int64(-1)
     while node < 0:
-        here = slots[place, 0]
+        here = slots[index, 0]
         if here < 0:
-            slots[place, 0] = (tag << 32) | count
-            slots[place, 1] = (end << 24) | size
+            slots[index, 0] = (tag << 32) | count
+            slots[index, 1] = (end << 24) | size
             node = count
         elif (
             here >> 32 == tag
-            and slots[place, 1] & LOW_24 == size
-            and same_text(text, slots[place, 1] >> 24, data, first, size)
+            and slots[index, 1] & LOW_24 == size
+            and same_text(text, slots[index, 1] >> 24, data, first, size)
         ):
             node = here & LOW_32
-        place = (place + np.uint64(1)) & mask
+        index = (index + np.uint64(1)) & mask
     return node
 
 
@@ -236,9 +236,9 @@ def touch_texts(hashes, first, stop, slots, text):
     for row in range(first, stop):
         total += slots[hashes[row] & mask, 1]
     for row in range(first, stop):
-        place = hashes[row] & mask
-        if slots[place, 0] >= 0:
-            total += text[np.uint64(slots[place, 1] >> 24)]
+        index = hashes[row] & mask
+        if slots[index, 0] >= 0:
+            total += text[np.uint64(slots[index, 1] >> 24)]
     return total
 
 

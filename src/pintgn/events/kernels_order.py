@@ -47,15 +47,15 @@ def reorder_rows(matrix, order):
             continue
         for j in range(width):
             held[j] = matrix[start, j]
-        place = start
-        while order[place] != start:
-            done[place] = True
+        row = start
+        while order[row] != start:
+            done[row] = True
             for j in range(width):
-                matrix[place, j] = matrix[order[place], j]
-            place = order[place]
-        done[place] = True
+                matrix[row, j] = matrix[order[row], j]
+            row = order[row]
+        done[row] = True
         for j in range(width):
-            matrix[place, j] = held[j]
+            matrix[row, j] = held[j]
 
 
 # --- simultaneous events --------------------------------------------------------------------------------------

@@ -102,11 +102,11 @@ def _number(
     if sides is not None:
         sides = plain(sides)
         words = sides.to_pylist() if is_text(sides.type) else sides.cast(pa.string()).to_pylist()
-        for place, word in enumerate(words):
+        for index, word in enumerate(words):
             code = SIDE_WORDS.get((word or "").strip().lower())
             if code is None:
-                raise BadInput(f"{source.where(row + place)} of the node table has side={word!r}; write src or dst.")
-            how[place] = code
+                raise BadInput(f"{source.where(row + index)} of the node table has side={word!r}; write src or dst.")
+            how[index] = code
     out, unused = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
     numbering.add(given, given, how, out, unused)
     return out

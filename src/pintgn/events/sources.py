@@ -92,11 +92,11 @@ class Source:
         return list(dict.fromkeys(self.parts[name][0] if name in self.parts else name for name in columns))
 
     def _unpacked(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
-        place = {name: k for k, name in enumerate(batch.schema.names)}  # Arrow looks through all names for one
+        index = {name: k for k, name in enumerate(batch.schema.names)}  # Arrow looks through all names for one
         arrays = []
         for name in columns:
             stored, k = self.parts.get(name, (name, -1))
-            values = batch.column(place[stored])
+            values = batch.column(index[stored])
             arrays.append(values if k < 0 else pc.list_element(values, k))
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
@@ -104,10 +104,10 @@ class Source:
         if len(self._known) == len(self.names):
             return
         first: dict[str, int] = {}
-        for place, name in enumerate(self.names):
-            if first.setdefault(name, place) < place:
+        for index, name in enumerate(self.names):
+            if first.setdefault(name, index) < index:
                 raise BadInput(
-                    f"{self.title} has two columns called {name!r} (numbers {first[name]} and {place}, from 0). "
+                    f"{self.title} has two columns called {name!r} (numbers {first[name]} and {index}, from 0). "
                     f"{advice}"
                 )
 
@@ -179,11 +179,11 @@ class ArraySource(Source):
 
     def _mixed(self, name: str, values: list[Any], start: int, error: Exception) -> BadInput:
         kinds = [type(value) for value in values]
-        for place, kind in enumerate(kinds):
-            if values[place] is not None and kind is not kinds[0]:
+        for index, kind in enumerate(kinds):
+            if values[index] is not None and kind is not kinds[0]:
                 first, other = kinds[0].__name__, kind.__name__
                 return BadInput(
-                    f"{self.where(start + place)} has {values[place]!r} ({other}) in column {name!r}, where there was "
+                    f"{self.where(start + index)} has {values[index]!r} ({other}) in column {name!r}, where there was "
                     f"{first} before. A column has one type; cast it, for example to str."
                 )
         return BadInput(f"column {name!r} of {self.title} cannot be read: {str(error).splitlines()[0]}")

@@ -29,7 +29,7 @@ from pintgn.files import replacing, write_errors
 __all__ = ["open_log", "save", "saved_by_pintgn", "to_table", "write_events"]
 
 FORMAT = 1
-TOLD = {
+METADATA = {
     "format": AtLeast(1),
     "schema": SHAPE,
     "events": AtLeast(0),
@@ -124,47 +124,47 @@ def open_log(path: str | Path, *, checked: bool = False) -> EventLog:
     if not checked:
         check_seal(path)
     with open_parquet(path) as file:
-        metadata = file.schema_arrow.metadata or {}
+        stored = file.schema_arrow.metadata or {}
         names, rows = list(file.schema_arrow.names), file.metadata.num_rows
-    if KEY not in metadata:
+    if KEY not in stored:
         raise BadFile(f"{path.name} was not saved by pintgn. Use pintgn.read_events to read it by column name.")
     what = f"the metadata of {path.name}"
-    told = parse(metadata[KEY], {"format": AtLeast(1)}, what, AGAIN)
-    if told["format"] > FORMAT:
+    metadata = parse(stored[KEY], {"format": AtLeast(1)}, what, AGAIN)
+    if metadata["format"] > FORMAT:
         raise BadFile(f"{path.name} was saved by a newer pintgn. Update pintgn to read it.")
-    check(told, TOLD, what, AGAIN)
-    if rows != told["events"] or told["columns"]["all"] != names:
+    check(metadata, METADATA, what, AGAIN)
+    if rows != metadata["events"] or metadata["columns"]["all"] != names:
         raise BadFile(f"{path.name} was changed after pintgn saved it. Use pintgn.read_events with column names.")
     with reading(path, AGAIN):
-        schema = Schema.from_json(json.dumps(told["schema"]))
-        ids, node_features = _read_nodes(metadata[NODES_KEY], told)
-        log = _restore(path, told, schema, ids, node_features)
-    log.first = told["first"]
+        schema = Schema.from_json(json.dumps(metadata["schema"]))
+        ids, node_features = _read_nodes(stored[NODES_KEY], metadata)
+        log = _restore(path, metadata, schema, ids, node_features)
+    log.first = metadata["first"]
     return log
 
 
-def _restore(path: Path, told: dict, schema: Schema, ids: IdMap, node_features: np.ndarray | None) -> EventLog:
+def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_features: np.ndarray | None) -> EventLog:
     from pintgn.events.builder import Plan, build
 
-    names, label = told["columns"], None
-    if told["label"] is not None:
+    names, label = metadata["columns"], None
+    if metadata["label"] is not None:
         with open_parquet(path) as file:
             values = file.read([names["label"]]).column(0)
-        label = values.to_numpy().astype(np.dtype(told["label"]), copy=False)
+        label = values.to_numpy().astype(np.dtype(metadata["label"]), copy=False)
     empty = np.zeros(0, np.int64)
     count = len(ids)
-    if not told["events"]:
+    if not metadata["events"]:
         columns: dict[str, Any] = {
-            "features": np.zeros((0, schema.feature_width), np.float32) if told["has_features"] else None,
+            "features": np.zeros((0, schema.feature_width), np.float32) if metadata["has_features"] else None,
             "op": np.zeros(0, np.int8) if names["op"] else None,
-            "node_updates": np.zeros((0, len(schema.node_updates)), np.float32) if told["has_updates"] else None,
+            "node_updates": np.zeros((0, len(schema.node_updates)), np.float32) if metadata["has_updates"] else None,
         }
-        t = np.zeros(0, np.dtype(told["t"]))
+        t = np.zeros(0, np.dtype(metadata["t"]))
         return EventLog(empty, empty, t, label=label, node_features=node_features, ids=ids, schema=schema, **columns)
     # the stored columns are read like a later file of this very log: same nodes, same encodings, same unit
     stored = Schema.from_json(json.dumps(dataclasses.asdict(schema) | {"features": names["features"]})).features
     features = tuple(feature for feature in stored if feature.kind != "number")
-    node_names = IdMap(size=count) if told["numbers"] else ids
+    node_names = IdMap(size=count) if metadata["numbers"] else ids
     as_stored = dataclasses.replace(schema, features=features, label=None, node_features=(), time_scale=1.0)
     width = as_stored.feature_width
     like = EventLog(
@@ -176,7 +176,7 @@ def _restore(path: Path, told: dict, schema: Schema, ids: IdMap, node_features: 
     plan = Plan(
         src=names["all"][0], dst=names["all"][1], t=names["all"][2], op=names["op"],
         features=[feature.name for feature in features], node_updates=names["node_updates"],
-        bipartite=schema.two_spaces and not told["numbers"], like=like,
+        bipartite=schema.two_spaces and not metadata["numbers"], like=like,
     )  # fmt: skip
     try:
         log = build(ParquetSource(path, checked=True), plan).finish()
@@ -223,7 +223,7 @@ def _metadata(layout: Layout) -> dict[bytes, bytes]:
         dataclasses.asdict(dataclasses.replace(feature, name=name))
         for feature, name in zip(layout.features, layout.feature_names, strict=True)
     ]
-    told = {
+    metadata = {
         "format": FORMAT,
         "schema": dataclasses.asdict(log.schema),
         "events": len(log),
@@ -243,7 +243,7 @@ def _metadata(layout: Layout) -> dict[bytes, bytes]:
             "node_updates": layout.names[start + len(layout.features) :],
         },
     }
-    return {KEY: json.dumps(told).encode(), NODES_KEY: _write_nodes(log)}
+    return {KEY: json.dumps(metadata).encode(), NODES_KEY: _write_nodes(log)}
 
 
 def _write_nodes(log: EventLog) -> bytes:
@@ -264,23 +264,23 @@ def _write_nodes(log: EventLog) -> bytes:
     return base64.b64encode(sink.getvalue())
 
 
-def _read_nodes(packed: bytes, told: dict) -> tuple[IdMap, np.ndarray | None]:
+def _read_nodes(packed: bytes, metadata: dict) -> tuple[IdMap, np.ndarray | None]:
     with pa.ipc.open_stream(base64.b64decode(packed, validate=True)) as reader:
         table = reader.read_all().combine_chunks()
     table.validate(full=True)  # what follows trusts its lengths and offsets
     for column in table.columns:
         gaps = column.null_count > 0 and not pa.types.is_null(column.type)  # features of no width are nulls
-        if len(column) != told["nodes"] or gaps:
-            raise BadFile(f"the node table has {len(column)} rows for {told['nodes']} nodes, or gaps. {AGAIN}")
+        if len(column) != metadata["nodes"] or gaps:
+            raise BadFile(f"the node table has {len(column)} rows for {metadata['nodes']} nodes, or gaps. {AGAIN}")
     side = table["side"].to_numpy() if "side" in table.column_names else None
-    known = None if told["plain_ids"] else table["id"].combine_chunks()
+    known = None if metadata["plain_ids"] else table["id"].combine_chunks()
     if known is not None and (pa.types.is_nested(known.type) or pa.types.is_null(known.type)):
         raise BadFile(f"the ids in the node table are {known.type}. {AGAIN}")
-    ids = IdMap(known, side, size=told["nodes"])
+    ids = IdMap(known, side, size=metadata["nodes"])
     features = None
     if "features" in table.column_names:
-        width = len(told["schema"]["node_features"])
-        features = np.zeros((told["nodes"], width), np.float32)
+        width = len(metadata["schema"]["node_features"])
+        features = np.zeros((metadata["nodes"], width), np.float32)
         if width:
             features[:] = table["features"].combine_chunks().flatten().to_numpy().reshape(-1, width)
     return ids, features

@@ -42,8 +42,8 @@ class Layout:
         names += schema.node_updates
         self.names = _distinct(names)
 
-    def _stored(self, place: int, feature: Feature) -> list[Feature]:
-        if place not in self.raw:
+    def _stored(self, column: int, feature: Feature) -> list[Feature]:
+        if column not in self.raw:
             return [feature]
         return [Feature(f"{feature.name}={k}" if feature.width > 1 else feature.name) for k in range(feature.width)]
 
@@ -66,10 +66,10 @@ class Layout:
             arrays.append(pa.array(op))
         if log.label is not None:
             arrays.append(pa.array(log.label[start:stop]))
-        place = 0
+        column = 0
         for feature in self.features:
-            arrays.append(_feature(log.features[start:stop, place : place + feature.width], feature))  # type: ignore[index]
-            place += feature.width
+            arrays.append(_feature(log.features[start:stop, column : column + feature.width], feature))  # type: ignore[index]
+            column += feature.width
         arrays += self._updates(start, stop)
         return pa.RecordBatch.from_arrays(arrays, names=self.names)
 
@@ -192,10 +192,10 @@ def _unique(ids: IdMap, side: int) -> bool:
 def as_text(batch: pa.RecordBatch, time_column: int, date_only: bool) -> pa.RecordBatch:
     """A batch that the CSV writer can write: dates as ISO-8601, no NaN, no dictionaries."""
     arrays = []
-    for place, values in enumerate(batch.columns):
+    for column, values in enumerate(batch.columns):
         kind = values.type
         if pa.types.is_timestamp(kind):
-            values = _iso(values, date_only) if place == time_column else values.cast(pa.string())
+            values = _iso(values, date_only) if column == time_column else values.cast(pa.string())
         elif pa.types.is_floating(kind):
             values = pc.if_else(pc.is_nan(values), None, values)
         elif not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):

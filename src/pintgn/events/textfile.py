@@ -130,9 +130,9 @@ class TextSource(Source):
             if len(self.names) != width:
                 raise BadInput(f"{len(self.names)} names are given in columns=, but {self.title} has {width} columns.")
         elif header:
-            self.names = [name or str(place) for place, name in enumerate(first)]
+            self.names = [name or str(index) for index, name in enumerate(first)]
         else:
-            self.names = [str(place) for place in range(len(first))]
+            self.names = [str(index) for index in range(len(first))]
         self.header_lines = after if header else self.skip
         self.looks_headless = header and any(is_time(cell) or likely_formats(cell) for cell in first[:LOOKED_AT])
 
@@ -295,12 +295,12 @@ def _is_header(
     """Whether the first line names columns: it has a wanted name, or no time where the times are."""
     if columns is not None:
         names = [str(name) for name in columns]
-        place = names.index(str(t)) if str(t) in names else _position(t)
+        index = names.index(str(t)) if str(t) in names else _position(t)
     elif any(str(name) in first for name in wanted if not str(name).isdecimal()):
         return True
     else:
-        place = _position(t)
-    return place is None or place >= len(first) or not is_time(first[place])
+        index = _position(t)
+    return index is None or index >= len(first) or not is_time(first[index])
 
 
 def _position(column: str | int | None) -> int | None:

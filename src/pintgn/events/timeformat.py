@@ -49,11 +49,11 @@ def by_format(values: pa.Array, format: str) -> tuple[np.ndarray, str, set[str |
         return dates.cast(pa.int64()).to_numpy(), "s", {None}
     distinct = values.dictionary_encode()
     moments = []
-    for place, text in enumerate(distinct.dictionary.to_pylist()):
+    for index, text in enumerate(distinct.dictionary.to_pylist()):
         try:
             moments.append(datetime.datetime.strptime(text, format))
         except ValueError:
-            return int(pc.index(distinct.indices, place).as_py())
+            return int(pc.index(distinct.indices, index).as_py())
     zones = {None if moment.tzinfo is None else "UTC" for moment in moments}
     fine = any(moment.microsecond for moment in moments)
     counts = np.array(
@@ -85,7 +85,7 @@ def since_1970(first: int | float, last: int | float) -> str | None:
     >>> since_1970(1_082_040_961, 1_098_777_142), since_1970(1_082_040_961_000, 1_098_777_142_000), since_1970(0, 900)
     ('s', 'ms', None)
     """
-    for place, unit in enumerate(UNITS):
-        if 631e6 * 1000**place <= first <= last <= 2525e6 * 1000**place:
+    for index, unit in enumerate(UNITS):
+        if 631e6 * 1000**index <= first <= last <= 2525e6 * 1000**index:
             return unit
     return None

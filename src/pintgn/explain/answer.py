@@ -78,8 +78,8 @@ class Explanation:
         made = dataclasses.asdict(self)
         made["connected"] = self.connected
         for name in ("reasons", "neighbors"):
-            for told, reason in zip(made[name], getattr(self, name), strict=True):
-                told["steps"] = reason.steps
+            for row, reason in zip(made[name], getattr(self, name), strict=True):
+                row["steps"] = reason.steps
         return _plain(made)
 
     def __str__(self) -> str:
@@ -95,10 +95,10 @@ class Explanation:
 
 def _line(reason: Reason) -> str:
     without = reason.without
-    told = "" if without is None else f"{without.logit:10.3f} ({without.adds:+.3f})"
+    effect = "" if without is None else f"{without.logit:10.3f} ({without.adds:+.3f})"
     if len(reason.text) > 72:
-        return f"  {reason.text}\n{told:>94}" if told else f"  {reason.text}"
-    return f"  {reason.text:<72}{told:>20}"
+        return f"  {reason.text}\n{effect:>94}" if effect else f"  {reason.text}"
+    return f"  {reason.text:<72}{effect:>20}"
 
 
 def _plain(value: Any) -> Any:

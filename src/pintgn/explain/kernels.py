@@ -15,11 +15,11 @@ def events_in_order(starts, lengths, ids, times, numbers, ways, remembered, src,
     """
     for v in range(starts.shape[0]):
         for p in range(starts[v], starts[v] + lengths[v]):
-            place = numbers[p]
+            index = numbers[p]
             if remembered.shape[0] > 0:
-                place = np.searchsorted(remembered, place)
-            when[place] = times[p]
-            src[place], dst[place] = (v, ids[p]) if ways[p] == 1 else (ids[p], v)
+                index = np.searchsorted(remembered, index)
+            when[index] = times[p]
+            src[index], dst[index] = (v, ids[p]) if ways[p] == 1 else (ids[p], v)
 
 
 @kernel

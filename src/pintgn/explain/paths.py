@@ -63,16 +63,16 @@ class Contacts:
 
     def group(self, node: int) -> slice:
         """The contacts with a node."""
-        place = int(np.searchsorted(self.nodes, node))
-        there = place < len(self.nodes) and self.nodes[place] == node
-        return slice(int(self.starts[place]), int(self.starts[place + 1])) if there else slice(0, 0)
+        index = int(np.searchsorted(self.nodes, node))
+        there = index < len(self.nodes) and self.nodes[index] == node
+        return slice(int(self.starts[index]), int(self.starts[index + 1])) if there else slice(0, 0)
 
     def absence(self, node: int) -> Absence:
         """All contacts with a node, thought away."""
         return Absence(self.events[self.group(node)], np.array([self.node, node]))
 
-    def step(self, place: int) -> Step:
-        return Step(self.t[place].item(), int(self.events[place]))
+    def step(self, index: int) -> Step:
+        return Step(self.t[index].item(), int(self.events[index]))
 
 
 @dataclass
@@ -110,10 +110,10 @@ class Paths:
 
 def paths_of_two(root: Contacts, target: Contacts) -> Paths:
     """Walks root - w - target: the root met w after w had met the target."""
-    place = np.minimum(np.searchsorted(target.nodes, root.nodes), max(len(target.nodes) - 1, 0))
-    common = target.nodes[place] == root.nodes if len(target.nodes) else np.zeros(len(root.nodes), bool)
+    index = np.minimum(np.searchsorted(target.nodes, root.nodes), max(len(target.nodes) - 1, 0))
+    common = target.nodes[index] == root.nodes if len(target.nodes) else np.zeros(len(root.nodes), bool)
     borders = np.append(target.starts, 0)  # a target without contacts has no groups to look at
-    first, stop = (np.where(common, borders[place + side], 0) for side in (0, 1))
+    first, stop = (np.where(common, borders[index + side], 0) for side in (0, 1))
     walks, earlier = np.zeros(len(root), np.int64), np.zeros(len(root), np.int64)
     two_steps(root.starts, root.t, first, stop, target.t, walks, earlier)
     totals = np.add.reduceat(walks, root.starts[:-1]) if len(root) else walks

@@ -85,9 +85,9 @@ class Teller:
 
     def walks(self, path: Path) -> str:
         contacts = self.steps(path)
-        told = [f"{c.a} {'met' if c.op == 'add' else 'left'} {c.b} {c.ago}" for c in contacts[:1]]
-        told += [f"{c.a} had {'met' if c.op == 'add' else 'left'} {c.b} {c.ago}" for c in contacts[1:]]
-        return "; ".join(told) + (f" ({path.walks:,} such walks)" if path.walks > 1 else "")
+        sentences = [f"{c.a} {'met' if c.op == 'add' else 'left'} {c.b} {c.ago}" for c in contacts[:1]]
+        sentences += [f"{c.a} had {'met' if c.op == 'add' else 'left'} {c.b} {c.ago}" for c in contacts[1:]]
+        return "; ".join(sentences) + (f" ({path.walks:,} such walks)" if path.walks > 1 else "")
 
     def _op(self, event: int) -> str:
         """Whether an event is a deletion; its features are marked where the log has any."""

@@ -51,7 +51,7 @@ class InOrder:
         events_in_order(*held, np.zeros(0, np.int64) if numbers is None else numbers, src, dst, when)
         return cls(src, dst, when, numbers)
 
-    def places(self, events: Any) -> Any:
+    def index_of(self, events: Any) -> Any:
         """Where events stand, or would stand, by number."""
         return events if self.numbers is None else np.searchsorted(self.numbers, events)
 
@@ -111,7 +111,7 @@ class Frozen:
 
     def seen(self, at: Any) -> int:
         """How many of the events the model's positions count, as of a time."""
-        return int(self.events.places(self.known)) if self.by_block else self.before(at)
+        return int(self.events.index_of(self.known)) if self.by_block else self.before(at)
 
 
 class Walks:
@@ -171,7 +171,7 @@ class Walks:
         world = np.repeat(np.arange(len(absences)), [len(a.events) for a in absences])
         order = np.argsort(-missing, kind="stable")
         events = self.frozen.events
-        missing = events.places(missing[order])
+        missing = events.index_of(missing[order])
         count_walks(events.src, events.dst, events.when, self.stop, row_of, reach, need, counts, missing, world[order])
         return counts
 
@@ -192,8 +192,8 @@ class PositionsWithout:
                 there = self.walks.read(root, nodes[q], self.world)
                 if kept is not None and root >= 0:
                     here = self.walks.read(root, nodes[q])
-                    told = kept.read(nodes[q], root, None if self.walks.frozen.by_block else at[q], transform="raw")
-                    there = np.where(told == here, there, np.maximum(told + (there - here), 0))
+                    before = kept.read(nodes[q], root, None if self.walks.frozen.by_block else at[q], transform="raw")
+                    there = np.where(before == here, there, np.maximum(before + (there - here), 0))
                 raw[q, w] = there
         return self.given.transformed(raw, at, transform)
 

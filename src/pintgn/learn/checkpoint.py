@@ -100,9 +100,9 @@ def save_last(
 def load_last(run: Run, optimizer: torch.optim.Optimizer | None, average: Average) -> tuple[Cursor, dict, dict]:
     """Take up what `save_last` left; returns the cursor and the memory's columns for `load_memory`."""
     run.load_weights("last.safetensors")
-    arrays, told = run.read_checkpoint("last.safetensors")
-    check(told, PROGRESS, "last.safetensors")
-    average.steps = told["averaged"]
+    arrays, metadata = run.read_checkpoint("last.safetensors")
+    check(metadata, PROGRESS, "last.safetensors")
+    average.steps = metadata["averaged"]
     average.weights = [torch.from_numpy(arrays[f"average.{k}"]) for k in range(len(average.weights))]
     if optimizer is not None:
         taken = optimizer.state_dict()
@@ -110,7 +110,7 @@ def load_last(run: Run, optimizer: torch.optim.Optimizer | None, average: Averag
             k, name = key.split(".", 1)
             taken["state"].setdefault(int(k), {})[name] = torch.from_numpy(np.array(value))
         optimizer.load_state_dict(taken)
-    cursor = Cursor(**{name: told[name] for name in Cursor.__dataclass_fields__})
+    cursor = Cursor(**{name: metadata[name] for name in Cursor.__dataclass_fields__})
     return cursor, _part(arrays, "memory."), _part(arrays, "undo.")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.learn import paper
-from pintgn.learn.measure import Figures, Told, compare, heuristic_streams, rank_part
+from pintgn.learn.measure import Figures, OnBatch, compare, heuristic_streams, rank_part
 from pintgn.learn.metrics import Metrics, mean_and_std
 from pintgn.learn.negatives import KINDS, Negatives, draw
 from pintgn.learn.protocol import PROTOCOLS, measured
@@ -112,7 +112,7 @@ def _evaluate(
     fallback = {kind: d.fallback_fraction for kind, d in drawn.items()}
     rows: dict[str, Figures] = {}
 
-    def told(what: str) -> Told:
+    def on_batch(what: str) -> OnBatch:
         return None if progress is None else lambda done: progress(done, len(events), what)
 
     if progress is not None:
@@ -124,17 +124,19 @@ def _evaluate(
         ready = run.new_stream()
     ready.observe(before)
     if protocol == "stream":
-        rows[name] = compare(ready.fork(), events, drawn, new, told(name))[0] if kinds else {}
+        rows[name] = compare(ready.fork(), events, drawn, new, on_batch(name))[0] if kinds else {}
     beside = dict(heuristic_streams(parts, run.schema, before, without=name)) if heuristics else {}
     rows |= {
-        other: compare(stream.fork(), events, drawn, new, told(other))[0] for other, stream in beside.items() if kinds
+        other: compare(stream.fork(), events, drawn, new, on_batch(other))[0]
+        for other, stream in beside.items()
+        if kinds
     }
     ranking, candidates = None, None
     if rank is not None:
         among = Candidates(population, events, rank, seed)
         candidates = among.count
         every = {name: ready} | beside
-        ranking = {other: rank_part(s, events, among, new, told(f"{other}, ranking")) for other, s in every.items()}
+        ranking = {other: rank_part(s, events, among, new, on_batch(f"{other}, ranking")) for other, s in every.items()}
     by_kind = {kind: {model: figures[kind] for model, figures in rows.items()} for kind in drawn}
     return Evaluation(part, protocol, by_kind, fallback, ranking, candidates, settings=run.settings.to_dict())
 

@@ -73,8 +73,8 @@ class Folder:
         from safetensors.numpy import save
 
         arrays = {key: np.ascontiguousarray(_array(value)) for key, value in tensors.items()}
-        told = {"format": FORMAT, "digest": digest_of(arrays)} | dict(facts)
-        self.write(name, save(arrays, {KEY: json.dumps(told)}))
+        metadata = {"format": FORMAT, "digest": digest_of(arrays)} | dict(facts)
+        self.write(name, save(arrays, {KEY: json.dumps(metadata)}))
 
     def note(self, line: str) -> None:
         """A line in the run's log, with the time of day."""
@@ -102,7 +102,7 @@ class Folder:
             near = sorted(str(path.parent) for path in self.path.glob("*/run.json"))
             return f"there is no {name} in it." + (f" Did you mean {' or '.join(near[:3])}?" if near else "")
         near = sorted(
-            str(path.parent) for place in (self.path.parent, Path("runs")) for path in place.glob("*/run.json")
+            str(path.parent) for parent in (self.path.parent, Path("runs")) for path in parent.glob("*/run.json")
         )
         found = suggest(self.path, near) if near else ""
         return f"there is no such folder.{found or ' Make one: pintgn train DATA -o ' + str(self.path)}"
@@ -122,12 +122,12 @@ class Folder:
             raise BadFile(f"the checkpoint {path} is damaged: {error}.") from error
         if facts is None:
             raise BadFile(f"{path} was not written by pintgn: it is no checkpoint of a run.")
-        told = parse(facts, CHECKPOINT, f"the checkpoint {path}")
-        if told["format"] > FORMAT:
+        metadata = parse(facts, CHECKPOINT, f"the checkpoint {path}")
+        if metadata["format"] > FORMAT:
             raise BadFile(f"{path} was written by a newer pintgn. Update pintgn to read it.")
-        if told.get("digest") not in (None, digest_of(arrays)):
+        if metadata.get("digest") not in (None, digest_of(arrays)):
             raise BadFile(f"the checkpoint {path} is damaged: its checksum does not fit.")
-        return arrays, told
+        return arrays, metadata
 
     # -- one process at a time -----------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ BATCH = 500
 PAIRS = 200_000
 """Pairs ranked at once, for the same reason."""
 
-Told = Callable[[int], None] | None
+OnBatch = Callable[[int], None] | None
 """Called with the number of a part's events that are done."""
 Figures = dict[str, dict[str, Metrics]]
 """By negatives, then by all / seen / new."""
@@ -43,7 +43,7 @@ def judging(model: Model) -> Iterator[None]:
         model.train(was_training)
 
 
-def score_part(stream: Stream, part: EventLog, queries: Sequence[Query], told: Told = None) -> list[np.ndarray]:
+def score_part(stream: Stream, part: EventLog, queries: Sequence[Query], on_batch: OnBatch = None) -> list[np.ndarray]:
     """Logits of queries about a part's measured events, row by row, while the stream moves through it."""
     rows = np.flatnonzero(part.learnable)
     found: list[list[np.ndarray]] = [[] for _ in queries]
@@ -57,30 +57,32 @@ def score_part(stream: Stream, part: EventLog, queries: Sequence[Query], told: T
         for batch, scores in stream.follow(part.batches(BATCH), ask):
             for mine, more in zip(found, scores, strict=True):
                 mine.append(more.numpy(force=True))
-            if told is not None:
-                told(batch.first - part.first + len(batch))
+            if on_batch is not None:
+                on_batch(batch.first - part.first + len(batch))
     return [np.concatenate(mine) if mine else np.zeros(0, np.float32) for mine in found]
 
 
 def compare(
-    stream: Stream, part: EventLog, drawn: dict[str, Drawn], new: np.ndarray, told: Told = None
+    stream: Stream, part: EventLog, drawn: dict[str, Drawn], new: np.ndarray, on_batch: OnBatch = None
 ) -> tuple[Figures, list[Scores]]:
     """AP and AUC of a part's events against each kind of negatives; the scores behind them, too."""
     events = measured(part)
-    positive, *negatives = score_part(stream, part, [events.query, *(d.query for d in drawn.values())], told)
+    positive, *negatives = score_part(stream, part, [events.query, *(d.query for d in drawn.values())], on_batch)
     scores = [Scores(positive, negative) for negative in negatives]
     figures = {kind: by_novelty(s, new, Scores.metrics) for kind, s in zip(drawn, scores, strict=True)}
     return figures, scores
 
 
 def rank_part(
-    stream: Stream, part: EventLog, candidates: Candidates, new: np.ndarray, told: Told = None
+    stream: Stream, part: EventLog, candidates: Candidates, new: np.ndarray, on_batch: OnBatch = None
 ) -> dict[str, Metrics]:
     """MRR and Hits@k of a part's events among candidates."""
-    return by_novelty(ranks_in_part(stream, part, candidates, told), new, rank_metrics)
+    return by_novelty(ranks_in_part(stream, part, candidates, on_batch), new, rank_metrics)
 
 
-def ranks_in_part(stream: Stream, part: EventLog, candidates: Candidates, told: Told = None) -> np.ndarray:  # (e,)
+def ranks_in_part(
+    stream: Stream, part: EventLog, candidates: Candidates, on_batch: OnBatch = None
+) -> np.ndarray:  # (e,)
     """The rank of each measured event's destination among its candidates, while the stream moves through the part."""
     found, done = [], 0
     with judging(stream.model):
@@ -94,8 +96,8 @@ def ranks_in_part(stream: Stream, part: EventLog, candidates: Candidates, told: 
             logits = scores.numpy(force=True)
             found.append(ranks(logits[:, 0], logits[:, 1:], valid))
             done += len(events)
-            if told is not None:
-                told(batch.first - part.first + len(batch))
+            if on_batch is not None:
+                on_batch(batch.first - part.first + len(batch))
     return np.concatenate(found) if found else np.zeros(0)
 
 

@@ -49,8 +49,8 @@ class Candidates:
             return nodes, ~self._is_true(begin, end)
         first = begin - begin % BLOCK
         blocks = [self._sample(start, min(start + BLOCK, len(self.events))) for start in range(first, end, BLOCK)]
-        places, valid = (np.concatenate(parts)[begin - first : end - first] for parts in zip(*blocks, strict=True))
-        return self.pool[places], valid
+        indices, valid = (np.concatenate(parts)[begin - first : end - first] for parts in zip(*blocks, strict=True))
+        return self.pool[indices], valid
 
     def _is_true(self, begin: int, end: int) -> np.ndarray:  # (q, pool)
         mask = np.zeros((end - begin, len(self.pool)), bool)
@@ -70,23 +70,23 @@ class Candidates:
         if 4 * self.count >= pool:
             keys = rng.random((rows, pool))
             keys[self._true_places(begin, end)] = 2  # behind all others
-            places = np.argpartition(keys, self.count - 1, axis=1)[:, : self.count]
-            return places, np.take_along_axis(keys, places, 1) < 2
+            indices = np.argpartition(keys, self.count - 1, axis=1)[:, : self.count]
+            return indices, np.take_along_axis(keys, indices, 1) < 2
         row, true = self._true_places(begin, end)
         barred = np.unique(row * pool + true)
-        places = rng.integers(0, pool, (rows, self.count))
+        indices = rng.integers(0, pool, (rows, self.count))
         for _ in range(200):
-            again = np.isin(np.arange(rows)[:, None] * pool + places, barred) | _repeats(places)
+            again = np.isin(np.arange(rows)[:, None] * pool + indices, barred) | _repeats(indices)
             if not again.any():
                 break
-            places[again] = rng.integers(0, pool, int(again.sum()))
-        return places, ~again
+            indices[again] = rng.integers(0, pool, int(again.sum()))
+        return indices, ~again
 
 
-def _repeats(places: np.ndarray) -> np.ndarray:
+def _repeats(indices: np.ndarray) -> np.ndarray:
     """Which entries (q, c) stand earlier in their row already."""
-    order = np.argsort(places, axis=1, kind="stable")
-    ordered = np.take_along_axis(places, order, 1)
-    repeated = np.zeros(places.shape, bool)
+    order = np.argsort(indices, axis=1, kind="stable")
+    ordered = np.take_along_axis(indices, order, 1)
+    repeated = np.zeros(indices.shape, bool)
     np.put_along_axis(repeated, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], 1)
     return repeated

@@ -90,8 +90,8 @@ class Run:
     @cached_property
     def fingerprint(self) -> str:
         """Of data, settings and seed: what a checkpoint must agree with."""
-        told = [self.settings.to_toml(whole=False), str(self.seed), fingerprint(self.log)]
-        return hashlib.blake2b("\n".join(told).encode(), digest_size=16).hexdigest()
+        metadata = [self.settings.to_toml(whole=False), str(self.seed), fingerprint(self.log)]
+        return hashlib.blake2b("\n".join(metadata).encode(), digest_size=16).hexdigest()
 
     @property
     def judges_links(self) -> bool:
@@ -157,17 +157,17 @@ class Run:
 
         Without `weights` it is only read what the run is made of.
         """
-        place = Folder(folder)
-        if (found := sorted(place.path.glob("seed-*/run.json"))) and not place.holds_run:
+        run_folder = Folder(folder)
+        if (found := sorted(run_folder.path.glob("seed-*/run.json"))) and not run_folder.holds_run:
             raise BadInput(f"{folder} holds {len(found)} runs; name one of them, such as {found[0].parent}.")
-        facts = place.read_json("run.json")
-        with reading(place / "settings.toml"):
-            settings = Settings.from_toml((place / "settings.toml").read_text())
+        facts = run_folder.read_json("run.json")
+        with reading(run_folder / "settings.toml"):
+            settings = Settings.from_toml((run_folder / "settings.toml").read_text())
         try:
-            log = EventLog.open(place / "events.parquet")
+            log = EventLog.open(run_folder / "events.parquet")
         except PintgnError as error:
             raise BadFile(f"the run in {folder} is damaged: {error}") from error
-        run = cls(settings, facts["seed"], log, None, place)  # type: ignore[arg-type]
+        run = cls(settings, facts["seed"], log, None, run_folder)  # type: ignore[arg-type]
         if run.fingerprint != facts["fingerprint"]:
             raise BadFile(
                 f"the run in {folder} is damaged: settings.toml, run.json and events.parquet do not belong together. "
@@ -182,8 +182,9 @@ class Run:
         """The best weights so far, how training went, and the result if it has ended."""
         assert self.folder is not None
         if (self.folder / "last.safetensors").exists():
-            told = check(self.read_checkpoint("last.safetensors")[1], PROGRESS, str(self.folder / "last.safetensors"))
-            self.history, self.best_epoch = told["history"], told["best_epoch"]
+            path = self.folder / "last.safetensors"
+            metadata = check(self.read_checkpoint(path.name)[1], PROGRESS, str(path))
+            self.history, self.best_epoch = metadata["history"], metadata["best_epoch"]
             self.load_weights("best.safetensors" if self.best_epoch else "last.safetensors")
         if (self.folder / "result.json").exists():
             self.take_result(self.folder.read_json("result.json"))
@@ -191,13 +192,13 @@ class Run:
     def read_checkpoint(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """A checkpoint of this run; one of another run is refused."""
         assert self.folder is not None
-        arrays, told = self.folder.read_tensors(name)
-        if told.get("run") != self.fingerprint:
+        arrays, metadata = self.folder.read_tensors(name)
+        if metadata.get("run") != self.fingerprint:
             raise BadFile(
                 f"{self.folder / name} belongs to another run: its settings, seed or data differ. "
                 "Put back the file of this run, or train again."
             )
-        return arrays, told
+        return arrays, metadata
 
     def load_weights(self, name: str) -> None:
         """Take over the weights of a checkpoint."""
@@ -222,11 +223,11 @@ class Run:
             "spent": self.spent,
         }
 
-    def take_result(self, told: dict[str, Any]) -> None:
-        self.test, self.heuristics = told["test"], told["heuristics"]
-        how = told["calibration"]
+    def take_result(self, metadata: dict[str, Any]) -> None:
+        self.test, self.heuristics = metadata["test"], metadata["heuristics"]
+        how = metadata["calibration"]
         self.calibration = None if how is None else Calibration(how["slope"], how["offset"])
-        self.calibration_error, self.spent = told["calibration_error"], told.get("spent", {})
+        self.calibration_error, self.spent = metadata["calibration_error"], metadata.get("spent", {})
         self.finished = True
 
     def note(self, line: str) -> None:
@@ -246,9 +247,9 @@ class Run:
         return run_table(self)
 
     def __repr__(self) -> str:
-        place = "" if self.folder is None else f", {self.folder.path}"
+        where = "" if self.folder is None else f", {self.folder.path}"
         state = f"best epoch {self.best_epoch} of {len(self.history)}" if self.history else "untrained"
-        return f"Run({self.settings.name}, seed {self.seed}, {state}{place})"
+        return f"Run({self.settings.name}, seed {self.seed}, {state}{where})"
 
 
 def fingerprint(log: EventLog) -> str:

@@ -26,10 +26,10 @@ class Vocabulary:
         """None where training has met all there are, so that nothing is to be done."""
         if train.features is None:
             return None
-        known, place = [], 0
+        known, start = [], 0
         for feature in train.schema.features:
-            columns = train.features[:, place : place + feature.width]
-            place += feature.width
+            columns = train.features[:, start : start + feature.width]
+            start += feature.width
             if feature.kind == "onehot":
                 met = np.flatnonzero(columns.any(0))
             else:
@@ -59,10 +59,10 @@ class Vocabulary:
         )
 
     def __call__(self, matrix: np.ndarray) -> np.ndarray:
-        found, place = [], 0
+        found, start = [], 0
         for feature, known in zip(self.features, self.known, strict=True):
-            columns = matrix[:, place : place + feature.width]
-            place += feature.width
+            columns = matrix[:, start : start + feature.width]
+            start += feature.width
             if feature.kind == "onehot":
                 columns = columns[:, known]
             elif feature.kind == "code":

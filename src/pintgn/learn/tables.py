@@ -72,10 +72,10 @@ def count(value: Any) -> str:
 def epoch_line(entry: Mapping[str, Any], epochs: int, width: int | None = None) -> str:
     """An epoch in one line, shorter where that would not fit into `width`."""
     val, took = entry["val"], duration(entry["seconds"])
-    told = f"epoch {entry['epoch']}/{epochs}  loss {entry['loss']:.3f}  val AP {percent(val['all']['ap'])}"
+    begin = f"epoch {entry['epoch']}/{epochs}  loss {entry['loss']:.3f}  val AP {percent(val['all']['ap'])}"
     new, rate = percent(val["new"]["ap"]), f"{entry['events_per_second']:,.0f} events/s"
-    line = f"{told}  new-node AP {new}  {rate}  {took}"
-    return line if width is None or len(line) < width else f"{told}  new {new}  {took}"
+    line = f"{begin}  new-node AP {new}  {rate}  {took}"
+    return line if width is None or len(line) < width else f"{begin}  new {new}  {took}"
 
 
 def run_table(run: Run) -> str:

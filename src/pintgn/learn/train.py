@@ -89,18 +89,18 @@ def start(
     made = settings.make_model() if model is None else model
     if made.positions:
         first_use.start()
-    place = None if folder is None else Folder(folder)
-    run = Run(settings, seed, log, made, place)
+    run_folder = None if folder is None else Folder(folder)
+    run = Run(settings, seed, log, made, run_folder)
     run.parts  # noqa: B018 - data that cannot be cut is refused before anything is written
     if run.scaling.vocabulary is not None:
         warnings.warn(str(run.scaling.vocabulary), PintgnWarning, stacklevel=2)
-    if place is None:
+    if run_folder is None:
         return train(run, negatives, progress)
-    with place.locked():
-        if place.holds_run:
-            run = taken_up(place, settings, seed, log, made, resume)
+    with run_folder.locked():
+        if run_folder.holds_run:
+            run = taken_up(run_folder, settings, seed, log, made, resume)
             if not run.finished:
-                check_negatives(place, negatives)
+                check_negatives(run_folder, negatives)
         else:
             run.prepare()
             run.create(own_negatives=negatives is not None)
@@ -115,22 +115,22 @@ def resume(
     negatives: Negatives | None = None,
 ) -> Run:
     """Continue the run in a folder to its end; at once when it has ended. A run with own negatives needs them again."""
-    place = Folder(folder)
-    place.read_json("run.json")
-    with place.locked():
+    run_folder = Folder(folder)
+    run_folder.read_json("run.json")
+    with run_folder.locked():
         run = Run.open(folder, model)
         if run.finished:
             return run
-        check_negatives(place, negatives)
+        check_negatives(run_folder, negatives)
         return train(run, negatives, progress)
 
 
-def check_negatives(place: Folder, negatives: Negatives | None) -> None:
+def check_negatives(run_folder: Folder, negatives: Negatives | None) -> None:
     """A run that was begun with own negatives goes on with them, and one without goes on without."""
     own = negatives is not None
-    if place.read_json("run.json").get("own_negatives", own) != own:
+    if run_folder.read_json("run.json").get("own_negatives", own) != own:
         begun, what = ("random negatives", "leave out") if own else ("your own negatives", "from Python, pass the same")
-        raise BadInput(f"the run in {place.path} was begun with {begun}; {what} `negatives`.")
+        raise BadInput(f"the run in {run_folder.path} was begun with {begun}; {what} `negatives`.")
 
 
 def fit_several(
@@ -142,8 +142,8 @@ def fit_several(
         Folder(folder).path.mkdir(parents=True, exist_ok=True)
         Folder(folder).write_json("runs.json", {"seeds": list(seeds), "asked": settings.to_dict()})
     for seed in seeds:
-        place = None if folder is None else Path(folder) / f"seed-{seed}"
-        runs.append(start(settings, log, folder=place, seed=seed, **options))
+        own = None if folder is None else Path(folder) / f"seed-{seed}"
+        runs.append(start(settings, log, folder=own, seed=seed, **options))
     if folder is not None:
         summarize(runs, folder)
     return runs
@@ -151,10 +151,10 @@ def fit_several(
 
 def resume_several(folder: str | Path, progress: Progress = no_progress) -> list[Run]:
     """Continue a folder of several runs to the end of the last."""
-    told = Folder(folder).read_json("runs.json")
-    first = Folder(folder) / f"seed-{told['seeds'][0]}" / "events.parquet"
+    metadata = Folder(folder).read_json("runs.json")
+    first = Folder(folder) / f"seed-{metadata['seeds'][0]}" / "events.parquet"
     log = EventLog.open(first)
-    return fit_several(Settings.of(told["asked"]), log, told["seeds"], folder, progress=progress)
+    return fit_several(Settings.of(metadata["asked"]), log, metadata["seeds"], folder, progress=progress)
 
 
 def summarize(runs: Sequence[Run], folder: str | Path) -> None:
@@ -172,13 +172,14 @@ def resolved(settings: Settings, log: EventLog) -> Settings:
     return dataclasses.replace(found, train=dataclasses.replace(found.train, threads=threads))
 
 
-def taken_up(place: Folder, settings: Settings, seed: int, log: EventLog, model: Model, resume: bool) -> Run:
+def taken_up(run_folder: Folder, settings: Settings, seed: int, log: EventLog, model: Model, resume: bool) -> Run:
     """The run that a folder holds, if it is the one that was asked for."""
     if not resume:
-        raise BadInput(f"{place.path} holds a run already. Continue it with --resume, or choose another folder.")
-    facts = check(place.read_json("run.json"), {"asked": dict, "data": str}, str(place / "run.json"), "Train again.")
+        raise BadInput(f"{run_folder.path} holds a run already. Continue it with --resume, or choose another folder.")
+    path = run_folder / "run.json"
+    facts = check(run_folder.read_json(path.name), {"asked": dict, "data": str}, str(path), "Train again.")
     if facts["seed"] != seed:
-        raise BadInput(f"{place.path} holds a run of seed {facts['seed']}, not {seed}. Choose another folder.")
+        raise BadInput(f"{run_folder.path} holds a run of seed {facts['seed']}, not {seed}. Choose another folder.")
     mine, theirs = settings.to_dict(), facts["asked"]
     for table in mine:
         for key, value in mine[table].items():
@@ -186,12 +187,12 @@ def taken_up(place: Folder, settings: Settings, seed: int, log: EventLog, model:
                 continue
             if theirs[table].get(key) != value and key not in ("threads", "checkpoint_seconds"):
                 raise BadInput(
-                    f"{place.path} holds a run with {table}.{key} = {theirs[table].get(key)!r}, not {value!r}. "
+                    f"{run_folder.path} holds a run with {table}.{key} = {theirs[table].get(key)!r}, not {value!r}. "
                     "Choose another folder."
                 )
     if fingerprint(log) != facts["data"]:
-        raise BadInput(f"{place.path} holds a run on other data. Choose another folder.")
-    return Run.open(place.path, type(model))
+        raise BadInput(f"{run_folder.path} holds a run on other data. Choose another folder.")
+    return Run.open(run_folder.path, type(model))
 
 
 def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_progress) -> Run:
@@ -298,8 +299,8 @@ class Trainer:
         done = min(at.step * self.settings.batch, total)
         rate = (at.events - begun_with) / max(compiled.working_time() - started, 1e-9)
         loss = at.loss / max(at.events, 1)
-        place = {"epoch": at.epoch, "epochs": self.settings.epochs, "done": done, "total": total}
-        self.progress(place | {"loss": loss, "events_per_second": rate})
+        state = {"epoch": at.epoch, "epochs": self.settings.epochs, "done": done, "total": total}
+        self.progress(state | {"loss": loss, "events_per_second": rate})
         self._stop_if_asked()
         if time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds:
             self._save()

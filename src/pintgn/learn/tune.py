@@ -84,9 +84,9 @@ def tune(
     chosen = _space(space)
     for name in chosen:  # mistyped names are found before the first trial
         _applied(base, {name: _first(chosen[name])})
-    place = Folder(folder)
-    with place.locked(), interruptible() as stopper:
-        study = _study(optuna, place, chosen, fingerprint(log), seed)
+    run_folder = Folder(folder)
+    with run_folder.locked(), interruptible() as stopper:
+        study = _study(optuna, run_folder, chosen, fingerprint(log), seed)
         _try_again(optuna, study)
         left = trials - sum(trial.state.is_finished() and not _cut_off(optuna, trial) for trial in study.trials)
 
@@ -106,7 +106,7 @@ def tune(
             reasons = [trial.user_attrs["error"] for trial in study.trials if "error" in trial.user_attrs]
             raise BadInput(f"no trial was completed: {reasons[0] if reasons else 'every one was pruned or stopped.'}")
         best = _applied(base, study.best_params)
-        place.write("best.toml", _toml(best, study.best_value, len(done)))
+        run_folder.write("best.toml", _toml(best, study.best_value, len(done)))
     listed = [
         {"trial": t.number, "state": t.state.name.lower(), "value": t.value, "tried": t.params} for t in study.trials
     ]
@@ -195,8 +195,8 @@ def _applied(base: Mapping[str, Any], tried: Mapping[str, Any]) -> dict[str, Any
     return given
 
 
-def _study(optuna: Any, place: Folder, space: Space, data: str, seed: int) -> Any:
-    backend = optuna.storages.journal.JournalFileBackend(str(place / "trials.journal"))
+def _study(optuna: Any, run_folder: Folder, space: Space, data: str, seed: int) -> Any:
+    backend = optuna.storages.journal.JournalFileBackend(str(run_folder / "trials.journal"))
     choices = all(isinstance(options, list) for options in space.values())
     sampler = optuna.samplers.GridSampler(space, seed=seed) if choices else optuna.samplers.TPESampler(seed=seed)
     study = optuna.create_study(
@@ -207,11 +207,11 @@ def _study(optuna: Any, place: Folder, space: Space, data: str, seed: int) -> An
         direction="maximize",
         load_if_exists=True,
     )
-    told = {"space": space, "data": data, "seed": seed}
-    if study.user_attrs and study.user_attrs != told:
-        differs = next(key for key in told if study.user_attrs.get(key) != told[key])
-        raise BadInput(f"{place.path} holds a search with another {differs}. Choose another folder.")
-    for key, value in told.items():
+    attributes = {"space": space, "data": data, "seed": seed}
+    if study.user_attrs and study.user_attrs != attributes:
+        differs = next(key for key in attributes if study.user_attrs.get(key) != attributes[key])
+        raise BadInput(f"{run_folder.path} holds a search with another {differs}. Choose another folder.")
+    for key, value in attributes.items():
         study.set_user_attr(key, value)
     return study
 

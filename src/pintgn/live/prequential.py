@@ -60,10 +60,10 @@ class Prequential:
         if self.active:
             chosen &= keys % np.uint64(self.every) == 0
         rows = np.flatnonzero(chosen)
-        place = (scrambled(keys[rows]) % before[rows].astype(np.uint64)).astype(np.int64)
-        found = pool[place]
+        index = (scrambled(keys[rows]) % before[rows].astype(np.uint64)).astype(np.int64)
+        found = pool[index]
         same = found == dst[rows]
-        found[same] = pool[(place[same] + 1) % before[rows][same]]  # the next one: the event is no negative of itself
+        found[same] = pool[(index[same] + 1) % before[rows][same]]  # the next one: the event is no negative of itself
         return rows, found
 
     def add(self, positive: np.ndarray, negative: np.ndarray, t: np.ndarray) -> None:

@@ -88,13 +88,13 @@ def span_of(t: np.ndarray) -> float:
 
 def _named(whole: EventBatch, new: EventBatch, row: int) -> str:
     """An event by its place in the batch that was sent."""
-    place = row
+    index = row
     if new is not whole and new.keys is not None and whole.keys is not None:
         key, same = new.keys[row], 0
         if key is None:  # none of these is left out
             same = new.keys[:row].count(None)
-        place = [k for k, other in enumerate(whole.keys) if other == key][same]
-    return f"event {place} ({new.src[row]!r} → {new.dst[row]!r})"
+        index = [k for k, other in enumerate(whole.keys) if other == key][same]
+    return f"event {index} ({new.src[row]!r} → {new.dst[row]!r})"
 
 
 def _checksum(batch: EventBatch, row: int) -> int:

@@ -197,7 +197,7 @@ def _faults(app: FastAPI, service: Service) -> None:
 
 def refusal(service: Service, error: PintgnError) -> Response:
     """An error of ours as clients get it."""
-    _, status, name, next_step = next(told for told in FAULTS if isinstance(error, told[0]))
+    _, status, name, next_step = next(row for row in FAULTS if isinstance(error, row[0]))
     service.metrics.add("refused_total", reason=name)
     return fault(status, name, str(error), next_step, {"Retry-After": "1"} if status in (429, 503) else None)
 

@@ -164,9 +164,9 @@ def _lengths(values: pa.Array) -> np.ndarray:
 class _Table:
     """A table of a flatbuffer. Whatever points out of the buffer is a `struct.error`."""
 
-    def __init__(self, data: bytes, place: int):
-        self.data, self.place = data, place
-        vtable = place - self._at("<i", place)
+    def __init__(self, data: bytes, offset: int):
+        self.data, self.offset = data, offset
+        vtable = offset - self._at("<i", offset)
         if vtable < 0:
             raise struct.error("the head of a message is damaged")
         size = self._at("<H", vtable)
@@ -176,26 +176,26 @@ class _Table:
     def root(cls, data: bytes) -> _Table:
         return cls(data, struct.unpack_from("<I", data, 0)[0])
 
-    def _at(self, form: str, place: int) -> Any:
-        return struct.unpack_from(form, self.data, place)[0]
+    def _at(self, form: str, offset: int) -> Any:
+        return struct.unpack_from(form, self.data, offset)[0]
 
     def _field(self, number: int) -> int:
         """Where a field stands, or 0."""
         offset = self.offsets[number] if number < len(self.offsets) else 0
-        return self.place + offset if offset else 0
+        return self.offset + offset if offset else 0
 
     def number(self, number: int, form: str) -> Any:
-        place = self._field(number)
-        return self._at(form, place) if place else 0
+        offset = self._field(number)
+        return self._at(form, offset) if offset else 0
 
     def table(self, number: int) -> _Table | None:
-        place = self._field(number)
-        return _Table(self.data, place + self._at("<I", place)) if place else None
+        offset = self._field(number)
+        return _Table(self.data, offset + self._at("<I", offset)) if offset else None
 
     def length(self, number: int) -> int:
         """How many elements a vector has."""
-        place = self._field(number)
-        return self._at("<I", place + self._at("<I", place)) if place else 0
+        offset = self._field(number)
+        return self._at("<I", offset + self._at("<I", offset)) if offset else 0
 
     def tables(self, number: int, most: int) -> list[_Table] | None:
         """A vector of tables; None when there are more than `most`."""
@@ -204,8 +204,8 @@ class _Table:
             return None
         first = self._field(number)
         first += self._at("<I", first) + 4 if count else 0
-        places = [first + 4 * k for k in range(count)]
-        return [_Table(self.data, place + self._at("<I", place)) for place in places]
+        starts = [first + 4 * k for k in range(count)]
+        return [_Table(self.data, offset + self._at("<I", offset)) for offset in starts]
 
     def structs(self, number: int, form: str) -> list[tuple[int, ...]]:
         """A vector of structs."""

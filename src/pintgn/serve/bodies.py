@@ -80,8 +80,8 @@ class Body:
             raise WrongType(f"a body of type {kind[:100]!r} is not taken. Send Content-Type: {' or '.join(kinds)}.")
         if self.bodies._stopped:
             raise Stopped("the service is going down.")
-        told = request.headers.get("content-length", "0")
-        if told.isascii() and told.isdigit() and (len(told) > 18 or int(told) > limits.body):
+        length = request.headers.get("content-length", "0")
+        if length.isascii() and length.isdigit() and (len(length) > 18 or int(length) > limits.body):
             raise _too_large(limits.body)
         data = bytearray()  # grows in place: to join parts in the end would stop everybody for as long
         self.bodies._arriving[self] = None

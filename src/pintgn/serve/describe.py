@@ -144,8 +144,8 @@ def finish(app: FastAPI, requests: Declared, with_key: bool) -> None:
         made["paths"][f"/{name}"]["post"]["requestBody"] = {"required": True, "content": content}
     for path in made["paths"].values():
         for operation in path.values():
-            told = operation.get("responses", {}).get("422")
-            if told is not None and "$ref" in str(told):
+            response = operation.get("responses", {}).get("422")
+            if response is not None and "$ref" in str(response):
                 operation["responses"]["422"] = {"description": MEANING[422], "content": _json(FAULT)}
     if with_key:
         made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}

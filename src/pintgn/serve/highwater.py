@@ -48,8 +48,8 @@ class HighWater:
         slots = []
         for begin in (0, SLOT):
             record = raw[begin : begin + RECORD.size]
-            told = raw[begin + RECORD.size : begin + RECORD.size + 4]
-            if len(told) == 4 and int.from_bytes(told, "little") == zlib.crc32(record):
+            checksum = raw[begin + RECORD.size : begin + RECORD.size + 4]
+            if len(checksum) == 4 and int.from_bytes(checksum, "little") == zlib.crc32(record):
                 magic, run, sequence, total, dropped = RECORD.unpack(record)
                 if (magic, run) == (MAGIC, self._run):
                     slots.append((sequence, Mark(total, dropped)))

@@ -94,15 +94,15 @@ def _contradiction(store: Store, seen: int) -> str | None:
         db.close()
         _make(store)  # nobody got further than this
         return None
-    told = dict(db.execute("SELECT name, value FROM facts"))
-    if told.get("run") != store.fingerprint:
-        if mark is None and told.get("run"):
+    facts = dict(db.execute("SELECT name, value FROM facts"))
+    if facts.get("run") != store.fingerprint:
+        if mark is None and facts.get("run"):
             raise BadInput(
                 f"the store in {store.folder.path} belongs to another run (its settings, seed or data differ). "
                 "Serve that run, or choose another folder with --store."
             )
         return f"{name} does not say which run it belongs to"
-    format, dropped = told.get("format", ""), told.get("dropped", "0")
+    format, dropped = facts.get("format", ""), facts.get("dropped", "0")
     if not format.isdecimal() or not dropped.isdecimal():
         return f"{name} is damaged (facts that are no numbers)"
     if int(format) > FORMAT:

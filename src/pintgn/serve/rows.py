@@ -63,9 +63,9 @@ def columns(batch: EventBatch) -> tuple[list, ...]:
     return batch.src, batch.dst, batch.t.tolist(), op, features, none if batch.keys is None else batch.keys
 
 
-def checksums(told: tuple[list, ...]) -> list[int]:
-    """Of everything that each event is, its number aside; `told` is what `columns` returns."""
-    src, dst, t, op, features, keys = told
+def checksums(columns: tuple[list, ...]) -> list[int]:
+    """Of everything that each event is, its number aside; `columns` are those of the function of that name."""
+    src, dst, t, op, features, keys = columns
     crc = zlib.crc32
     found = [
         crc(f"{s}\0{d}\0{when}\0{kind}\0{key}".encode("utf-8", "surrogatepass"))

@@ -56,9 +56,9 @@ class _Images:
 
     def __init__(self, database: Path, log: Path):
         self.raw, self.log = _mapped(database), _mapped(log)
-        told = int.from_bytes(self.raw[16:18], "big") if self.raw[:6] == b"SQLite" else 0
-        told = told or int.from_bytes(self.log[8:12], "big")
-        self.size = told if told in SIZES else 65536 if told == 1 else 4096
+        size = int.from_bytes(self.raw[16:18], "big") if self.raw[:6] == b"SQLite" else 0
+        size = size or int.from_bytes(self.log[8:12], "big")
+        self.size = size if size in SIZES else 65536 if size == 1 else 4096
         self.frames = self._frames()
         self.newest = dict(self.frames)  # by page number
 
@@ -113,8 +113,8 @@ def _mapped(path: Path) -> Any:
 def _cells(page: bytes, header: int) -> list[int]:
     """Where the cells of a page begin; places beyond it are left out."""
     count = int.from_bytes(page[3:5], "big")
-    places = page[header : header + 2 * count]
-    return [at for (at,) in struct.iter_unpack(">H", places[: len(places) & ~1]) if header <= at < len(page)]
+    pointers = page[header : header + 2 * count]
+    return [at for (at,) in struct.iter_unpack(">H", pointers[: len(pointers) & ~1]) if header <= at < len(page)]
 
 
 def _exactly(part: bytes, size: int) -> bytes:

@@ -72,9 +72,9 @@ class Saver:
         self.metrics.add("snapshots_total")
         self.metrics.set("snapshot_bytes", size)
         self.metrics.set("snapshot_events", captured.total)
-        told = {"events": captured.total, "clock": plain(captured.clock), "bytes": size}
+        written = {"events": captured.total, "clock": plain(captured.clock), "bytes": size}
         for answer in answers:
-            answer.set_result(told | {"seconds": round(time.perf_counter() - begin, 3)})
+            answer.set_result(written | {"seconds": round(time.perf_counter() - begin, 3)})
         self._finish()
 
     def _failed(self, error: BaseException, before: int, answers: list[Future]) -> None:

@@ -173,9 +173,9 @@ class Store:
         Raises `StoreFull` when that cannot be done; then none of them is kept.
         """
         first, last = self._total + 1, self._total + len(batch)
-        told = columns(batch)
-        sums = [checksum ^ number for number, checksum in enumerate(checksums(told), first)]
-        rows = list(zip(range(first, last + 1), *told, sums, strict=True))
+        values = columns(batch)
+        sums = [checksum ^ number for number, checksum in enumerate(checksums(values), first)]
+        rows = list(zip(range(first, last + 1), *values, sums, strict=True))
         try:
             with self.transaction():
                 self.db.executemany(INSERT, rows)
@@ -212,8 +212,8 @@ class Store:
         found: list[tuple[int, int] | None] = []
         for path in self._paths:
             try:
-                told = os.stat(path)
-                found.append((told.st_dev, told.st_ino))
+                file = os.stat(path)
+                found.append((file.st_dev, file.st_ino))
             except OSError:
                 found.append(None)
         return found

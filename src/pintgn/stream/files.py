@@ -88,8 +88,10 @@ def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | N
             if archive_mark(folder / name) != mark:
                 raise BadFile(f"{folder / name} is damaged, or belongs to another stream.")
         arrays = read_arrays(folder / "stream.npz")
-        told = {name: facts["stream"][name] for name in STREAM}
-        stream = Stream(cls.from_settings(facts["settings"]), stored, node_features=arrays.get("node_features"), **told)
+        options = {name: facts["stream"][name] for name in STREAM}
+        stream = Stream(
+            cls.from_settings(facts["settings"]), stored, node_features=arrays.get("node_features"), **options
+        )
         stream.model.load_state_dict(weights)
         stream.history.index = NeighborIndex.open(folder / "neighbors.npz")
         if stream.positions is not None:
@@ -103,9 +105,9 @@ def _check(stream: Stream, facts: dict, folder: Path) -> None:
     """That the files belong together; what a look-up relies on, in particular."""
     index, table = stream.index, stream.history.event_table
     held = (index.events, index.clock, None if index.time is None else index.time.name)
-    told = (stream.events, stream.clock, facts["time"] if index.events else held[2])
+    expected = (stream.events, stream.clock, facts["time"] if index.events else held[2])
     rows = table is None or (table.dtype == np.float32 and table.shape == (stream.events, stream.schema.width))
-    if held != told or not rows or not facts["group_start"] <= stream.events:
+    if held != expected or not rows or not facts["group_start"] <= stream.events:
         raise BadFile(f"the stream in {folder} is damaged: its files do not belong together.")
 
 
