@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,8 +11,7 @@ from numpy.typing import ArrayLike
 
 from pintgn.errors import BadInput
 
-NO_GATE = np.array([np.iinfo(np.int64).max])
-ALL_VALID = np.array([True])
+NO_GATE = np.array(np.iinfo(np.int64).max)
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
 
@@ -124,33 +121,17 @@ def as_window(value: float | None, dtype: np.dtype) -> tuple[bool, Any]:
     return True, dtype.type(value)  # whole times: rounding down changes nothing
 
 
-def per_query(array: np.ndarray, shape: tuple[int, ...], name: str, against: str = "nodes") -> tuple[np.ndarray, int]:
-    """A flat array and its step: 0 for one value that serves all queries, 1 for one value per query."""
+def per_query(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """A flat array with one value per query."""
     if array.shape == shape:
-        return flat(array), 1
-    if array.ndim == 0:
-        return flat(array), 0
+        return flat(array)
     try:
-        spread = np.broadcast_to(array, shape)
+        return flat(np.broadcast_to(array, shape))
     except ValueError:
         raise BadInput(
-            f"{name} has shape {array.shape}, which does not fit {against} of shape {shape}. "
+            f"{name} has shape {array.shape}, which does not fit nodes of shape {shape}. "
             "Give one value, or one per query."
         ) from None
-    return flat(spread), 1
-
-
-def refuse_query(place: int, nodes: tuple[np.ndarray, ...], t: np.ndarray, t_step: int) -> None:
-    """Say why a kernel stopped at a query (place >= 0)."""
-    if place < 0:
-        return
-    for array in nodes:
-        if array[place] < 0:
-            raise BadInput(
-                f"query {place} asks about node {array[place]}; node ids are 0 or more. Mask it with valid=."
-            )
-    now = t[place * t_step]
-    raise BadInput(f"query {place} has t={now}; times must be finite and within ±{LIMITS[t.dtype]:.3g}.")
 
 
 def query_keys(seed: int, *parts: ArrayLike) -> np.ndarray:
@@ -177,25 +158,6 @@ def query_keys(seed: int, *parts: ArrayLike) -> np.ndarray:
     for array in arrays:
         key = mix((key ^ mix(np.broadcast_to(array, shape).reshape(-1) + golden)) + golden)
     return key.reshape(shape)
-
-
-def in_threads(threads: int, total: int, call: Callable[[slice | None], int]) -> int:
-    """Run a kernel over [0, total) in contiguous parts, one per thread; the first bad query, or -1.
-
-    Plain threads over kernels that release the GIL: unlike Numba's own parallel loops these may run while another
-    thread computes. Answers do not depend on the number of threads.
-    """
-    if threads == 1 or total < 2 * threads:
-        return call(None)
-    from concurrent.futures import ThreadPoolExecutor
-
-    bounds = [total * i // threads for i in range(threads + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        parts = [slice(a, b) for a, b in pairwise(bounds)]
-        for part, place in zip(parts, pool.map(call, parts), strict=True):
-            if place >= 0:
-                return part.start + place
-    return -1
 
 
 def _example(array: np.ndarray) -> str:

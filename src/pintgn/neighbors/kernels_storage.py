@@ -178,10 +178,17 @@ def append_events(
 
 
 @kernel
-def kept_lengths(heads, times, keep_last, floored, floor, out):
-    """How many of each node's newest entries remain: at most `keep_last`, none with time < floor."""
+def kept_lengths(heads, times, keep_last, spared, clock, floored, floor, out):
+    """How many of each node's newest entries remain: at most `keep_last`, none with time < floor.
+
+    `spared` entries at the clock's own time are not counted.
+    """
     for v in range(heads.shape[0]):
-        first, length = heads[v, 0], min(heads[v, 1], keep_last)
+        first, length, beside = heads[v, 0], heads[v, 1], 0
+        while spared and beside < length and times[first + beside] == clock:
+            beside += 1
+        if length - beside > keep_last:
+            length = keep_last + beside
         if floored:
             low, high = 0, length
             while low < high:
