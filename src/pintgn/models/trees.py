@@ -41,9 +41,7 @@ class Trees:
     event_of: np.ndarray  # the same shape, which of the distinct events
     features: np.ndarray | None  # (e', f) of the distinct events
     positions: Reads | None  # (trees, m, w, r): each tree's places in order of rank; its own root comes first
-    acquaintance: np.ndarray | None = (
-        None  # (q, a) what the roots of a link know of each other; see `pair_features`
-    )
+    acquaintance: np.ndarray | None = None  # (q, a) what the roots of a link know of each other; see `pair_features`
 
     def place_positions(self) -> np.ndarray | None:  # (places, w, r)
         if self.positions is None:

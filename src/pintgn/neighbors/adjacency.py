@@ -9,11 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from pintgn.errors import BadInput, EventOrderError, TooLarge
+from pintgn.errors import BadInput, TooLarge
 from pintgn.neighbors import files, inputs
 from pintgn.neighbors import kernels_storage as storage
-
-LARGEST_ID = np.iinfo(np.int32).max
 
 
 class Adjacency:
@@ -96,33 +94,21 @@ class Adjacency:
         come; give `before` then only numbers at which a group begins. Nothing is added when anything is wrong; only an
         index that runs out of memory keeps the events that still fitted, and counts them.
         """
-        src = np.atleast_1d(inputs.as_ids(src, "src"))
-        dst = np.atleast_1d(inputs.as_ids(dst, "dst"))
-        t = np.atleast_1d(inputs.as_times(t, self._time))
-        own = np.empty(0, np.int64)
-        if numbers is not None:
-            own = np.atleast_1d(inputs.as_ids(numbers, "numbers", what="event numbers"))
-        shapes = {"src": src.shape, "dst": dst.shape, "t": t.shape}
-        if numbers is not None:
-            shapes["numbers"] = own.shape
-        if ties is not None:
-            shapes["ties"] = np.shape(ties)
-        if src.ndim != 1 or len(set(shapes.values())) > 1:
-            told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            raise BadInput(f"events need columns of one length; got shapes {told}.")
-        if src.size == 0:
+        own = np.empty(0, np.int64) if numbers is None else inputs.as_ids(numbers, "numbers", what="event numbers")
+        own = np.atleast_1d(own)
+        beside = {"numbers": None if numbers is None else own, "ties": ties}
+        src, dst, t = inputs.as_events(src, dst, t, self._clock, self._time, **beside)
+        if not t.size:
             return self._events
-        src, dst, t, own = (inputs.flat(column) for column in (src, dst, t, own))
-        limit = inputs.LIMITS[t.dtype]
-        floor = -limit if self._clock is None else self._clock
-        code, place, largest = storage.check_events(src, dst, t, own, floor, limit, self._events)
-        if code != storage.CHECK_OK:
-            self._refuse(code, place, src, dst, t, own)
-        self._grow_nodes(largest + 1)
+        least = np.append(self._events, own[:-1] + 1)  # each number follows the one before
+        if own.size and (own < least).any():
+            i = int(np.argmax(own < least))
+            raise BadInput(f"event {i} has number {own[i]}; numbers must rise, here from {least[i]} on.")
+        self._grow_nodes(int(max(src.max(), dst.max())) + 1)
         if self._time is None:
             self._time = t.dtype
             self._new_arena(0)
-        return self._store(src, dst, t, own, ties)
+        return self._store(src, dst, t, inputs.flat(own), ties)
 
     def _store(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray, ties: np.ndarray | None) -> int:
         first = self._events
@@ -153,31 +139,7 @@ class Adjacency:
                 self._entries += 2 * done - int(np.count_nonzero(src[:done] == dst[:done]))
         return int(own[0]) if own.size else first
 
-    def _refuse(self, code: int, i: int, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray) -> None:
-        if code == storage.CHECK_TIME:
-            limit = inputs.LIMITS[t.dtype]
-            raise BadInput(f"event {i} has t={t[i]}; times must be finite and within ±{limit:.3g}.")
-        if code == storage.CHECK_ORDER and i == 0:
-            raise EventOrderError(
-                f"event 0 has t={t[0]}, earlier than the clock of this index (t={self.clock}). "
-                "Append in the order of time, or fork the index before that time."
-            )
-        if code == storage.CHECK_ORDER:
-            raise EventOrderError(
-                f"event {i} has t={t[i]}, earlier than event {i - 1} (t={t[i - 1]}). Sort the events by time."
-            )
-        if code == storage.CHECK_NUMBER:
-            least = self._events if i == 0 else own[i - 1] + 1
-            raise BadInput(f"event {i} has number {own[i]}; numbers must rise, here from {least} on.")
-        name, ids = ("src", src) if code == storage.CHECK_SRC else ("dst", dst)
-        raise BadInput(f"event {i} has {name}={ids[i]}; node ids are 0 or more.")
-
     def _grow_nodes(self, nodes: int) -> None:
-        if nodes > LARGEST_ID:
-            raise BadInput(
-                f"node id {nodes - 1} is too large: ids are places in a table and end at {LARGEST_ID - 1}. "
-                "Map your own ids to 0, 1, 2, … first."
-            )
         if nodes > len(self._heads):
             capacity = nodes if not len(self._heads) else max(nodes, len(self._heads) * 3 // 2)
             _afford(capacity, 16, "nodes")

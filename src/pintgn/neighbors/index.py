@@ -63,7 +63,7 @@ class NeighborIndex(Adjacency):
     that does not depend on the times). What was appended later never changes an answer.
 
     `nodes` is a hint; the index grows for new nodes, and a node never seen has an empty neighborhood. `time` fixes
-    the type of the times, "int64" or "float64"; by default the first events do. Times are never converted.
+    the type of the times, "int64" or "float64"; by default the first events do. Times are never rounded.
 
     Reading is safe from several threads; appending needs the index to itself.
     """

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -13,27 +11,14 @@ import numpy as np
 
 from pintgn.errors import BadFile
 from pintgn.events.facts import parse, read_arrays
+from pintgn.neighbors.files import write_arrays
 
 FORMAT = 1
 
 
 def write_file(path: str | PathLike[str], settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write beside the target, flush, then rename: a reader sees the old file or the new one."""
-    path, temporary = Path(path), None
     line = np.frombuffer(json.dumps({"format": FORMAT, **settings}).encode(), np.uint8)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, settings=line, **arrays)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        temporary = None
-    except OSError as error:
-        raise BadFile(f"cannot write {path}: {error.strerror or error}. Choose a writable folder with room.") from error
-    finally:
-        if temporary is not None:
-            os.unlink(temporary)
+    write_arrays(Path(path), {"settings": line, **arrays})
 
 
 def read_file(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
