@@ -10,8 +10,11 @@ import torch
 
 from pintgn import PINT, EventLog, Stream, check_model
 from pintgn.events.log import Query
-from pintgn.models import kernels_ages
-from pintgn.models.layers import InjectiveLayer
+from pintgn.models.layers import Edges, InjectiveLayer
+from pintgn.models.past import Past
+from pintgn.models.pint import ages
+from pintgn.models.trees import pair_features
+from pintgn.neighbors.index import WAYS, NeighborIndex
 
 EXTRAS = [
     {"contact_age": True},
@@ -75,20 +78,24 @@ def test_acquaintance_tells_which_way_round_two_nodes_met():
 
 
 def test_columns_of_ages_are_what_they_say():
-    out = np.full((2, kernels_ages.AGES), np.nan, np.float32)
-    kernels_ages.ages(np.array([0.5, 7.0], np.float32), np.array([True, False]), out)
+    dt, mask = torch.tensor([0.5, 7.0]), torch.tensor([True, False])
+    found = ages(Edges(np.zeros(2, np.int32), mask, dt, np.zeros(2, np.int32), None, 1))
     wanted = [math.log1p(0.5), math.log1p(50) / 2, math.log1p(5000) / 4, 2**-5]
-    assert out[0] == pytest.approx(wanted)
-    assert out[1].tolist() == [0, 0, 0, 0]
+    assert found[0] == pytest.approx(wanted)
+    assert found[1].tolist() == [0, 0, 0, 0]
 
 
 def test_columns_of_acquaintance_are_what_they_say():
-    out = np.full((1, 2 * kernels_ages.KNOWN), np.nan, np.float32)
-    kernels_ages.known(np.array([[3, 0]]), np.array([[20, 0]]), 10.0, out)
+    index = NeighborIndex()
+    index.append([0, 0, 0], [1, 1, 1], [1, 2, 10])
+    past = Past(index, np.array([30]), np.array([3]), None, None)
+    found = pair_features(np.array([0]), np.array([1]), past, 10.0)
     d = 2.0
     wanted = [1, math.log1p(3) / 2, math.log1p(d) / 2, math.log1p(100 * d) / 4, math.log1p(10_000 * d) / 8]
-    assert out[0, :8] == pytest.approx([*wanted, 2 ** (-0.1 * d), 2**-d, 2 ** (-10 * d)])
-    assert not out[0, 8:].any()
+    wanted += [2 ** (-0.1 * d), 2**-d, 2 ** (-10 * d)]
+    columns = found.reshape(len(WAYS), 8)
+    for way, row in zip(WAYS, columns, strict=True):
+        assert row == pytest.approx(wanted if way in ("u to v", "u to anyone", "anyone to v") else [0] * 8), way
 
 
 @pytest.mark.parametrize("transform", ["raw", "rate", "l1", "log1p"])

@@ -18,16 +18,17 @@ def example(kind=np.int64) -> NeighborIndex:
 
 
 APPEND = [
-    (([0], [1], [8]), EventOrderError, "event 0 has t=8, earlier than the clock of this index (t=9)"),
+    (([0], [1], [8]), EventOrderError, "event 0 has t=8, before the clock (t=9). Events come in order of time"),
     (([0, 1], [1, 0], [12, 11]), EventOrderError, "event 1 has t=11, earlier than event 0 (t=12). Sort"),
     (([0, -1], [1, 0], [9, 9]), BadInput, "event 1 has src=-1; node ids are 0 or more"),
     (([0, 1], [1, -3], [9, 9]), BadInput, "event 1 has dst=-3; node ids are 0 or more"),
     (([0.0], [1], [9]), BadInput, "src must be node ids (integers), got float64"),
     (([0], [True], [9]), BadInput, "dst must be node ids (integers), got bool"),
     ((["a"], [1], [9]), BadInput, "src must be node ids (integers), got <U1"),
+    (([[0], [1, 2]], [1], [9]), BadInput, "a list of lists of unequal length"),
     (([0, 1], [1], [9, 9]), BadInput, "columns of one length; got shapes src (2,), dst (1,), t (2,)"),
     (([[0]], [[1]], [[9]]), BadInput, "columns of one length"),
-    (([0], [1], [9.5]), BadInput, "t is float64 (9.5…), but this index keeps int64 times"),
+    (([0], [1], [9.5]), BadInput, "t is float64 (9.5…), but times are kept as int64 here"),
     (([0], [1], np.array([9], np.float32)), BadInput, "float32 merges neighboring times"),
     (([0], [1], np.array(["2020-01-01"], "datetime64[s]")), BadInput, "astype('datetime64[s]').astype('int64')"),
     (([0], [1], ["noon"]), BadInput, "t must be int64 or float64, got <U4"),
@@ -67,7 +68,7 @@ ASK = [
     ({"nodes": [-1, 0]}, "query 0 asks about node -1; node ids are 0 or more"),
     ({"nodes": [0.5, 1]}, "nodes must be node ids (integers), got float64 (0.5…). Map your own ids"),
     ({"t": [5, 6, 7]}, "t has shape (3,), which does not fit nodes of shape (2,)"),
-    ({"t": 5.5}, "t is float64 (5.5…), but this index keeps int64 times"),
+    ({"t": 5.5}, "t is float64 (5.5…), but times are kept as int64 here"),
     ({"before": [1, 2, 3]}, "before has shape (3,)"),
     ({"before": 1.5}, "before must be event numbers (integers), got float64"),
     ({"valid": [1, 0]}, "valid must be booleans, got int64"),

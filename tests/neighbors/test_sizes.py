@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadInput
-from pintgn.neighbors import NeighborIndex, index
+from pintgn.neighbors import NeighborIndex, inputs
 from pintgn.neighbors.kernels_pairs import BLOCK
 from tests.conftest import around
 
@@ -31,7 +31,7 @@ def test_meetings_are_found_in_lists_of_any_length(length):
 
 
 def test_the_largest_node(monkeypatch):
-    monkeypatch.setattr(index, "LARGEST_ID", 40)
+    monkeypatch.setattr(inputs, "LARGEST_ID", 40)
     for node in (38, 39):
         made = NeighborIndex()
         made.append([0], [node], [1])

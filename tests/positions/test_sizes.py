@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadInput, TooLarge
-from pintgn.positions import RelativePositions, exact, inputs, room, sketch
+from pintgn.neighbors import inputs
+from pintgn.positions import RelativePositions, exact, room, sketch
 from pintgn.positions.arena import BINS, DENSE_SHARE, FEW, UNIT
 from pintgn.positions.simd import WIDTH
 from tests.conftest import around
@@ -55,12 +56,14 @@ def test_a_long_arena_of_positions_changes_no_count(monkeypatch):
 
 
 def test_positions_of_more_nodes_than_can_be_numbered_are_refused(monkeypatch):
-    monkeypatch.setattr(inputs, "MOST_NODES", 40)
+    monkeypatch.setattr(inputs, "LARGEST_ID", 40)
     for node in (38, 39):
         positions = RelativePositions(3)
         positions.observe([0], [node], [1])
         assert positions.read([node], [0], transform="raw").tolist() == [[0, 1, 0]]
-    with pytest.raises(BadInput, match="node id 40; ids stop at 39. Number your nodes 0, 1, 2"):
+    with pytest.raises(
+        BadInput, match="node id 40 is too large: ids are places in a table and end at 39. Map your own ids"
+    ):
         RelativePositions(3).observe([0], [40], [1])
 
 

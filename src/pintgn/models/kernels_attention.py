@@ -19,8 +19,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from pintgn.compiled import kernel
+from pintgn.compiled import inner, kernel
 from pintgn.models.kernels import HEEDFUL, TURN, lined_up, whole, wide_vectors
+
+
+@inner(fastmath=HEEDFUL)
+def lay_out(parent, k, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine, c, slots):
+    """Write c of every slot of a parent that is not empty, and which slots these are; returns how many.
+
+    Frequency and phase in turns; `sine` is SINE in the type of the arrays.
+    """
+    wide_vectors()  # type: ignore[call-arg]
+    states, features, positions = np.uint64(node.shape[1]), np.uint64(event.shape[1]), np.uint64(position.shape[1])
+    waves = np.uint64(frequency.shape[0])
+    at_event, at_position, at_wave = states, states + features, states + features + positions
+    half, quarter = c.dtype.type(0.5), c.dtype.type(0.25)
+    s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
+    there = 0
+    for slot in range(parent * k, parent * k + k):
+        if not mask[slot]:
+            continue
+        row, carried, since = node_of[slot], event_of[slot], dt[slot]
+        for d in range(states):
+            c[there, d] = node[row, d]
+        for d in range(features):
+            c[there, at_event + d] = event[carried, d]
+        for d in range(positions):
+            c[there, at_position + d] = position[slot, d]
+        for d in range(waves):
+            turns = since * frequency[d] + phase[d]
+            g = quarter - abs(turns - np.floor(turns + half))  # cos(2π x) = sin(2π (1/4 - |x|)), |x| <= 1/2
+            y = g * g
+            c[there, at_wave + d] = g * (s0 + y * (s1 + y * (s2 + y * (s3 + y * s4))))
+        slots[there] = slot
+        there += 1
+    return there
 
 
 @kernel(fastmath=HEEDFUL, error_model="numpy")
@@ -33,17 +66,10 @@ def attend(
         weight[h, p] = softmax over the slots of leaky(query[h, r] · c + offset[h, r])        out[h, p] = Σ weight · c
 
     Zeros for a parent without neighbors. leaky(x) is x, and slope · x where negative; slope 1 is no bend.
-
-    `sine` is SINE in the type of the arrays.
     """
     wide_vectors()  # type: ignore[call-arg]
     heads, width = query.shape[0], query.shape[2]
-    states, features, positions = np.uint64(node.shape[1]), np.uint64(event.shape[1]), np.uint64(position.shape[1])
-    waves = np.uint64(frequency.shape[0])
-    at_event, at_position, at_wave = states, states + features, states + features + positions
     zero, one = query.dtype.type(0), query.dtype.type(1)
-    half, quarter = query.dtype.type(0.5), query.dtype.type(0.25)
-    s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
     turn = query.dtype.type(TURN)
     frequency, phase = frequency * turn, phase * turn
     room = whole(width)
@@ -51,24 +77,8 @@ def attend(
     q, total = lined_up(2, room, query.dtype), lined_up(2, room, query.dtype)
     score = np.empty((2, k + 1), query.dtype)
     for parent in range(first, last):
-        asks, there = query_of[parent], 0
-        for slot in range(parent * k, parent * k + k):
-            if not mask[slot]:
-                continue
-            row, carried, since = node_of[slot], event_of[slot], dt[slot]
-            for d in range(states):
-                c[there, d] = node[row, d]
-            for d in range(features):
-                c[there, at_event + d] = event[carried, d]
-            for d in range(positions):
-                c[there, at_position + d] = position[slot, d]
-            for d in range(waves):
-                turns = since * frequency[d] + phase[d]
-                g = quarter - abs(turns - np.floor(turns + half))  # cos(2π x) = sin(2π (1/4 - |x|)), |x| <= 1/2
-                y = g * g
-                c[there, at_wave + d] = g * (s0 + y * (s1 + y * (s2 + y * (s3 + y * s4))))
-            slots[there] = slot - parent * k
-            there += 1
+        asks = query_of[parent]
+        there = lay_out(parent, k, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine, c, slots)
         for head in range(0, heads, 2):
             pair = min(2, heads - head)
             for one_of in range(pair):
@@ -98,7 +108,7 @@ def attend(
                 share = one / mass if there else zero
                 for child in range(there):
                     score[one_of, child] *= share
-                    weight[head + one_of, parent, slots[child]] = score[one_of, child]
+                    weight[head + one_of, parent, slots[child] - parent * k] = score[one_of, child]
             for d in range(room):
                 total[0, d] = zero
                 total[1, d] = zero
@@ -124,9 +134,8 @@ def attend_backward(
     """
     wide_vectors()  # type: ignore[call-arg]
     heads, width = query.shape[0], query.shape[2]
-    states, features, positions = np.uint64(node.shape[1]), np.uint64(event.shape[1]), np.uint64(position.shape[1])
-    waves = np.uint64(frequency.shape[0])
-    at_event, at_position, at_wave = states, states + features, states + features + positions
+    states, waves = np.uint64(node.shape[1]), np.uint64(frequency.shape[0])
+    at_wave = np.uint64(width) - waves
     zero, one = query.dtype.type(0), query.dtype.type(1)
     half, quarter = query.dtype.type(0.5), query.dtype.type(0.25)
     s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
@@ -138,24 +147,8 @@ def attend_backward(
     slots, along = np.empty(k, np.int64), np.empty((2, k), query.dtype)
     to_phase, to_frequency = np.zeros(waves, query.dtype), np.zeros(waves, query.dtype)
     for parent in range(first, last):
-        asks, there = query_of[parent], 0
-        for slot in range(parent * k, parent * k + k):
-            if not mask[slot]:
-                continue
-            row, carried, since = node_of[slot], event_of[slot], dt[slot]
-            for d in range(states):
-                c[there, d] = node[row, d]
-            for d in range(features):
-                c[there, at_event + d] = event[carried, d]
-            for d in range(positions):
-                c[there, at_position + d] = position[slot, d]
-            for d in range(waves):
-                turns = since * frequency[d] + phase[d]
-                g = quarter - abs(turns - np.floor(turns + half))  # cos(2π x) = sin(2π (1/4 - |x|)), |x| <= 1/2
-                y = g * g
-                c[there, at_wave + d] = g * (s0 + y * (s1 + y * (s2 + y * (s3 + y * s4))))
-            slots[there] = slot
-            there += 1
+        asks = query_of[parent]
+        there = lay_out(parent, k, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine, c, slots)
         for head in range(0, heads, 2):
             pair = min(2, heads - head)
             for one_of in range(pair):

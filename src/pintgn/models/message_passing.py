@@ -16,7 +16,7 @@ from pintgn.models.base import Model, check_choice, check_least
 from pintgn.models.layers import MLP, Edges, Places, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.past import Events, Past
-from pintgn.models.trees import ACQUAINTANCE, Ranking, Trees, grow, grow_ranking, known
+from pintgn.models.trees import PAIR_FEATURES, Ranking, Trees, grow, grow_ranking, pair_features
 from pintgn.neighbors.index import Neighbors
 
 POSITIONS_AT = ("input", "every")
@@ -86,7 +86,7 @@ class TreeModel(Model):
         again = 2 * self.positions if self.positions_at == "every" else 0
         widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
         self.steps = nn.ModuleList([self.make_step(state, r, schema.width) for state, r in widths])
-        self.readout = MLP(2 * self.dim + (ACQUAINTANCE if self.acquaintance else 0), self.dim, 1)
+        self.readout = MLP(2 * self.dim + (PAIR_FEATURES if self.acquaintance else 0), self.dim, 1)
 
     def _state_width(self) -> int:
         """Width of s_j ‖ x_j; a layer needs some input, so it is a constant 0 where there is nothing else."""
@@ -123,7 +123,7 @@ class TreeModel(Model):
         trees = self.gather_nodes(np.stack([query.src, query.dst], 1), past)
         if not self.acquaintance:
             return trees
-        return replace(trees, acquaintance=known(query.src, query.dst, past, self.dt_unit))
+        return replace(trees, acquaintance=pair_features(query.src, query.dst, past, self.dt_unit))
 
     def gather_nodes(self, nodes: np.ndarray, past: Past) -> Trees:
         roots = nodes.reshape(len(nodes), -1)
@@ -133,7 +133,7 @@ class TreeModel(Model):
         ranking = grow_ranking(query.src, query.dst, past, self.layers, self.look, self.dt_unit)
         if not self.acquaintance:
             return ranking
-        return replace(ranking, acquaintance=known(query.src[:, None], query.dst, past, self.dt_unit))
+        return replace(ranking, acquaintance=pair_features(query.src[:, None], query.dst, past, self.dt_unit))
 
     # -- computing -----------------------------------------------------------------------------------------------
 

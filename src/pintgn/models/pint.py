@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from pintgn.errors import BadInput
 from pintgn.events.schema import Schema
-from pintgn.models import kernels_ages
-from pintgn.models.kernels_ages import AGES
 from pintgn.models.layers import Edges, InjectiveLayer, Places
 from pintgn.models.message_passing import TreeModel
 
@@ -72,8 +70,12 @@ class PINT(TreeModel):
         return step(places, edges, weight, ages(edges) if self.contact_age else None)
 
 
+AGES = 4
+"""Columns of `ages`."""
+
+
 def ages(edges: Edges) -> np.ndarray:  # (slots, AGES)
-    """How long ago every slot's event was, as columns at several scales."""
-    told = np.empty((len(edges.child), AGES), np.float32)
-    kernels_ages.ages(edges.dt.numpy(force=True), edges.mask.numpy(force=True), told)
-    return told
+    """How long ago every slot's event was, as columns at several scales; zeros where there is none."""
+    dt = edges.dt
+    columns = [torch.log1p(dt), torch.log1p(100 * dt) / 2, torch.log1p(10_000 * dt) / 4, torch.exp2(-10 * dt)]
+    return (torch.stack(columns, -1) * edges.mask[:, None]).numpy(force=True)

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+import torch
 
-from pintgn.models import kernels_ages
 from pintgn.models import kernels_trees as kernels
-from pintgn.models.kernels_ages import KNOWN
 from pintgn.models.past import Past, Reads
-from pintgn.neighbors.index import Neighbors
-from pintgn.neighbors.pairs import WAYS
+from pintgn.neighbors.index import WAYS, Neighbors
 
 
 @dataclass
@@ -43,7 +41,7 @@ class Trees:
     event_of: np.ndarray  # the same shape, which of the distinct events
     features: np.ndarray | None  # (e', f) of the distinct events
     positions: Reads | None  # (trees, m, w, r): each tree's places in order of rank; its own root comes first
-    acquaintance: np.ndarray | None = None  # (q, a) what the two roots of a link know of each other; see `known`
+    acquaintance: np.ndarray | None = None  # (q, a) what the roots of a link know of each other; see `pair_features`
 
     def place_positions(self) -> np.ndarray | None:  # (places, w, r)
         if self.positions is None:
@@ -85,17 +83,19 @@ class Trees:
         )
 
 
-def known(src: np.ndarray, dst: np.ndarray, past: Past, time_unit: float) -> np.ndarray:  # (q, a)
+def pair_features(src: np.ndarray, dst: np.ndarray, past: Past, time_unit: float) -> np.ndarray:  # (q, a)
     """How often and how recently u met v, v met u, and each of them anyone, either way round: as columns."""
     found = past.acquaintance(src, dst)
-    counts = found.counts.reshape(-1, found.counts.shape[-1])
-    out = np.empty((len(counts), KNOWN * counts.shape[1]), np.float32)
-    kernels_ages.known(counts, found.dt.reshape(counts.shape), time_unit, out)
-    return out
+    count, dt = torch.from_numpy(found.counts).float(), torch.from_numpy(found.dt / time_unit).float()
+    columns = [
+        torch.ones_like(dt), torch.log1p(count) / 2, torch.log1p(dt) / 2, torch.log1p(100 * dt) / 4,
+        torch.log1p(10_000 * dt) / 8, torch.exp2(-0.1 * dt), torch.exp2(-dt), torch.exp2(-10 * dt),
+    ]  # fmt: skip
+    return (torch.stack(columns, -1) * (count > 0)[..., None]).view(-1, PAIR_FEATURES).numpy()
 
 
-ACQUAINTANCE = KNOWN * len(WAYS)
-"""Columns of `known`."""
+PAIR_FEATURES = 8 * len(WAYS)
+"""Columns of `pair_features`."""
 
 Look = Callable[[Past, np.ndarray], Neighbors]
 """Which contacts (q, m, k) of nodes (q, m) become their children."""

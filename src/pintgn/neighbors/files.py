@@ -15,6 +15,7 @@ from pintgn.neighbors import kernels_storage as storage
 
 FORMAT = 3
 """2 had no ties; it is still read."""
+COLUMNS = ("lengths", "ids", "times", "numbers", "ways", "open_numbers", "open_ties")
 
 
 class Stored(NamedTuple):
@@ -34,22 +35,17 @@ class Stored(NamedTuple):
     open_ties: np.ndarray  # (g,) uint64
 
 
-def write(path: Path, stored: Stored) -> None:
+def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write beside the target, flush, then rename: a reader sees the old file or the new one."""
-    head = [FORMAT, stored.events, stored.forgotten, stored.uneven, stored.time is not None]
     with write_errors(path, "Choose a writable folder with room."), replacing(path) as part, open(part, "wb") as file:
-        np.savez(
-            file,
-            head=np.array(head, np.int64),
-            clock=np.array([] if stored.clock is None else [stored.clock], stored.times.dtype),
-            lengths=stored.lengths,
-            ids=stored.ids,
-            times=stored.times,
-            numbers=stored.numbers,
-            ways=stored.ways,
-            open_numbers=stored.open_numbers,
-            open_ties=stored.open_ties,
-        )
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+
+
+def write(path: Path, stored: Stored) -> None:
+    head = [FORMAT, stored.events, stored.forgotten, stored.uneven, stored.time is not None]
+    clock = np.array([] if stored.clock is None else [stored.clock], stored.times.dtype)
+    columns = {name: getattr(stored, name) for name in COLUMNS}
+    write_arrays(path, {"head": np.array(head, np.int64), "clock": clock, **columns})
 
 
 def read(path: Path) -> Stored:
@@ -58,7 +54,7 @@ def read(path: Path) -> Stored:
         raise BadFile(f"there is no file {path}. Write one with NeighborIndex.save.")
     try:
         arrays = {"open_numbers": np.zeros(0, np.int64), "open_ties": np.zeros(0, np.uint64)} | read_arrays(path)
-        names = ("head", "clock", "lengths", "ids", "times", "numbers", "ways", "open_numbers", "open_ties")
+        names = ("head", "clock", *COLUMNS)
         head, clock, lengths, ids, times, numbers, ways, open_numbers, open_ties = (arrays[name] for name in names)
     except (BadFile, KeyError) as error:
         raise BadFile(f"{path} is not a saved NeighborIndex, or is damaged ({error}).") from error

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from pintgn.errors import BadInput, EventOrderError, TooLarge
-from pintgn.neighbors import files, inputs, kernels, pairs
-from pintgn.neighbors import kernels_storage as storage
+from pintgn.errors import BadInput
+from pintgn.neighbors import inputs, kernels, kernels_pairs
+from pintgn.neighbors.adjacency import Adjacency
 from pintgn.neighbors.queries import Query
 
-LARGEST_ID = np.iinfo(np.int32).max
+WAYS = ("u to v", "v to u", "u to anyone", "anyone to u", "v to anyone", "anyone to v")
 
 
 class Neighbors(NamedTuple):
@@ -38,7 +36,25 @@ class Neighbors(NamedTuple):
         return cls(*(np.zeros(shape, kind) for kind in kinds))
 
 
-class NeighborIndex:
+class Last(NamedTuple):
+    """The last event between two nodes: its time and event number where `mask` is True, else 0."""
+
+    t: np.ndarray
+    events: np.ndarray
+    mask: np.ndarray
+
+
+class Acquaintance(NamedTuple):
+    """How often two nodes had events with each other and with anyone, and how long ago the last was; by `WAYS`.
+
+    A self-loop goes out of its node. `dt` is 0 where there was no event.
+    """
+
+    counts: np.ndarray  # (…, 6) int64
+    dt: np.ndarray  # (…, 6) int64 or float64, as the index
+
+
+class NeighborIndex(Adjacency):
     """Every node's past events, ready to be asked for as of any time.
 
     An event is one entry in the list of each endpoint; a self-loop is one entry in all; a deletion is an event like
@@ -47,198 +63,10 @@ class NeighborIndex:
     that does not depend on the times). What was appended later never changes an answer.
 
     `nodes` is a hint; the index grows for new nodes, and a node never seen has an empty neighborhood. `time` fixes
-    the type of the times, "int64" or "float64"; by default the first events do. Times are never converted.
+    the type of the times, "int64" or "float64"; by default the first events do. Times are never rounded.
 
     Reading is safe from several threads; appending needs the index to itself.
     """
-
-    def __init__(self, nodes: int = 0, *, time: DTypeLike | None = None) -> None:
-        nodes = inputs.at_least(nodes, 0, "nodes")
-        self._time = None if time is None else np.dtype(time)
-        if self._time is not None and self._time not in inputs.LIMITS:
-            raise BadInput(f"time must be 'int64' or 'float64', got {time!r}.")
-        self._nodes = 0
-        self._events = 0
-        self._entries = 0
-        self._forgotten = 0
-        self._uneven = False
-        self._clock: Any = None
-        self._open_numbers, self._open_ties = np.zeros(0, np.int64), np.zeros(0, np.uint64)  # of the clock's own group
-        self._heads = np.zeros((0, 2), np.int64)
-        self._new_arena(0)
-        self._grow_nodes(nodes)
-
-    # --- what it is ---------------------------------------------------------------------------------------
-
-    @property
-    def time(self) -> np.dtype | None:
-        """The type of the times; None until the first event decides."""
-        return self._time
-
-    @property
-    def clock(self) -> int | float | None:
-        """The time of the last event, None before the first."""
-        return None if self._clock is None else self._clock.item()
-
-    @property
-    def events(self) -> int:
-        """The number that the next event will get; the count of events unless numbers were given."""
-        return self._events
-
-    @property
-    def size(self) -> int:
-        """How many entries are held: two for each event, one for a self-loop, less what was trimmed."""
-        return self._entries
-
-    @property
-    def nodes(self) -> int:
-        """One more than the largest node id seen or hinted."""
-        return self._nodes
-
-    @property
-    def forgotten(self) -> int:
-        """How many entries `trim` has dropped so far."""
-        return self._forgotten
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes allocated, room to grow included."""
-        arrays = (self._heads, self._ids, self._times, self._numbers, self._ways, self._free, self._used)
-        return sum(array.nbytes for array in arrays)
-
-    def __repr__(self) -> str:
-        clock = "empty" if self._clock is None else f"clock {self.clock}"
-        return f"NeighborIndex: {self._events:,} events, {self._entries:,} entries, {self._nodes:,} nodes, {clock}"
-
-    # --- growing ------------------------------------------------------------------------------------------
-
-    def append(
-        self,
-        src: ArrayLike,
-        dst: ArrayLike,
-        t: ArrayLike,
-        *,
-        numbers: ArrayLike | None = None,
-        ties: np.ndarray | None = None,
-    ) -> int:
-        """Add events (arrays or single values) whose times do not fall, and return the number of the first.
-
-        Events are numbered on from `events`, unless `numbers` gives their own (increasing, for logs in which not every
-        row is an interaction). Of simultaneous events the one with the larger number counts as the newer, or, with
-        `ties` (e,) uint64 such as `EventLog.ties`, the one with the larger tie, in whatever order and batches they
-        come; give `before` then only numbers at which a group begins. Nothing is added when anything is wrong; only an
-        index that runs out of memory keeps the events that still fitted, and counts them.
-        """
-        src = np.atleast_1d(inputs.as_ids(src, "src"))
-        dst = np.atleast_1d(inputs.as_ids(dst, "dst"))
-        t = np.atleast_1d(inputs.as_times(t, self._time))
-        own = np.empty(0, np.int64)
-        if numbers is not None:
-            own = np.atleast_1d(inputs.as_ids(numbers, "numbers", what="event numbers"))
-        shapes = {"src": src.shape, "dst": dst.shape, "t": t.shape}
-        if numbers is not None:
-            shapes["numbers"] = own.shape
-        if ties is not None:
-            shapes["ties"] = np.shape(ties)
-        if src.ndim != 1 or len(set(shapes.values())) > 1:
-            told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            raise BadInput(f"events need columns of one length; got shapes {told}.")
-        if src.size == 0:
-            return self._events
-        src, dst, t, own = (inputs.flat(column) for column in (src, dst, t, own))
-        limit = inputs.LIMITS[t.dtype]
-        floor = -limit if self._clock is None else self._clock
-        code, place, largest = storage.check_events(src, dst, t, own, floor, limit, self._events)
-        if code != storage.CHECK_OK:
-            self._refuse(code, place, src, dst, t, own)
-        self._grow_nodes(largest + 1)
-        if self._time is None:
-            self._time = t.dtype
-            self._new_arena(0)
-        return self._store(src, dst, t, own, ties)
-
-    def _store(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray, ties: np.ndarray | None) -> int:
-        first = self._events
-        done, total = 0, src.size
-        tied, keys = self._open_numbers[:0], self._open_ties[:0]
-        if ties is not None:
-            tied, keys = own if own.size else np.arange(first, first + total), np.array(ties, np.uint64)
-        if len(self._open_ties) and t[0] == self._clock:
-            tied, keys = np.append(self._open_numbers, tied), np.append(self._open_ties, keys)
-        try:
-            while True:
-                done, need = storage.append_events(
-                    self._heads, self._ids, self._times, self._numbers, self._ways, self._free, self._used,
-                    src, dst, t, own, first, done, tied, keys,
-                )  # fmt: skip
-                if done == total:
-                    break
-                # What is left needs about two entries each: a bulk load grows the arena once.
-                self._grow_arena(max(need, int(self._used[0]) + 3 * (total - done)))
-        finally:
-            if done > 0:
-                self._clock = t[done - 1]
-                self._events = int(own[done - 1]) + 1 if own.size else first + done
-                begin = int(np.searchsorted(t[:done], self._clock))  # the first at the clock; 0 where a group goes on
-                least = 0 if begin == 0 else int(own[begin]) if own.size else first + begin
-                here = slice(*np.searchsorted(tied, [least, self._events]))
-                self._open_numbers, self._open_ties = tied[here].copy(), keys[here].copy()
-                self._entries += 2 * done - int(np.count_nonzero(src[:done] == dst[:done]))
-        return int(own[0]) if own.size else first
-
-    def _refuse(self, code: int, i: int, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray) -> None:
-        if code == storage.CHECK_TIME:
-            limit = inputs.LIMITS[t.dtype]
-            raise BadInput(f"event {i} has t={t[i]}; times must be finite and within ±{limit:.3g}.")
-        if code == storage.CHECK_ORDER and i == 0:
-            raise EventOrderError(
-                f"event 0 has t={t[0]}, earlier than the clock of this index (t={self.clock}). "
-                "Append in the order of time, or fork the index before that time."
-            )
-        if code == storage.CHECK_ORDER:
-            raise EventOrderError(
-                f"event {i} has t={t[i]}, earlier than event {i - 1} (t={t[i - 1]}). Sort the events by time."
-            )
-        if code == storage.CHECK_NUMBER:
-            least = self._events if i == 0 else own[i - 1] + 1
-            raise BadInput(f"event {i} has number {own[i]}; numbers must rise, here from {least} on.")
-        name, ids = ("src", src) if code == storage.CHECK_SRC else ("dst", dst)
-        raise BadInput(f"event {i} has {name}={ids[i]}; node ids are 0 or more.")
-
-    def _grow_nodes(self, nodes: int) -> None:
-        if nodes > LARGEST_ID:
-            raise BadInput(
-                f"node id {nodes - 1} is too large: ids are places in a table and end at {LARGEST_ID - 1}. "
-                "Map your own ids to 0, 1, 2, … first."
-            )
-        if nodes > len(self._heads):
-            capacity = nodes if not len(self._heads) else max(nodes, len(self._heads) * 3 // 2)
-            _afford(capacity, 16, "nodes")
-            heads = np.zeros((capacity, 2), np.int64)
-            heads[: len(self._heads)] = self._heads
-            self._heads = heads
-        self._nodes = max(self._nodes, nodes)
-
-    def _new_arena(self, capacity: int) -> None:
-        _afford(capacity, 21, "entries")
-        self._ids = np.empty(capacity, np.int32)
-        self._times = np.empty(capacity, inputs.INT64 if self._time is None else self._time)
-        self._numbers = np.empty(capacity, np.int64)
-        self._ways = np.empty(capacity, np.int8)
-        self._free = np.full(storage.SIZES, -1, np.int64)
-        self._used = np.zeros(1, np.int64)
-
-    def _grow_arena(self, need: int) -> None:
-        capacity = max(need, len(self._ids) * 3 // 2)
-        _afford(capacity, 21, "entries")
-        end = int(self._used[0])
-        # One after the other: the old array is gone before the next one is copied.
-        self._ids = _grown(self._ids, end, capacity)
-        self._times = _grown(self._times, end, capacity)
-        self._numbers = _grown(self._numbers, end, capacity)
-        self._ways = _grown(self._ways, end, capacity)
-
-    # --- asking -------------------------------------------------------------------------------------------
 
     def recent(
         self,
@@ -259,10 +87,7 @@ class NeighborIndex:
         takes an earlier answer of the same shape and overwrites it, so that a hot loop allocates nothing.
         """
         query = Query(self, nodes, t, before, valid, window)
-        k = inputs.at_least(k, 1, "k")
-        rows = self._rows(query, k, out)
-        query.run(kernels.recent, threads, rows)
-        return Neighbors(*query.shaped(rows)) if out is None else out
+        return self._answer(kernels.recent, query, k, out, threads)
 
     def uniform(
         self,
@@ -284,10 +109,7 @@ class NeighborIndex:
         Two queries with one key are drawn alike, so give the two ends of an event different keys.
         """
         query = Query(self, nodes, t, before, valid, window)
-        k = inputs.at_least(k, 1, "k")
-        rows = self._rows(query, k, out)
-        query.run(kernels.uniform, threads, rows, inputs.per_query(inputs.as_keys(keys), query.shape, "keys"))
-        return Neighbors(*query.shaped(rows)) if out is None else out
+        return self._answer(kernels.uniform, query, k, out, threads, query.keys(keys))
 
     def count(
         self,
@@ -301,141 +123,51 @@ class NeighborIndex:
         """How many entries each node has before its query's t: its degree with repeats."""
         query = Query(self, nodes, t, before, valid, window)
         counts = np.empty(query.nodes.size, np.int64)
-        kernel: Any = kernels.count
-        query.check(kernel(*query.arrays(with_ids=False), *query.arguments(), counts))
+        query.run(kernels.count, 1, (counts,))
         return counts.reshape(query.shape)
 
-    def last(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> pairs.Last:
+    def last(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> Last:
         """The last event between u and v (either way round) before t. u and v broadcast together, t to them.
 
         Reads the shorter of the two lists from its newest end.
         """
-        return pairs.last(self, u, v, t, before)
+        query, v = Query.of_pairs(self, u, v, t, before)
+        times, numbers, met = (np.empty(v.size, kind) for kind in (query.t.dtype, np.int64, np.bool_))
+        kernel: Any = kernels_pairs.last
+        kernel(*query.adjacency, self._uneven, query.nodes, v, query.t, query.before, times, numbers, met)
+        return Last(*(found.reshape(query.shape) for found in (times, numbers, met)))
 
     def count_pair(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> np.ndarray:
         """How many events there were between u and v (either way round) before t."""
-        return pairs.count(self, u, v, t, before)
+        query, v = Query.of_pairs(self, u, v, t, before)
+        counts = np.empty(v.size, np.int64)
+        kernel: Any = kernels_pairs.count
+        kernel(*query.adjacency, self._uneven, query.nodes, v, query.t, query.before, counts)
+        return counts.reshape(query.shape)
 
     def acquaintance(
         self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None
-    ) -> pairs.Acquaintance:
+    ) -> Acquaintance:
         """How often u and v had events before t, and how long ago the last was: with each other and with anyone."""
-        return pairs.acquaintance(self, u, v, t, before)
+        query, v = Query.of_pairs(self, u, v, t, before)
+        counts, dt = np.empty((v.size, len(WAYS)), np.int64), np.empty((v.size, len(WAYS)), query.t.dtype)
+        kernel: Any = kernels_pairs.acquaintance
+        kernel(*query.adjacency, self._uneven, self._ways, query.nodes, v, query.t, query.before, counts, dt)
+        return Acquaintance(counts.reshape(*query.shape, -1), dt.reshape(*query.shape, -1))
 
-    def _rows(self, query: Query, k: int, out: Neighbors | None) -> Neighbors:
-        """The answer's arrays as (queries, k)."""
-        time = query.t.dtype
+    def _answer(
+        self, kernel: Any, query: Query, k: int, out: Neighbors | None, threads: int, *keys: np.ndarray
+    ) -> Neighbors:
+        k, time = inputs.at_least(k, 1, "k"), query.t.dtype
         wanted = (inputs.INT64, time, time, inputs.INT64, np.dtype(np.bool_))
-        if out is None:
-            return Neighbors(*(np.empty((query.nodes.size, k), kind) for kind in wanted))
         shape = (*query.shape, k)
+        if out is None:
+            out = Neighbors(*(np.empty(shape, kind) for kind in wanted))
         for name, array, kind in zip(Neighbors._fields, out, wanted, strict=True):
             if array.shape != shape or array.dtype != kind or not array.flags.carray:
                 raise BadInput(
                     f"out.{name} is {array.dtype} of shape {array.shape}; this answer needs contiguous {kind} "
                     f"of shape {shape}. Make it with Neighbors.buffer."
                 )
-        return Neighbors(*(array.reshape(-1, k) for array in out))
-
-    # --- keeping ------------------------------------------------------------------------------------------
-
-    def trim(self, *, keep_last: int | None = None, before_t: float | None = None, spare_newest: bool = False) -> int:
-        """Forget entries and return how many: all but each node's newest `keep_last`, and those with time < before_t.
-
-        With `before_t`, the index answers as if the events before that time had never been appended. With `keep_last`,
-        each list is cut on its own: `recent` with k <= keep_last and t after the clock is unchanged, older or
-        wider questions see less; `last` and `count_pair` still find an event that either end remembers. Clock, event
-        numbers and nodes stay; draws of `uniform` and walks change where their candidates do. Frees the memory.
-        With `spare_newest`, entries at the clock's own time are kept beside the `keep_last`, so that a question at
-        t = clock, which does not see them, is answered as before, too.
-        """
-        keep = np.iinfo(np.int64).max if keep_last is None else inputs.at_least(keep_last, 0, "keep_last")
-        floor = inputs.as_times(0 if before_t is None else before_t, self._time, "before_t")
-        if floor.ndim != 0 or np.isnan(floor):
-            raise BadInput(f"before_t must be one time, got {before_t!r}.")
-        if self._entries == 0:
-            return 0
-        lengths = np.empty(len(self._heads), np.int64)
-        beside = np.zeros_like(lengths)
-        if spare_newest and keep_last is not None:
-            everyone = np.arange(self._nodes)
-            beside[: self._nodes] = self._heads[: self._nodes, 1] - self.count(everyone, self._clock)
-            keep = np.iinfo(np.int64).max
-        storage.kept_lengths(self._heads, self._times, keep, before_t is not None, floor[()], lengths)
-        if spare_newest and keep_last is not None:
-            lengths = np.minimum(lengths, keep_last + beside)
-        dropped = self._entries - int(lengths.sum())
-        if dropped:
-            self._rebuild(lengths, self._heads[:, 0].copy(), *self._arenas)
-            self._forgotten += dropped
-            self._uneven |= keep_last is not None
-        return dropped
-
-    @property
-    def _arenas(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        return self._ids, self._times, self._numbers, self._ways
-
-    def _rebuild(self, lengths: np.ndarray, starts: np.ndarray, *arenas: np.ndarray) -> None:
-        """Lay the entries out anew, the newest lengths[v] of each node, found at starts[v] of the arenas."""
-        self._heads = np.zeros((len(lengths), 2), np.int64)
-        used = storage.lay_out(lengths, self._heads)
-        self._new_arena(used)
-        self._used[0] = used
-        self._entries = int(lengths.sum())
-        storage.copy_entries(starts, *arenas, self._heads, *self._arenas)  # type: ignore[call-arg]
-
-    def _tight(self) -> tuple[np.ndarray, ...]:
-        """How many entries each node has, and the four arenas with nothing between one node's entries and the next."""
-        lengths = np.ascontiguousarray(self._heads[: self._nodes, 1])
-        heads = np.stack([np.cumsum(lengths) - lengths, lengths], axis=1)
-        arenas = [np.empty(self._entries, arena.dtype) for arena in self._arenas]
-        storage.copy_entries(self._heads[:, 0].copy(), *self._arenas, heads, *arenas)
-        return lengths, *arenas
-
-    def fork(self) -> NeighborIndex:
-        """An independent copy: what either appends, the other never sees."""
-        other = object.__new__(NeighborIndex)
-        other.__dict__.update(self.__dict__)
-        other._heads, other._free, other._used = self._heads.copy(), self._free.copy(), self._used.copy()
-        end = int(self._used[0])
-        other._ids, other._times = self._ids[:end].copy(), self._times[:end].copy()
-        other._numbers, other._ways = self._numbers[:end].copy(), self._ways[:end].copy()
-        return other
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to one file of plain arrays, whole or not at all."""
-        facts = (
-            self._clock, self._time, self._events, self._forgotten, self._uneven, self._open_numbers, self._open_ties,
-        )  # fmt: skip
-        files.write(Path(path), files.Stored._make((*self._tight(), *facts)))
-
-    @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> NeighborIndex:
-        """Read what `save` wrote; a damaged or foreign file is refused."""
-        stored = files.read(Path(path))
-        index = cls(time=stored.time)
-        starts = np.cumsum(stored.lengths) - stored.lengths
-        index._rebuild(stored.lengths, starts, stored.ids, stored.times, stored.numbers, stored.ways)
-        index._nodes, index._clock, index._events = len(stored.lengths), stored.clock, stored.events
-        index._forgotten, index._uneven = stored.forgotten, stored.uneven
-        index._open_numbers, index._open_ties = stored.open_numbers, stored.open_ties
-        return index
-
-
-def _grown(array: np.ndarray, end: int, capacity: int) -> np.ndarray:
-    grown = np.empty(capacity, array.dtype)
-    grown[:end] = array[:end]
-    return grown
-
-
-def _afford(count: int, bytes_each: int, what: str) -> None:
-    """Refuse what this machine cannot hold before the attempt brings it down."""
-    try:
-        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not every system tells
-        return
-    if count * bytes_each > total:
-        raise TooLarge(
-            f"{count:,} {what} need {count * bytes_each / 1e9:.1f} GB; this machine has {total / 1e9:.1f} GB, "
-            f"room for {total // bytes_each:,}. Map ids to 0, 1, 2, … without gaps, or trim the index."
-        )
+        query.run(kernel, threads, tuple(array.reshape(-1, k) for array in out), *keys)
+        return out

@@ -1,20 +1,18 @@
-"""Arguments of the neighbor room, made into flat arrays or refused in one line."""
+"""Events and questions as they are given, made into flat arrays or refused in one line; positions share it."""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pintgn.errors import BadInput
+from pintgn.errors import BadInput, EventOrderError
 
-NO_GATE = np.array([np.iinfo(np.int64).max])
-ALL_VALID = np.array([True])
+NO_GATE = np.array(np.iinfo(np.int64).max)
+LARGEST_ID = np.iinfo(np.int32).max
 INT64 = np.dtype(np.int64)
 FLOAT64 = np.dtype(np.float64)
 
@@ -24,7 +22,10 @@ LIMITS = {INT64: np.int64(2**62), FLOAT64: np.float64(np.finfo(np.float64).max /
 
 def native(value: ArrayLike) -> np.ndarray:
     """An array in the machine's own byte order."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise BadInput("a list of lists of unequal length is no array.") from None
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -71,15 +72,60 @@ def as_times(value: ArrayLike, dtype: np.dtype | None, name: str = "t") -> np.nd
             return array.astype(FLOAT64)
         raise BadInput(f"{name} holds integers beyond 2**53, which float64 times cannot keep apart. Use int64 times.")
     if array.dtype == FLOAT64:
+        odd = ~((array == np.floor(array)) & (np.abs(array) <= 2**53))
+        if not odd.any():
+            return array.astype(INT64)
         raise BadInput(
-            f"{name} is float64{_example(array)}, but this index keeps int64 times. Give integers, "
-            "or start the index with NeighborIndex(time='float64')."
+            f"{name} is float64{_example(array[odd])}, but times are kept as int64 here. Give whole numbers, "
+            "or float64 times from the first event on."
         )
     advice = {
         "f": f"{array.dtype} merges neighboring times; read the times as float64 or int64.",
         "M": "Convert them first, for example t.astype('datetime64[s]').astype('int64').",
     }.get(kind, "Give int64 or float64 numbers.")
     raise BadInput(f"{name} must be int64 or float64, got {array.dtype}{_example(array)}. {advice}")
+
+
+def as_events(
+    src: ArrayLike, dst: ArrayLike, t: ArrayLike, clock: Any, dtype: np.dtype | None, **beside: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Three equally long columns (or three numbers), in order of time and not before the clock.
+
+    `beside` are further columns, which must be as long.
+    """
+    given = {"src": as_ids(src, "src"), "dst": as_ids(dst, "dst"), "t": as_times(t, dtype)} | beside
+    columns = {name: np.atleast_1d(column) for name, column in given.items() if column is not None}
+    if columns["t"].ndim != 1 or len({column.shape for column in columns.values()}) > 1:
+        told = ", ".join(f"{name} {column.shape}" for name, column in columns.items())
+        raise BadInput(f"events need columns of one length; got shapes {told}.")
+    src, dst, t = (flat(columns[name]) for name in ("src", "dst", "t"))
+    if not t.size:
+        return src, dst, t
+    limit = LIMITS[t.dtype]
+    good = (t >= -limit) & (t <= limit)
+    if not good.all():
+        i = int(np.argmin(good))
+        raise BadInput(f"event {i} has t={t[i]}; times must be finite and within ±{limit:.3g}.")
+    if (t[1:] < t[:-1]).any():
+        i = int(np.argmax(t[1:] < t[:-1])) + 1
+        raise EventOrderError(
+            f"event {i} has t={t[i]}, earlier than event {i - 1} (t={t[i - 1]}). Sort the events by time."
+        )
+    if clock is not None and t[0] < clock:
+        raise EventOrderError(
+            f"event 0 has t={t[0]}, before the clock (t={clock}). Events come in order of time; fork before the clock "
+            "moves if you need to go back."
+        )
+    for name, ids in (("src", src), ("dst", dst)):
+        if ids.min() < 0:
+            i = int(np.argmax(ids < 0))
+            raise BadInput(f"event {i} has {name}={ids[i]}; node ids are 0 or more.")
+    if (largest := max(src.max(), dst.max())) >= LARGEST_ID:
+        raise BadInput(
+            f"node id {largest} is too large: ids are places in a table and end at {LARGEST_ID - 1}. "
+            "Map your own ids to 0, 1, 2, … first."
+        )
+    return src, dst, t
 
 
 def as_keys(value: ArrayLike) -> np.ndarray:
@@ -124,33 +170,17 @@ def as_window(value: float | None, dtype: np.dtype) -> tuple[bool, Any]:
     return True, dtype.type(value)  # whole times: rounding down changes nothing
 
 
-def per_query(array: np.ndarray, shape: tuple[int, ...], name: str, against: str = "nodes") -> tuple[np.ndarray, int]:
-    """A flat array and its step: 0 for one value that serves all queries, 1 for one value per query."""
+def per_query(array: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
+    """A flat array with one value per query."""
     if array.shape == shape:
-        return flat(array), 1
-    if array.ndim == 0:
-        return flat(array), 0
+        return flat(array)
     try:
-        spread = np.broadcast_to(array, shape)
+        return flat(np.broadcast_to(array, shape))
     except ValueError:
         raise BadInput(
-            f"{name} has shape {array.shape}, which does not fit {against} of shape {shape}. "
+            f"{name} has shape {array.shape}, which does not fit nodes of shape {shape}. "
             "Give one value, or one per query."
         ) from None
-    return flat(spread), 1
-
-
-def refuse_query(place: int, nodes: tuple[np.ndarray, ...], t: np.ndarray, t_step: int) -> None:
-    """Say why a kernel stopped at a query (place >= 0)."""
-    if place < 0:
-        return
-    for array in nodes:
-        if array[place] < 0:
-            raise BadInput(
-                f"query {place} asks about node {array[place]}; node ids are 0 or more. Mask it with valid=."
-            )
-    now = t[place * t_step]
-    raise BadInput(f"query {place} has t={now}; times must be finite and within ±{LIMITS[t.dtype]:.3g}.")
 
 
 def query_keys(seed: int, *parts: ArrayLike) -> np.ndarray:
@@ -177,25 +207,6 @@ def query_keys(seed: int, *parts: ArrayLike) -> np.ndarray:
     for array in arrays:
         key = mix((key ^ mix(np.broadcast_to(array, shape).reshape(-1) + golden)) + golden)
     return key.reshape(shape)
-
-
-def in_threads(threads: int, total: int, call: Callable[[slice | None], int]) -> int:
-    """Run a kernel over [0, total) in contiguous parts, one per thread; the first bad query, or -1.
-
-    Plain threads over kernels that release the GIL: unlike Numba's own parallel loops these may run while another
-    thread computes. Answers do not depend on the number of threads.
-    """
-    if threads == 1 or total < 2 * threads:
-        return call(None)
-    from concurrent.futures import ThreadPoolExecutor
-
-    bounds = [total * i // threads for i in range(threads + 1)]
-    with ThreadPoolExecutor(threads) as pool:
-        parts = [slice(a, b) for a, b in pairwise(bounds)]
-        for part, place in zip(parts, pool.map(call, parts), strict=True):
-            if place >= 0:
-                return part.start + place
-    return -1
 
 
 def _example(array: np.ndarray) -> str:

@@ -4,9 +4,8 @@ The adjacency is five arrays. `heads[v] = (first, length)` says where node v's e
 other endpoint), `times`, `numbers` (event numbers) and `ways` (1 outgoing, 0 incoming). Entries lie **newest first**,
 so that "the k most recent" is one forward copy, and a time or event gate is a cut at the front of a sorted run.
 
-Per-query arguments come as a flat array and a step: step 1 reads one value per query, step 0 the same value
-for all. Every kernel that reads queries returns the place of the first one it cannot answer (a negative node,
-a time outside ±limit, which includes NaN), or -1. Kernels release the GIL and use one thread.
+Per-query arguments are flat arrays with one value each, checked by whoever calls (`queries.Query`). A node of -1 is one
+that is not to be looked at: it has no entries. Kernels release the GIL and use one thread.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ def window_end(times, first, stop, oldest):
 @inner
 def visible(heads, times, numbers, node, t, before, windowed, oldest):
     """The places [first, stop) of a node's entries that a query may see."""
-    if node >= heads.shape[0]:
+    if node < 0 or node >= heads.shape[0]:
         return 0, 0
     first = heads[node, 0]
     stop = first + heads[node, 1]
@@ -125,19 +124,13 @@ def visible(heads, times, numbers, node, t, before, windowed, oldest):
 
 @kernel
 def recent(
-    heads, ids, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
-    windowed, window, out_ids, out_t, out_dt, out_numbers, out_mask,
+    heads, ids, times, numbers, nodes, t, before, windowed, window, out_ids, out_t, out_dt, out_numbers, out_mask
 ):  # fmt: skip
     """The most recent entries of each query, newest first; the rest of each row is zero and masked out."""
     k = out_ids.shape[1]
     for q in range(nodes.shape[0]):
-        node, now = nodes[q], t[q * t_step]
-        first, stop = 0, 0
-        if valid[q * valid_step]:
-            if node < 0 or not (-limit <= now <= limit):
-                return q
-            gate = before[q * before_step]
-            first, stop = visible(heads, times, numbers, node, now, gate, windowed, now - window)
+        now = t[q]
+        first, stop = visible(heads, times, numbers, nodes[q], now, before[q], windowed, now - window)
         # One loop per array and unsigned places: each becomes a plain vector copy.
         p, count, width = np.uint64(first), np.uint64(min(stop - first, k)), np.uint64(k)
         row_ids, row_t, row_dt = out_ids[q], out_t[q], out_dt[q]
@@ -162,7 +155,6 @@ def recent(
             row_numbers[j] = 0
         for j in range(count, width):
             row_mask[j] = False
-    return -1
 
 
 @inner
@@ -188,23 +180,17 @@ def draw_subset(key, count, picks):
 
 @kernel
 def uniform(
-    heads, ids, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
-    windowed, window, keys, keys_step, out_ids, out_t, out_dt, out_numbers, out_mask,
+    heads, ids, times, numbers, nodes, t, before, windowed, window, keys, out_ids, out_t, out_dt, out_numbers, out_mask
 ):  # fmt: skip
     """k distinct entries of each query, each subset equally likely, newest first; all when there are at most k."""
     k = out_ids.shape[1]
     picks = np.empty(k, np.int64)
     for q in range(nodes.shape[0]):
-        node, now = nodes[q], t[q * t_step]
-        first, stop = 0, 0
-        if valid[q * valid_step]:
-            if node < 0 or not (-limit <= now <= limit):
-                return q
-            gate = before[q * before_step]
-            first, stop = visible(heads, times, numbers, node, now, gate, windowed, now - window)
+        now = t[q]
+        first, stop = visible(heads, times, numbers, nodes[q], now, before[q], windowed, now - window)
         count = min(stop - first, k)
         if stop - first > k:
-            draw_subset(mix(keys[q * keys_step] + GOLDEN), stop - first, picks)
+            draw_subset(mix(keys[q] + GOLDEN), stop - first, picks)
         else:
             for j in range(count):
                 picks[j] = j
@@ -221,24 +207,14 @@ def uniform(
             out_dt[q, j] = 0
             out_numbers[q, j] = 0
             out_mask[q, j] = False
-    return -1
 
 
 @kernel
-def count(
-    heads, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
-    windowed, window, out,
-):  # fmt: skip
+def count(heads, ids, times, numbers, nodes, t, before, windowed, window, out):
     """How many entries each query may see."""
     for q in range(nodes.shape[0]):
-        out[q] = 0
-        if valid[q * valid_step]:
-            node, now, gate = nodes[q], t[q * t_step], before[q * before_step]
-            if node < 0 or not (-limit <= now <= limit):
-                return q
-            first, stop = visible(heads, times, numbers, node, now, gate, windowed, now - window)
-            out[q] = stop - first
-    return -1
+        first, stop = visible(heads, times, numbers, nodes[q], t[q], before[q], windowed, t[q] - window)
+        out[q] = stop - first
 
 
 # --- walks ------------------------------------------------------------------------------------------------
@@ -298,25 +274,18 @@ def draw_biased(times, first, stop, bias, top, bounds, blocks, key):
 
 @kernel
 def causal_walks(
-    bias, heads, ids, times, numbers, limit, nodes, t, t_step, before, before_step, valid, valid_step,
-    windowed, window, keys, keys_step, out_nodes, out_t, out_numbers, out_mask,
+    bias, heads, ids, times, numbers, nodes, t, before, windowed, window, keys, out_nodes, out_t, out_numbers, out_mask
 ):  # fmt: skip
     """Backward walks with strictly falling times; see `pintgn.neighbors.causal_walks`."""
     walks, length = out_numbers.shape[1], out_numbers.shape[2]
     top, bounds = np.empty(BLOCKS), np.empty(BLOCKS)
     root_top, root_bounds = np.empty(BLOCKS), np.empty(BLOCKS)
     for q in range(nodes.shape[0]):
-        root, now, usable = nodes[q], t[q * t_step], valid[q * valid_step]
-        root_first, root_stop, root_blocks = 0, 0, 0
-        if usable:
-            if root < 0 or not (-limit <= now <= limit):
-                return q
-            # Every walk of a query starts from the same run: its table is built once.
-            gate = before[q * before_step]
-            root_first, root_stop = visible(heads, times, numbers, root, now, gate, windowed, now - window)
-            if root_stop > root_first and bias > 0:
-                root_blocks = block_table(times, root_first, root_stop, bias, root_top, root_bounds)
-        query_key = mix(keys[q * keys_step] + GOLDEN)
+        root, now, usable, root_blocks = nodes[q], t[q], nodes[q] >= 0, 0
+        root_first, root_stop = visible(heads, times, numbers, root, now, before[q], windowed, now - window)
+        if root_stop > root_first and bias > 0:  # every walk of a query starts from the same run: one table
+            root_blocks = block_table(times, root_first, root_stop, bias, root_top, root_bounds)
+        query_key = mix(keys[q] + GOLDEN)
         for w in range(walks):
             walk_key = branch(query_key, w)
             out_nodes[q, w, 0] = root if usable else 0
@@ -350,4 +319,3 @@ def causal_walks(
                 out_nodes[q, w, rest + 1] = 0
                 out_t[q, w, rest + 1] = 0
                 out_mask[q, w, rest + 1] = False
-    return -1

@@ -35,40 +35,45 @@ def tally(ids, first, stop, node):
     return total
 
 
-@kernel
-def meetings(
-    heads, ids, times, numbers, limit, uneven, src, dst, t, t_step, before, before_step,
-    counting, out_t, out_numbers, out_count,
-):  # fmt: skip
-    """The last event between two nodes that each query may see, or (counting) how many there are.
+@inner
+def shorter_first(heads, times, numbers, u, v, t, before):
+    """Of two nodes the entries that a query may see, and whom to look for in them; the shorter list comes first.
 
-    Both endpoints hold an entry for the event, so the shorter list is read. `uneven` says that trimming may have
-    dropped it from one of them: each keeps its newest, so then the other list is read where the first has less.
+    Both hold an entry for what they had with each other, so the shorter list will do. Only where trimming was `uneven`
+    it may have dropped one of the two: each list keeps its newest, so then the other is read where the first has less.
     """
+    first, stop = visible(heads, times, numbers, u, t, before, False, t)
+    other_first, other_stop = visible(heads, times, numbers, v, t, before, False, t)
+    if other_stop - other_first < stop - first:
+        return other_first, other_stop, u, first, stop, v
+    return first, stop, v, other_first, other_stop, u
+
+
+@kernel
+def last(heads, ids, times, numbers, uneven, src, dst, t, before, out_t, out_numbers, out_met):
+    """The last event between two nodes that each query may see."""
     for q in range(src.shape[0]):
-        u, v, now, gate = src[q], dst[q], t[q * t_step], before[q * before_step]
-        if u < 0 or v < 0 or not (-limit <= now <= limit):
-            return q
-        first, stop = visible(heads, times, numbers, u, now, gate, False, now)
-        other_first, other_stop = visible(heads, times, numbers, v, now, gate, False, now)
-        target, other = v, u
-        if other_stop - other_first < stop - first:
-            first, other_first = other_first, first
-            stop, other_stop = other_stop, stop
-            target, other = u, v
-        if counting:
-            out_count[q] = tally(ids, first, stop, target)
-            if uneven:
-                out_count[q] = max(out_count[q], tally(ids, other_first, other_stop, other))
-            continue
+        first, stop, target, other_first, other_stop, other = shorter_first(
+            heads, times, numbers, src[q], dst[q], t[q], before[q]
+        )
         p = find(ids, first, stop, target)
         if p == stop and uneven:
-            p = find(ids, other_first, other_stop, other)
-            stop = other_stop
-        out_count[q] = p < stop
+            p, stop = find(ids, other_first, other_stop, other), other_stop
+        out_met[q] = p < stop
         out_t[q] = times[p] if p < stop else 0
         out_numbers[q] = numbers[p] if p < stop else 0
-    return -1
+
+
+@kernel
+def count(heads, ids, times, numbers, uneven, src, dst, t, before, out):
+    """How many events between two nodes each query may see."""
+    for q in range(src.shape[0]):
+        first, stop, target, other_first, other_stop, other = shorter_first(
+            heads, times, numbers, src[q], dst[q], t[q], before[q]
+        )
+        out[q] = tally(ids, first, stop, target)
+        if uneven:
+            out[q] = max(out[q], tally(ids, other_first, other_stop, other))
 
 
 @inner
@@ -108,17 +113,13 @@ def latest(times, ways, first, way):
 
 
 @kernel
-def acquaintance(
-    heads, ids, times, numbers, limit, ways, uneven, src, dst, t, t_step, before, before_step, counts, dt,
-):  # fmt: skip
+def acquaintance(heads, ids, times, numbers, uneven, ways, src, dst, t, before, counts, dt):
     """How often, and how long ago at last: u to v, v to u, u to anyone, anyone to u, v to anyone, anyone to v.
 
-    What two nodes had with each other stands in both lists, so the shorter one is read (see `meetings` for `uneven`).
+    What two nodes had with each other stands in both lists, so the shorter one is read; see `shorter_first`.
     """
     for q in range(src.shape[0]):
-        u, v, now, gate = src[q], dst[q], t[q * t_step], before[q * before_step]
-        if u < 0 or v < 0 or not (-limit <= now <= limit):
-            return q
+        u, v, now, gate = src[q], dst[q], t[q], before[q]
         for i in range(6):
             counts[q, i] = 0
             dt[q, i] = 0
@@ -147,4 +148,3 @@ def acquaintance(
             if back > counts[q, 1]:
                 counts[q, 1] = back
                 dt[q, 1] = now - newest(ids, times, ways, first, target, 0 if reads_u else 1)
-    return -1

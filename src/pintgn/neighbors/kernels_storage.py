@@ -1,4 +1,4 @@
-"""Native upkeep of the adjacency: check events, append them, lay segments out anew.
+"""Native upkeep of the adjacency: append events, lay segments out anew.
 
 Each node owns a segment of the arenas whose size is a power of two, filled from its end towards its start so that
 its entries lie newest first. A full segment moves to one of twice the size; the old one goes to a free list of its
@@ -20,31 +20,6 @@ from pintgn.compiled import inner, kernel
 SMALLEST = 2  # most nodes of most logs have very few events
 SIZES = 64  # one free list per power of two
 FEW = 16  # simultaneous entries that are ordered one by one
-
-CHECK_OK, CHECK_TIME, CHECK_ORDER, CHECK_SRC, CHECK_DST, CHECK_NUMBER = range(6)
-
-
-@kernel
-def check_events(src, dst, t, numbers, floor, limit, next_number):
-    """What is wrong with these events: (code, place, largest id). The times must not fall below `floor`."""
-    largest = -1
-    last = floor
-    for i in range(src.shape[0]):
-        if not (-limit <= t[i] <= limit):
-            return CHECK_TIME, i, largest
-        if t[i] < last:
-            return CHECK_ORDER, i, largest
-        last = t[i]
-        if src[i] < 0:
-            return CHECK_SRC, i, largest
-        if dst[i] < 0:
-            return CHECK_DST, i, largest
-        largest = max(largest, src[i], dst[i])
-    for i in range(numbers.shape[0]):
-        if numbers[i] < next_number:
-            return CHECK_NUMBER, i, largest
-        next_number = numbers[i] + 1
-    return CHECK_OK, -1, largest
 
 
 @inner
@@ -178,10 +153,17 @@ def append_events(
 
 
 @kernel
-def kept_lengths(heads, times, keep_last, floored, floor, out):
-    """How many of each node's newest entries remain: at most `keep_last`, none with time < floor."""
+def kept_lengths(heads, times, keep_last, spared, clock, floored, floor, out):
+    """How many of each node's newest entries remain: at most `keep_last`, none with time < floor.
+
+    `spared` entries at the clock's own time are not counted.
+    """
     for v in range(heads.shape[0]):
-        first, length = heads[v, 0], min(heads[v, 1], keep_last)
+        first, length, beside = heads[v, 0], heads[v, 1], 0
+        while spared and beside < length and times[first + beside] == clock:
+            beside += 1
+        if length - beside > keep_last:
+            length = keep_last + beside
         if floored:
             low, high = 0, length
             while low < high:

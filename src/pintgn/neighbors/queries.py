@@ -1,89 +1,89 @@
-"""The questions of one call, as the kernels take them."""
+"""The questions of one call: checked at this door, then trusted by every kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pintgn.errors import BadInput
 from pintgn.neighbors import inputs
-
-if TYPE_CHECKING:
-    from pintgn.neighbors.index import NeighborIndex
+from pintgn.neighbors.adjacency import Adjacency
 
 
 class Query:
-    """The questions of one call as flat arrays, checked, with the index's arrays beside them."""
+    """Flat arrays with one value per query, as the kernels take them. A node of -1 is not to be looked at."""
 
     def __init__(
         self,
-        index: NeighborIndex,
+        index: Adjacency,
         nodes: ArrayLike,
         t: ArrayLike,
-        before: ArrayLike | None,
-        valid: ArrayLike | None,
-        window: float | None,
+        before: ArrayLike | None = None,
+        valid: ArrayLike | None = None,
+        window: float | None = None,
     ) -> None:
         nodes = inputs.as_ids(nodes, "nodes")
-        self.index = index
         self.shape = shape = nodes.shape
         self.nodes = inputs.flat(nodes)
-        self.t, self.t_step = inputs.per_query(inputs.as_times(t, index._time), shape, "t")
-        self.before, self.before_step = inputs.NO_GATE, 0
-        if before is not None:
-            numbers = inputs.as_ids(before, "before", what="event numbers")
-            self.before, self.before_step = inputs.per_query(numbers, shape, "before")
-        self.valid, self.valid_step = inputs.ALL_VALID, 0
-        if valid is not None:
-            self.valid, self.valid_step = inputs.per_query(inputs.as_mask(valid), shape, "valid")
+        self.t = inputs.per_query(inputs.as_times(t, index.time), shape, "t")
+        gates = inputs.NO_GATE if before is None else inputs.as_ids(before, "before", what="event numbers")
+        self.before = inputs.per_query(gates, shape, "before")
+        seen = None if valid is None else inputs.per_query(inputs.as_mask(valid), shape, "valid")
+        self.check(self.nodes, seen)
+        if seen is not None:
+            self.nodes = np.where(seen, self.nodes, -1)
         self.window = inputs.as_window(window, self.t.dtype)
-
-    def arrays(self, *, with_ids: bool = True) -> tuple[Any, ...]:
-        """The adjacency, and the largest time it can hold."""
-        index = self.index
         times = index._times if index._times.dtype == self.t.dtype else np.empty(0, self.t.dtype)  # still empty
-        ids = (index._ids,) if with_ids else ()
-        return index._heads, *ids, times, index._numbers, inputs.LIMITS[self.t.dtype]
+        self.adjacency = index._heads, index._ids, times, index._numbers
 
-    def arguments(self, part: slice | None = None) -> tuple[Any, ...]:
-        """The queries, or a part of them, in the order the kernels take them."""
-        if part is None:
-            return (
-                self.nodes, self.t, self.t_step, self.before, self.before_step, self.valid, self.valid_step,
-                *self.window,
-            )  # fmt: skip
-        return (
-            self.nodes[part],
-            *_part(self.t, self.t_step, part),
-            *_part(self.before, self.before_step, part),
-            *_part(self.valid, self.valid_step, part),
-            *self.window,
-        )
+    @classmethod
+    def of_pairs(
+        cls, index: Adjacency, u: ArrayLike, v: ArrayLike, t: ArrayLike, before: ArrayLike | None
+    ) -> tuple[Self, np.ndarray]:
+        """Queries about u (as `nodes`) and v, which broadcast together; and v, flat."""
+        u, v = inputs.as_ids(u, "u"), inputs.as_ids(v, "v")
+        try:
+            u, v = np.broadcast_arrays(u, v)
+        except ValueError:
+            raise BadInput(f"u and v do not fit together: shapes {u.shape} and {v.shape}.") from None
+        query, v = cls(index, u, t, before), inputs.flat(v)
+        query.check(v)
+        return query, v
 
-    def run(
-        self, kernel: Any, threads: int, rows: tuple[np.ndarray, ...], keys: tuple[np.ndarray, int] | None = None
-    ) -> None:
-        """Answer all queries into `rows`, in contiguous parts when there are several threads."""
-        arrays = self.arrays()
+    def check(self, nodes: np.ndarray, valid: np.ndarray | None = None) -> None:
+        """Refuse the first query about no node, or at no time."""
+        limit = inputs.LIMITS[self.t.dtype]
+        good = (nodes >= 0) & (self.t >= -limit) & (self.t <= limit)
+        if valid is not None:
+            good |= ~valid
+        if good.all():
+            return
+        first = int(np.argmin(good))
+        if (node := nodes[first]) < 0:
+            raise BadInput(f"query {first} asks about node {node}; node ids are 0 or more. Mask it with valid=.")
+        raise BadInput(f"query {first} has t={self.t[first]}; times must be finite and within ±{limit:.3g}.")
 
-        def call(part: slice | None) -> int:
-            if part is None:
-                return kernel(*arrays, *self.arguments(), *(keys or ()), *rows)
-            drawn = _part(*keys, part) if keys else ()
-            return kernel(*arrays, *self.arguments(part), *drawn, *(row[part] for row in rows))
+    def keys(self, keys: ArrayLike) -> np.ndarray:
+        return inputs.per_query(inputs.as_keys(keys), self.shape, "keys")
 
-        self.check(inputs.in_threads(inputs.at_least(threads, 1, "threads"), self.nodes.size, call))
+    def run(self, kernel: Any, threads: int, rows: tuple[np.ndarray, ...], *keys: np.ndarray) -> None:
+        """Answer all queries into `rows`, in contiguous parts when there are several threads.
 
-    def shaped(self, rows: tuple[np.ndarray, ...]) -> Iterator[np.ndarray]:
-        """The answers with the leading shape of the asked nodes."""
-        return (row.reshape(*self.shape, *row.shape[1:]) for row in rows)
+        Plain threads over kernels that release the GIL: unlike Numba's own parallel loops these may run while another
+        thread computes. Answers do not depend on the number of threads.
+        """
 
-    def check(self, place: int, *other_nodes: np.ndarray) -> None:
-        """Say why a kernel stopped, if it did."""
-        inputs.refuse_query(place, (self.nodes, *other_nodes), self.t, self.t_step)
+        def call(part: slice) -> None:
+            asked, drawn = (x[part] for x in (self.nodes, self.t, self.before)), (x[part] for x in (*keys, *rows))
+            kernel(*self.adjacency, *asked, *self.window, *drawn)
 
-
-def _part(array: np.ndarray, step: int, part: slice) -> tuple[np.ndarray, int]:
-    return (array[part], step) if step else (array, step)
+        threads, total = inputs.at_least(threads, 1, "threads"), self.nodes.size
+        if threads == 1 or total < 2 * threads:
+            return call(slice(None))
+        bounds = [total * i // threads for i in range(threads + 1)]
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(call, [slice(a, b) for a, b in pairwise(bounds)]))

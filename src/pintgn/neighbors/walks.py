@@ -65,7 +65,6 @@ def causal_walks(
         raise BadInput(
             f"bias must be finite and at least 0, got {bias}. 0 draws uniformly; larger prefers recent events."
         )
-    key = inputs.per_query(inputs.as_keys(keys), query.shape, "keys")
     full, steps = (query.nodes.size, walks, length + 1), (query.nodes.size, walks, length)
     rows = (
         np.empty(full, np.int64),
@@ -73,5 +72,5 @@ def causal_walks(
         np.empty(steps, np.int64),
         np.empty(full, np.bool_),
     )
-    query.run(partial(kernels.causal_walks, bias), threads, rows, key)
-    return Walks(*query.shaped(rows))
+    query.run(partial(kernels.causal_walks, bias), threads, rows, query.keys(keys))
+    return Walks(*(row.reshape(*query.shape, *row.shape[1:]) for row in rows))

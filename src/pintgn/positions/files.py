@@ -11,16 +11,14 @@ import numpy as np
 
 from pintgn.errors import BadFile
 from pintgn.events.facts import parse, read_arrays
-from pintgn.files import replacing, write_errors
+from pintgn.neighbors.files import write_arrays
 
 FORMAT = 1
 
 
 def write_file(path: str | PathLike[str], settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write beside the target, flush, then rename: a reader sees the old file or the new one."""
     line = np.frombuffer(json.dumps({"format": FORMAT, **settings}).encode(), np.uint8)
-    with write_errors(path, "Choose a writable folder with room."), replacing(path) as part, open(part, "wb") as file:
-        np.savez(file, settings=line, **arrays)  # type: ignore[arg-type]
+    write_arrays(Path(path), {"settings": line, **arrays})
 
 
 def read_file(path: str | PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -14,12 +14,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from pintgn.compiled import kernel
+from pintgn.compiled import inner, kernel
 
 INVERSES = 1.0 / (1.0 + (np.arange(2048) + 0.5) / 2048)
 LOGS = -np.log(INVERSES)
 LOG_2 = np.log(2.0)
 HALVINGS = np.ldexp(1.0, 1023 - np.arange(2046))
+
+
+@inner(allocates=False)
+def first_of(sorted_nodes, node):
+    """Where `node` stands or would stand (`np.searchsorted` takes Numba a second to compile)."""
+    low, high = 0, len(sorted_nodes)
+    while low < high:
+        middle = (low + high) // 2
+        if sorted_nodes[middle] < node:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel

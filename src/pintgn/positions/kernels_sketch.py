@@ -14,13 +14,12 @@ import math
 import numpy as np
 
 from pintgn.compiled import inner, kernel
+from pintgn.positions.kernels import first_of
 
 MOST = np.float32(1e37)  # sums stop here, well inside single precision
 TINY = np.float32(1e-30)  # decayed sums below this are zero: subnormal numbers are slow
-QUERY, GROUP, LEVEL, PAIR = range(4)  # in `progress`; level 0: the group has not begun
+QUERY, GROUP = range(2)  # in `progress`
 WORD = 64
-
-# `_nrt=False`: nothing here allocates, so that Numba need not count references.
 
 
 @kernel(allocates=False)
@@ -81,18 +80,14 @@ def freshen(rows, stamps, decay, node, elapsed):
 
 
 @inner(allocates=False)
-def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, elapsed, progress, signs):
+def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, elapsed, signs):
     """Apply one group: levels from the last to the first, so that right-hand sides are from before the group."""
-    levels = rows.shape[1]
     for i in range(first, last):
         seen[one[i]] = seen[two[i]] = True
-    if progress[LEVEL] == 0:
-        progress[LEVEL], progress[PAIR] = levels, first
+        freshen(rows, stamps, decay, one[i], elapsed)
+        freshen(rows, stamps, decay, two[i], elapsed)
+    for k in range(rows.shape[1], 0, -1):
         for i in range(first, last):
-            freshen(rows, stamps, decay, one[i], elapsed)
-            freshen(rows, stamps, decay, two[i], elapsed)
-    for k in range(progress[LEVEL], 0, -1):
-        for i in range(progress[PAIR], last):
             for way in range(1 if one[i] == two[i] else 2):
                 source, into = (one[i], two[i]) if way == 0 else (two[i], one[i])
                 if k > 1:
@@ -100,21 +95,6 @@ def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, e
                 else:
                     write_signs(seed, source, signs)
                     add(rows[into, 0], signs, np.float32(times[i]))
-        progress[PAIR] = first
-    progress[LEVEL] = 0
-
-
-@inner(allocates=False)
-def first_of(sorted_nodes, node):
-    """Where `node` stands or would stand (`np.searchsorted` takes Numba a second to compile)."""
-    low, high = 0, len(sorted_nodes)
-    while low < high:
-        middle = (low + high) // 2
-        if sorted_nodes[middle] < node:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @inner(allocates=False)
@@ -160,9 +140,7 @@ def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, opened, progre
         wanted = before[q] if q < len(order) else closing
         while progress[GROUP] < wanted:
             g = progress[GROUP]
-            close_group(
-                rows, stamps, seen, decay, seed, one, two, times, starts[g], starts[g + 1], when[g], progress, signs
-            )
+            close_group(rows, stamps, seen, decay, seed, one, two, times, starts[g], starts[g + 1], when[g], signs)
             progress[GROUP] += 1
         if q == len(order):
             return

@@ -27,6 +27,7 @@ from pintgn.positions.arena import (
     place_of,
     scramble,
 )
+from pintgn.positions.kernels import first_of
 from pintgn.positions.tables import add_node, add_table, dense_class, fits, look_up
 
 TINY = 1e-250  # decayed counts below this are zero: subnormal numbers are slow
@@ -113,19 +114,6 @@ def scale_counts(raw, decay, dt):
         factor = fade(decay, dt, k)
         for i in range(raw.shape[0]):
             raw[i, k] = faded(raw[i, k], factor)
-
-
-@inner(allocates=False)
-def first_of(sorted_nodes, node):
-    """Where `node` stands or would stand (`np.searchsorted` takes Numba a second to compile)."""
-    low, high = 0, len(sorted_nodes)
-    while low < high:
-        middle = (low + high) // 2
-        if sorted_nodes[middle] < node:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @inner(allocates=False, forceinline=True)

@@ -21,6 +21,7 @@ import numpy as np
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.facts import reading
 from pintgn.formatting import size
+from pintgn.neighbors.inputs import FLOAT64, INT64, as_events, at_least
 from pintgn.positions import inputs
 from pintgn.positions.exact import ExactTables
 from pintgn.positions.files import read_file, write_file
@@ -66,10 +67,10 @@ class RelativePositions:
     ) -> None:
         if backend not in BACKENDS:
             raise BadInput(f"backend={backend!r}; it is 'auto', 'exact' or 'sketch'.")
-        self._d = inputs.whole("d", d, 1)
-        self._width = inputs.whole("width", width, 1)
-        self._budget = inputs.whole("budget", budget, 0)
-        self._seed = inputs.whole("seed", seed, 0) % 2**64
+        self._d = at_least(d, 1, "d")
+        self._width = at_least(width, 1, "width")
+        self._budget = at_least(budget, 0, "budget")
+        self._seed = at_least(seed, 0, "seed") % 2**64
         self._decay = 0.0 if decay is None or decay == 0 else inputs.positive("decay", decay)
         self._time_unit = None if time_unit is None else inputs.positive("time_unit", time_unit)
         self._auto = backend == "auto"
@@ -77,12 +78,12 @@ class RelativePositions:
         self._size = 0
         self._clock: Any = None
         self._origin: Any = None  # the first event's time
-        self._integers: bool | None = None  # whether times are int64 (else float64), once there are any
+        self._time: np.dtype | None = None  # int64 or float64, once there are any
         self._open = (NO_EVENTS, NO_EVENTS)  # buffers of the open group's events, and how many of them are used
         self._opened = 0
         self._opened_pairs: tuple | None = None
         self._backlog: tuple | None = None  # groups that ran out of memory while they were applied
-        self._store.reserve(inputs.whole("nodes", nodes, 0))
+        self._store.reserve(at_least(nodes, 0, "nodes"))
 
     def _exact(self) -> ExactTables:
         return ExactTables(self._d - 1, self._decay)
@@ -126,19 +127,21 @@ class RelativePositions:
     def observe(self, src: Any, dst: Any, t: Any) -> None:
         """Take in events: three columns (or three numbers), in order of time, none before the clock."""
         self._settle()
-        events = inputs.events(src, dst, t, self._clock, self._integers)
+        events = as_events(src, dst, t, self._clock, self._time)
         self._run(self._take(*events)[0], self._no_queries(), self._empty((0, 0, 0)))
 
     def advance(self, t: int | float) -> None:
         """Say that nothing more happens before t: the open group closes, and the clock is t."""
         self._settle()
-        when = self._times_of("t", t, ())
+        when = inputs.times("t", t, self._time)
+        if when.shape:
+            raise BadInput(f"t has shape {when.shape}; it is one number.")
         if self._clock is not None and when < self._clock:
             raise StaleQuery(f"advance to t={when}; the clock is already at t={self._clock}.")
         if self._clock is None or when > self._clock:
             groups = self._groups(NO_EVENTS, NO_EVENTS, np.zeros(0, when.dtype))[0]
             self._opened, self._opened_pairs, self._clock = 0, None, when[()]
-            self._integers = when.dtype == np.int64
+            self._time = when.dtype
             self._run(groups, self._no_queries(), self._empty((0, 0, 0)))
 
     def read(self, nodes: Any, roots: Any, at: Any = None, transform: str = "log1p") -> np.ndarray:
@@ -149,8 +152,8 @@ class RelativePositions:
         float64 for `raw`, float32 otherwise.
         """
         self._settle()
-        nodes, roots = inputs.nodes("nodes", nodes, least=-1), inputs.nodes("roots", roots, least=-1)
-        when = None if at is None else self._times_of("at", at, None)
+        nodes, roots = inputs.nodes("nodes", nodes), inputs.nodes("roots", roots)
+        when = None if at is None else inputs.times("at", at, self._time)
         try:
             shape = np.broadcast_shapes(nodes.shape, roots.shape, () if when is None else when.shape)
         except ValueError:
@@ -158,8 +161,8 @@ class RelativePositions:
             raise BadInput(f"nodes and roots (and at) have shapes {given}, which do not broadcast.") from None
         together = roots.size == 1 and (when is None or when.size == 1)  # one root, one time: one query
         rows = (1, -1) if together else (-1, 1)
-        nodes = inputs.plain(np.broadcast_to(nodes, shape).reshape(rows), np.int64)
-        roots = roots.reshape(1, 1) if together else inputs.plain(np.broadcast_to(roots, shape).reshape(rows), np.int64)
+        nodes = inputs.plain(np.broadcast_to(nodes, shape).reshape(rows))
+        roots = roots.reshape(1, 1) if together else inputs.plain(np.broadcast_to(roots, shape).reshape(rows))
         if when is not None:
             when = when.reshape(1) if together else np.broadcast_to(when, shape).reshape(-1)
         found = self._pass((NO_EVENTS, NO_EVENTS, NO_EVENTS), nodes, roots, when, transform)
@@ -175,14 +178,14 @@ class RelativePositions:
         Returns (q, m, w, d). The state afterwards is as after `observe(src, dst, t)`.
         """
         self._settle()
-        nodes, roots = inputs.nodes("nodes", nodes, least=-1), inputs.nodes("roots", roots, least=-1)
-        when = None if at is None else self._times_of("at", at, None)
+        nodes, roots = inputs.nodes("nodes", nodes), inputs.nodes("roots", roots)
+        when = None if at is None else inputs.times("at", at, self._time)
         if nodes.ndim != 2 or roots.ndim != 2 or len(nodes) != len(roots) or (
             when is not None and when.shape != nodes.shape[:1]
         ):  # fmt: skip
             given = f"{nodes.shape}, {roots.shape} and {None if when is None else when.shape}"
             raise BadInput(f"nodes, roots and at have shapes {given}; they are (q, m), (q, w) and (q,).")
-        events = inputs.events(src, dst, t, self._clock, self._integers)
+        events = as_events(src, dst, t, self._clock, self._time)
         return self._pass(events, nodes, roots, when, transform)
 
     def fork(self) -> RelativePositions:
@@ -260,8 +263,7 @@ class RelativePositions:
         self._store.reserve(size)  # nothing has changed yet if this is too much
         closes = self._clock is None or t[-1] > self._clock
         last = int(np.searchsorted(t, t[-1])) if closes else 0  # from here on: the group that is open afterwards
-        if self._clock is None:
-            self._integers = t.dtype == np.int64
+        self._time = t.dtype
         if self._origin is None:
             self._origin = t[0]
         groups, when = self._groups(src[:last], dst[:last], t[:last], close=closes)
@@ -312,7 +314,7 @@ class RelativePositions:
         """Time since the first event, as float64; int64 times are subtracted as such."""
         if self._origin is None:
             return np.zeros(np.shape(t))
-        if self._integers and np.size(t) and int(np.max(t)) - int(self._origin) >= 2**63:
+        if self._time == INT64 and np.size(t) and int(np.max(t)) - int(self._origin) >= 2**63:
             return np.asarray(t, np.float64) - np.float64(self._origin)
         return np.asarray(t - self._origin, np.float64)
 
@@ -358,12 +360,6 @@ class RelativePositions:
         none = np.zeros((0, 0), np.int64)
         return none, none, NO_EVENTS, NO_EVENTS, np.zeros(0, np.bool_), np.zeros(0)
 
-    def _times_of(self, name: str, values: Any, shape: tuple | None) -> np.ndarray:
-        found = inputs.times(name, values, self._integers)
-        if shape is not None and found.shape != shape:
-            raise BadInput(f"{name} has shape {found.shape}; it is one number.")
-        return found
-
     # -- all of it, as settings and arrays -------------------------------------------------------------------------
 
     def _settings(self) -> dict[str, Any]:
@@ -377,7 +373,7 @@ class RelativePositions:
             "budget": self._budget,
             "seed": self._seed,
             "size": self._size,
-            "integers": self._integers,
+            "integers": None if self._time is None else self._time == INT64,
             "clock": self.clock,
             "origin": None if self._origin is None else self._origin.item(),
         }
@@ -391,8 +387,9 @@ class RelativePositions:
         names = ("d", "width", "time_unit", "budget", "seed")
         backend = "sketch" if settings["backend"] == "sketch" else "exact"
         made = cls(backend=backend, decay=settings["decay"], **{name: settings[name] for name in names})
-        made._auto, made._size, made._integers = settings["auto"], settings["size"], settings["integers"]
-        kind = np.int64 if made._integers else np.float64
+        made._auto, made._size, integers = settings["auto"], settings["size"], settings["integers"]
+        made._time = None if integers is None else INT64 if integers else FLOAT64
+        kind = np.int64 if integers else np.float64
         made._clock = None if settings["clock"] is None else kind(settings["clock"])
         made._origin = None if settings["origin"] is None else kind(settings["origin"])
         if backend == "sketch":

@@ -1,0 +1,266 @@
+"""The store below the index: every node's entries in arenas that grow, are trimmed, forked, saved and opened."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from pintgn.errors import BadInput, TooLarge
+from pintgn.neighbors import files, inputs
+from pintgn.neighbors import kernels_storage as storage
+
+
+class Adjacency:
+    """Every node's entries, newest first; see `NeighborIndex`, which adds the look-ups."""
+
+    def __init__(self, nodes: int = 0, *, time: DTypeLike | None = None) -> None:
+        nodes = inputs.at_least(nodes, 0, "nodes")
+        self._time = None if time is None else np.dtype(time)
+        if self._time is not None and self._time not in inputs.LIMITS:
+            raise BadInput(f"time must be 'int64' or 'float64', got {time!r}.")
+        self._nodes = 0
+        self._events = 0
+        self._entries = 0
+        self._forgotten = 0
+        self._uneven = False
+        self._clock: Any = None
+        self._open_numbers, self._open_ties = np.zeros(0, np.int64), np.zeros(0, np.uint64)  # of the clock's own group
+        self._heads = np.zeros((0, 2), np.int64)
+        self._new_arena(0)
+        self._grow_nodes(nodes)
+
+    # --- what it is ---------------------------------------------------------------------------------------
+
+    @property
+    def time(self) -> np.dtype | None:
+        """The type of the times; None until the first event decides."""
+        return self._time
+
+    @property
+    def clock(self) -> int | float | None:
+        """The time of the last event, None before the first."""
+        return None if self._clock is None else self._clock.item()
+
+    @property
+    def events(self) -> int:
+        """The number that the next event will get; the count of events unless numbers were given."""
+        return self._events
+
+    @property
+    def size(self) -> int:
+        """How many entries are held: two for each event, one for a self-loop, less what was trimmed."""
+        return self._entries
+
+    @property
+    def nodes(self) -> int:
+        """One more than the largest node id seen or hinted."""
+        return self._nodes
+
+    @property
+    def forgotten(self) -> int:
+        """How many entries `trim` has dropped so far."""
+        return self._forgotten
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes allocated, room to grow included."""
+        arrays = (self._heads, self._ids, self._times, self._numbers, self._ways, self._free, self._used)
+        return sum(array.nbytes for array in arrays)
+
+    def __repr__(self) -> str:
+        clock = "empty" if self._clock is None else f"clock {self.clock}"
+        return f"NeighborIndex: {self._events:,} events, {self._entries:,} entries, {self._nodes:,} nodes, {clock}"
+
+    # --- growing ------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        src: ArrayLike,
+        dst: ArrayLike,
+        t: ArrayLike,
+        *,
+        numbers: ArrayLike | None = None,
+        ties: np.ndarray | None = None,
+    ) -> int:
+        """Add events (arrays or single values) whose times do not fall, and return the number of the first.
+
+        Events are numbered on from `events`, unless `numbers` gives their own (increasing, for logs in which not every
+        row is an interaction). Of simultaneous events the one with the larger number counts as the newer, or, with
+        `ties` (e,) uint64 such as `EventLog.ties`, the one with the larger tie, in whatever order and batches they
+        come; give `before` then only numbers at which a group begins. Nothing is added when anything is wrong; only an
+        index that runs out of memory keeps the events that still fitted, and counts them.
+        """
+        own = np.empty(0, np.int64) if numbers is None else inputs.as_ids(numbers, "numbers", what="event numbers")
+        own = np.atleast_1d(own)
+        beside = {"numbers": None if numbers is None else own, "ties": ties}
+        src, dst, t = inputs.as_events(src, dst, t, self._clock, self._time, **beside)
+        if not t.size:
+            return self._events
+        least = np.append(self._events, own[:-1] + 1)  # each number follows the one before
+        if own.size and (own < least).any():
+            i = int(np.argmax(own < least))
+            raise BadInput(f"event {i} has number {own[i]}; numbers must rise, here from {least[i]} on.")
+        self._grow_nodes(int(max(src.max(), dst.max())) + 1)
+        if self._time is None:
+            self._time = t.dtype
+            self._new_arena(0)
+        return self._store(src, dst, t, inputs.flat(own), ties)
+
+    def _store(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray, ties: np.ndarray | None) -> int:
+        first = self._events
+        done, total = 0, src.size
+        tied, keys = self._open_numbers[:0], self._open_ties[:0]
+        if ties is not None:
+            tied, keys = own if own.size else np.arange(first, first + total), np.array(ties, np.uint64)
+        if len(self._open_ties) and t[0] == self._clock:
+            tied, keys = np.append(self._open_numbers, tied), np.append(self._open_ties, keys)
+        try:
+            while True:
+                done, need = storage.append_events(
+                    self._heads, self._ids, self._times, self._numbers, self._ways, self._free, self._used,
+                    src, dst, t, own, first, done, tied, keys,
+                )  # fmt: skip
+                if done == total:
+                    break
+                # What is left needs about two entries each: a bulk load grows the arena once.
+                self._grow_arena(max(need, int(self._used[0]) + 3 * (total - done)))
+        finally:
+            if done > 0:
+                self._clock = t[done - 1]
+                self._events = int(own[done - 1]) + 1 if own.size else first + done
+                begin = int(np.searchsorted(t[:done], self._clock))  # the first at the clock; 0 where a group goes on
+                least = 0 if begin == 0 else int(own[begin]) if own.size else first + begin
+                here = slice(*np.searchsorted(tied, [least, self._events]))
+                self._open_numbers, self._open_ties = tied[here].copy(), keys[here].copy()
+                self._entries += 2 * done - int(np.count_nonzero(src[:done] == dst[:done]))
+        return int(own[0]) if own.size else first
+
+    def _grow_nodes(self, nodes: int) -> None:
+        if nodes > len(self._heads):
+            capacity = nodes if not len(self._heads) else max(nodes, len(self._heads) * 3 // 2)
+            _afford(capacity, 16, "nodes")
+            heads = np.zeros((capacity, 2), np.int64)
+            heads[: len(self._heads)] = self._heads
+            self._heads = heads
+        self._nodes = max(self._nodes, nodes)
+
+    def _new_arena(self, capacity: int) -> None:
+        _afford(capacity, 21, "entries")
+        self._ids = np.empty(capacity, np.int32)
+        self._times = np.empty(capacity, inputs.INT64 if self._time is None else self._time)
+        self._numbers = np.empty(capacity, np.int64)
+        self._ways = np.empty(capacity, np.int8)
+        self._free = np.full(storage.SIZES, -1, np.int64)
+        self._used = np.zeros(1, np.int64)
+
+    def _grow_arena(self, need: int) -> None:
+        capacity = max(need, len(self._ids) * 3 // 2)
+        _afford(capacity, 21, "entries")
+        end = int(self._used[0])
+        # One after the other: the old array is gone before the next one is copied.
+        self._ids = _grown(self._ids, end, capacity)
+        self._times = _grown(self._times, end, capacity)
+        self._numbers = _grown(self._numbers, end, capacity)
+        self._ways = _grown(self._ways, end, capacity)
+
+    # --- keeping ------------------------------------------------------------------------------------------
+
+    def trim(self, *, keep_last: int | None = None, before_t: float | None = None, spare_newest: bool = False) -> int:
+        """Forget entries and return how many: all but each node's newest `keep_last`, and those with time < before_t.
+
+        With `before_t`, the index answers as if the events before that time had never been appended. With `keep_last`,
+        each list is cut on its own: `recent` with k <= keep_last and t after the clock is unchanged, older or
+        wider questions see less; `last` and `count_pair` still find an event that either end remembers. Clock, event
+        numbers and nodes stay; draws of `uniform` and walks change where their candidates do. Frees the memory.
+        With `spare_newest`, entries at the clock's own time are kept beside the `keep_last`, so that a question at
+        t = clock, which does not see them, is answered as before, too.
+        """
+        keep = np.iinfo(np.int64).max if keep_last is None else inputs.at_least(keep_last, 0, "keep_last")
+        floor = inputs.as_times(0 if before_t is None else before_t, self._time, "before_t")
+        if floor.ndim != 0 or np.isnan(floor):
+            raise BadInput(f"before_t must be one time, got {before_t!r}.")
+        if self._entries == 0:
+            return 0
+        lengths = np.empty(len(self._heads), np.int64)
+        storage.kept_lengths(
+            self._heads, self._times, keep, spare_newest, self._clock, before_t is not None, floor[()], lengths
+        )
+        dropped = self._entries - int(lengths.sum())
+        if dropped:
+            self._rebuild(lengths, self._heads[:, 0].copy(), *self._arenas)
+            self._forgotten += dropped
+            self._uneven |= keep_last is not None
+        return dropped
+
+    @property
+    def _arenas(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        return self._ids, self._times, self._numbers, self._ways
+
+    def _rebuild(self, lengths: np.ndarray, starts: np.ndarray, *arenas: np.ndarray) -> None:
+        """Lay the entries out anew, the newest lengths[v] of each node, found at starts[v] of the arenas."""
+        self._heads = np.zeros((len(lengths), 2), np.int64)
+        used = storage.lay_out(lengths, self._heads)
+        self._new_arena(used)
+        self._used[0] = used
+        self._entries = int(lengths.sum())
+        storage.copy_entries(starts, *arenas, self._heads, *self._arenas)  # type: ignore[call-arg]
+
+    def _tight(self) -> tuple[np.ndarray, ...]:
+        """How many entries each node has, and the four arenas with nothing between one node's entries and the next."""
+        lengths = np.ascontiguousarray(self._heads[: self._nodes, 1])
+        heads = np.stack([np.cumsum(lengths) - lengths, lengths], axis=1)
+        arenas = [np.empty(self._entries, arena.dtype) for arena in self._arenas]
+        storage.copy_entries(self._heads[:, 0].copy(), *self._arenas, heads, *arenas)
+        return lengths, *arenas
+
+    def fork(self) -> Self:
+        """An independent copy: what either appends, the other never sees."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._heads, other._free, other._used = self._heads.copy(), self._free.copy(), self._used.copy()
+        end = int(self._used[0])
+        other._ids, other._times = self._ids[:end].copy(), self._times[:end].copy()
+        other._numbers, other._ways = self._numbers[:end].copy(), self._ways[:end].copy()
+        return other
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to one file of plain arrays, whole or not at all."""
+        facts = (
+            self._clock, self._time, self._events, self._forgotten, self._uneven, self._open_numbers, self._open_ties,
+        )  # fmt: skip
+        files.write(Path(path), files.Stored._make((*self._tight(), *facts)))
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote; a damaged or foreign file is refused."""
+        stored = files.read(Path(path))
+        index = cls(time=stored.time)
+        starts = np.cumsum(stored.lengths) - stored.lengths
+        index._rebuild(stored.lengths, starts, stored.ids, stored.times, stored.numbers, stored.ways)
+        index._nodes, index._clock, index._events = len(stored.lengths), stored.clock, stored.events
+        index._forgotten, index._uneven = stored.forgotten, stored.uneven
+        index._open_numbers, index._open_ties = stored.open_numbers, stored.open_ties
+        return index
+
+
+def _grown(array: np.ndarray, end: int, capacity: int) -> np.ndarray:
+    grown = np.empty(capacity, array.dtype)
+    grown[:end] = array[:end]
+    return grown
+
+
+def _afford(count: int, bytes_each: int, what: str) -> None:
+    """Refuse what this machine cannot hold before the attempt brings it down."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return
+    if count * bytes_each > total:
+        raise TooLarge(
+            f"{count:,} {what} need {count * bytes_each / 1e9:.1f} GB; this machine has {total / 1e9:.1f} GB, "
+            f"room for {total // bytes_each:,}. Map ids to 0, 1, 2, … without gaps, or trim the index."
+        )
