@@ -61,12 +61,7 @@ WALKS_WIN = Item(
     "embedding: it knows that each has met someone at time 1, not that u has met this very v. CAW follows walks "
     "from both ends and notes which nodes occur in both; PINT's positions say the same in one vector: u is one "
     "step from v, z is two.",
-    (
-        Graph(
-            (("u", "v", 1), ("w", "z", 1), ("v", "w", 2)),
-            {"u": (0, 0), "v": (1.3, 0), "w": (1.3, 1), "z": (0, 1)},
-        ),
-    ),
+    (Graph((("u", "v", 1), ("w", "z", 1), ("v", "w", 2)), {"u": (0, 0), "v": (1.3, 0), "w": (1.3, 1), "z": (0, 1)}),),
     (
         Claim(
             ("u", "v"),
@@ -145,10 +140,7 @@ GIRTH_MESSAGES = Item(
             "hexagon",
         ),
     ),
-    facts=(
-        {"girth": 3, "diameter": inf, "cycles": 2},
-        {"girth": 6, "diameter": 3, "cycles": 1},
-    ),
+    facts=({"girth": 3, "diameter": inf, "cycles": 2}, {"girth": 6, "diameter": 3, "cycles": 1}),
 )
 
 _COMMON = (("u", "v", 1), ("w", "z", 1), ("a", "b", 1), ("v", "w", 2))
@@ -170,10 +162,7 @@ GIRTH_WALKS = Item(
             caption="with (a, z, 3)",
         ),
     ),
-    facts=(
-        {"girth": 4, "diameter": inf, "cycles": 1},
-        {"girth": inf, "diameter": 5, "cycles": 0},
-    ),
+    facts=({"girth": 4, "diameter": inf, "cycles": 1}, {"girth": inf, "diameter": 5, "cycles": 0}),
 )
 
 SYMMETRY = Item(
@@ -186,8 +175,7 @@ SYMMETRY = Item(
     "symmetry.",
     (
         Graph(
-            (("w", "u", 1), ("w", "z", 1), ("v", "w", 2)),
-            {"u": (0, 0), "w": (1.1, 0.5), "z": (0, 1), "v": (2.3, 0.5)},
+            (("w", "u", 1), ("w", "z", 1), ("v", "w", 2)), {"u": (0, 0), "w": (1.1, 0.5), "z": (0, 1), "v": (2.3, 0.5)}
         ),
     ),
     (
@@ -246,15 +234,7 @@ EQUAL_DEPTH = Item(
     "memory, two are enough. Random logs practically never hit this.",
     (
         Graph(
-            (
-                *_HALF,
-                ("x", "a", 4),
-                ("y", "b", 4),
-                *_PRIMED,
-                ("x'", "b'", 4),
-                ("y'", "a'", 4),
-                ("v", "q", 1),
-            ),
+            (*_HALF, ("x", "a", 4), ("y", "b", 4), *_PRIMED, ("x'", "b'", 4), ("y'", "a'", 4), ("v", "q", 1)),
             {**_LEFT, **_RIGHT, "v": (3.75, -0.4), "q": (3.75, 0.6)},
         ),
     ),
@@ -283,14 +263,4 @@ POSITIONS = Item(
     trees=(("u", None, 3), ("v", None, 4)),
 )
 
-ITEMS = (
-    MEMORY,
-    ATTENTION,
-    WALKS_WIN,
-    MESSAGES_WIN,
-    GIRTH_MESSAGES,
-    GIRTH_WALKS,
-    POSITIONS,
-    EQUAL_DEPTH,
-    SYMMETRY,
-)
+ITEMS = (MEMORY, ATTENTION, WALKS_WIN, MESSAGES_WIN, GIRTH_MESSAGES, GIRTH_WALKS, POSITIONS, EQUAL_DEPTH, SYMMETRY)
