@@ -6,6 +6,12 @@ from math import inf
 
 from pintgn.theory.items import Claim, Graph, Item
 
+
+def verdicts(can: str = "", cannot: str = "") -> dict[str, bool]:
+    """What classes of models, by name, can separate and what not."""
+    return dict.fromkeys(can.split(), True) | dict.fromkeys(cannot.split(), False)
+
+
 MEMORY = Item(
     "memory",
     "Memory sees further than one layer",
@@ -22,8 +28,8 @@ MEMORY = Item(
         ),
     ),
     (
-        Claim("u", "v", 3, {"mp-tgn": False, "mp-tgn+memory": True, "tgat": False, "pint": False}, depth=1),
-        Claim("u", "v", 3, {"mp-tgn": True, "mp-tgn+memory": True, "pint": True}, depth=2),
+        Claim("u", "v", 3, verdicts(can="mp-tgn+memory", cannot="mp-tgn tgat pint"), depth=1),
+        Claim("u", "v", 3, verdicts(can="mp-tgn mp-tgn+memory pint"), depth=2),
     ),
     trees=(("u", 2, 3), ("v", 2, 3)),
 )
@@ -46,8 +52,8 @@ ATTENTION = Item(
         ),
     ),
     (
-        Claim("u", "v", 3, {"mp-tgn": True, "tgat": False, "tgn-att": False, "pint": True}, depth=2),
-        Claim("u", "v", 3, {"mp-tgn": True, "tgat": False, "tgn-att": False, "pint": True}, depth=5),
+        Claim("u", "v", 3, verdicts(can="mp-tgn pint", cannot="tgat tgn-att"), depth=2),
+        Claim("u", "v", 3, verdicts(can="mp-tgn pint", cannot="tgat tgn-att"), depth=5),
     ),
     trees=(("u", 2, 3), ("v", 2, 3)),
 )
@@ -67,16 +73,7 @@ WALKS_WIN = Item(
             ("u", "v"),
             ("z", "v"),
             3,
-            {
-                "mp-tgn": False,
-                "mp-tgn+memory": False,
-                "tgat": False,
-                "tgn-att": False,
-                "caw": True,
-                "pint": True,
-                "temporal-wl": False,
-                "any": True,
-            },
+            verdicts(can="caw pint any", cannot="mp-tgn mp-tgn+memory tgat tgn-att temporal-wl"),
         ),
     ),
     trees=(("u", 2, 3), ("z", 2, 3)),
@@ -108,8 +105,8 @@ MESSAGES_WIN = Item(
         ),
     ),
     (
-        Claim(("u", "z"), ("u'", "z"), 4, {"mp-tgn": True, "caw": False, "pint": True, "temporal-wl": True}, depth=3),
-        Claim(("u", "z"), ("u'", "z"), 4, {"mp-tgn": False, "caw": False, "pint": False}, depth=2, steps=3),
+        Claim(("u", "z"), ("u'", "z"), 4, verdicts(can="mp-tgn pint temporal-wl", cannot="caw"), depth=3),
+        Claim(("u", "z"), ("u'", "z"), 4, verdicts(cannot="mp-tgn caw pint"), depth=2, steps=3),
     ),
     trees=(("u", 3, 4), ("u'", 3, 4)),
 )
@@ -183,17 +180,7 @@ SYMMETRY = Item(
             ("u", "v"),
             ("z", "v"),
             3,
-            {
-                "mp-tgn": False,
-                "mp-tgn+memory": False,
-                "tgat": False,
-                "tgn-att": False,
-                "caw": False,
-                "pint": False,
-                "pint+memory": False,
-                "temporal-wl": False,
-                "any": False,
-            },
+            verdicts(cannot="mp-tgn mp-tgn+memory tgat tgn-att caw pint pint+memory temporal-wl any"),
         ),
     ),
 )
@@ -239,9 +226,9 @@ EQUAL_DEPTH = Item(
         ),
     ),
     (
-        Claim(("u", "v"), ("u'", "v"), 7, {"caw": True, "pint": False, "pint+memory": True}, depth=2, d=3, steps=2),
-        Claim(("u", "v"), ("u'", "v"), 7, {"caw": True, "pint": False}, depth=2, d=10, steps=2),
-        Claim(("u", "v"), ("u'", "v"), 7, {"caw": True, "pint": True}, depth=3, d=3, steps=2),
+        Claim(("u", "v"), ("u'", "v"), 7, verdicts(can="caw pint+memory", cannot="pint"), depth=2, d=3, steps=2),
+        Claim(("u", "v"), ("u'", "v"), 7, verdicts(can="caw", cannot="pint"), depth=2, d=10, steps=2),
+        Claim(("u", "v"), ("u'", "v"), 7, verdicts(can="caw pint"), depth=3, d=3, steps=2),
     ),
 )
 
