@@ -125,10 +125,7 @@ def _claims(newest: Mapping[str, Row]) -> str:
     return text + ("\n\nAt the same epoch, validation AP:\n\n" + "\n".join(alike) if alike else "")
 
 
-HEADINGS = {
-    "table1": "### Table 1: link prediction, AP",
-    "table2": "### Table 2: positions in TGN-Att, AP",
-}
+HEADINGS = {"table1": "### Table 1: link prediction, AP", "table2": "### Table 2: positions in TGN-Att, AP"}
 
 
 def _table(table: str, newest: Mapping[str, Row], published: Published) -> str:

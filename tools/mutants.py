@@ -201,7 +201,7 @@ class Bench:
         mine = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).strip()
         here = self.cache / "pintgn" / self.original
         if mine and not here.exists():
-            shutil.copytree(mine, here, ignore=shutil.ignore_patterns("*.lock", "*.draft"))
+            shutil.copytree(mine, here, ignore=shutil.ignore_patterns("*.lock", "*.part"))
 
     def _keep_other_code(self, changed: str) -> None:
         """A changed kernel source is another key, under which everything would be compiled again. What neither is in

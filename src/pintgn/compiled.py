@@ -18,7 +18,6 @@ import pickle
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import warnings
@@ -36,6 +35,7 @@ from numba.core.compiler import CompileResult
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 
+from pintgn import files
 from pintgn.errors import PintgnWarning
 
 LONGEST_WAIT, PAUSE = 120.0, 0.02
@@ -220,19 +220,13 @@ def lock_of(path: Path) -> Path:
 def try_lock(path: Path) -> int | None:
     """A descriptor that holds the lock; None while another process does. A process that dies lets go of it."""
     try:
-        import fcntl
-    except ImportError:  # Windows: everybody compiles
-        return os.open(os.devnull, os.O_RDONLY)
-    try:
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     except OSError:  # a folder that cannot be written to
         return os.open(os.devnull, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
+    if files.try_lock(descriptor):
+        return descriptor
+    os.close(descriptor)
+    return None
 
 
 def read(path: Path, name: str) -> Any:
@@ -250,15 +244,7 @@ def read(path: Path, name: str) -> Any:
 def write(path: Path, name: str, what: Any) -> None:
     """Keep something; whoever reads at the same time sees all of it or nothing."""
     body = dumps(what)
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".draft")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(hashlib.sha256(name.encode() + body).digest() + body)
-        os.replace(draft, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(draft)
-        raise
+    files.write_file(path, hashlib.sha256(name.encode() + body).digest() + body, durable=False, mode=0o600)
 
 
 # --- the time it takes ----------------------------------------------------------------------------------------

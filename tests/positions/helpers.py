@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pintgn.positions import RelativePositions
-from pintgn.theory.walks import walk_counts
+from tests.theory.oracle import walk_counts
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+
 import numpy as np
 
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
+from pintgn.theory.injective import TemporalCode
 from pintgn.theory.past import Past
 
 
@@ -81,3 +84,23 @@ def mirrored_log(seed: int, nodes: int = 4, events: int = 4, times: int = 3, **s
         node_features=twice(half.node_features),
         ids=IdMap(size=2 * nodes),
     )
+
+
+def exact_embeddings(past: Past, depth: int, states: Sequence[Hashable] | None = None) -> list[Hashable]:
+    """Embeddings of all nodes by an MP-TGN with the layers of Prop. 8, in exact arithmetic (Props. 2 and 6).
+
+    h_v <- (h_v, sum over neighbors of f(h_u, e) alpha^(-beta t')). Two nodes get equal embeddings exactly when their
+    depth-L trees are isomorphic. Slow, and meant for small logs: it shows that such a model exists.
+    """
+    h: list[Hashable] = list(past.state.tolist() if states is None else states)
+    entries, event = past.entries, past.entry_event
+    most = int(np.diff(entries.start).max(initial=1)) + 2
+    for _ in range(depth):
+        code = TemporalCode(past.when.tolist(), most)
+        sums = []
+        for v in range(past.nodes):
+            rows = range(*entries.of(v).indices(len(event)))
+            around = [(int(entries.neighbor[row]), int(event[row])) for row in rows]
+            sums.append(code.encode(((h[u], int(past.feature[e])), past.when[e].item()) for u, e in around))
+        h = list(zip(h, sums, strict=True))
+    return h

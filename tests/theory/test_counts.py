@@ -10,9 +10,9 @@ from pintgn.events.log import EventLog
 from pintgn.theory.counts import position_vectors
 from pintgn.theory.past import Past
 from pintgn.theory.trees import monotone_tree
-from pintgn.theory.walks import monotone_tree as oracle_tree
-from pintgn.theory.walks import walk_counts
 from tests.theory.helpers import varied_logs
+from tests.theory.oracle import monotone_tree as oracle_tree
+from tests.theory.oracle import walk_counts
 
 
 def test_positions_are_occurrences_in_the_monotone_tree():

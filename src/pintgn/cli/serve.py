@@ -62,8 +62,7 @@ def serve(
         typer.Option("--accept-loss", help="Go on without events that are missing from a damaged store, and stop."),
     ] = False,
     export: Annotated[
-        Path | None,
-        typer.Option(help="Write the run's log and all live events there, to train on again, and stop."),
+        Path | None, typer.Option(help="Write the run's log and all live events there, to train on again, and stop.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -13,10 +13,7 @@ READING = "Reading DATA"
 """The group of options that say how events are read; the same for every command that reads some."""
 
 SECTIONS = {
-    "Events": {
-        "data": "Look at events, convert them, fetch public sets",
-        "simulate": "Make a world with known truth",
-    },
+    "Events": {"data": "Look at events, convert them, fetch public sets", "simulate": "Make a world with known truth"},
     "Learning": {
         "train": "Train a model, choose it on validation, measure it",
         "tune": "Search for better settings",

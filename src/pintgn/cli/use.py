@@ -79,8 +79,7 @@ def recommend(
 def embed(
     run: RunFolder,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="A .parquet or .npz file; RUN/embeddings.parquet by default."),
+        Path | None, typer.Option("--output", "-o", help="A .parquet or .npz file; RUN/embeddings.parquet by default.")
     ] = None,
     at: At = None,
     observe: Observe = None,

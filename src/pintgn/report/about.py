@@ -10,10 +10,12 @@ from pintgn import __version__
 from pintgn.formatting import count, plural, size, span
 from pintgn.learn.run import Run, fingerprint
 from pintgn.report import data as draw
-from pintgn.report.charts import series
-from pintgn.report.html import card, code, empty, facts, grid, legend, section, table, text, wide
+from pintgn.report.charts import heads, series
+from pintgn.report.html import card, card_or_why, cells, code, empty, facts, grid, legend, section, table, text, wide
 from pintgn.report.study import Study
 from pintgn.report.words import duration, percent
+
+TIES = "Simultaneous events do not see each other."
 
 
 def data(study: Study) -> str:
@@ -34,12 +36,8 @@ def data(study: Study) -> str:
         card("What is in it", facts(_facts(study, stats))),
         card("Events over time", draw.events_over_time(parts), "Learned from the left, tested on the right."),
         card("New and repeated links", draw.links_over_time(log), "What has to be remembered, and what foreseen.", key),
-        card("How soon a node is back", gaps, _zero_gaps(log))
-        if gaps is not None
-        else empty("How soon a node is back", "No node has two events at different times."),
-        card("How much happens at once", groups, "Simultaneous events do not see each other.")
-        if groups is not None
-        else empty("How much happens at once", "No two events share a time."),
+        card_or_why("How soon a node is back", gaps, _zero_gaps(log), "No node has two events at different times."),
+        card_or_why("How much happens at once", groups, TIES, "No two events share a time."),
         card("How unevenly it is spread", draw.activity(log), draw.busiest_half(log)),
     ]
     return section("data", "The data", lead, grid(*cards))
@@ -81,7 +79,7 @@ def _facts(study: Study, stats: Any) -> list[tuple[str, str]]:
 
 
 def cost(study: Study) -> str:
-    heads = ["", "parameters", "epochs", "training", "events per second", "testing", "peak memory", "threads"]
+    columns = ["", "parameters", "epochs", "training", "events per second", "testing", "peak memory", "threads"]
     body, odd = "", []
     for row in study.trained:
         for run in row.runs:
@@ -98,7 +96,7 @@ def cost(study: Study) -> str:
         "cost",
         "Time and memory",
         lead + " ".join(dict.fromkeys(odd)),
-        wide("", table(heads, body)),
+        wide("", table(columns, body)),
         wide(
             "As recorded at the end of training",
             recorded(study),
@@ -113,6 +111,7 @@ def _cost_row(name: str, run: Run) -> str:
     training = spent.get("training_seconds", sum(entry["seconds"] for entry in history))
     rates = [entry["events_per_second"] for entry in history]
     shown = [
+        _of(name, run),
         count(parameters),
         count(len(history)),
         span(training) if history else "–",
@@ -121,31 +120,22 @@ def _cost_row(name: str, run: Run) -> str:
         size(spent["peak_memory_bytes"]) if "peak_memory_bytes" in spent else "–",
         str(run.settings.train.threads or "–"),
     ]
-    return (
-        f"<tr><th>{text(name)} <small>seed {run.seed}</small></th>" + "".join(f"<td>{v}</td>" for v in shown) + "</tr>"
-    )
+    return cells(shown)
 
 
 def recorded(study: Study) -> str:
     """The figures that `fit` wrote down."""
-    heads = [
-        "",
-        "AP<br><small>all</small>",
-        "AP<br><small>seen nodes</small>",
-        "AP<br><small>new nodes</small>",
-        "AUC<br><small>all</small>",
-        "AP<br><small>200-row chunks</small>",
-        "calibration error",
-    ]
     columns = [("all", "ap"), ("seen", "ap"), ("new", "ap"), ("all", "auc"), ("all", "chunked_ap")]
     body = ""
     for row in study.trained:
         for run in row.runs:
             values = [run.test[group][name] if run.test else None for group, name in columns]
-            shown = [percent(value) for value in (*values, run.calibration_error)]
-            name = f"{text(row.name)} <small>seed {run.seed}</small>"
-            body += f"<tr><th>{name}</th>" + "".join(f"<td>{v}</td>" for v in shown) + "</tr>"
-    return table(heads, body)
+            body += cells([_of(row.name, run), *map(percent, (*values, run.calibration_error))])
+    return table([*heads(columns), "calibration error"], body)
+
+
+def _of(name: str, run: Run) -> str:
+    return f"{text(name)} <small>seed {run.seed}</small>"
 
 
 def settings(study: Study) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from pintgn.drawing.plot import Plot, Point, dot_plot, padded
 from pintgn.formatting import count, short, signed
 from pintgn.learn.metrics import Scores
-from pintgn.learn.run import Run
 from pintgn.report.figures import GROUPS, RANKING, Figure, Figures, over_time
 from pintgn.report.slices import Slice, in_slice
 from pintgn.report.spread import Blocks
@@ -21,6 +21,17 @@ Words = Callable[[float], str]
 COLORS = 6
 METRICS = {"ap": "AP", "auc": "AUC", "mrr": "MRR", "chunked_ap": "AP, 200-row chunks"}
 GROUP_WORDS = {"all": "all events", "seen": "seen nodes", "new": "new nodes"}
+
+
+def heads(columns: Sequence[tuple[str, str]]) -> list[str]:
+    """The head of a table of (group, metric), after that of its rows."""
+    names = METRICS | {"chunked_ap": "AP"}
+    below = {group: words.removesuffix(" events") for group, words in GROUP_WORDS.items()}
+    shown = [
+        (names.get(metric, metric.capitalize()), "200-row chunks" if metric == "chunked_ap" else below[group])
+        for group, metric in columns
+    ]
+    return ["", *(f"{name}<br><small>{words}</small>" for name, words in shown)]
 
 
 def series(study: Study) -> dict[str, str]:
@@ -44,46 +55,28 @@ def _point(figure: Figure, words: str) -> Point | None:
 
 def by_negatives(figures: Figures, metric: str = "ap") -> str:
     """A figure of every row against every kind of negatives."""
-    study, colors = figures.study, series(figures.study)
-    kinds = list(study.drawn)
-    rows = [
-        (
-            colors[row.name],
-            [_point(figures.table[row.name][kind]["all"][metric], f"{row.name}, {kind}") for kind in kinds],
-        )
-        for row in study.judging
-    ]
-    return dot_plot(
-        kinds,
-        rows,
-        x_label=f"{METRICS[metric]} (%), all events",
-        words=percent_tick,
-        name=f"{METRICS[metric]} by kind of negatives",
-    ).svg()
+    asked = {kind: (kind, "all") for kind in figures.study.drawn}
+    return _compared(figures, asked, metric, f"{METRICS[metric]} (%), all events", "by kind of negatives")
 
 
 def by_novelty(figures: Figures, kind: str, metric: str) -> str:
     """A figure of every row for all events, those between seen nodes, and those with a new one."""
-    study, colors = figures.study, series(figures.study)
+    study = figures.study
     known = [g for g in GROUPS if any(figures.table[r.name][kind][g][metric].value is not None for r in study.judging)]
-    rows = [
-        (
-            colors[row.name],
-            [
-                _point(figures.table[row.name][kind][group][metric], f"{row.name}, {GROUP_WORDS[group]}")
-                for group in known
-            ],
-        )
-        for row in study.judging
-    ]
     among = f"among {study.candidates} others" if kind == RANKING else f"against {kind} negatives"
-    return dot_plot(
-        [GROUP_WORDS[g] for g in known],
-        rows,
-        x_label=f"{METRICS[metric]} (%) {among}",
-        words=percent_tick,
-        name=f"{METRICS[metric]} by novelty, {among}",
-    ).svg()
+    asked = {GROUP_WORDS[group]: (kind, group) for group in known}
+    return _compared(figures, asked, metric, f"{METRICS[metric]} (%) {among}", f"by novelty, {among}")
+
+
+def _compared(figures: Figures, asked: dict[str, tuple[str, str]], metric: str, label: str, about: str) -> str:
+    """A line for each (kind, group) that is asked about, with a dot for every row."""
+    colors = series(figures.study)
+    rows = []
+    for row in figures.study.judging:
+        table = figures.table[row.name]
+        points = [_point(table[kind][group][metric], f"{row.name}, {word}") for word, (kind, group) in asked.items()]
+        rows.append((colors[row.name], points))
+    return dot_plot(list(asked), rows, x_label=label, words=percent_tick, name=f"{METRICS[metric]} {about}").svg()
 
 
 def differences(figures: Figures, first: str, second: str) -> str:
@@ -119,46 +112,35 @@ def differences(figures: Figures, first: str, second: str) -> str:
 
 def loss(study: Study) -> str | None:
     """Training loss by epoch, a line for each run."""
-    runs = [(row, run) for row in study.trained for run in row.runs if run.history]
-    if not runs:
-        return None
-    values = [entry["loss"] for _, run in runs for entry in run.history]
-    plot = _epochs(runs, padded(min(values), max(values), 0.1), "training loss (cross-entropy)")
-    for row, run in runs:
-        xs, ys = [e["epoch"] for e in run.history], [e["loss"] for e in run.history]
-        plot.line(xs, ys, series(study)[row.name])
-        for x, y in zip(xs, ys, strict=True):
-            tip = f"{row.name}, seed {run.seed}, epoch {x}: {y:.4f}"
-            plot.dot(x, y, series(study)[row.name], tip, radius=2.2)
-    return plot.svg()
+    return _curves(study, lambda entry: entry["loss"], "training loss (cross-entropy)", short, "{:.4f}".format, False)
 
 
 def validation(study: Study, group: str = "all", metric: str = "ap") -> str | None:
     """Validation AP by epoch; a ring marks the epoch that was chosen."""
+    where = "" if group == "all" else f", {GROUP_WORDS[group]}"
+    label = f"validation {METRICS[metric]} (%){where}"
+    return _curves(study, lambda entry: entry["val"][group][metric], label, percent_tick, percent, True)
+
+
+def _curves(study: Study, of: Callable[[Any], Any], label: str, ticks: Words, words: Words, ring: bool) -> str | None:
+    """A value of every epoch; None where no epoch has it."""
     runs = [(row, run) for row in study.trained for run in row.runs if run.history]
-    values = [e["val"][group][metric] for _, run in runs for e in run.history if e["val"][group][metric] is not None]
+    values = [value for _, run in runs for entry in run.history if (value := of(entry)) is not None]
     if not values:
         return None
-    where = "" if group == "all" else f", {GROUP_WORDS[group]}"
-    plot = _epochs(
-        runs, padded(min(values), max(values), 0.1), f"validation {METRICS[metric]} (%){where}", words=percent_tick
-    )
+    last = max(entry["epoch"] for _, run in runs for entry in run.history)
+    numbers = [(float(k), str(k)) for k in range(1, last + 1, max(1, -(-last // 10)))]
+    span = padded(min(values), max(values), 0.1)
+    plot = Plot((0.7, last + 0.3), span, x_label="epoch", y_label=label, x_ticks=numbers, words=ticks)
     for row, run in runs:
         color = series(study)[row.name]
-        ys = [np.nan if (v := e["val"][group][metric]) is None else v for e in run.history]
-        xs = [e["epoch"] for e in run.history]
+        xs, ys = [e["epoch"] for e in run.history], [np.nan if (v := of(e)) is None else v for e in run.history]
         plot.line(xs, ys, color)
         for x, y in zip(xs, ys, strict=True):
-            chosen = x == run.best_epoch
-            tip = f"{row.name}, seed {run.seed}, epoch {x}: {percent(y)}" + (", chosen" if chosen else "")
-            plot.dot(x, y, color, tip, hollow=chosen, radius=4.4 if chosen else 2.2)
+            chosen = ring and x == run.best_epoch
+            told = f"{row.name}, seed {run.seed}, epoch {x}: {words(y)}" + (", chosen" if chosen else "")
+            plot.dot(x, y, color, told, hollow=chosen, radius=4.4 if chosen else 2.2)
     return plot.svg()
-
-
-def _epochs(runs: Sequence[tuple[Row, Run]], y: tuple[float, float], label: str, words: Words = short) -> Plot:
-    last = max(entry["epoch"] for _, run in runs for entry in run.history)
-    ticks = [(float(k), str(k)) for k in range(1, last + 1, max(1, -(-last // 10)))]
-    return Plot((0.7, last + 0.3), y, x_label="epoch", y_label=label, x_ticks=ticks, words=words)
 
 
 # -- scores ----------------------------------------------------------------------------------------------------------
@@ -167,7 +149,7 @@ def _epochs(runs: Sequence[tuple[Row, Run]], y: tuple[float, float], label: str,
 def score_histogram(study: Study, row: Row) -> str:
     """How the scores of true links and of negatives are spread (the row's first run)."""
     one = row.members[0]
-    kinds = [study.main, *(kind for kind in ("historical",) if kind in study.drawn and kind != study.main)]
+    kinds = study.kinds("historical")
     shown = [one.scores[study.main].positive, *(one.scores[kind].negative for kind in kinds)]
     both = np.concatenate(shown)
     low, high = np.quantile(both, [0.002, 0.998])
@@ -193,14 +175,14 @@ def reliability(study: Study, bins: int = 10) -> str | None:
     rows = [row for row in study.judging if row.members[0].calibration is not None]
     if not rows:
         return None
+    quarters = [(v, percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)]
     plot = Plot(
         (0, 1),
         (0, 1),
         x_label="probability given (%)",
         y_label="true links among them (%)",
-        x_ticks=[(v, percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)],
-        words=percent_tick,
-        y_ticks=[(v, percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)],
+        x_ticks=quarters,
+        y_ticks=quarters,
         name="Calibration",
     )
     plot.diagonal()

@@ -32,6 +32,11 @@ def empty(title: str, why: str, what_next: str = "") -> str:
     return f'<div class="card"><h3>{text(title)}</h3><div class="empty"><p>{text(why)}</p>{more}</div></div>'
 
 
+def card_or_why(title: str, drawing: str | None, note: str, why: str) -> str:
+    """A box with a drawing, or with the reason why there is none."""
+    return empty(title, why) if drawing is None else card(title, drawing, note)
+
+
 def grid(*cards: str) -> str:
     return f'<div class="grid">{"".join(cards)}</div>'
 
@@ -60,6 +65,12 @@ def cells(values: Sequence[str], kind: str = "") -> str:
     first, *rest = values
     opened = f'<tr class="{kind}">' if kind else "<tr>"
     return f"{opened}<th>{first}</th>" + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
+
+
+def id_cells(ids: Sequence[Any], values: Sequence[str]) -> str:
+    """A row that begins with ids of users, which may be long."""
+    named = "".join(f'<td class="id" title="{text(one)}">{text(one)}</td>' for one in ids)
+    return f"<tr>{named}" + "".join(f"<td>{value}</td>" for value in values) + "</tr>"
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> str:

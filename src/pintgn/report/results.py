@@ -5,7 +5,7 @@ from __future__ import annotations
 from pintgn.formatting import count, listed, plural, signed
 from pintgn.report import charts, slices
 from pintgn.report.figures import RANKING, Difference, Figure, Figures
-from pintgn.report.html import card, cells, empty, grid, legend, section, table, text, wide
+from pintgn.report.html import card, card_or_why, cells, empty, grid, id_cells, legend, section, table, text, wide
 from pintgn.report.study import Row
 from pintgn.report.verdict import ablations, best_row, links, over_kinds, weakest
 from pintgn.report.words import percent
@@ -75,60 +75,28 @@ def spread_words(figures: Figures) -> str:
     return f"Percent; the best of each column is bold. ± is {listed(said)}.{covers}"
 
 
+EACH = ("all", "seen", "new")
+PRECISION = [*((group, "ap") for group in EACH), *((group, "auc") for group in EACH), ("all", "chunked_ap")]
+RANKS = [*((group, "mrr") for group in EACH), *(("all", f"hits@{k}") for k in (1, 3, 10))]
+
+
 def precision_table(figures: Figures) -> str:
-    study, colors = figures.study, charts.series(figures.study)
-    heads = [
-        "",
-        "AP<br><small>all</small>",
-        "AP<br><small>seen nodes</small>",
-        "AP<br><small>new nodes</small>",
-        "AUC<br><small>all</small>",
-        "AUC<br><small>seen nodes</small>",
-        "AUC<br><small>new nodes</small>",
-        "AP<br><small>200-row chunks</small>",
-    ]
     body = ""
-    for kind, drawn in study.drawn.items():
+    for kind, drawn in figures.study.drawn.items():
         fell = drawn.fallback_fraction
         note = f" · {percent(fell, 1)} % random for want of others" if fell else ""
         title = f"<span>{text(KINDS.get(kind, kind))}<small>{note}</small></span>"
-        columns = [
-            ("all", "ap"),
-            ("seen", "ap"),
-            ("new", "ap"),
-            ("all", "auc"),
-            ("seen", "auc"),
-            ("new", "auc"),
-            ("all", "chunked_ap"),
-        ]
-        body += f'<tbody><tr class="block"><th colspan="{len(heads)}">{title}</th></tr>'
-        body += _rows(figures, kind, columns, colors) + "</tbody>"
-    return table(heads, body)
+        body += f'<tbody><tr class="block"><th colspan="{len(PRECISION) + 1}">{title}</th></tr>'
+        body += _rows(figures, kind, PRECISION) + "</tbody>"
+    return table(charts.heads(PRECISION), body)
 
 
 def ranking_table(figures: Figures) -> str:
-    heads = [
-        "",
-        "MRR<br><small>all</small>",
-        "MRR<br><small>seen nodes</small>",
-        "MRR<br><small>new nodes</small>",
-        "Hits@1<br><small>all</small>",
-        "Hits@3<br><small>all</small>",
-        "Hits@10<br><small>all</small>",
-    ]
-    columns = [
-        ("all", "mrr"),
-        ("seen", "mrr"),
-        ("new", "mrr"),
-        ("all", "hits@1"),
-        ("all", "hits@3"),
-        ("all", "hits@10"),
-    ]
-    return table(heads, _rows(figures, RANKING, columns, charts.series(figures.study)))
+    return table(charts.heads(RANKS), _rows(figures, RANKING, RANKS))
 
 
-def _rows(figures: Figures, kind: str, columns: list[tuple[str, str]], colors: dict[str, str]) -> str:
-    rows = figures.study.judging
+def _rows(figures: Figures, kind: str, columns: list[tuple[str, str]]) -> str:
+    rows, colors = figures.study.judging, charts.series(figures.study)
     values = {row.name: [figures.table[row.name][kind][group][metric] for group, metric in columns] for row in rows}
     best = [max((values[row.name][k].value or -1.0 for row in rows), default=-1.0) for k in range(len(columns))]
     body = ""
@@ -199,13 +167,13 @@ def learning(figures: Figures) -> str:
         late = " – the last one, so more epochs may still help" if run.best_epoch == last else ""
         said.append(f"<strong>{name}</strong>: epoch {run.best_epoch} of {last} was best on validation{late}.")
     drawings = [card("Training loss", loss)]
-    whole, new = charts.validation(study), charts.validation(study, "new")
-    if whole is not None:
+    if (whole := charts.validation(study)) is not None:
         drawings.append(card("Validation, all events", whole, "A ring marks the epoch that was chosen and tested."))
-    if new is not None:
-        drawings.append(card("Validation, new nodes", new, "Only events with a node that was not trained on."))
-    else:
-        drawings.append(empty("Validation, new nodes", "No validation event touches a node that was not trained on."))
+    note, none = (
+        "Only events with a node that was not trained on.",
+        "No validation event touches a node that was not trained on.",
+    )
+    drawings.append(card_or_why("Validation, new nodes", charts.validation(study, "new"), note, none))
     trained = [row for row in study.trained if any(run.history for run in row.runs)]
     return section("learning", "Learning", " ".join(said), row_legend(figures, trained), grid(*drawings))
 
@@ -216,7 +184,7 @@ def learning(figures: Figures) -> str:
 def scores(figures: Figures) -> str:
     study = figures.study
     key = [("yes", "true links"), ("no", links(study.main))]
-    key += [("maybe", "historical links")] if "historical" in study.drawn and study.main != "historical" else []
+    key += [("maybe", "historical links")] if len(study.kinds("historical")) > 1 else []
     rows = [row for row in study.judging if row.trained][:5]
     drawings = [card(f"Scores of {row.name}", charts.score_histogram(study, row), legend=legend(key)) for row in rows]
     said = "The further apart the shapes, the better."
@@ -247,7 +215,7 @@ def threshold_table(figures: Figures) -> str:
     study, row = figures.study, best_row(figures)
     one = row.members[0]
     assert one.calibration is not None
-    kinds = [study.main, *(kind for kind in ("historical",) if kind in study.drawn and kind != study.main)]
+    kinds = study.kinds("historical")
     heads = ["probability", "true links<br>caught", *(f"false alarms,<br>{text(kind)}" for kind in kinds)]
     body = ""
     for least in THRESHOLDS:
@@ -263,12 +231,8 @@ def threshold_table(figures: Figures) -> str:
 
 def over_time(figures: Figures) -> str:
     study = figures.study
-    kinds = [study.main, *(kind for kind in ("historical", "per-event") if kind in study.drawn and kind != study.main)]
-    drawings = [
-        card(f"Against {links(kind)}", drawn)
-        for kind in kinds
-        if (drawn := charts.through_test(study, kind)) is not None
-    ]
+    drawn = {kind: charts.through_test(study, kind) for kind in study.kinds("historical", "per-event")}
+    drawings = [card(f"Against {links(kind)}", svg) for kind, svg in drawn.items() if svg is not None]
     if not drawings:
         why = "The test part is too short to be cut into stretches of 25 events."
         return section("time", "Through the test period", "", grid(empty("AUC over time", why)))
@@ -370,9 +334,8 @@ def node_table(figures: Figures, row: Row, known: slices.Known, side: str) -> tu
     body = ""
     for one in found:
         beside = [] if one.beside is None else [percent(one.beside, 0)]
-        id = f'<td class="id" title="{text(one.id)}">{text(one.id)}</td>'
         rest = [count(one.events), percent(one.mrr, 0), *beside, percent(one.first_meetings, 0), count(one.before)]
-        body += "<tr>" + id + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
+        body += id_cells([one.id], rest)
     note = f"By {text(row.name)}, among those with at least {plural(least, 'test event')}; shares in percent."
     return table(heads, body), note
 
@@ -382,10 +345,8 @@ def surprise_table(figures: Figures, row: Row, known: slices.Known) -> str:
     heads = [text(schema.src), text(schema.dst), text(schema.t), "proba-<br>bility", "met<br>before"]
     body = ""
     for one in slices.least_expected(figures.study, row, known):
-        ids = "".join(f'<td class="id" title="{text(v)}">{text(v)}</td>' for v in (one.src, one.dst))
         day, _, hour = text(one.t).partition(" ")
         when = f"{day}<small class=below>{hour}</small>" if hour else day
-        rest = (when, percent(one.probability, 1), f"{count(one.meetings)} ×")
-        body += f"<tr>{ids}" + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
+        body += id_cells([one.src, one.dst], [when, percent(one.probability, 1), f"{count(one.meetings)} ×"])
     note = f"Test events that {text(row.name)} thought least likely: its blind spots, or the log’s oddities."
     return card("Least expected events", table(heads, body), note)

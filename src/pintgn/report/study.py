@@ -88,6 +88,10 @@ class Study:
         """The kind of negatives that the page leads with."""
         return next(iter(self.drawn))
 
+    def kinds(self, *more: str) -> list[str]:
+        """The leading kind of negatives, and others that were drawn."""
+        return [self.main, *(kind for kind in more if kind in self.drawn and kind != self.main)]
+
 
 def opened(runs: Any) -> list[Run]:
     """Runs, folders of runs and folders of several runs, as one list without repeats."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from pintgn.theory.anonymous import anonymize, told_by_number
-from pintgn.theory.counts import position_vectors, rows_to_classes, walk_totals
+from pintgn.theory.counts import position_vectors, rooted_copies, walk_totals
 from pintgn.theory.memory import memory_states
 from pintgn.theory.past import Past
 from pintgn.theory.wl import refinement
@@ -88,20 +88,17 @@ class Bulk:
     def _pint_pair(self, pair: Pair, vectors: dict[int, np.ndarray]) -> bool:
         a, b = pair
         copies = [a, b] if len(a) == 1 else [a, a[::-1], b, b[::-1]]
-        rows = [np.concatenate([vectors[root] for root in ends], 1) for ends in copies]
-        own = [rows[i][ends[0]].tolist() for i, ends in enumerate(copies)]
+        own = [[vectors[root][ends[0]].tolist() for root in ends] for ends in copies]
         half = len(copies) // 2
         if sorted(own[:half]) != sorted(own[half:]):  # the roots' own positions already differ
             return True
         if not self.depth:
             return False
-        n = self.past.nodes
-        start = rows_to_classes([np.tile(self.past.state, len(copies)), np.concatenate(rows)])
-        color = refinement(start, self.past.entries.copies(len(copies)), self.depth)[-1]
-        marks = tuple(i * n + ends[0] for i, ends in enumerate(copies))
+        start, entries, marks = rooted_copies(self.past, copies, vectors, self.past.state)
+        color = refinement(start, entries, self.depth)[-1]
         return differ(color, marks[:half], marks[half:])
 
 
-def differ(color: np.ndarray, a: Ends, b: Ends) -> bool:
+def differ(color: np.ndarray, a: Sequence[int], b: Sequence[int]) -> bool:
     """Whether two unordered groups of nodes have different colours."""
     return sorted(color[list(a)].tolist()) != sorted(color[list(b)].tolist())

@@ -6,6 +6,12 @@ from math import inf
 
 from pintgn.theory.items import Claim, Graph, Item
 
+
+def verdicts(can: str = "", cannot: str = "") -> dict[str, bool]:
+    """What classes of models, by name, can separate and what not."""
+    return dict.fromkeys(can.split(), True) | dict.fromkeys(cannot.split(), False)
+
+
 MEMORY = Item(
     "memory",
     "Memory sees further than one layer",
@@ -22,8 +28,8 @@ MEMORY = Item(
         ),
     ),
     (
-        Claim("u", "v", 3, {"mp-tgn": False, "mp-tgn+memory": True, "tgat": False, "pint": False}, depth=1),
-        Claim("u", "v", 3, {"mp-tgn": True, "mp-tgn+memory": True, "pint": True}, depth=2),
+        Claim("u", "v", 3, verdicts(can="mp-tgn+memory", cannot="mp-tgn tgat pint"), depth=1),
+        Claim("u", "v", 3, verdicts(can="mp-tgn mp-tgn+memory pint"), depth=2),
     ),
     trees=(("u", 2, 3), ("v", 2, 3)),
 )
@@ -46,8 +52,8 @@ ATTENTION = Item(
         ),
     ),
     (
-        Claim("u", "v", 3, {"mp-tgn": True, "tgat": False, "tgn-att": False, "pint": True}, depth=2),
-        Claim("u", "v", 3, {"mp-tgn": True, "tgat": False, "tgn-att": False, "pint": True}, depth=5),
+        Claim("u", "v", 3, verdicts(can="mp-tgn pint", cannot="tgat tgn-att"), depth=2),
+        Claim("u", "v", 3, verdicts(can="mp-tgn pint", cannot="tgat tgn-att"), depth=5),
     ),
     trees=(("u", 2, 3), ("v", 2, 3)),
 )
@@ -61,27 +67,13 @@ WALKS_WIN = Item(
     "embedding: it knows that each has met someone at time 1, not that u has met this very v. CAW follows walks "
     "from both ends and notes which nodes occur in both; PINT's positions say the same in one vector: u is one "
     "step from v, z is two.",
-    (
-        Graph(
-            (("u", "v", 1), ("w", "z", 1), ("v", "w", 2)),
-            {"u": (0, 0), "v": (1.3, 0), "w": (1.3, 1), "z": (0, 1)},
-        ),
-    ),
+    (Graph((("u", "v", 1), ("w", "z", 1), ("v", "w", 2)), {"u": (0, 0), "v": (1.3, 0), "w": (1.3, 1), "z": (0, 1)}),),
     (
         Claim(
             ("u", "v"),
             ("z", "v"),
             3,
-            {
-                "mp-tgn": False,
-                "mp-tgn+memory": False,
-                "tgat": False,
-                "tgn-att": False,
-                "caw": True,
-                "pint": True,
-                "temporal-wl": False,
-                "any": True,
-            },
+            verdicts(can="caw pint any", cannot="mp-tgn mp-tgn+memory tgat tgn-att temporal-wl"),
         ),
     ),
     trees=(("u", 2, 3), ("z", 2, 3)),
@@ -113,8 +105,8 @@ MESSAGES_WIN = Item(
         ),
     ),
     (
-        Claim(("u", "z"), ("u'", "z"), 4, {"mp-tgn": True, "caw": False, "pint": True, "temporal-wl": True}, depth=3),
-        Claim(("u", "z"), ("u'", "z"), 4, {"mp-tgn": False, "caw": False, "pint": False}, depth=2, steps=3),
+        Claim(("u", "z"), ("u'", "z"), 4, verdicts(can="mp-tgn pint temporal-wl", cannot="caw"), depth=3),
+        Claim(("u", "z"), ("u'", "z"), 4, verdicts(cannot="mp-tgn caw pint"), depth=2, steps=3),
     ),
     trees=(("u", 3, 4), ("u'", 3, 4)),
 )
@@ -145,10 +137,7 @@ GIRTH_MESSAGES = Item(
             "hexagon",
         ),
     ),
-    facts=(
-        {"girth": 3, "diameter": inf, "cycles": 2},
-        {"girth": 6, "diameter": 3, "cycles": 1},
-    ),
+    facts=({"girth": 3, "diameter": inf, "cycles": 2}, {"girth": 6, "diameter": 3, "cycles": 1}),
 )
 
 _COMMON = (("u", "v", 1), ("w", "z", 1), ("a", "b", 1), ("v", "w", 2))
@@ -170,10 +159,7 @@ GIRTH_WALKS = Item(
             caption="with (a, z, 3)",
         ),
     ),
-    facts=(
-        {"girth": 4, "diameter": inf, "cycles": 1},
-        {"girth": inf, "diameter": 5, "cycles": 0},
-    ),
+    facts=({"girth": 4, "diameter": inf, "cycles": 1}, {"girth": inf, "diameter": 5, "cycles": 0}),
 )
 
 SYMMETRY = Item(
@@ -186,8 +172,7 @@ SYMMETRY = Item(
     "symmetry.",
     (
         Graph(
-            (("w", "u", 1), ("w", "z", 1), ("v", "w", 2)),
-            {"u": (0, 0), "w": (1.1, 0.5), "z": (0, 1), "v": (2.3, 0.5)},
+            (("w", "u", 1), ("w", "z", 1), ("v", "w", 2)), {"u": (0, 0), "w": (1.1, 0.5), "z": (0, 1), "v": (2.3, 0.5)}
         ),
     ),
     (
@@ -195,17 +180,7 @@ SYMMETRY = Item(
             ("u", "v"),
             ("z", "v"),
             3,
-            {
-                "mp-tgn": False,
-                "mp-tgn+memory": False,
-                "tgat": False,
-                "tgn-att": False,
-                "caw": False,
-                "pint": False,
-                "pint+memory": False,
-                "temporal-wl": False,
-                "any": False,
-            },
+            verdicts(cannot="mp-tgn mp-tgn+memory tgat tgn-att caw pint pint+memory temporal-wl any"),
         ),
     ),
 )
@@ -246,22 +221,14 @@ EQUAL_DEPTH = Item(
     "memory, two are enough. Random logs practically never hit this.",
     (
         Graph(
-            (
-                *_HALF,
-                ("x", "a", 4),
-                ("y", "b", 4),
-                *_PRIMED,
-                ("x'", "b'", 4),
-                ("y'", "a'", 4),
-                ("v", "q", 1),
-            ),
+            (*_HALF, ("x", "a", 4), ("y", "b", 4), *_PRIMED, ("x'", "b'", 4), ("y'", "a'", 4), ("v", "q", 1)),
             {**_LEFT, **_RIGHT, "v": (3.75, -0.4), "q": (3.75, 0.6)},
         ),
     ),
     (
-        Claim(("u", "v"), ("u'", "v"), 7, {"caw": True, "pint": False, "pint+memory": True}, depth=2, d=3, steps=2),
-        Claim(("u", "v"), ("u'", "v"), 7, {"caw": True, "pint": False}, depth=2, d=10, steps=2),
-        Claim(("u", "v"), ("u'", "v"), 7, {"caw": True, "pint": True}, depth=3, d=3, steps=2),
+        Claim(("u", "v"), ("u'", "v"), 7, verdicts(can="caw pint+memory", cannot="pint"), depth=2, d=3, steps=2),
+        Claim(("u", "v"), ("u'", "v"), 7, verdicts(can="caw", cannot="pint"), depth=2, d=10, steps=2),
+        Claim(("u", "v"), ("u'", "v"), 7, verdicts(can="caw pint"), depth=3, d=3, steps=2),
     ),
 )
 
@@ -283,14 +250,4 @@ POSITIONS = Item(
     trees=(("u", None, 3), ("v", None, 4)),
 )
 
-ITEMS = (
-    MEMORY,
-    ATTENTION,
-    WALKS_WIN,
-    MESSAGES_WIN,
-    GIRTH_MESSAGES,
-    GIRTH_WALKS,
-    POSITIONS,
-    EQUAL_DEPTH,
-    SYMMETRY,
-)
+ITEMS = (MEMORY, ATTENTION, WALKS_WIN, MESSAGES_WIN, GIRTH_MESSAGES, GIRTH_WALKS, POSITIONS, EQUAL_DEPTH, SYMMETRY)

@@ -1,15 +1,16 @@
 """Walks that run backward in time, counted without listing them: positions, and how many walks CAW has.
 
-Independent of `pintgn.positions`, which it is there to check; `walks` counts the same by listing, for smaller logs.
+Independent of `pintgn.positions`, which it is there to check; tests/theory/oracle.py counts the same by listing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from pintgn.theory.past import Past, accumulate, classes, number
+from pintgn.theory.past import Entries, Past, accumulate, classes, number
 
 EXACT = 2**53
 """Whole numbers below this are exact in float64; beyond it counting starts over with Python's integers."""
@@ -52,6 +53,18 @@ def walk_totals(past: Past, steps: int) -> np.ndarray:
 
     totals = accumulate(past, np.zeros((past.nodes, steps + 1)), grow)
     return np.maximum(totals, 1)
+
+
+def rooted_copies(
+    past: Past, pairs: Sequence[Sequence[int]], vectors: Mapping[int, np.ndarray], state: np.ndarray
+) -> tuple[np.ndarray, Entries, list[int]]:
+    """A copy of the graph for each pair of roots, its nodes coloured by state and positions relative to both.
+
+    Returns the colours, the entries of all copies, and where in each the pair's own root is.
+    """
+    rows = [np.concatenate([vectors[root] for root in pair], 1) for pair in pairs]
+    own = rows_to_classes([np.tile(state, len(pairs)), np.concatenate(rows)])
+    return own, past.entries.copies(len(pairs)), [copy * past.nodes + pair[0] for copy, pair in enumerate(pairs)]
 
 
 def rows_to_classes(columns: list[np.ndarray]) -> np.ndarray:

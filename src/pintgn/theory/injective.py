@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput, TooLarge
-from pintgn.theory.past import Past
 from pintgn.theory.wl import check_count
 
 Item = tuple[Hashable, Any]
@@ -105,29 +104,7 @@ class TemporalCode:
     @property
     def bits(self) -> float:
         """Bits from the first digit of the largest sum to the last digit of the smallest: what a float must hold."""
-        return (self.k * max(len(self.symbols) - 1, 0) + self.beta * (len(self.times) - 1) + self.beta) * log2(
-            self.base
-        )
-
-
-def exact_embeddings(past: Past, depth: int, states: Sequence[Hashable] | None = None) -> list[Hashable]:
-    """Embeddings of all nodes by an MP-TGN with the layers of Prop. 8, in exact arithmetic (Props. 2 and 6).
-
-    h_v <- (h_v, sum over neighbors of f(h_u, e) alpha^(-beta t')). Two nodes get equal embeddings exactly when their
-    depth-L trees are isomorphic. Slow, and meant for small logs: it shows that such a model exists.
-    """
-    h: list[Hashable] = list(past.state.tolist() if states is None else states)
-    entries, event = past.entries, past.entry_event
-    most = int(np.diff(entries.start).max(initial=1)) + 2
-    for _ in range(depth):
-        code = TemporalCode(past.when.tolist(), most)
-        sums = []
-        for v in range(past.nodes):
-            rows = range(*entries.of(v).indices(len(event)))
-            around = [(int(entries.neighbor[row]), int(event[row])) for row in rows]
-            sums.append(code.encode(((h[u], int(past.feature[e])), past.when[e].item()) for u, e in around))
-        h = list(zip(h, sums, strict=True))
-    return h
+        return (self.k * max(len(self.symbols) - 1, 0) + self.beta * len(self.times)) * log2(self.base)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pintgn.errors import TooLarge, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import LARGEST as MOST_WALKS
 from pintgn.theory.anonymous import anonymize, told_by_number
-from pintgn.theory.counts import position_vectors, rows_to_classes, walk_totals
+from pintgn.theory.counts import position_vectors, rooted_copies, walk_totals
 from pintgn.theory.memory import memory_states
 from pintgn.theory.question import Question, ask
 from pintgn.theory.symmetry import automorphism
@@ -262,11 +262,8 @@ class Judge:
         state = self.memory if model == "pint+memory" else self.past.state
         roots = sorted({root for pair in pairs for root in pair})
         vectors = dict(zip(roots, position_vectors(self.past, roots, self.d), strict=True))
-        rows = [np.concatenate([vectors[root] for root in pair], 1) for pair in pairs]
-        own = rows_to_classes([np.tile(state, len(pairs)), np.concatenate(rows)])
-        entries = self.past.entries.copies(len(pairs))
+        own, entries, marks = rooted_copies(self.past, pairs, vectors, state)
         colors = [own]
-        marks = [copy * n + pair[0] for copy, pair in enumerate(pairs)]
         a, b = marks[: len(self.a)], marks[len(self.a) :]
         if first_level(colors, a, b) is None:
             colors = refinement(own, entries, self._rounds(len(entries.neighbor)))

@@ -69,12 +69,7 @@ class Entries:
 
     def copies(self, count: int) -> Entries:
         """The disjoint union of this graph with itself; copy i has the nodes i*n … (i+1)*n - 1."""
-        if count == 1:
-            return self
-        n, m = self.nodes, len(self.neighbor)
-        start = (self.start[:-1] + m * np.arange(count)[:, None]).ravel()
-        neighbor = (self.neighbor + n * np.arange(count)[:, None]).ravel()
-        return Entries(np.append(start, m * count), neighbor, np.tile(self.label, count))
+        return Entries.join([self] * count)
 
     @classmethod
     def join(cls, parts: Sequence[Entries]) -> Entries:

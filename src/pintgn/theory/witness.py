@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
+from pintgn.formatting import plural
 from pintgn.theory.past import Entries, Past
 
 
@@ -70,7 +72,8 @@ class Explainer:
         if self.proportions:
             (all_m, all_n) = (self._degree(end) for end in difference.ends)
             return f"level {difference.level}: {m} of {all_m} events of {x} at {event}, {n} of {all_n} of {y}{along}"
-        return f"level {difference.level}: {x} has {_events(m)} at {event}, {y} has {n or 'none'}{along}"
+        mine = plural(m, "event") if m else "no event"
+        return f"level {difference.level}: {x} has {mine} at {event}, {y} has {n or 'none'}{along}"
 
     def name(self, node: int) -> str:
         return self.past.name(node % self.past.nodes)
@@ -111,14 +114,10 @@ class Explainer:
         """Which two members to compare: those left over when equal ones are paired off, else the most alike."""
         if len(a) == 1:
             return a[0], b[0]
-        color = self.colors[level]
-        for i in (0, 1):
-            for j in (0, 1):
-                if color[a[i]] == color[b[j]]:
-                    return a[1 - i], b[1 - j]
-        for i in (0, 1):
-            for j in (0, 1):
-                if a[i] % self.past.nodes == b[j] % self.past.nodes:  # the events share this node
+        # of one colour, or else one node that the events share
+        for same in (self.colors[level], np.arange(self.entries.nodes) % self.past.nodes):
+            for i, j in product((0, 1), repeat=2):
+                if same[a[i]] == same[b[j]]:
                     return a[1 - i], b[1 - j]
         return max(((x, y) for x in a for y in b), key=lambda pair: self._first(*pair))
 
@@ -153,7 +152,3 @@ class Explainer:
         for label, *nodes in path:
             text += f" ─{self._label_words(label)}→ {self.name(nodes[side])}"
         return text
-
-
-def _events(count: int) -> str:
-    return "no event" if not count else "1 event" if count == 1 else f"{count} events"

@@ -167,20 +167,8 @@ def temporal_wl_test(first: EventLog, second: EventLog, t: Any = None) -> TestRe
 
 def shared(pasts: list[Past]) -> tuple[Entries, np.ndarray]:
     """Several pasts as one disjoint union: entries with labels that mean the same, and initial colours."""
-    for what in ("feature_rows", "node_rows"):
-        rows = [past.log.node_features if what == "node_rows" else past.feature_rows for past in pasts]
-        if len({None if r is None else r.shape[1] for r in rows}) > 1:
-            kind = "node" if what == "node_rows" else "event"
-            widths = " and ".join("none" if r is None else str(r.shape[1]) for r in rows)
-            raise BadInput(f"the two logs have different numbers of {kind} features: {widths}.")
-        if rows[0] is None:
-            merged = np.zeros(sum(past.nodes if what == "node_rows" else past.count for past in pasts), np.int64)
-        else:
-            merged = classes(np.concatenate(rows))  # type: ignore[arg-type]
-        if what == "feature_rows":
-            feature = merged
-        else:
-            own = merged
+    feature = _merged([past.feature_rows for past in pasts], sum(past.count for past in pasts), "event")
+    own = _merged([past.log.node_features for past in pasts], sum(past.nodes for past in pasts), "node")
     if len({past.when.dtype for past in pasts}) > 1:
         raise BadInput("one log has whole-number times and the other fractions; give both the same type.")
     when = np.unique(np.concatenate([past.when for past in pasts]), return_inverse=True)[1].reshape(-1)
@@ -191,6 +179,15 @@ def shared(pasts: list[Past]) -> tuple[Entries, np.ndarray]:
         for past, begin in zip(pasts, bounds, strict=False)
     ]
     return Entries.join(parts), own
+
+
+def _merged(rows: list[np.ndarray | None], count: int, kind: str) -> np.ndarray:
+    """Classes of features that mean the same in all logs."""
+    if len({None if r is None else r.shape[1] for r in rows}) > 1:
+        widths = " and ".join("none" if r is None else str(r.shape[1]) for r in rows)
+        raise BadInput(f"the two logs have different numbers of {kind} features: {widths}.")
+    known = [r for r in rows if r is not None]
+    return classes(np.concatenate(known)) if known else np.zeros(count, np.int64)
 
 
 def check_count(value: Any, name: str, least: int, none: bool = False) -> None:
