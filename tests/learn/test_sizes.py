@@ -10,7 +10,8 @@ from sklearn.metrics import average_precision_score
 import pintgn
 from pintgn import PINT, EventLog, fit
 from pintgn.explain import worlds
-from pintgn.learn import live, metrics
+from pintgn.learn import metrics
+from pintgn.live import answers
 from pintgn.learn.defaults import BUSY, STEPS
 from pintgn.learn.ranking import BLOCK, Candidates
 from pintgn.learn.settings import Settings
@@ -37,7 +38,7 @@ def test_answers_are_the_same_in_pieces_of_any_size(run, monkeypatch):
     assert len(pairs) == len(vectors) == NODES
     for size in (1, 7, *around(NODES // 2), *around(len(ranked)), *around(NODES)):
         for name in ("SCORED", "NODES", "PAIRS"):
-            monkeypatch.setattr(live, name, size)
+            monkeypatch.setattr(answers, name, size)
         again = answers()
         assert again[0] == pytest.approx(pairs, abs=1e-5)
         assert again[1] == pytest.approx(ranked, abs=1e-5)

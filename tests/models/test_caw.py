@@ -106,7 +106,7 @@ def test_prefixes_and_counts_are_those_of_the_walks(data):
     stream.observe(log)
     t = times[-1] + 1
     query = Query(np.array([0, 1]), np.array([1, 4]), np.array([t, t]))
-    inputs = model.gather(query, stream._past(query.t, np.full(2, len(log))))
+    inputs = model.gather(query, stream._view(query.t, np.full(2, len(log))))
     literal = Literal(model, log)
     drawn = [literal.walks((int(u), int(v)), t) for u, v in zip(query.src, query.dst, strict=True)]
 
@@ -150,7 +150,7 @@ def test_both_ends_draw_apart_and_equal_times_draw_alike():
     model = CAW(dim=4, walks=16, length=1)
     stream = Stream(model, log.schema)
     stream.observe(log)
-    past = stream._past(np.array([300, 300, 301]), np.full(3, 200))
+    past = stream._view(np.array([300, 300, 301]), np.full(3, 200))
     keys = past.keys(model.draw_seed, 2)
     assert len(np.unique(keys)) == 4  # two queries at 300 share keys, their ends do not, nor does the query at 301
     assert (keys[0] == keys[1]).all()

@@ -119,7 +119,7 @@ def test_memory_is_asked_about_where_it_matters(monkeypatch):
     for more in around(room.SMALL)[:2]:
         room.demand(more, more, "this", "Take less.")
     assert not asked
-    with pytest.raises(TooLarge, match=r"this needs 16.8 MB.* 0 bytes are free. Take less."):
+    with pytest.raises(TooLarge, match=r"this needs 16.8 MB.* 0 B are free. Take less."):
         room.demand(room.SMALL + 1, room.SMALL + 1, "this", "Take less.")
     monkeypatch.setattr(room, "available", lambda: room.SMALL + 1)
     room.demand(room.SMALL + 1, room.SMALL + 1, "this", "Take less.")

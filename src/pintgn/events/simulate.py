@@ -113,15 +113,15 @@ class Repeat(World):
     def _windows(self, log: EventLog, first: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """In chunks: rows, where the source's last events went (-1 none), and the chance to copy each."""
         order = np.argsort(log.src, kind="stable")
-        rank = np.empty(len(log), np.int64)
-        rank[order] = np.arange(len(log))
+        sorted_row = np.empty(len(log), np.int64)
+        sorted_row[order] = np.arange(len(log))
         rank = np.empty(len(log), np.int64)
         rank[order] = rank_in_order(log.src[order])
         lags = np.arange(1, self.window + 1)
         for start in range(first, len(log), PIECE):
             rows = np.arange(start, min(start + PIECE, len(log)))
             there = lags <= rank[rows, None]
-            recent = log.dst[order[np.where(there, rank[rows, None] - lags, 0)]]
+            recent = log.dst[order[np.where(there, sorted_row[rows, None] - lags, 0)]]
             yield rows - first, np.where(there, recent, -1), there * self.repeat * self._weights()
 
 
