@@ -11,8 +11,7 @@ matrix, and the time encodings of all slots are never stored.
 
 The inner loops run along a row and mix no types, so that the compiler makes vector instructions of them. A place that
 is a sum (`at_wave + d`) is unsigned for the same reason: a sum that could be negative would be looked at one by one.
-Heads go in pairs, so that a row is read once for both, and rows have room for whole vectors: what is left over would be
-done one by one. An odd number of heads gets one more, which asks nothing.
+Rows have room for whole vectors: what is left over would be done one by one.
 """
 
 from __future__ import annotations
@@ -69,58 +68,45 @@ def attend(
     """
     wide_vectors()  # type: ignore[call-arg]
     heads, width = query.shape[0], query.shape[2]
-    zero, one = query.dtype.type(0), query.dtype.type(1)
-    turn = query.dtype.type(TURN)
+    zero, one, turn = query.dtype.type(0), query.dtype.type(1), query.dtype.type(TURN)
     frequency, phase = frequency * turn, phase * turn
     room = whole(width)
-    c, slots = lined_up(k + 1, room, query.dtype), np.empty(k, np.int64)
-    q, total = lined_up(2, room, query.dtype), lined_up(2, room, query.dtype)
-    score = np.empty((2, k + 1), query.dtype)
+    c, slots, score = lined_up(k + 1, room, query.dtype), np.empty(k, np.int64), np.empty(k + 1, query.dtype)
+    q, total = lined_up(1, room, query.dtype)[0], lined_up(1, room, query.dtype)[0]
     for parent in range(first, last):
         asks = query_of[parent]
         there = lay_out(parent, k, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine, c, slots)
-        for head in range(0, heads, 2):
-            pair = min(2, heads - head)
-            for one_of in range(pair):
-                for d in range(width):
-                    q[one_of, d] = query[head + one_of, asks, d]
-                for child in range(k):
-                    weight[head + one_of, parent, child] = zero
+        for head in range(heads):
+            shift, most, mass = offset[head, asks], -query.dtype.type(np.inf), zero
+            for d in range(width):
+                q[d] = query[head, asks, d]
             for child in range(there):
-                a = b = zero
+                s = zero
                 for d in range(room):
-                    a += q[0, d] * c[child, d]
-                    b += q[1, d] * c[child, d]
-                score[0, child], score[1, child] = a, b
-            for one_of in range(pair):
-                shift = offset[head + one_of, asks]
-                most = -query.dtype.type(np.inf)
-                for child in range(there):
-                    s = score[one_of, child] + shift
-                    if s < zero:
-                        s *= slope
-                    score[one_of, child] = s
-                    most = max(most, s)
-                mass = zero
-                for child in range(there):
-                    score[one_of, child] = np.exp(score[one_of, child] - most)
-                    mass += score[one_of, child]
-                share = one / mass if there else zero
-                for child in range(there):
-                    score[one_of, child] *= share
-                    weight[head + one_of, parent, slots[child] - parent * k] = score[one_of, child]
+                    s += q[d] * c[child, d]
+                s += shift
+                if s < zero:
+                    s *= slope
+                score[child] = s
+                most = max(most, s)
+            for child in range(there):
+                score[child] = np.exp(score[child] - most)
+                mass += score[child]
+            share = one / mass if there else zero
+            for child in range(k):
+                weight[head, parent, child] = zero
+            for child in range(there):
+                score[child] *= share
+                weight[head, parent, slots[child] - parent * k] = score[child]
             for d in range(room):
-                total[0, d] = zero
-                total[1, d] = zero
-            score[0, there] = score[1, there] = zero
+                total[d] = zero
+            score[there] = zero
             for child in range(0, there, 2):  # two at a time: fewer passes over the totals
-                a, b, e, f = score[0, child], score[1, child], score[0, child + 1], score[1, child + 1]
+                a, b = score[child], score[child + 1]
                 for d in range(room):
-                    total[0, d] += a * c[child, d] + e * c[child + 1, d]
-                    total[1, d] += b * c[child, d] + f * c[child + 1, d]
-            for one_of in range(pair):
-                for d in range(width):
-                    out[head + one_of, parent, d] = total[one_of, d]
+                    total[d] += a * c[child, d] + b * c[child + 1, d]
+            for d in range(width):
+                out[head, parent, d] = total[d]
 
 
 @kernel(fastmath=HEEDFUL)
@@ -136,72 +122,52 @@ def attend_backward(
     heads, width = query.shape[0], query.shape[2]
     states, waves = np.uint64(node.shape[1]), np.uint64(frequency.shape[0])
     at_wave = np.uint64(width) - waves
-    zero, one = query.dtype.type(0), query.dtype.type(1)
+    zero, one, turn = query.dtype.type(0), query.dtype.type(1), query.dtype.type(TURN)
     half, quarter = query.dtype.type(0.5), query.dtype.type(0.25)
     s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
-    turn = query.dtype.type(TURN)
     frequency, phase = frequency * turn, phase * turn
     room = whole(width)
     c, to_c = lined_up(k, room, query.dtype), lined_up(k, room, query.dtype)
-    q, g_out, to_q = (lined_up(2, room, query.dtype), lined_up(2, room, query.dtype), lined_up(2, room, query.dtype))
-    slots, along = np.empty(k, np.int64), np.empty((2, k), query.dtype)
+    rows = lined_up(3, room, query.dtype)
+    q, g_out, to_q = rows[0], rows[1], rows[2]
+    slots, along = np.empty(k, np.int64), np.empty(k, query.dtype)
     to_phase, to_frequency = np.zeros(waves, query.dtype), np.zeros(waves, query.dtype)
     for parent in range(first, last):
         asks = query_of[parent]
         there = lay_out(parent, k, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine, c, slots)
-        for head in range(0, heads, 2):
-            pair = min(2, heads - head)
-            for one_of in range(pair):
-                for d in range(width):
-                    q[one_of, d] = query[head + one_of, asks, d]
-                for d in range(width):
-                    g_out[one_of, d] = grad[head + one_of, parent, d]
-            if pair == 1:
-                for d in range(room):
-                    q[1, d] = zero
-                    g_out[1, d] = zero
+        for child in range(there):
             for d in range(room):
-                to_q[0, d] = zero
-                to_q[1, d] = zero
+                to_c[child, d] = zero
+        for head in range(heads):
+            mean, to_shift = zero, zero
+            for d in range(width):
+                q[d] = query[head, asks, d]
+                g_out[d] = grad[head, parent, d]
+            for d in range(room):
+                to_q[d] = zero
             for child in range(there):
-                a = b = zero
+                s = zero
                 for d in range(room):
-                    a += g_out[0, d] * c[child, d]
-                    b += g_out[1, d] * c[child, d]
-                along[0, child], along[1, child] = a, b
-            for one_of in range(pair):
-                mine = head + one_of
-                mean = zero
-                for child in range(there):
-                    mean += weight[mine, parent, slots[child] - parent * k] * along[one_of, child]
-                shift, to_shift = offset[mine, asks], zero
-                for child in range(there):  # from here on `along` is the gradient of the score
-                    to_score = weight[mine, parent, slots[child] - parent * k] * (along[one_of, child] - mean)
-                    if slope != one:
-                        s = shift
-                        for d in range(width):
-                            s += q[one_of, d] * c[child, d]
-                        if s < zero:
-                            to_score *= slope
-                        to_shift += to_score
-                    along[one_of, child] = to_score
-                grad_offset[mine, asks] += to_shift
+                    s += g_out[d] * c[child, d]
+                along[child] = s
+                mean += weight[head, parent, slots[child] - parent * k] * s
             for child in range(there):
-                at = slots[child] - parent * k
-                a, ta = weight[head, parent, at], along[0, child]
-                b, tb = (weight[head + 1, parent, at], along[1, child]) if pair == 2 else (zero, zero)
-                if head:
+                a = weight[head, parent, slots[child] - parent * k]
+                to_score = a * (along[child] - mean)
+                if slope != one:
+                    s = offset[head, asks]
                     for d in range(room):
-                        to_c[child, d] += a * g_out[0, d] + ta * q[0, d] + b * g_out[1, d] + tb * q[1, d]
-                else:
-                    for d in range(room):
-                        to_c[child, d] = a * g_out[0, d] + ta * q[0, d] + b * g_out[1, d] + tb * q[1, d]
+                        s += q[d] * c[child, d]
+                    if s < zero:
+                        to_score *= slope
+                    to_shift += to_score
                 for d in range(room):
-                    to_q[0, d] += ta * c[child, d]
-                    to_q[1, d] += tb * c[child, d]
-            for one_of in range(pair):
-                for d in range(width):
-                    grad_query[head + one_of, asks, d] += to_q[one_of, d]
+                    to_c[child, d] += a * g_out[d] + to_score * q[d]
+                for d in range(room):
+                    to_q[d] += to_score * c[child, d]
+            grad_offset[head, asks] += to_shift
+            for d in range(width):
+                grad_query[head, asks, d] += to_q[d]
         for child in range(there):
             row, since = node_of[slots[child]], dt[slots[child]]
             for d in range(states):

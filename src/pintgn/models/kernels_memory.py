@@ -1,4 +1,4 @@
-"""Loops of recurrent memory: who takes part in a block of events, and the messages it leaves. Plain arrays in and out.
+"""The loop of recurrent memory: a block of events leaves messages. Plain arrays in and out.
 
 The inner loops run along a row and mix no types, and an index that is a sum is unsigned, so that the compiler makes
 vector instructions of them.
@@ -9,23 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import kernel
-
-
-@kernel
-def number_ends(src, dst):
-    """The distinct nodes of some events, sorted, and which of them are sources and destinations (2, e)."""
-    events = src.shape[0]
-    ends, places = np.concatenate((src, dst)), np.empty((2, events), np.int64)
-    ends.sort()
-    count = 0
-    for i in range(ends.shape[0]):
-        if i == 0 or ends[i] != ends[count - 1]:
-            ends[count] = ends[i]
-            count += 1
-    nodes = ends[:count].copy()
-    for i in range(events):
-        places[0, i], places[1, i] = np.searchsorted(nodes, src[i]), np.searchsorted(nodes, dst[i])
-    return nodes, places
 
 
 @kernel

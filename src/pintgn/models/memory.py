@@ -130,13 +130,13 @@ class Memory(nn.Module):
         added = (2 if self.kind == "gru" else 1) * d  # gates that add what input and state give
         by_message, by_time = cell.weight_ih.split([self.message_width, len(self.time.phase)], 1)
         rest = len(by_message) - added
-        by_message = by_message + pad(cell.weight_hh[:added], (0, self.message_width - d, 0, rest))
-        bias = cell.bias_ih + pad(cell.bias_hh[:added], (0, rest))
+        (by_own, by_kept), (own_bias, kept_bias) = (x.split([added, rest]) for x in (cell.weight_hh, cell.bias_hh))
+        by_message = by_message + pad(by_own, (0, self.message_width - d, 0, rest))
+        bias = cell.bias_ih + pad(own_bias, (0, rest))
         given = torch.addmm(linear(message, by_message, bias), self.time(dt), by_time.T)
         if self.kind == "rnn":
             return torch.tanh(given)
-        kept = linear(memory, cell.weight_hh[added:], cell.bias_hh[added:])
-        return gru(given[:, :added], given[:, added:], kept, memory)
+        return gru(*given.split([added, rest], 1), linear(memory, by_kept, kept_bias), memory)
 
     def _applied(self, state: MemoryState, nodes: np.ndarray) -> Tensor:
         """`current` of sorted nodes, from what is kept if all of them are there."""

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
-from pintgn.models import kernels_memory as kernels
 from pintgn.models.fused import Distinct
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.inputs import query_keys
@@ -32,7 +31,8 @@ class Events:
     @cached_property
     def ends(self) -> tuple[np.ndarray, np.ndarray]:
         """The distinct nodes, sorted, and which of them are sources and destinations (2, e)."""
-        return kernels.number_ends(np.ascontiguousarray(self.src), np.ascontiguousarray(self.dst))
+        nodes, where = np.unique(np.stack([self.src, self.dst]), return_inverse=True)
+        return nodes, where.reshape(2, -1)
 
     def __getitem__(self, rows: slice) -> Events:
         features = None if self.features is None else self.features[rows]

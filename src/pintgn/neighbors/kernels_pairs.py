@@ -96,18 +96,9 @@ def tally_outgoing(ids, ways, first, stop, node):
 
 @inner
 def newest(ids, times, ways, first, node, way):
-    """Time of the newest entry from `first` on that names the node and goes this way; there must be one."""
+    """Time of the newest entry from `first` on that names the node (-1: anyone) and goes this way; there is one."""
     p = first
-    while ids[p] != node or ways[p] != way:
-        p += 1
-    return times[p]
-
-
-@inner
-def latest(times, ways, first, way):
-    """Time of the newest entry from `first` on that goes this way; there must be one."""
-    p = first
-    while ways[p] != way:
+    while (node >= 0 and ids[p] != node) or ways[p] != way:
         p += 1
     return times[p]
 
@@ -130,10 +121,10 @@ def acquaintance(heads, ids, times, numbers, uneven, ways, src, dst, t, before, 
             out = outgoing(ways, first, stop)
             if out > 0:
                 counts[q, 2 + 2 * side] = out
-                dt[q, 2 + 2 * side] = now - latest(times, ways, first, 1)
+                dt[q, 2 + 2 * side] = now - newest(ids, times, ways, first, -1, 1)
             if stop - first > out:
                 counts[q, 3 + 2 * side] = stop - first - out
-                dt[q, 3 + 2 * side] = now - latest(times, ways, first, 0)
+                dt[q, 3 + 2 * side] = now - newest(ids, times, ways, first, -1, 0)
         shorter_is_u = stop_u - first_u <= stop_v - first_v
         for again in range(2 if uneven else 1):
             reads_u = shorter_is_u == (again == 0)
