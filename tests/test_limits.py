@@ -112,8 +112,8 @@ NO_SIZES = {
     "report.data.BINS": "bars of a drawing",
     "report.spread.BLOCKS": "how the interval is defined",
     "report.spread.DRAWS": "how the interval is defined",
-    "report.svg.HEIGHT": "pixels",
-    "report.svg.WIDTH": "pixels",
+    "drawing.plot.HEIGHT": "pixels",
+    "drawing.plot.WIDTH": "pixels",
     "theory.counts.EXACT": "a property of float64",
     "theory.data_report.PROBED": "how the figure is defined: links that are drawn for it",
 }

@@ -152,7 +152,6 @@ def _with_columns(data: str, options: dict[str, Any]) -> Any:
     found = {role: name for role, name in by_name(source.names).items() if role in missing and name not in given}
     if len(found) == len(missing) and not getattr(source, "looks_headless", False):
         options |= found
-
         taken = ", ".join(f"{name!r} as {FLAGS[role]}" for role, name in found.items())
         say(f"note: taking {taken}")
         return source
