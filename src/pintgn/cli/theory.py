@@ -152,7 +152,7 @@ def distinguish(
     a, b = (given[0], given[1]) if len(given) == 2 else (tuple(given[:2]), tuple(given[2:]))
     found = judge(log, a, b, at, depth=depth, d=d, steps=steps, times=times, side=side)
     settings = ", ".join(f"{name}={value}" for name, value in found.settings.items())
-    rows = [[one.model, one.word, str(one).split(": ", 1)[1]] for one in found.verdicts.values()]
+    rows = [[one.model, one.word, one.reason] for one in found.verdicts.values()]
     answer(as_json, found.to_dict(), Grid(rows, ["class", "verdict", "why"], f"{found.question} ({settings})", left=3))
 
 
