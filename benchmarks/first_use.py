@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from pintgn.learn.tables import text_table
+from pintgn.formatting import text_table
 
 ROOT = Path(__file__).parents[1]
 

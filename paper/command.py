@@ -7,53 +7,48 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from paper.jobs import BEST, LAYOUT, SETTINGS, jobs_of, parse_seeds
 from pintgn.cli.app import run
-from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.common import AsJson, emit_json, say
 from pintgn.cli.shape import dress
 from pintgn.errors import BadInput
 
 if TYPE_CHECKING:
     from paper.results import Results
 
-What = Annotated[
-    str, typer.Argument(metavar="WHAT", help="table1, table2, dims, time, nodes, all of these; or best: ours.")
-]
+What = Annotated[str, Argument(metavar="WHAT", help="table1, table2, dims, time, nodes, all of these; or best: ours.")]
 
 
 def reproduce(
     what: What,
-    models: Annotated[str | None, typer.Option(help="Only these rows, with commas: pint,pint-plain,tgn,…")] = None,
-    data: Annotated[str | None, typer.Option(help="Only these data sets, with commas: uci,enron,…")] = None,
+    models: Annotated[str | None, Option(help="Only these rows, with commas: pint,pint-plain,tgn,…")] = None,
+    data: Annotated[str | None, Option(help="Only these data sets, with commas: uci,enron,…")] = None,
     seeds: Annotated[
         str | None,
-        typer.Option(
-            help="How many seeds (3), or which (0,4 or 2-4). By default 3 for PINT on UCI and Enron, 1 otherwise."
-        ),
+        Option(help="How many seeds (3), or which (0,4 or 2-4). By default 3 for PINT on UCI and Enron, 1 otherwise."),
     ] = None,
     cap: Annotated[
         float,
-        typer.Option(
-            help="Processor seconds per run, after which its best epoch so far counts; 0 for no cap. Not for best."
-        ),
+        Option(help="Processor seconds per run, after which its best epoch so far counts; 0 for no cap. Not for best."),
     ] = 900.0,
     folder: Annotated[
-        Path | None, typer.Option(help="Where the runs are kept, to be continued; runs/paper, for best runs/best.")
+        Path | None, Option(help="Where the runs are kept, to be continued; runs/paper, for best runs/best.")
     ] = None,
     results: Annotated[
-        Path | None, typer.Option(help="The file of results, a line of JSON per row; in the folder by default.")
+        Path | None, Option(help="The file of results, a line of JSON per row; in the folder by default.")
     ] = None,
     data_folder: Annotated[
-        Path | None, typer.Option(help="Where NAME.parquet is looked for, before what `pintgn data fetch` keeps.")
+        Path | None, Option(help="Where NAME.parquet is looked for, before what `pintgn data fetch` keeps.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="The settings of every row; paper/paper.toml.")] = None,
+    config: Annotated[Path | None, Option(help="The settings of every row; paper/paper.toml.")] = None,
     page: Annotated[
-        Path | None, typer.Option(help="Write tables and plots here too, between the marks of a Markdown page.")
+        Path | None, Option(help="Write tables and plots here too, between the marks of a Markdown page.")
     ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Run nothing; show the results that there are.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would run and for how long, and stop.")] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="How many threads to compute with.")] = None,
+    show: Annotated[bool, Option("--show", help="Run nothing; show the results that there are.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="List what would run and for how long, and stop.")] = False,
+    threads: Annotated[int | None, Option(min=1, help="How many threads to compute with.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train and measure every row of the paper's tables by its own protocol, and put the figures beside its own.
@@ -103,7 +98,7 @@ def _tables(
         from paper.page import read_notes, write_page
 
         written = write_page(page, newest, published, read_notes(store.path.with_suffix(".notes.toml")))
-        console(stderr=True).print(f"wrote {', '.join(map(str, written))}", markup=False)
+        say(f"wrote {', '.join(map(str, written))}")
     if as_json:
         keys = {job.key for job in jobs}
         emit_json({"results": str(store.path), "rows": [row for key, row in newest.items() if key in keys]})
@@ -132,7 +127,7 @@ def _best(
         return
     if not show:
         for name in dict.fromkeys(job.data for job in jobs if find(job.data, data_folder) is None):
-            console(stderr=True).print(f"{name} {missing(name)}.", markup=False)
+            say(f"{name} {missing(name)}.")
         with EpochLines() as lines:
 
             def told(entry: dict[str, Any]) -> None:
@@ -161,9 +156,8 @@ def _run(runner: Any, jobs: list[Any], published: Any) -> None:
     from paper.tables import row_line
     from pintgn.cli.train import EpochLines
 
-    say = console(stderr=True).print
     todo = runner.open_jobs(jobs)
-    say(f"{len(jobs)} rows, {len(jobs) - len(todo)} of them done; rows go to {runner.results.path}", markup=False)
+    say(f"{len(jobs)} rows, {len(jobs) - len(todo)} of them done; rows go to {runner.results.path}")
     try:
         with EpochLines() as lines:
 
@@ -177,7 +171,7 @@ def _run(runner: Any, jobs: list[Any], published: Any) -> None:
             for row in runner.run(jobs):
                 lines.terminal.print(row_line(row, published), markup=False)
     except typer.Exit:
-        say("The same command goes on where this one ended.", markup=False)
+        say("The same command goes on where this one ended.")
         raise
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from paper.jobs import DIMS, LAYOUT, MODELS, SETS
 from paper.results import Row
 from paper.tables import HALVES, Cell, Published, cell, columns_of, rows_of
-from pintgn.drawing.plot import Key, Plot, Point, dot_plot, padded, sheet
+from pintgn.drawing.plot import Axis, Key, Plot, Point, dot_plot, padded, sheet
 from pintgn.files import write_file
 
 OURS, PAPER = "s0", "h1"
@@ -51,7 +51,8 @@ def draw_curves(columns: list[str], newest: Mapping[str, Row], published: Publis
         if not values:
             continue
         last = max(map(len, curves.values()))
-        plot = Plot((0.5, last + 0.5), padded(min(values), max(values)), x_label="epoch", y_label="validation AP (%)")
+        y = Axis(*padded(min(values), max(values)), "validation AP (%)")
+        plot = Plot(Axis(0.5, last + 0.5, "epoch"), y)
         for model, curve in curves.items():
             if curve:
                 series, dash = CURVES[model]
@@ -71,8 +72,8 @@ def draw_dims(columns: list[str], newest: Mapping[str, Row], published: Publishe
         }
         points = [end for one in cells.values() for point in (ours(one), theirs(one)) if point for end in point[1:3]]
         ticks = [(float(d), str(d)) for d in DIMS]
-        limits = padded(min(points), max(points))
-        plot = Plot((min(DIMS) - 1, max(DIMS) + 1), limits, x_label="d", y_label="AP (%)", x_ticks=ticks)
+        y = Axis(*padded(min(points), max(points)), "AP (%)")
+        plot = Plot(Axis(min(DIMS) - 1, max(DIMS) + 1, "d", ticks), y)
         for figure in HALVES:
             inductive = figure != "all"
             ys = [one.mean if (one := cells[figure, d]).mean is not None else math.nan for d in DIMS]
@@ -113,10 +114,8 @@ def draw_time(columns: list[str], newest: Mapping[str, Row], published: Publishe
         low, high = 10.0 ** math.floor(math.log10(min(values))), max(values) * 2.5
         names = [(k + 0.5, name) for k, name in enumerate(done)]
         label = "processor seconds per epoch"
-        plot = Plot(
-            (low, high), (0, len(done)), x_label=label, y_ticks=names, log_x=True, grid="x", left=142,
-            height=24 * len(done) + 48, name=f"{SETS[data]}, {label}",
-        )  # fmt: skip
+        x, y = Axis(low, high, label, log=True), Axis(0, len(done), ticks=names)
+        plot = Plot(x, y, grid="x", left=142, height=24 * len(done) + 48, name=f"{SETS[data]}, {label}")
         for (at, name), row in zip(names, done.values(), strict=True):
             whole = row["epoch_processor"]
             rest = whole - row["positions_processor"]

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pintgn.drawing.plot import LETTER, WIDTH, Plot, dot_plot, nice_ticks, sheet
+from pintgn.drawing.plot import LETTER, WIDTH, Axis, Plot, dot_plot, nice_ticks, sheet
 from pintgn.events.schema import TimeUnit
 from pintgn.report.words import time_ticks
 
@@ -36,7 +36,7 @@ def test_dates_on_an_axis_are_inside_apart_and_right(span, unit):
 
 def test_words_on_an_axis_never_run_into_each_other():
     ticks = [(float(k), f"a long word {k}") for k in range(12)]
-    svg = Plot((0, 11), (0, 1), x_ticks=ticks, y_ticks=[]).svg()
+    svg = Plot(Axis(0, 11, ticks=ticks), Axis(0, 1, ticks=[])).svg()
     places = sorted((float(x), len(word)) for x, word in re.findall(r'class="tick" x="([\d.]+)"[^>]*>([^<]+)<', svg))
     assert len(places) > 1
     for (left, size), (right, other) in pairwise(places):
@@ -44,7 +44,7 @@ def test_words_on_an_axis_never_run_into_each_other():
 
 
 def test_a_line_breaks_where_a_value_is_missing():
-    plot = Plot((0, 3), (0, 1))
+    plot = Plot(Axis(0, 3), Axis(0, 1))
     plot.line([0, 1, 2, 3], [0.5, np.nan, 0.5, 0.6], "s0")
     path = re.search(r'class="s0 line" d="([^"]+)"', plot.svg())[1]
     assert path.count("M") == 2
@@ -59,7 +59,7 @@ def test_words_of_users_are_escaped_in_drawings():
 
 
 def test_a_sheet_is_a_file_of_its_own_with_every_chart_and_legend_inside_it():
-    plots = {f"set {k}": Plot((0, 1), (0, 1)) for k in range(3)}
+    plots = {f"set {k}": Plot(Axis(0, 1), Axis(0, 1)) for k in range(3)}
     plots["set 0"].dot(0.5, 0.5, "s0", "a & b")
     legend = [("s0", mark, f"some <words> {mark}") for mark in ("line", "line dash", "dot", "ring", "bar")]
     text = sheet("three & a title", plots, legend)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pintgn.learn.tables import epoch_line, figures_table, text_table
+from pintgn.formatting import text_table
+from pintgn.learn.tables import epoch_line, figures_table
 
 
 def figures(ap=0.9721, events=8_000):

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from pintgn import __version__
 from pintgn.cli import data, demo, evaluate, explain, report, serve, simulate, theory, train, tune, use
@@ -42,11 +43,11 @@ dress(app)
 
 @app.callback(invoke_without_command=True)
 def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    version: Annotated[bool, Option("--version", help="Print the version and stop.")] = False,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="How many threads to compute with; as many as there are cores by default.")
+        int | None, Option(min=1, help="How many threads to compute with; as many as there are cores by default.")
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the full trace of an error.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Show the full trace of an error.")] = False,
 ) -> None:
     if threads is not None:  # before torch is loaded, which reads it; our own kernels follow torch
         os.environ["OMP_NUM_THREADS"] = str(threads)

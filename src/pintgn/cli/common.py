@@ -11,12 +11,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from pintgn.errors import BadInput
 from pintgn.formatting import number, size, text_table
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as one JSON object, for machines.")]
+AsJson = Annotated[bool, Option("--json", help="Print the answer as one JSON object, for machines.")]
 
 
 def console(stderr: bool = False) -> Any:
@@ -24,6 +24,26 @@ def console(stderr: bool = False) -> Any:
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, soft_wrap=not (sys.stderr if stderr else sys.stdout).isatty())
+
+
+def say(text: Any) -> None:
+    """A line, or anything that rich can draw, on stderr; brackets are no markup."""
+    console(stderr=True).print(text, markup=False)
+
+
+def answer(as_json: bool, facts: Any, shown: Any) -> None:
+    """The answer on stdout: one JSON object for machines, or text or a table for people.
+
+    Either may be a function that makes it, where that takes a while.
+    """
+    chosen = facts if as_json else shown
+    chosen = chosen() if callable(chosen) else chosen
+    if as_json:
+        emit_json(chosen)
+    elif isinstance(chosen, Grid):
+        console().print(chosen)
+    else:
+        print(chosen)
 
 
 def emit_json(answer: Mapping[str, Any]) -> None:
@@ -75,14 +95,17 @@ class Grid:
         yield made
 
 
-def facts(title: str, rows: list[tuple[str, str]], note: str = "") -> Grid:
-    """Names and their values."""
-    return Grid(rows, title=title, note=note)
-
-
-def next_steps(say: Any, first: str, *commands: str) -> None:
+def next_steps(first: str, *commands: str) -> None:
     """What to do now: a line, and commands to copy, each on a line of its own."""
-    say("\n".join([first, *(f"  {command}" for command in commands)]), markup=False)
+    say("\n".join([first, *(f"  {command}" for command in commands)]))
+
+
+def typed_id(text: str, whole_numbers: bool) -> Any:
+    """An id as typed, in the type of the log's ids."""
+    try:
+        return int(text) if whole_numbers else text
+    except ValueError:
+        raise BadInput(f"node {text!r} is not in this log: its ids are whole numbers.") from None
 
 
 class Bar:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json, facts
+from pintgn.cli.common import AsJson, Bar, Grid, answer, say
 from pintgn.cli.source import reads_events
 from pintgn.events.log import EventLog
 from pintgn.formatting import number, share
@@ -21,10 +22,8 @@ app = typer.Typer(help="Look at events, convert them, fetch public data sets.", 
 def info(load: Callable[[], EventLog], as_json: AsJson = False) -> None:
     """Say what is in a log: counts, repeats, self-loops, simultaneous events, gaps."""
     log = load()
-    if as_json:
-        emit_json(log.statistics().to_dict() | {"features": log.schema.feature_columns()})
-    else:
-        console().print(describe(log))
+    columns = {"features": log.schema.feature_columns()}
+    answer(as_json, lambda: log.statistics().to_dict() | columns, lambda: describe(log))
 
 
 def describe(log: EventLog, title: str = "") -> Grid:
@@ -62,21 +61,21 @@ def describe(log: EventLog, title: str = "") -> Grid:
             spread = " / ".join(number(value) for value in (gaps.p10, gaps.median, gaps.p90))
             rows.append((name, f"{spread}{unit}"))
             note = "* 10 %, 50 % and 90 % quantile"
-    return facts(title or "Event log", rows, note)
+    return Grid(rows, title=title or "Event log", note=note)
 
 
 @app.command()
 @reads_events
 def convert(
     load: Callable[[], EventLog],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to: .parquet, .csv, .csv.gz or .csv.zst.")],
+    output: Annotated[Path, Option("--output", "-o", help="Where to: .parquet, .csv, .csv.gz or .csv.zst.")],
 ) -> None:
     """Write events in another format; ids and times stay as they are, to the last digit."""
     from pintgn.events.ingest import write_events
 
     log = load()
     write_events(log, output)
-    console(stderr=True).print(f"{output}: {log!r}")
+    say(f"{output}: {log!r}")
 
 
 @app.command("list")
@@ -85,19 +84,18 @@ def list_sets(as_json: AsJson = False) -> None:
     from pintgn.events import datasets
 
     sets = datasets.DATASETS.values()
-    if as_json:
-        emit_json({s.name: {"events": s.events, "nodes": s.nodes, "cached": datasets.cached(s.name)} for s in sets})
-        return
+    facts = {s.name: {"events": s.events, "nodes": s.nodes, "cached": datasets.cached(s.name)} for s in sets}
     rows = [[s.name, s.about, f"{s.events:,}", f"{s.nodes:,}", "yes" if datasets.cached(s.name) else "-"] for s in sets]
-    console().print(Grid(rows, ["name", "about", "events", "nodes", "here"], left=2))
-    console(stderr=True).print("Fetch one: pintgn data fetch NAME", markup=False)
+    answer(as_json, facts, Grid(rows, ["name", "about", "events", "nodes", "here"], left=2))
+    if not as_json:
+        say("Fetch one: pintgn data fetch NAME")
 
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name from `pintgn data list`.")],
-    mirror: Annotated[str | None, typer.Option(help="A URL or a folder to take the file from instead.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Fetch it anew even if it is here.")] = False,
+    name: Annotated[str, Argument(metavar="NAME", help="A name from `pintgn data list`.")],
+    mirror: Annotated[str | None, Option(help="A URL or a folder to take the file from instead.")] = None,
+    again: Annotated[bool, Option("--again", help="Fetch it anew even if it is here.")] = False,
 ) -> None:
     """Download a public data set, check its published counts, keep it in the cache folder."""
     from pintgn.events import datasets

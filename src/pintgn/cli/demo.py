@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from pintgn.cli.common import AsJson, Grid, console, emit_json, next_steps
+from pintgn.cli.common import AsJson, Grid, console, emit_json, next_steps, say
 
 
 def demo(
-    folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for events, runs and report.")] = Path("demo"),
-    events: Annotated[int, typer.Option(help="How many events to simulate.")] = 12_000,
-    epochs: Annotated[int, typer.Option(help="Passes over the training part.")] = 3,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same demo.")] = 0,
+    folder: Annotated[Path, Option("--output", "-o", help="Folder for events, runs and report.")] = Path("demo"),
+    events: Annotated[int, Option(help="How many events to simulate.")] = 12_000,
+    epochs: Annotated[int, Option(help="Passes over the training part.")] = 3,
+    seed: Annotated[int, Option(help="The same seed gives the same demo.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a shop, train PINT with and without positions, and see what learning and positions are worth."""
@@ -29,7 +29,6 @@ def demo(
     from pintgn.report.write import write_report
 
     first_use.start()
-    say = console(stderr=True).print
     world = make_world("shop")
     path = folder / "events.parquet"
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +57,6 @@ def demo(
         return
     console().print(result_table(results))
     next_steps(
-        say,
         f"\nThe whole story, to open in a browser: {page.path}. Next:",
         f"pintgn recommend {folder / 'pint'} --src user17",
         f"pintgn report {folder / 'pint'} {folder / 'without-positions'} --open",

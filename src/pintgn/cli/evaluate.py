@@ -5,41 +5,39 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, Bar, console, emit_json
+from pintgn.cli.common import AsJson, Bar, answer, say
 from pintgn.errors import BadInput
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, as `pintgn train` made it.")]
+RunFolder = Annotated[Path, Argument(metavar="RUN", help="The folder of a run, as `pintgn train` made it.")]
 
 
 def evaluate(
     run: RunFolder,
     negatives: Annotated[
         str | None,
-        typer.Option(
-            help="random, historical, inductive, per-event; several with commas, or 'all'. Random by default."
-        ),
+        Option(help="random, historical, inductive, per-event; several with commas, or 'all'. Random by default."),
     ] = None,
     rank: Annotated[
-        str | None, typer.Option(help="Rank each destination against so many others, or 'all': MRR and Hits@k.")
+        str | None, Option(help="Rank each destination against so many others, or 'all': MRR and Hits@k.")
     ] = None,
-    part: Annotated[str, typer.Option(help="test or val.")] = "test",
+    part: Annotated[str, Option(help="test or val.")] = "test",
     protocol: Annotated[
-        str | None, typer.Option(help="stream (what a deployed system knows) or paper; as trained by default.")
+        str | None, Option(help="stream (what a deployed system knows) or paper; as trained by default.")
     ] = None,
     classify: Annotated[
-        bool, typer.Option("--classify", help="Instead: tell the label column from frozen embeddings (AUC).")
+        bool, Option("--classify", help="Instead: tell the label column from frozen embeddings (AUC).")
     ] = False,
-    heuristics: Annotated[bool, typer.Option(help="Measure the training-free rows, too.")] = True,
-    seed: Annotated[int, typer.Option(help="Of the negatives; the same for every model.")] = 0,
+    heuristics: Annotated[bool, Option(help="Measure the training-free rows, too.")] = True,
+    seed: Annotated[int, Option(help="Of the negatives; the same for every model.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """AP, AUC and ranks of a run (or of a folder of several), for all, seen and new nodes."""
     if classify:
         from pintgn.learn.classify import classify as measure_labels
 
-        answer: Any = measure_labels(run, seed=seed)
+        found: Any = measure_labels(run, seed=seed)
     else:
         from pintgn.learn.evaluate import evaluate as measure
         from pintgn.learn.negatives import KINDS
@@ -49,12 +47,12 @@ def evaluate(
         among = _rank(rank)
         if (run / "last.safetensors").exists() and not (run / "result.json").exists():
             note = f"note: the training of {run} has not ended; its best epoch so far is measured"
-            console(stderr=True).print(note, markup=False)
+            say(note)
         with Bar("opening the run", "events") as bar:
-            answer = measure(
+            found = measure(
                 run, kinds, among, part=part, protocol=protocol, heuristics=heuristics, seed=seed, progress=bar
             )
-    emit_json(answer.to_dict()) if as_json else print(answer)
+    answer(as_json, found.to_dict(), found)
 
 
 def _rank(text: str | None) -> int | str | None:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, emit_json
+from pintgn.cli.common import AsJson, answer
 from pintgn.cli.evaluate import RunFolder
 from pintgn.cli.use import At, Observe, opened
 
 
 def explain(
     run: RunFolder,
-    src: Annotated[str, typer.Argument(metavar="SRC", help="One end.")],
-    dst: Annotated[str, typer.Argument(metavar="DST", help="The other end.")],
+    src: Annotated[str, Argument(metavar="SRC", help="One end.")],
+    dst: Annotated[str, Argument(metavar="DST", help="The other end.")],
     at: At = None,
-    steps: Annotated[int, typer.Option(help="Longest walks that are listed, 1 to 3.")] = 3,
-    limit: Annotated[int, typer.Option(help="How many reasons of each kind.")] = 5,
+    steps: Annotated[int, Option(help="Longest walks that are listed, 1 to 3.")] = 3,
+    limit: Annotated[int, Option(help="How many reasons of each kind.")] = 5,
     replay: Annotated[
-        bool, typer.Option("--replay", help="Take back memory as well, by replaying the log for each reason. Slow.")
+        bool, Option("--replay", help="Take back memory as well, by replaying the log for each reason. Slow.")
     ] = False,
     observe: Observe = None,
     as_json: AsJson = False,
@@ -33,10 +33,7 @@ def explain(
     live = opened(run, observe)
     ends = (live.codec.id_from_text(src), live.codec.id_from_text(dst))
     found = live.explain(*ends, at, steps=steps, limit=limit, replay=replay, progress=_counted)
-    if as_json:
-        emit_json({"run": run, **found.as_dict()})
-    else:
-        print(found)
+    answer(as_json, {"run": run, **found.as_dict()}, found)
 
 
 def _counted(done: int, count: int) -> None:

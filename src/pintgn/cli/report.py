@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.common import AsJson, answer, console, say
 from pintgn.cli.evaluate import _rank
 
 Runs = Annotated[
-    list[Path], typer.Argument(metavar="RUN…", help="Folders of runs on the same data, as `pintgn train` made them.")
+    list[Path], Argument(metavar="RUN…", help="Folders of runs on the same data, as `pintgn train` made them.")
 ]
 
 
@@ -22,13 +22,11 @@ def report(
     runs: Runs,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The HTML file; RUN/report.html, or report.html for several runs."),
+        Option("--output", "-o", help="The HTML file; RUN/report.html, or report.html for several runs."),
     ] = None,
-    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
-    rank: Annotated[
-        str, typer.Option(help="Rank each test event's destination against so many others, or 'all'.")
-    ] = "20",
-    seed: Annotated[int, typer.Option(help="Of the negatives; the same for every run.")] = 0,
+    open_it: Annotated[bool, Option("--open", help="Open it in the browser.")] = False,
+    rank: Annotated[str, Option(help="Rank each test event's destination against so many others, or 'all'.")] = "20",
+    seed: Annotated[int, Option(help="Of the negatives; the same for every run.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """One page about a run, or several side by side: results with spread, data, learning, failures, cost, commands."""
@@ -38,10 +36,7 @@ def report(
     others: Any = _rank(rank)
     with saying() as progress:
         made = write_report(list(runs), target, rank=others, seed=seed, progress=progress)
-    if as_json:
-        emit_json(made.to_dict())
-    else:
-        print(f"{made}\n\n{target}")
+    answer(as_json, made.to_dict(), f"{made}\n\n{target}")
     if open_it:
         import webbrowser
 
@@ -70,9 +65,6 @@ def after_training(made: list[Any], folder: Path) -> Path | None:
     except Exception as error:
         if os.environ.get("PINTGN_DEBUG"):
             raise
-        console(stderr=True).print(
-            f"note: the run is whole, but its report could not be written: {error} Try: pintgn report {folder}",
-            markup=False,
-        )
+        say(f"note: the run is whole, but its report could not be written: {error} Try: pintgn report {folder}")
         return None
     return target

@@ -9,60 +9,56 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
-from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.common import AsJson, answer, say
 from pintgn.cli.evaluate import RunFolder
 from pintgn.errors import BadInput
 
 
 def serve(
     run: RunFolder,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any free port.")] = 8000,
+    port: Annotated[int, Option(min=0, max=65535, help="Where to listen; 0 takes any free port.")] = 8000,
     host: Annotated[
-        str, typer.Option(help="Address to listen at. Only this machine by default; others need a key.")
+        str, Option(help="Address to listen at. Only this machine by default; others need a key.")
     ] = "127.0.0.1",
-    store: Annotated[Path | None, typer.Option(help="Folder of the events and snapshots; RUN/live by default.")] = None,
-    key_file: Annotated[Path | None, typer.Option(help="A file with the API key that clients must send.")] = None,
+    store: Annotated[Path | None, Option(help="Folder of the events and snapshots; RUN/live by default.")] = None,
+    key_file: Annotated[Path | None, Option(help="A file with the API key that clients must send.")] = None,
     new_key: Annotated[
-        bool, typer.Option("--new-key", help="Make an API key, print it once, and keep its hash in the store.")
+        bool, Option("--new-key", help="Make an API key, print it once, and keep its hash in the store.")
     ] = False,
-    snapshot_every: Annotated[int, typer.Option(min=1, help="Events between two snapshots.")] = 100_000,
+    snapshot_every: Annotated[int, Option(min=1, help="Events between two snapshots.")] = 100_000,
     keep_last: Annotated[
-        int | None, typer.Option(min=1, help="Keep only so many newest contacts of each node in memory.")
+        int | None, Option(min=1, help="Keep only so many newest contacts of each node in memory.")
     ] = None,
     window: Annotated[
-        float | None, typer.Option(help="Keep only contacts this recent in memory, in the log's unit of time.")
+        float | None, Option(help="Keep only contacts this recent in memory, in the log's unit of time.")
     ] = None,
     keep_events: Annotated[
         int | None,
-        typer.Option(min=0, help="Keep about so many newest events in the store, and what no snapshot holds."),
+        Option(min=0, help="Keep about so many newest events in the store, and what no snapshot holds."),
     ] = None,
     max_ahead: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Refuse an event this long after the one before it, in the log's unit; inf allows any. "
             "A hundred times the span of the run's log by default."
         ),
     ] = None,
-    evaluate_every: Annotated[
-        int, typer.Option(min=0, help="Judge one event in so many before it happens; 0 for none.")
-    ] = 10,
+    evaluate_every: Annotated[int, Option(min=0, help="Score one event in so many just before it happens; 0 for none.")] = 10,
     compact: Annotated[
-        bool, typer.Option("--compact", help="Drop stored events that every snapshot holds, and stop.")
+        bool, Option("--compact", help="Drop stored events that every snapshot holds, and stop.")
     ] = False,
     undo_after: Annotated[
         str | None,
-        typer.Option(
-            help="Take back all live events later than this time, keep them in a file beside the store, and stop."
-        ),
+        Option(help="Take back all live events later than this time, keep them in a file beside the store, and stop."),
     ] = None,
     accept_loss: Annotated[
         bool,
-        typer.Option("--accept-loss", help="Go on without events that are missing from a damaged store, and stop."),
+        Option("--accept-loss", help="Go on without events that are missing from a damaged store, and stop."),
     ] = False,
     export: Annotated[
-        Path | None, typer.Option(help="Write the run's log and all live events there, to train on again, and stop.")
+        Path | None, Option(help="Write the run's log and all live events there, to train on again, and stop.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -93,23 +89,18 @@ def serve(
         evaluate_every=evaluate_every,
         max_ahead=max_ahead,
     )
-    said = console(stderr=True)
     if undo_after is not None:
         _undo(run, folder, undo_after, as_json)
         return
-    with Service.open(run, folder, options, progress=lambda line: said.print(line, markup=False)) as service:
+    with Service.open(run, folder, options, progress=say) as service:
         for report in service.reports:
-            said.print(f"note: {report}", markup=False)
-        warning = service.live.retention.warning(service.run.model)
-        if warning:
-            said.print(f"note: {warning}", markup=False)
+            say(f"note: {report}")
+        if warning := service.live.retention.warning(service.run.model):
+            say(f"note: {warning}")
         if compact:
             gone = service.compact()
             facts = {"dropped": gone, "bytes": service.store.nbytes, "events": service.store.total}
-            if as_json:
-                emit_json(facts)
-            else:
-                print(f"{folder}: {gone:,} events dropped, {service.store.nbytes:,} bytes left")
+            answer(as_json, facts, f"{folder}: {gone:,} events dropped, {service.store.nbytes:,} bytes left")
             return
         if accept_loss:
             _accept(service, folder, as_json)
@@ -118,14 +109,11 @@ def serve(
             known = len(service.reports)
             _export(service, export, as_json)
             for report in service.reports[known:]:  # what only reading all of it has shown
-                said.print(f"note: {report}", markup=False)
+                say(f"note: {report}")
             return
         if new_key:  # now that the store is ours
             key, text = Key.new(folder)
-            if as_json:
-                emit_json({"key": text})
-            else:
-                print(f"API key (shown only now): {text}")
+            answer(as_json, {"key": text}, f"API key (shown only now): {text}")
         _listen(service, key, host, port, as_json)
 
 
@@ -136,26 +124,21 @@ def _undo(run: Path, folder: Path, after: str, as_json: bool) -> None:
     if not folder.exists():
         raise BadInput(f"there is no store in {folder}. Name it with --store.")
     done = undo_after(Run.open(run), folder, after)
-    if as_json:
-        emit_json(done)
-    elif done["file"] is None:
-        print(f"{folder}: no live event is later than {after}; nothing was changed")
-    else:
-        print(
+    shown = f"{folder}: no live event is later than {after}; nothing was changed"
+    if done["file"] is not None:
+        shown = (
             f"{folder}: {done['undone']:,} events later than {after} (numbers {done['first']:,} to {done['last']:,}) "
             f"were moved to {done['file']}, {len(done['snapshots'])} snapshots dropped; {done['left']:,} left"
         )
+    answer(as_json, done, shown)
 
 
 def _accept(service: Any, folder: Path, as_json: bool) -> None:
     gaps = service.accept_loss()
-    if as_json:
-        emit_json({"lost": [[gap.first, gap.last] for gap in gaps], "events": service.store.total})
-    elif gaps:
-        lost = ", ".join(str(gap) for gap in gaps if len(gap)) or "no events for certain"
-        print(f"{folder}: lost {lost}; the next event will be number {service.store.total + 1:,}")
-    else:
-        print(f"{folder}: nothing is missing")
+    lost = ", ".join(str(gap) for gap in gaps if len(gap)) or "no events for certain"
+    shown = f"lost {lost}; the next event will be number {service.store.total + 1:,}" if gaps else "nothing is missing"
+    facts = {"lost": [[gap.first, gap.last] for gap in gaps], "events": service.store.total}
+    answer(as_json, facts, f"{folder}: {shown}")
 
 
 def _export(service: Any, path: Path, as_json: bool) -> None:
@@ -164,10 +147,8 @@ def _export(service: Any, path: Path, as_json: bool) -> None:
 
     log = whole_log(service.live, service.store)
     write_events(log, path)
-    if as_json:
-        emit_json({"output": path, "events": len(log), "live_events": service.store.total})
-    else:
-        print(f"{path}: {log!r}, {service.store.total:,} of them live")
+    facts = {"output": path, "events": len(log), "live_events": service.store.total}
+    answer(as_json, facts, f"{path}: {log!r}, {service.store.total:,} of them live")
 
 
 def _listen(service: Any, key: Any, host: str, port: int, as_json: bool) -> None:
@@ -194,14 +175,13 @@ def _listen(service: Any, key: Any, host: str, port: int, as_json: bool) -> None
         raise BadInput(f"cannot listen at {host}:{port}: {error.strerror}. Choose another --port.") from None
     with bound:
         address = f"http://{'[' + host + ']' if ':' in host else host}:{bound.getsockname()[1]}"
-        if as_json:
-            emit_json({"address": address, "events": service.live.events, "clock": service.live.clock})
-        else:
-            ends = f"kill {os.getpid()}" if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else "Ctrl-C"
-            print(f"{service.live!r}\n{address}  ({ends} stops; nothing acknowledged is lost)")
+        ends = f"kill {os.getpid()}" if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else "Ctrl-C"
+        facts = {"address": address, "events": service.live.events, "clock": service.live.clock}
+        shown = f"{service.live!r}\n{address}  ({ends} stops; nothing acknowledged is lost)"
+        answer(as_json, facts, shown)
         sys.stdout.flush()
         _run_until_told(Server(app, service.limits), bound)
-    console(stderr=True).print("stopping: writing a snapshot")
+    say("stopping: writing a snapshot")
 
 
 def _run_until_told(server: Any, bound: Any) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, console, emit_json, parse_setting
+from pintgn.cli.common import AsJson, answer, parse_setting
 from pintgn.errors import BadInput
 
 
 def simulate(
-    world: Annotated[str, typer.Argument(metavar="WORLD", help="repeat, twins or shop.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where to: .parquet, .csv, .csv.gz or .csv.zst.")],
-    events: Annotated[int, typer.Option(help="How many events.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same world.")] = 0,
+    world: Annotated[str, Argument(metavar="WORLD", help="repeat, twins or shop.")],
+    output: Annotated[Path, Option("--output", "-o", help="Where to: .parquet, .csv, .csv.gz or .csv.zst.")],
+    events: Annotated[int, Option(help="How many events.")] = 10_000,
+    seed: Annotated[int, Option(help="The same seed gives the same world.")] = 0,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of the world, as in --set communities=5.")
+        list[str] | None, Option("--set", help="A setting of the world, as in --set communities=5.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -33,7 +33,4 @@ def simulate(
         raise BadInput(f"--set world={given['world']}: name the world itself, as in `pintgn simulate shop`.")
     log = make_world(world, **given).simulate(events, seed)
     write_events(log, output)
-    if as_json:
-        emit_json({"world": world, "seed": seed, "path": output} | log.statistics().to_dict())
-    else:
-        console().print(f"{output}: {log!r}")
+    answer(as_json, {"world": world, "seed": seed, "path": output} | log.statistics().to_dict(), f"{output}: {log!r}")

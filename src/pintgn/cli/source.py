@@ -10,15 +10,16 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
+from pintgn.cli.common import Bar, say
 from pintgn.cli.shape import READING
 from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
 
 Data = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="DATA",
         help="A CSV, JSON-lines or Parquet file, a folder of Parquet files, the folder of a run, or a data set's name.",
     ),
@@ -26,7 +27,7 @@ Data = Annotated[
 
 
 def _option(*names: str, metavar: str | None = None, help: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=READING)
+    return Option(*names, metavar=metavar, help=help, rich_help_panel=READING)
 
 
 COLUMN, COLUMNS = "COLUMN", "COLUMNS"
@@ -96,7 +97,6 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
 
 def _fetched(name: str) -> EventLog:
     """A named set, with a bar while it is downloaded."""
-    from pintgn.cli.common import Bar
     from pintgn.events import datasets
 
     if datasets.cached(name):
@@ -131,8 +131,6 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     source = _with_columns(data, options)
     if not sys.stderr.isatty() or not Path(data).is_file() or Path(data).stat().st_size < LARGE:
         return read_events(source, **options)
-    from pintgn.cli.common import Bar
-
     with Bar(f"reading {Path(data).name}"):  # there is no telling how far it is, only that it is at it
         return read_events(source, **options)
 
@@ -154,10 +152,8 @@ def _with_columns(data: str, options: dict[str, Any]) -> Any:
     found = {role: name for role, name in by_name(source.names).items() if role in missing and name not in given}
     if len(found) == len(missing) and not getattr(source, "looks_headless", False):
         options |= found
-        from pintgn.cli.common import console
-
         taken = ", ".join(f"{name!r} as {FLAGS[role]}" for role, name in found.items())
-        console(stderr=True).print(f"note: taking {taken}", markup=False)
+        say(f"note: taking {taken}")
         return source
     if getattr(source, "looks_headless", False):
         bare = open_source(data, **layout | {"header": False})

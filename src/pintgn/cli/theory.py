@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, Bar, Grid, console, emit_json
+from pintgn.cli.common import AsJson, Bar, Grid, answer, console, emit_json, say, typed_id
 from pintgn.cli.source import reads_events
+from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.formatting import number
 
 app = typer.Typer(help="What can be told apart, by which models, and why.", no_args_is_help=True)
 
-At = Annotated[str | None, typer.Option("--at", metavar="T", help="As of when: a number in the log's unit, or a date.")]
-Depth = Annotated[int, typer.Option(help="Layers of message passing.")]
-Positions = Annotated[int, typer.Option("-d", "--positions", help="Length of the position vectors.")]
-Times = Annotated[str, typer.Option(help="How finely models see time: exact, octaves or blind.")]
-Side = Annotated[str | None, typer.Option(help="src or dst, where sources and destinations are named apart.")]
+At = Annotated[str | None, Option("--at", metavar="T", help="As of when: a number in the log's unit, or a date.")]
+Depth = Annotated[int, Option(help="Layers of message passing.")]
+Positions = Annotated[int, Option("-d", "--positions", help="Length of the position vectors.")]
+Times = Annotated[str, Option(help="How finely models see time: exact, octaves or blind.")]
+Side = Annotated[str | None, Option(help="src or dst, where sources and destinations are named apart.")]
 
 
 @app.command()
 def gallery(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="An item of the gallery; all when not given.")
-    ] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="An item of the gallery; all when not given.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A folder for drawings and events (all items: a page).")
+        Path | None, Option("--output", "-o", help="A folder for drawings and events (all items: a page).")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,7 +39,7 @@ def gallery(
     items = [shown.item(name)] if name else list(shown.gallery().values())
     if output is not None:
         written = _write_item(items[0], output) if name else _write_page(shown, output)
-        console(stderr=True).print(f"{output}: {written} files")
+        say(f"{output}: {written} files")
     if as_json:
         emit_json(
             {
@@ -60,7 +61,7 @@ def gallery(
     elif output is None:
         rows = [[item.name, item.title, item.source] for item in items]
         console().print(Grid(rows, ["name", "what it shows", "in the paper"], left=3))
-        console(stderr=True).print("Look at one: pintgn theory gallery NAME", markup=False)
+        say("Look at one: pintgn theory gallery NAME")
 
 
 def _write_item(item: Any, folder: Path) -> int:
@@ -101,11 +102,11 @@ def _write_page(shown: Any, folder: Path) -> int:
 @reads_events
 def wl(
     load: Callable[..., EventLog],
-    rounds: Annotated[int | None, typer.Option(help="How many rounds; until stable when not given.")] = None,
+    rounds: Annotated[int | None, Option(help="How many rounds; until stable when not given.")] = None,
     at: At = None,
     times: Times = "exact",
     against: Annotated[
-        str | None, typer.Option(metavar="DATA", help="Test this log, read with the same options, for isomorphism.")
+        str | None, Option(metavar="DATA", help="Test this log, read with the same options, for isomorphism.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -114,30 +115,16 @@ def wl(
 
     log = load()
     if against is not None:
-        answer = temporal_wl_test(log, load(against), t=at)
-        if as_json:
-            emit_json({"verdict": answer.verdict, "round": answer.round, "witness": answer.witness})
-        else:
-            print(answer)
+        test = temporal_wl_test(log, load(against), t=at)
+        answer(as_json, {"verdict": test.verdict, "round": test.round, "witness": test.witness}, test)
         return
     coloring = temporal_wl(log, rounds, t=at, times=times)
-    if as_json:
-        largest = [sorted(_sizes(coloring, r), reverse=True)[:20] for r in range(len(coloring.counts))]
-        emit_json({"colors": coloring.counts, "stable": coloring.stable, "largest_classes": largest})
-        return
-    rows = []
-    for r, count in enumerate(coloring.counts):
-        sizes = _sizes(coloring, r)
-        rows.append([f"round {r}", number(count), number(sizes.count(1)), number(max(sizes))])
+    sizes = [sorted(Counter(colors[coloring.present].tolist()).values(), reverse=True) for colors in coloring.colors]
+    facts = {"colors": coloring.counts, "stable": coloring.stable, "largest_classes": [one[:20] for one in sizes]}
+    rows = [[f"round {r}", *map(number, (len(one), one.count(1), one[0]))] for r, one in enumerate(sizes)]
     title = f"{int(coloring.present.sum()):,} nodes"
     end = "not stable yet" if coloring.stable is None else f"stable after round {coloring.stable}"
-    console().print(Grid(rows, ["", "colours", "nodes alone", "largest class"], title, end))
-
-
-def _sizes(coloring: Any, round: int) -> list[int]:
-    import numpy as np
-
-    return np.unique(coloring.colors[round][coloring.present], return_counts=True)[1].tolist()
+    answer(as_json, facts, Grid(rows, ["", "colours", "nodes alone", "largest class"], title, end))
 
 
 @app.command()
@@ -145,43 +132,39 @@ def _sizes(coloring: Any, round: int) -> list[int]:
 def distinguish(
     load: Callable[[], EventLog],
     ids: Annotated[
-        list[str], typer.Argument(help="Two ids (two nodes) or four (two events: u v and u' v').", metavar="ID...")
+        list[str], Argument(help="Two ids (two nodes) or four (two events: u v and u' v').", metavar="ID...")
     ],
     at: At = None,
     depth: Depth = 2,
     d: Positions = 4,
-    steps: Annotated[int | None, typer.Option(help="Longest walk of CAW, in steps; as deep as the trees.")] = None,
+    steps: Annotated[int | None, Option(help="Longest walk of CAW, in steps; as deep as the trees.")] = None,
     times: Times = "exact",
     side: Side = None,
     as_json: AsJson = False,
 ) -> None:
     """Who can tell them apart? Two nodes or two events at one time, for every class of models, with a witness."""
-    from pintgn.errors import BadInput
     from pintgn.theory.judge import distinguish as judge
 
     if len(ids) not in (2, 4):
         raise BadInput(f"{len(ids)} ids; pass two to compare nodes, or four to compare two events.")
     log = load()
-    given = [_id(log, text) for text in ids]
+    given = [typed_id(text, whole_numbers(log)) for text in ids]
     a, b = (given[0], given[1]) if len(given) == 2 else (tuple(given[:2]), tuple(given[2:]))
-    answer = judge(log, a, b, at, depth=depth, d=d, steps=steps, times=times, side=side)
-    if as_json:
-        emit_json(answer.to_dict())
-        return
-    settings = ", ".join(f"{name}={value}" for name, value in answer.settings.items())
-    rows = [[one.model, one.word, str(one).split(": ", 1)[1]] for one in answer.verdicts.values()]
-    console().print(Grid(rows, ["class", "verdict", "why"], f"{answer.question} ({settings})", left=3))
+    found = judge(log, a, b, at, depth=depth, d=d, steps=steps, times=times, side=side)
+    settings = ", ".join(f"{name}={value}" for name, value in found.settings.items())
+    rows = [[one.model, one.word, one.reason] for one in found.verdicts.values()]
+    answer(as_json, found.to_dict(), Grid(rows, ["class", "verdict", "why"], f"{found.question} ({settings})", left=3))
 
 
 @app.command()
 @reads_events
 def tree(
     load: Callable[[], EventLog],
-    id: Annotated[str, typer.Argument(metavar="ID", help="The node at the root.")],
+    id: Annotated[str, Argument(metavar="ID", help="The node at the root.")],
     at: At = None,
-    depth: Annotated[int | None, typer.Option(help="Levels below the root; 2, or all of a monotone tree.")] = None,
-    monotone: Annotated[bool, typer.Option("--monotone", help="Only paths whose times decrease.")] = False,
-    svg: Annotated[Path | None, typer.Option(help="Write a drawing here.")] = None,
+    depth: Annotated[int | None, Option(help="Levels below the root; 2, or all of a monotone tree.")] = None,
+    monotone: Annotated[bool, Option("--monotone", help="Only paths whose times decrease.")] = False,
+    svg: Annotated[Path | None, Option(help="Write a drawing here.")] = None,
     side: Side = None,
     as_json: AsJson = False,
 ) -> None:
@@ -189,22 +172,23 @@ def tree(
     from pintgn.theory.trees import computation_tree, monotone_tree
 
     log = load()
-    node, t = _id(log, id), at
+    node = typed_id(id, whole_numbers(log))
     if monotone:
-        grown = monotone_tree(log, node, t, depth, side=side)
+        grown = monotone_tree(log, node, at, depth, side=side)
     else:
-        grown = computation_tree(log, node, t, 2 if depth is None else depth, side=side)
+        grown = computation_tree(log, node, at, 2 if depth is None else depth, side=side)
     if svg is not None:
         svg.write_text(grown.svg())
-    if as_json:
-        levels = [len(grown.level(k)) for k in range(grown.depth + 1)]
-        nodes = [
-            {"id": grown.label(i), "level": n.level, "parent": n.parent, "t": grown.time(i) if i else None}
-            for i, n in enumerate(grown.nodes)
-        ]
-        emit_json({"kind": grown.kind, "size": grown.size, "levels": levels, "nodes": nodes})
-    else:
-        print(grown.text())
+    answer(as_json, lambda: _tree_facts(grown), grown.text)
+
+
+def _tree_facts(grown: Any) -> dict[str, Any]:
+    nodes = [
+        {"id": grown.label(i), "level": n.level, "parent": n.parent, "t": grown.time(i) if i else None}
+        for i, n in enumerate(grown.nodes)
+    ]
+    levels = [len(grown.level(k)) for k in range(grown.depth + 1)]
+    return {"kind": grown.kind, "size": grown.size, "levels": levels, "nodes": nodes}
 
 
 @app.command()
@@ -214,10 +198,10 @@ def report(
     at: At = None,
     depth: Depth = 2,
     d: Positions = 4,
-    steps: Annotated[int, typer.Option(help="Longest walk of CAW, in steps.")] = 2,
-    pairs: Annotated[int, typer.Option(help="How many links, and pairs of nodes, to draw.")] = 300,
-    seed: Annotated[int, typer.Option(help="The same seed draws the same.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Write a drawing (SVG) here.")] = None,
+    steps: Annotated[int, Option(help="Longest walk of CAW, in steps.")] = 2,
+    pairs: Annotated[int, Option(help="How many links, and pairs of nodes, to draw.")] = 300,
+    seed: Annotated[int, Option(help="The same seed draws the same.")] = 0,
+    plot: Annotated[Path | None, Option(help="Write a drawing (SVG) here.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """What each class of models can separate in your data, and whether positions are worth their cost."""
@@ -225,24 +209,14 @@ def report(
 
     log = load()
     with Bar("reading") as bar:
-        answer = make(log, at, depth=depth, d=d, steps=steps, pairs=pairs, seed=seed, progress=bar)
+        made = make(log, at, depth=depth, d=d, steps=steps, pairs=pairs, seed=seed, progress=bar)
     if plot is not None:
-        plot.write_text(answer.svg())
-    if as_json:
-        emit_json(answer.to_dict())
-    else:
-        print(answer)
+        plot.write_text(made.svg())
+    answer(as_json, made.to_dict(), made)
 
 
-def _id(log: EventLog, text: str) -> Any:
-    """A node's id as typed, in the type of the log's ids."""
+def whole_numbers(log: EventLog) -> bool:
+    """Whether the users' own ids are whole numbers."""
     import pyarrow as pa
 
-    if pa.types.is_integer(log.ids.type):
-        from pintgn.errors import BadInput
-
-        try:
-            return int(text)
-        except ValueError:
-            raise BadInput(f"node {text!r} is not in this log: its ids are whole numbers.") from None
-    return text
+    return pa.types.is_integer(log.ids.type)

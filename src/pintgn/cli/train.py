@@ -7,38 +7,39 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 
 from pintgn.cli.common import AsJson, Bar, console, emit_json, next_steps
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 
-ModelName = Annotated[str | None, typer.Option("--model", help="Which model: pint, tgn, tgat, …; pint by default.")]
+ModelName = Annotated[str | None, Option("--model", help="Which model: pint, tgn, tgat, …; pint by default.")]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A setting, as in --set model.layers=2 or --set train.epochs=5; may be repeated."),
+    Option("--set", help="A setting, as in --set model.layers=2 or --set train.epochs=5; may be repeated."),
 ]
-Config = Annotated[Path | None, typer.Option(help="A TOML file of settings: tables model, train and stream.")]
-Row = Annotated[str | None, typer.Option(help="Which row of a settings file that has many.")]
+Config = Annotated[Path | None, Option(help="A TOML file of settings: tables model, train and stream.")]
+Row = Annotated[str | None, Option(help="Which row of a settings file that has many.")]
 
 
 @reads_events
 def train(
     load: Callable[..., EventLog],
     folder: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for the run; runs/DATA-MODEL by default.")
+        Path | None, Option("--output", "-o", help="Folder for the run; runs/DATA-MODEL by default.")
     ] = None,
     model: ModelName = None,
     settings: Sets = None,
     config: Config = None,
     row: Row = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many passes; short for --set train.epochs.")] = None,
-    seed: Annotated[int, typer.Option(help="Of hidden nodes, parameters and negatives.")] = 0,
-    runs: Annotated[int, typer.Option(help="So many runs with seeds from --seed on; mean ± std.")] = 1,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a run; DATA may be its folder.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the settings as resolved, and stop.")] = False,
+    epochs: Annotated[int | None, Option(help="At most so many passes; short for --set train.epochs.")] = None,
+    seed: Annotated[int, Option(help="Of hidden nodes, parameters and negatives.")] = 0,
+    runs: Annotated[int, Option(help="So many runs with seeds from --seed on; mean ± std.")] = 1,
+    resume: Annotated[bool, Option("--resume", help="Continue a run; DATA may be its folder.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the settings as resolved, and stop.")] = False,
     with_report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write a page about it at the end: FOLDER/report.html.")
+        bool, Option("--report/--no-report", help="Write a page about it at the end: FOLDER/report.html.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -136,7 +137,6 @@ def report(
     ]
     of_nodes = [f"pintgn embed {one} -o vectors.parquet", f"pintgn evaluate {folder} --classify"]
     next_steps(
-        console(stderr=True).print,
         f"\n{folder} keeps it all" + (f"; look at it: {written}. " if written else ". ") + "Next:",
         *(of_links if made[0].judges_links else of_nodes),
     )

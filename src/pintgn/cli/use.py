@@ -8,45 +8,45 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, console, emit_json
+from pintgn.cli.common import AsJson, answer, emit_json, say, typed_id
 from pintgn.cli.evaluate import RunFolder
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.formatting import plural
+from pintgn.formatting import plural, text_table
 
 Observe = Annotated[
     list[str] | None,
-    typer.Option(help="A file of newer events that are observed first; may be repeated, in order of time."),
+    Option(help="A file of newer events that are observed first; may be repeated, in order of time."),
 ]
-At = Annotated[str | None, typer.Option(help="A time in the log's own unit, or a date; right after the newest event.")]
+At = Annotated[str | None, Option(help="A time in the log's own unit, or a date; right after the newest event.")]
 
 
 def predict(
     run: RunFolder,
     pairs: Annotated[
-        str, typer.Argument(metavar="PAIRS", help="A CSV, JSON-lines or Parquet file with a row for each pair.")
+        str, Argument(metavar="PAIRS", help="A CSV, JSON-lines or Parquet file with a row for each pair.")
     ],
     observe: Observe = None,
-    src: Annotated[str | None, typer.Option(help="Column of the source ids; as in the run's log by default.")] = None,
-    dst: Annotated[str | None, typer.Option(help="Column of the destination ids.")] = None,
-    time: Annotated[str | None, typer.Option("--time", "-t", help="Column of the times, if there is one.")] = None,
+    src: Annotated[str | None, Option(help="Column of the source ids; as in the run's log by default.")] = None,
+    dst: Annotated[str | None, Option(help="Column of the destination ids.")] = None,
+    time: Annotated[str | None, Option("--time", "-t", help="Column of the times, if there is one.")] = None,
     at: At = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write there, .csv or .parquet, instead of printing.")
+        Path | None, Option("--output", "-o", help="Write there, .csv or .parquet, instead of printing.")
     ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="What separates columns of PAIRS; found out by itself.")] = None,
-    charset: Annotated[str, typer.Option(help="How PAIRS is encoded, such as latin-1.")] = "utf-8",
+    delimiter: Annotated[str | None, Option(help="What separates columns of PAIRS; found out by itself.")] = None,
+    charset: Annotated[str, Option(help="How PAIRS is encoded, such as latin-1.")] = "utf-8",
     as_json: AsJson = False,
 ) -> None:
     """How likely is each pair? A logit, and a probability calibrated on validation."""
-    from pintgn.live.predict import predict as answer
+    from pintgn.live.predict import predict as score
 
     live = opened(run, observe)
-    table = answer(live, pairs, src=src, dst=dst, t=time, at=at, delimiter=delimiter, charset=charset)
+    table = score(live, pairs, src=src, dst=dst, t=time, at=at, delimiter=delimiter, charset=charset)
     if output is not None:
         write_table(table, output)
-        console(stderr=True).print(f"{output}: {plural(table.num_rows, 'row')}", markup=False)
+        say(f"{output}: {plural(table.num_rows, 'row')}")
     elif as_json:
         emit_json({"run": run, "pairs": table.to_pylist()})
     else:
@@ -57,29 +57,25 @@ def predict(
 
 def recommend(
     run: RunFolder,
-    src: Annotated[str, typer.Option(help="Whose next destinations.")],
-    k: Annotated[int, typer.Option("-k", "--count", help="How many.")] = 10,
+    src: Annotated[str, Option(help="Whose next destinations.")],
+    k: Annotated[int, Option("-k", "--count", help="How many.")] = 10,
     at: At = None,
     observe: Observe = None,
     as_json: AsJson = False,
 ) -> None:
     """The most likely destinations of a source, best first."""
-    from pintgn.formatting import text_table
-
     live = opened(run, observe)
     note_stranger(live, live.codec.id_from_text(src))
     found = live.recommend(live.codec.id_from_text(src), k, at)
-    if as_json:
-        emit_json({"run": run, "src": src, "recommended": [one._asdict() for one in found]})
-    else:
-        rows = [[str(one.dst), f"{one.probability:.4f}", f"{one.logit:.3f}"] for one in found]
-        print(text_table(["dst", "probability", "logit"], rows))
+    rows = [[str(one.dst), f"{one.probability:.4f}", f"{one.logit:.3f}"] for one in found]
+    facts = {"run": run, "src": src, "recommended": [one._asdict() for one in found]}
+    answer(as_json, facts, text_table(["dst", "probability", "logit"], rows))
 
 
 def embed(
     run: RunFolder,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A .parquet or .npz file; RUN/embeddings.parquet by default.")
+        Path | None, Option("--output", "-o", help="A .parquet or .npz file; RUN/embeddings.parquet by default.")
     ] = None,
     at: At = None,
     observe: Observe = None,
@@ -93,10 +89,8 @@ def embed(
     ids, matrix = live.embed(at=at)
     sides = [("src", "dst")[side] for side in live.names.sides] if live.names.two_spaces else None
     write_embeddings(live, ids, matrix, sides, output)
-    if as_json:
-        emit_json({"run": run, "output": output, "nodes": len(ids), "width": matrix.shape[1]})
-    else:
-        print(f"{output}: {len(ids):,} nodes, {matrix.shape[1]} numbers each")
+    facts = {"run": run, "output": output, "nodes": len(ids), "width": matrix.shape[1]}
+    answer(as_json, facts, f"{output}: {len(ids):,} nodes, {matrix.shape[1]} numbers each")
 
 
 def write_embeddings(live: Any, ids: list[Any], matrix: Any, sides: list[str] | None, path: Path) -> None:
@@ -127,7 +121,7 @@ def opened(run: Path, observe: list[str] | None) -> Any:
             count = live.observe(path)
         except (BadInput, BadFile) as error:
             raise type(error)(f"{error}{_convert_first(live, path, str(error))}") from error
-        console(stderr=True).print(f"observed {plural(count, 'event')} of {path}", markup=False)
+        say(f"observed {plural(count, 'event')} of {path}")
     return live
 
 
@@ -149,7 +143,7 @@ def note_stranger(live: Any, id: Any, side: int = 0) -> None:
     if id not in live.names.space(side):
         near = suggest(id, live.names.ids[:50_000]) if live.codec.text else ""
         note = f"note: {id!r} has never been seen, and counts as a new node.{near if 'Did' in near else ''}"
-        console(stderr=True).print(note, markup=False)
+        say(note)
 
 
 def write_table(table: Any, path: Path) -> None:

@@ -13,7 +13,7 @@ from functools import cache
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pintgn.drawing.svg import coordinate, document, element, moved, path, tip
 from pintgn.formatting import short
@@ -27,49 +27,50 @@ Point = tuple[float, float, float, str]
 """A value, from where to where it might be, and what to say about it."""
 
 
+class Axis(NamedTuple):
+    """What an axis spans, what it means, and which words stand where; round numbers when no ticks are given."""
+
+    low: float
+    high: float
+    label: str = ""
+    ticks: Ticks | None = None
+    words: Callable[[float], str] = short
+    log: bool = False
+
+    def marked(self, most: int) -> Ticks:
+        if self.ticks is not None:
+            return self.ticks
+        if self.log:
+            return _powers(self.low, self.high)
+        return [(value, self.words(value)) for value in nice_ticks(self.low, self.high, most)]
+
+    def scale(self, a: float, b: float) -> Callable[[float], float]:
+        """From values to places between a and b."""
+        low, high = (math.log10(self.low), math.log10(self.high)) if self.log else (self.low, self.high)
+        return lambda value: a + (b - a) * ((math.log10(value) if self.log else value) - low) / (high - low or 1.0)
+
+
 class Plot:
     """One chart: axes first, then marks, in data coordinates.
 
     Args:
-        x, y: what the axes span.
-        x_label, y_label: what they mean, with the unit.
-        x_ticks, y_ticks: places and words; round numbers when not given.
         left: room for the words of the y axis.
-        log_x, log_y: logarithmic axes.
         name: what the chart shows, for those who cannot see it.
+        grid: lines across from the ticks of `x`, of `y` or of both.
     """
 
-    def __init__(
-        self,
-        x: tuple[float, float],
-        y: tuple[float, float],
-        *,
-        x_label: str = "",
-        y_label: str = "",
-        x_ticks: Ticks | None = None,
-        y_ticks: Ticks | None = None,
-        words: Callable[[float], str] = short,
-        left: float = 40,
-        height: float = HEIGHT,
-        log_x: bool = False,
-        log_y: bool = False,
-        name: str = "",
-        grid: str = "y",
-    ):
+    def __init__(self, x: Axis, y: Axis, *, left: float = 40, height: float = HEIGHT, name: str = "", grid: str = "y"):
         self.left, self.right = left, WIDTH - 12.0
-        self.top, self.bottom = (24.0 if y_label else 10.0), height - (38.0 if x_label else 22.0)
-        self.height, self.name = height, name or f"{y_label} by {x_label}"
-        self._x = _scale(*x, self.left, self.right, log_x)
-        self._y = _scale(*y, self.bottom, self.top, log_y)
+        self.top, self.bottom = (24.0 if y.label else 10.0), height - (38.0 if x.label else 22.0)
+        self.height, self.name = height, name or f"{y.label} by {x.label}"
+        self._x, self._y = x.scale(self.left, self.right), y.scale(self.bottom, self.top)
         self.parts: list[str] = []
-        ticks = _powers(*y) if log_y else [(value, words(value)) for value in nice_ticks(*y, 4)]
-        for value, word in ticks if y_ticks is None else y_ticks:
+        for value, word in y.marked(4):
             at = self._y(value)
             if "y" in grid:
                 self._path("mesh", "M", self.left, at, "H", self.right)
             self._text(self.left - 6, at + 4, word, "tick", "end")
-        ticks = _powers(*x) if log_x else [(value, short(value)) for value in nice_ticks(*x, 5)]
-        for value, word in _apart(self._x, ticks if x_ticks is None else x_ticks):
+        for value, word in _apart(self._x, x.marked(5)):
             at = self._x(value)
             if "x" in grid:
                 self._path("mesh", "M", at, self.top, "V", self.bottom)
@@ -77,10 +78,10 @@ class Plot:
             self._text(min(max(at, half), WIDTH - half - 1), self.bottom + 15, word, "tick", "middle")
         if grid == "y":
             self._path("base", "M", self.left, self.bottom, "H", self.right)
-        if y_label:
-            self._text(2, 12, y_label, "label", "start")
-        if x_label:
-            self._text(self.right, height - 4, x_label, "label", "end")
+        if y.label:
+            self._text(2, 12, y.label, "label", "start")
+        if x.label:
+            self._text(self.right, height - 4, x.label, "label", "end")
 
     # -- marks -------------------------------------------------------------------------------------------------------
 
@@ -188,17 +189,8 @@ def dot_plot(
     height = 10 + each * len(rows) + 38
     places = [(len(rows) - 0.5 - k, word) for k, word in enumerate(rows)]
     ticks = [(value, words(value)) for value in nice_ticks(low, high, 4)]
-    plot = Plot(
-        (low, high),
-        (0, len(rows)),
-        x_label=x_label,
-        x_ticks=ticks,
-        y_ticks=places,
-        left=left,
-        height=height,
-        grid="x",
-        name=name,
-    )
+    x, y = Axis(low, high, x_label, ticks), Axis(0, len(rows), ticks=places)
+    plot = Plot(x, y, left=left, height=height, grid="x", name=name)
     if zero:
         plot.rule(x=0.0, kind="base")
     for k in range(1, len(rows) if len(series) > 1 else 0):
@@ -279,13 +271,6 @@ def nice_ticks(low: float, high: float, most: int = 5) -> list[float]:
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     digits = max(0, -math.floor(math.log10(step)) + 1)
     return [round(k * step, digits) for k in range(first, last + 1)]
-
-
-def _scale(low: float, high: float, a: float, b: float, log: bool) -> Callable[[float], float]:
-    if log:
-        low, high = math.log10(low), math.log10(high)
-    width = high - low or 1.0
-    return lambda value: a + (b - a) * ((math.log10(value) if log else value) - low) / width
 
 
 def _powers(low: float, high: float) -> list[tuple[float, str]]:

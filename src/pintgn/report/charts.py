@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.drawing.plot import Plot, Point, dot_plot, padded
+from pintgn.drawing.plot import Axis, Plot, Point, dot_plot, padded
 from pintgn.formatting import count, short, signed
 from pintgn.learn.metrics import Scores
 from pintgn.report.figures import GROUPS, RANKING, Figure, Figures, over_time
@@ -130,8 +130,8 @@ def _curves(study: Study, of: Callable[[Any], Any], label: str, ticks: Words, wo
         return None
     last = max(entry["epoch"] for _, run in runs for entry in run.history)
     numbers = [(float(k), str(k)) for k in range(1, last + 1, max(1, -(-last // 10)))]
-    span = padded(min(values), max(values), 0.1)
-    plot = Plot((0.7, last + 0.3), span, x_label="epoch", y_label=label, x_ticks=numbers, words=ticks)
+    height = Axis(*padded(min(values), max(values), 0.1), label, words=ticks)
+    plot = Plot(Axis(0.7, last + 0.3, "epoch", numbers), height)
     for row, run in runs:
         color = series(study)[row.name]
         xs, ys = [e["epoch"] for e in run.history], [np.nan if (v := of(e)) is None else v for e in run.history]
@@ -156,14 +156,8 @@ def score_histogram(study: Study, row: Row) -> str:
     low, high = (low - 1, high + 1) if low == high else (low, high)
     edges = np.linspace(low, high, 41)
     heights = [np.histogram(np.clip(values, low, high), edges)[0] / len(values) for values in shown]
-    plot = Plot(
-        (low, high),
-        (0, max(h.max() for h in heights) * 1.12),
-        x_label="score (logit)",
-        y_label="share (%)",
-        words=percent_tick,
-        name=f"Scores of {row.name}",
-    )
+    y = Axis(0, max(h.max() for h in heights) * 1.12, "share (%)", words=percent_tick)
+    plot = Plot(Axis(low, high, "score (logit)"), y, name=f"Scores of {row.name}")
     plot.area(edges.tolist(), heights[0].tolist(), "yes")
     for k, height in enumerate(heights[1:]):
         plot.area(edges.tolist(), height.tolist(), ("no", "maybe")[k])
@@ -176,15 +170,8 @@ def reliability(study: Study, bins: int = 10) -> str | None:
     if not rows:
         return None
     quarters = [(v, percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)]
-    plot = Plot(
-        (0, 1),
-        (0, 1),
-        x_label="probability given (%)",
-        y_label="true links among them (%)",
-        x_ticks=quarters,
-        y_ticks=quarters,
-        name="Calibration",
-    )
+    x, y = Axis(0, 1, "probability given (%)", quarters), Axis(0, 1, "true links among them (%)", quarters)
+    plot = Plot(x, y, name="Calibration")
     plot.diagonal()
     for row in rows:
         points = reliability_points(row, study.main, bins)
@@ -227,14 +214,8 @@ def through_test(study: Study, kind: str) -> str | None:
     span = padded(float(np.nanmin(values)), float(np.nanmax(values)), 0.08)
     origin = start if unit.unit is None else t[0]
     ticks = [tick for tick in time_ticks(origin, t[-1], unit, 6) if tick[0] >= t[0]]
-    plot = Plot(
-        (float(t[0]), float(t[-1])),
-        span,
-        x_label=time_label(unit, t[0], t[-1]),
-        y_label=f"AUC (%) against {kind} negatives",
-        x_ticks=ticks,
-        words=percent_tick,
-    )
+    x = Axis(float(t[0]), float(t[-1]), time_label(unit, t[0], t[-1]), ticks)
+    plot = Plot(x, Axis(*span, f"AUC (%) against {kind} negatives", words=percent_tick))
     for row in reversed(study.judging):
         color = series(study)[row.name]
         plot.line(middle, lines[row.name].tolist(), color, dash=not row.trained)
@@ -265,14 +246,8 @@ def with_and_without(figures: Figures, name: str) -> str:
 def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: Blocks) -> str:
     """MRR of every row slice by slice; gray bars are shares of the test events."""
     ticks = [(float(k), part.word) for k, part in enumerate(slices)]
-    plot = Plot(
-        (-0.5, len(slices) - 0.5),
-        (0, 1.04),
-        x_label=label,
-        y_label="MRR (%), bars: share of test events (%)",
-        x_ticks=ticks,
-        words=percent_tick,
-    )
+    y = Axis(0, 1.04, "MRR (%), bars: share of test events (%)", words=percent_tick)
+    plot = Plot(Axis(-0.5, len(slices) - 0.5, label, ticks), y)
     for k, part in enumerate(slices):
         share = part.events / len(study.events)
         tip = f"{part.word}: {count(part.events)} test events ({percent(share, 1)} %)"

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from pintgn.drawing.plot import Plot
+from pintgn.drawing.plot import Axis, Plot
 from pintgn.events.log import EventLog
 from pintgn.formatting import PER_SECOND, count, plural, short
 from pintgn.learn.protocol import Parts
@@ -24,14 +24,8 @@ def events_over_time(parts: Parts) -> str:
     edges = np.linspace(float(low), float(high), bins + 1)
     heights, _ = np.histogram(t.astype(np.float64), edges)
     step = duration((float(high) - float(low)) / bins, unit)
-    plot = Plot(
-        (float(low), float(high)),
-        (0, heights.max() * 1.12),
-        x_label=time_label(unit, low, high),
-        y_label=f"events per {step}",
-        x_ticks=time_ticks(low, high, unit),
-        name="Events over time",
-    )
+    x = Axis(float(low), float(high), time_label(unit, low, high), time_ticks(low, high, unit))
+    plot = Plot(x, Axis(0, heights.max() * 1.12, f"events per {step}"), name="Events over time")
     borders = [float(low), *(float(part.t[0]) for part in (parts.val, parts.test)), float(high)]
     for k, words in enumerate((("training",), ("validation", "val"), ("test",))):
         plot.span(borders[k], borders[k + 1], f"part{k}", words)
@@ -56,14 +50,8 @@ def links_over_time(log: EventLog) -> str:
     """Shares of repeated links, new links between known nodes, and links that bring a new node, as the log goes on."""
     known_pair, known_nodes = novelty(log)
     edges = np.unique(np.linspace(0, len(log), min(40, len(log)) + 1).astype(int))
-    plot = Plot(
-        (0, len(log)),
-        (0, 1),
-        x_label="events, in order of time",
-        y_label="share of events (%)",
-        words=percent_tick,
-        name="New and repeated links",
-    )
+    y = Axis(0, 1, "share of events (%)", words=percent_tick)
+    plot = Plot(Axis(0, len(log), "events, in order of time"), y, name="New and repeated links")
     for first, last in pairwise(edges.tolist()):
         again = float(known_pair[first:last].mean())
         fresh = float((~known_nodes[first:last]).mean())
@@ -103,16 +91,9 @@ def gaps_between_events(log: EventLog) -> str | None:
     edges = np.geomspace(low, high * (1 + 1e-9), bins + 1)
     heights = np.histogram(positive, edges)[0] / len(gaps)
     label = "between two events of a node" + ("" if unit.unit else ", in the log's own unit")
-    plot = Plot(
-        (low, high),
-        (0, max(heights.max(), 1e-9) * 1.12),
-        x_label=label,
-        y_label="share of gaps (%)",
-        words=percent_tick,
-        log_x=True,
-        x_ticks=_duration_ticks(low, high, log) if unit.unit else None,
-        name="Times between events of one node",
-    )
+    x = Axis(low, high, label, _duration_ticks(low, high, log) if unit.unit else None, log=True)
+    y = Axis(0, max(heights.max(), 1e-9) * 1.12, "share of gaps (%)", words=percent_tick)
+    plot = Plot(x, y, name="Times between events of one node")
     for k, height in enumerate(heights):
         tip = f"{duration(edges[k], unit)} to {duration(edges[k + 1], unit)}: {percent(height, 1)} %"
         plot.bar(edges[k], edges[k + 1], 0, height, "ink", tip)
@@ -140,15 +121,9 @@ def simultaneous(log: EventLog) -> str | None:
         if inside.any() or low == 1:
             bins.append((f"{low}" if low == high else f"{low}–{high}" if high else f"{low}+", float(inside.mean())))
     top = max(share for _, share in bins)
-    plot = Plot(
-        (-0.5, len(bins) - 0.5),
-        (0, top * 1.12),
-        x_label="events at one time",
-        y_label="share of events (%)",
-        x_ticks=[(float(k), word) for k, (word, _) in enumerate(bins)],
-        words=percent_tick,
-        name="Simultaneous events",
-    )
+    x = Axis(-0.5, len(bins) - 0.5, "events at one time", [(float(k), word) for k, (word, _) in enumerate(bins)])
+    y = Axis(0, top * 1.12, "share of events (%)", words=percent_tick)
+    plot = Plot(x, y, name="Simultaneous events")
     for k, (word, share) in enumerate(bins):
         plot.bar(k - 0.5, k + 0.5, 0, share, "ink", f"{word} at one time: {percent(share, 1)} % of events", gap=3)
     return plot.svg()
@@ -175,17 +150,9 @@ def activity(log: EventLog) -> str:
     values, first = np.unique(events, return_index=True)
     share = 1 - first / len(events)
     least, most = float(values[0]), float(max(values[-1], 2 * values[0]))
-    plot = Plot(
-        (least, most),
-        (float(share[-1]) / 1.3, 1.0),
-        x_label="events of a node",
-        log_x=True,
-        log_y=True,
-        y_label="share of nodes with at least as many (%)",
-        left=44,
-        y_ticks=_percents(float(share[-1])),
-        name="Events per node",
-    )
+    last = float(share[-1])
+    y = Axis(last / 1.3, 1.0, "share of nodes with at least as many (%)", _percents(last), log=True)
+    plot = Plot(Axis(least, most, "events of a node", log=True), y, left=44, name="Events per node")
     keep = np.unique(np.geomspace(1, len(values), min(len(values), 80)).astype(int) - 1)
     plot.line(values[keep].tolist(), share[keep].tolist(), "ink")
     return plot.svg()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -113,14 +113,9 @@ class AnonymousWalks:
     @cached_property
     def _label_words(self) -> dict[int, str]:
         if self.past.times != "exact":
-            return _Any()
+            return defaultdict(str)
         label = self.past.event_label
         return {int(label[e]): self.past.describe(int(e)) for e in np.unique(label, return_index=True)[1]}
-
-
-class _Any(dict):
-    def __missing__(self, key: int) -> str:
-        return ""
 
 
 def anonymous_walks(

@@ -212,6 +212,6 @@ def _verdicts(one: Item, number: int) -> list[str]:
         "|---|---|---|",
     ]
     for verdict in answer.verdicts.values():
-        why = str(verdict).split(": ", 1)[1].replace("|", "\\|")
+        why = verdict.reason.replace("|", "\\|")
         lines.append(f"| {verdict.model} | {verdict.word} | {why} |")
     return [*lines, ""]

@@ -66,9 +66,14 @@ class Verdict:
     def word(self) -> str:
         return {True: "can", False: "cannot", None: "-"}[self.can]
 
-    def __str__(self) -> str:
+    @property
+    def reason(self) -> str:
+        """Why, what would do, and what it rests on, in one line."""
         more = f" ({self.needs} layers would do)" if self.needs is not None else ""
-        return f"{self.word}: {self.why}{more}" + (f" [{self.caveat}]" if self.caveat else "")
+        return f"{self.why}{more}" + (f" [{self.caveat}]" if self.caveat else "")
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ class Distinction:
     def __str__(self) -> str:
         given = ", ".join(f"{name}={value}" for name, value in self.settings.items())
         lines = [f"{self.question} ({given})"]
-        lines += [f"  {v.model:<14} {v.word:<7} {str(v).split(': ', 1)[1]}" for v in self.verdicts.values()]
+        lines += [f"  {v.model:<14} {v.word:<7} {v.reason}" for v in self.verdicts.values()]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
