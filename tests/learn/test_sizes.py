@@ -11,7 +11,6 @@ import pintgn
 from pintgn import PINT, EventLog, fit
 from pintgn.explain import worlds
 from pintgn.learn import metrics
-from pintgn.live import answers
 from pintgn.learn.defaults import BUSY, STEPS
 from pintgn.learn.ranking import BLOCK, Candidates
 from pintgn.learn.settings import Settings

@@ -45,7 +45,9 @@ def serve(
             "A hundred times the span of the run's log by default."
         ),
     ] = None,
-    evaluate_every: Annotated[int, Option(min=0, help="Score one event in so many just before it happens; 0 for none.")] = 10,
+    evaluate_every: Annotated[
+        int, Option(min=0, help="Score one event in so many just before it happens; 0 for none.")
+    ] = 10,
     compact: Annotated[
         bool, Option("--compact", help="Drop stored events that every snapshot holds, and stop.")
     ] = False,

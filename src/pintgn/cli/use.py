@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, answer, emit_json, say, typed_id
+from pintgn.cli.common import AsJson, answer, emit_json, say
 from pintgn.cli.evaluate import RunFolder
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.formatting import plural, text_table

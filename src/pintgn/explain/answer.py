@@ -43,7 +43,7 @@ class Reason:
     nodes: tuple[Any, ...]
     walks: int  # walks along the nodes; contacts are walks of one step
     contacts: tuple[Contact, ...]  # the newest walk, its newest contact first
-    left_out: int  # events that are thought away
+    left_out: int  # events that are removed
     without: Without | None  # None for models that do not judge links
 
     @property

@@ -68,7 +68,7 @@ class Contacts:
         return slice(int(self.starts[index]), int(self.starts[index + 1])) if there else slice(0, 0)
 
     def absence(self, node: int) -> Absence:
-        """All contacts with a node, thought away."""
+        """All contacts with a node, as events to remove."""
         return Absence(self.events[self.group(node)], np.array([self.node, node]))
 
     def step(self, index: int) -> Step:

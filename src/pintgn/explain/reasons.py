@@ -20,7 +20,7 @@ from pintgn.models.base import Model
 from pintgn.stream import Stream
 
 ONE_BY_ONE = 3
-"""Newest contacts of the two that are thought away one at a time: of many, one more or less hardly matters."""
+"""Newest contacts of the two that are removed one at a time: of many, one more or less hardly matters."""
 LOOKED_AT = 10
 """Newest contacts of each end whose partners are tried as reasons, unless the model says how many it reads."""
 

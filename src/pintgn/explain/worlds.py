@@ -25,7 +25,7 @@ ROOM = 2**27
 
 
 class Absence(NamedTuple):
-    """Events that are thought away."""
+    """Events that are removed."""
 
     events: np.ndarray  # (e,) numbers
     ends: np.ndarray  # the nodes they touch

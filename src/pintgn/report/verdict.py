@@ -108,7 +108,7 @@ def _harder(figures: Figures, row: Row) -> list[str]:
         mine, top = values[row.name], max(values, key=lambda name: values[name])
         harder = ", which is harder," if mine < (_auc(figures, row, study.main).value or 0.0) else ""
         better = f"; {top} gets {percent(values[top], 1)} %" if values[top] > mine else ""
-        found.append(f"Told from a pair that met before but not now{harder} it is {percent(mine, 1)} %{better}.")
+        found.append(f"Against pairs that met before but not at that time{harder} it is {percent(mine, 1)} %{better}.")
     first = figures.table[row.name][RANKING]["all"]["hits@1"].value
     if first is not None:
         found.append(

@@ -16,11 +16,11 @@ MEMORY = Item(
     "memory",
     "Memory sees further than one layer",
     "Prop. 3",
-    "At t=3, u and v each have one event, at time 2. One layer of message passing without memory sees just that, "
-    "so it gives both the same embedding. But b had met c before it met v, and b's memory knew: the state of v "
+    "At t=3, u and v each have one event, at time 2. One layer of message passing without memory sees just that, so "
+    "it gives both the same embedding. But b had met c before it met v, and b's memory recorded it: the state of v "
     "was updated with a partner that had a past, the state of u with one that had none. A second layer would see "
-    "the same without memory. This is the role of memory: it brings what deeper layers would have fetched, and "
-    "with as many additional layers as the temporal diameter (here 2) it brings nothing.",
+    "the same without memory. This is the role of memory: it provides what deeper layers would have fetched, and "
+    "with as many additional layers as the temporal diameter (here 2) it adds nothing.",
     (
         Graph(
             (("b", "c", 1), ("v", "b", 2), ("u", "a", 2)),
@@ -84,10 +84,10 @@ MESSAGES_WIN = Item(
     "Message passing sees forward in time, walks do not",
     "Prop. 5, second half",
     "Walks run backward in time, so from u and from u' they end after one step: what happened to v and v' later "
-    "cannot be reached. CAW sees two equal events. Message passing goes along any past event in any order, and "
-    "with three layers it finds that a' went on to meet b' while a met nobody else. One choice: the text fixes "
-    "the walks, and that the trees differ. (The main text asks at t3 with depth 3, the appendix at t4 with depth "
-    "4; three layers are enough.)",
+    "cannot be reached. CAW sees two equal events. Message passing goes along any past event in any order, and with "
+    "three layers it finds that a' went on to meet b' while a met nobody else. This is one possible choice: the "
+    "text fixes only the walks, and that the trees differ. (The main text asks at t3 with depth 3, the appendix at "
+    "t4 with depth 4; three layers are enough.)",
     (
         Graph(
             (("u", "v", 1), ("u'", "v'", 1), ("z", "w", 1), ("v", "a", 2), ("v'", "a'", 2), ("a'", "b'", 3)),
@@ -120,7 +120,7 @@ GIRTH_MESSAGES = Item(
     "Two triangles or one hexagon: message passing cannot say",
     "Prop. 7, MP-TGNs",
     "In both graphs every u met a v at time 1, every v a w at time 2, every w a u at time 3. Going from node to "
-    "node, one meets the same kinds of nodes at the same times for ever, so all trees are pairwise isomorphic and "
+    "node, one meets the same kinds of nodes at the same times forever, so all trees are pairwise isomorphic and "
     "the temporal WL test is inconclusive: no MP-TGN can tell the girth, the diameter or the number of cycles. "
     "Adapted from Garg et al.",
     (
@@ -149,8 +149,8 @@ GIRTH_WALKS = Item(
     "Prop. 7, CAW",
     "The graphs differ in their last event only: it closes a square, or it does not. Seen from u, z and a, walks "
     "back in time end after one step, so CAW gives (u, z) at time 3 the embedding it gives (a, z); all earlier "
-    "events are the same. Any readout of the events' embeddings is then the same for both graphs. One choice: the "
-    "text fixes the idea and that diameter, girth and cycles differ.",
+    "events are the same. Any readout of the events' embeddings is then the same for both graphs. This is one "
+    "possible choice: the text fixes only the idea, and that diameter, girth and cycles differ.",
     (
         Graph((*_COMMON, ("u", "z", 3)), _PLACES, caption="with (u, z, 3)"),
         Graph(
@@ -167,9 +167,9 @@ SYMMETRY = Item(
     "What no model can tell: a symmetry",
     "Prop. 10",
     "u and z met w at the same time and nothing else happened to them. Swapping u and z changes nothing in the "
-    "graph, so a model that does not look at names must treat (u, v) and (z, v) alike: PINT, CAW, MP-TGNs and "
-    "every other one. This is not a weakness of PINT but of the question. One choice: the text asks for this "
-    "symmetry.",
+    "graph, so a model that does not look at names must treat (u, v) and (z, v) alike: PINT, CAW, MP-TGNs and every "
+    "other one. This is not a weakness of PINT but of the question. This is one possible choice: the text only asks "
+    "for this symmetry.",
     (
         Graph(
             (("w", "u", 1), ("w", "z", 1), ("v", "w", 2)), {"u": (0, 0), "w": (1.1, 0.5), "z": (0, 1), "v": (2.3, 0.5)}
@@ -210,11 +210,11 @@ EQUAL_DEPTH = Item(
     "equal-depth",
     "Two layers are not two steps: where CAW sees more than PINT of equal depth",
     "Prop. 9, our finding",
-    "Prop. 9 says that PINT tells apart whatever CAW does. It does, with enough layers, but not with as many "
-    "layers as CAW has steps, as its proof suggests. At t=7, compare (u, v) with (u', v). The primed half is the "
-    "same but for a crossing at time 4: x meets a and y meets b, while x' meets b' and y' meets a'. For every "
-    "node, CAW counts how many maximal walks have it in each place. A count at place 1 grows when walks go on "
-    "from there in several ways, so it says something about what lies behind the node, and CAW reads it also "
+    "Prop. 9 says that PINT tells apart whatever CAW does. It does, with enough layers, but as many layers as CAW "
+    "has steps, which its proof suggests, are not enough. At t=7, compare (u, v) with (u', v). The primed half is "
+    "the same but for a crossing at time 4: x meets a and y meets b, while x' meets b' and y' meets a'. For every "
+    "node, CAW counts how many maximal walks have it at each position. A count at position 1 grows when walks go on "
+    "from there in several ways, so it carries information about what lies behind the node, and CAW also reads it "
     "where the node is the last of a walk: x counts 2 (on to a and to k), y counts 1. PINT's positions count "
     "arrivals, and x and y are both reached in one way by one step and in one way by two; as leaves of a tree of "
     "two levels they look alike, whatever d is. A third layer looks below the leaves and tells them apart; with "
