@@ -289,7 +289,7 @@ def report(name: str, stream: Stream, repeats: int) -> None:
         "count": (ends.size, partial(index.count, ends, when, before=gate)),
         "last": (len(stream), partial(index.last, stream.src, stream.dst, stream.t, before=stream.group)),
         "count_pair": (len(stream), partial(index.count_pair, stream.src, stream.dst, stream.t)),
-        "acquaintance": (len(stream), partial(index.acquaintance, stream.src, stream.dst, stream.t)),
+        "pair_history": (len(stream), partial(index.pair_history, stream.src, stream.dst, stream.t)),
     }
     print("  the whole log held, every query as of its own time:")
     for told, (number, ask) in questions.items():

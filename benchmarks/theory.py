@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from pintgn.events.log import EventLog
 from pintgn.theory.data_report import report
+from pintgn.theory.history import HistoryView
 from pintgn.theory.items import gallery
-from pintgn.theory.past import Past
 from pintgn.theory.wl import refine, temporal_wl
 
 ROUNDS = 3
@@ -35,7 +35,7 @@ def read(path: Path, features: int = 0) -> EventLog:
 
 def forced(log: EventLog, times: str) -> np.ndarray:
     """Three rounds from the events, whether or not the partition is stable before."""
-    past = Past(log, times=times)
+    past = HistoryView(log, times=times)
     color = past.state
     for _ in range(ROUNDS):
         color = refine(color, past.entries)
@@ -44,7 +44,7 @@ def forced(log: EventLog, times: str) -> np.ndarray:
 
 def dictionary(log: EventLog, times: str) -> np.ndarray:
     """The same with dictionaries of tuples, as one would write it."""
-    past = Past(log, times=times)
+    past = HistoryView(log, times=times)
     around: list[list[tuple[int, int]]] = [[] for _ in range(log.nodes)]
     for u, v, label in zip(past.src.tolist(), past.dst.tolist(), past.event_label.tolist(), strict=True):
         around[u].append((v, label))
@@ -60,10 +60,10 @@ def dictionary(log: EventLog, times: str) -> np.ndarray:
     return np.array(color)
 
 
-def best(call: Callable[[], Any], turns: int = 3) -> float:
+def best(call: Callable[[], Any], lock: int = 3) -> float:
     """Seconds of the fastest of several turns."""
     spent = []
-    for _ in range(turns):
+    for _ in range(lock):
         start = time.perf_counter()
         call()
         spent.append(time.perf_counter() - start)

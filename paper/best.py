@@ -17,7 +17,7 @@ from pintgn.learn import paper as protocol
 from pintgn.learn.folder import Folder
 from pintgn.learn.measure import compare, rank_part
 from pintgn.learn.negatives import Negatives, draw
-from pintgn.learn.protocol import measured
+from pintgn.learn.protocol import scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
@@ -91,7 +91,7 @@ def every_way(run: Run) -> Row:
     ready = run.new_stream()
     ready.observe(parts.before(test))
     drawn = {str(kind): draw(kind, parts.log, test, run.seed, parts.before(test)) for kind in KINDS}
-    found["stream"] = compare(ready, test, drawn, parts.is_new(measured(test)))[0]
+    found["stream"] = compare(ready, test, drawn, parts.is_new(scored_events(test)))[0]
     return {"test": {name: {kind: rounded(one) for kind, one in kinds.items()} for name, kinds in found.items()}}
 
 
@@ -101,4 +101,7 @@ def ranked(run: Run) -> Row:
     ready = run.new_stream()
     ready.observe(parts.before(test))
     among = Candidates(parts.log, test, "all", run.seed)
-    return {"ranking": rounded(rank_part(ready, test, among, parts.is_new(measured(test)))), "candidates": among.count}
+    return {
+        "ranking": rounded(rank_part(ready, test, among, parts.is_new(scored_events(test)))),
+        "candidates": among.count,
+    }

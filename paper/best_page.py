@@ -22,7 +22,7 @@ MRR = 0.827
 VIEWS = ("papers", "blocks", "stream")
 PARTS = {
     "default": "as it is",
-    "without-acquaintance": "without acquaintance at the readout",
+    "without-pair-history": "without pair_history at the readout",
     "without-age": "without the age of each contact",
     "without-both": "without both",
     "without-positions": "without positions",

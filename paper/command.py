@@ -12,7 +12,7 @@ from typer import Argument, Option
 from paper.jobs import BEST, LAYOUT, SETTINGS, jobs_of, parse_seeds
 from pintgn.cli.app import run
 from pintgn.cli.common import AsJson, emit_json, say
-from pintgn.cli.shape import dress
+from pintgn.cli.help_format import apply_style
 from pintgn.errors import BadInput
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(reproduce)
-dress(app)
+apply_style(app)
 
 
 def main() -> None:

@@ -180,7 +180,7 @@ class Runner:
         row = known.get(links.key)
         if row is None or not self.is_done(links, known):
             run, facts = self.train(links)
-            if run.judges_links or job.task == "links":
+            if run.scores_links or job.task == "links":
                 row = self.results.append(links, facts)
                 yield row
             else:

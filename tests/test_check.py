@@ -21,11 +21,11 @@ class Honest(Model):
     def make(self, schema):
         self.linear = nn.Linear(2 * (2 + schema.width), 1)
 
-    def gather(self, query, past):
+    def gather(self, query, history):
         sides = []
         for nodes in (query.src, query.dst):
-            found = past.recent(nodes, 3)
-            features = past.event_features(found.events, found.mask)
+            found = history.recent(nodes, 3)
+            features = history.event_features(found.events, found.mask)
             dt = np.where(found.mask, 1 / (1 + found.dt / self.dt_unit), 0)
             sides.append(np.concatenate([found.mask.sum(1)[:, None], dt.sum(1)[:, None], features.sum(1)], 1))
         return np.concatenate(sides, 1).astype(np.float32)
@@ -41,9 +41,9 @@ def test_an_honest_model_passes():
 class PeeksPastTime(Honest):
     """Asks the index for events after the query's time."""
 
-    def gather(self, query, past):
-        ahead = past.index.count(query.dst, query.t + 5)
-        inputs = super().gather(query, past)
+    def gather(self, query, history):
+        ahead = history.index.count(query.dst, query.t + 5)
+        inputs = super().gather(query, history)
         inputs[:, 0] += ahead
         return inputs
 
@@ -51,9 +51,9 @@ class PeeksPastTime(Honest):
 class PeeksAtItsOwnGroup(Honest):
     """Sees events simultaneous with the query, those of the same batch and of earlier ones."""
 
-    def gather(self, query, past):
-        inputs = super().gather(query, past)
-        inputs[:, 0] += past.index.count(query.dst, query.t + 1)
+    def gather(self, query, history):
+        inputs = super().gather(query, history)
+        inputs[:, 0] += history.index.count(query.dst, query.t + 1)
         return inputs
 
 
@@ -62,11 +62,11 @@ class PeeksAcrossABatchBorder(Honest):
 
     held = 0
 
-    def gather(self, query, past):
-        inputs = super().gather(query, past)
-        held = self.held if self.held < past.index.events else 0
-        inputs[:, 0] += past.index.count(query.dst, query.t + 1, before=np.full(len(query), held))
-        self.held = past.index.events
+    def gather(self, query, history):
+        inputs = super().gather(query, history)
+        held = self.held if self.held < history.index.events else 0
+        inputs[:, 0] += history.index.count(query.dst, query.t + 1, before=np.full(len(query), held))
+        self.held = history.index.events
         return inputs
 
 
@@ -90,8 +90,8 @@ class DependsOnBatchSize(Honest):
 
 
 class UsesNodeNumbers(Honest):
-    def gather(self, query, past):
-        inputs = super().gather(query, past)
+    def gather(self, query, history):
+        inputs = super().gather(query, history)
         inputs[:, 0] += query.dst
         return inputs
 
@@ -99,9 +99,9 @@ class UsesNodeNumbers(Honest):
 class ReadsEventNumbers(Honest):
     """Prefers, of simultaneous events, the one that stands first in the file."""
 
-    def gather(self, query, past):
-        inputs = super().gather(query, past)
-        found = past.recent(query.src, 3)
+    def gather(self, query, history):
+        inputs = super().gather(query, history)
+        found = history.recent(query.src, 3)
         inputs[:, 0] += np.where(found.mask, found.events, 0).max(1)
         return inputs
 
@@ -109,10 +109,10 @@ class ReadsEventNumbers(Honest):
 class ReadsPadding(Honest):
     """Sums the features of all slots, the empty ones included."""
 
-    def gather(self, query, past):
-        inputs = super().gather(query, past)
-        found = past.recent(query.src, 3)
-        inputs[:, 0] += past.event_table[found.events][:, :, 0].sum(1)
+    def gather(self, query, history):
+        inputs = super().gather(query, history)
+        found = history.recent(query.src, 3)
+        inputs[:, 0] += history.event_table[found.events][:, :, 0].sum(1)
         return inputs
 
 
@@ -131,8 +131,8 @@ class Remembering(Honest):
     def initial_state(self, node_features, time_dtype):
         return Counts(np.zeros(0))
 
-    def gather(self, query, past):
-        return super().gather(query, past), query.dst
+    def gather(self, query, history):
+        return super().gather(query, history), query.dst
 
     def forward(self, inputs, state):
         arrays, dst = inputs
@@ -170,22 +170,22 @@ class ForgetsOnSave(Remembering):
 
 
 class IgnoresThePast(Honest):
-    def gather(self, query, past):
-        return np.zeros_like(super().gather(query, past))
+    def gather(self, query, history):
+        return np.zeros_like(super().gather(query, history))
 
 
 class BreaksOnNewNodes(Honest):
-    def gather(self, query, past):
-        inputs = super().gather(query, past)
-        inputs[past.index.count(query.src, query.t) == 0] = np.nan
+    def gather(self, query, history):
+        inputs = super().gather(query, history)
+        inputs[history.index.count(query.src, query.t) == 0] = np.nan
         return inputs
 
 
 class Embedding(Honest):
     """Also embeds nodes: how often they were met."""
 
-    def gather_nodes(self, nodes, past):
-        return past.count(nodes)[:, None].astype(np.float32)
+    def gather_nodes(self, nodes, history):
+        return history.count(nodes)[:, None].astype(np.float32)
 
     def embed(self, inputs, state):
         return torch.from_numpy(inputs)
@@ -196,12 +196,12 @@ def test_a_model_that_embeds_passes():
 
 
 class EmbedsItsOwnGroup(Embedding):
-    def gather_nodes(self, nodes, past):
-        return past.index.count(nodes, past.t + 1)[:, None].astype(np.float32)
+    def gather_nodes(self, nodes, history):
+        return history.index.count(nodes, history.t + 1)[:, None].astype(np.float32)
 
 
 class EmbedsNodeNumbers(Embedding):
-    def gather_nodes(self, nodes, past):
+    def gather_nodes(self, nodes, history):
         return nodes[:, None].astype(np.float32)
 
 
@@ -216,8 +216,8 @@ class EmbedsNothing(Embedding):
 
 
 class EmbedsNewNodesBadly(Embedding):
-    def gather_nodes(self, nodes, past):
-        counts = super().gather_nodes(nodes, past)
+    def gather_nodes(self, nodes, history):
+        counts = super().gather_nodes(nodes, history)
         return np.where(counts > 0, counts, np.nan).astype(np.float32)
 
 

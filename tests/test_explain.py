@@ -118,7 +118,7 @@ def replayed_without(model, log, absence, query, **more) -> float:
 VARIANTS = [(name, {}) for name in FORGETFUL] + [
     ("pint", {"layers": 2, "positions_at": "every"}),
     ("pint", {"positions": 0}),
-    ("pint", {"contact_age": True, "acquaintance": True}),
+    ("pint", {"contact_age": True, "pair_history": True}),
 ]
 
 
@@ -390,7 +390,7 @@ def test_a_model_that_judges_no_links_still_shows_walks():
     found = explain(stream, 0, 1, int(log.t[-1]) + 1)
     assert found.logit is None
     assert found.reasons[0].without is None
-    assert "does not judge links" in found.note
+    assert "does not score links" in found.note
 
 
 # -- the command -----------------------------------------------------------------------------------------------------

@@ -105,10 +105,10 @@ class Case:
 
 
 def pure(case: Case) -> None:
-    past, future = case.halves()
+    history, future = case.halves()
     stream, untouched = case.stream(), case.stream()
-    stream.observe(past)
-    untouched.observe(past)
+    stream.observe(history)
+    untouched.observe(history)
     with torch.no_grad():
         first, again = stream.score(future.query), stream.score(future.query)
         _same(first, again, "The same query scored twice gives two answers: something is written or drawn on scoring.")
@@ -291,11 +291,11 @@ def nothing_leaks_from_padding(case: Case) -> None:
 
 
 def fork_isolates(case: Case) -> None:
-    past, future = case.halves()
+    history, future = case.halves()
     with torch.no_grad():
         stream, control = case.stream(), case.stream()
-        stream.observe(past)
-        control.observe(past)
+        stream.observe(history)
+        control.observe(history)
         fork = stream.fork()
         fork.observe(future)
         expected = control.replay(future, [future.query])[0]
@@ -304,10 +304,10 @@ def fork_isolates(case: Case) -> None:
 
 
 def observing_matters(case: Case) -> None:
-    past, future = case.halves()
+    history, future = case.halves()
     with torch.no_grad():
         empty, full = case.stream(), case.stream()
-        full.observe(past)
+        full.observe(history)
         if _equal(empty.score(future.query), full.score(future.query)):
             raise CheckFailed("Scores are the same before and after observing half of the log: the past is not used.")
 
@@ -324,10 +324,10 @@ def new_nodes(case: Case) -> None:
 
 
 def saved(case: Case) -> None:
-    past, future = case.halves()
+    history, future = case.halves()
     # a part of a block and of a group of simultaneous events is pending, which a careless save forgets
     stream = case.stream()
-    stream.observe(past)
+    stream.observe(history)
     stream.observe(future[:1])
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         stream.save(Path(folder) / "stream")

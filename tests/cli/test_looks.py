@@ -15,7 +15,7 @@ from rich.console import Console
 from pintgn.cli.app import app
 from pintgn.cli.common import Bar, Grid, console
 from pintgn.cli.data import describe
-from pintgn.cli.shape import EXAMPLES, SECTIONS
+from pintgn.cli.help_format import EXAMPLES, SECTIONS
 from pintgn.events.simulate import simulate
 from tests.cli.test_learning import run
 

@@ -37,12 +37,12 @@ def ids(log: EventLog) -> list:
     return log.ids.decode().to_pylist()
 
 
-def oracle(src, dst, two_spaces=False):
+def oracle(src, dst, separate_namespaces=False):
     """Numbers by first appearance, the obvious way."""
     known: dict = {}
     numbers = []
     for one, other in zip(src, dst, strict=True):
-        keys = ((0, one), (1, other)) if two_spaces else (one, other)
+        keys = ((0, one), (1, other)) if separate_namespaces else (one, other)
         numbers.append([known.setdefault(key, len(known)) for key in keys])
     return np.array(numbers).T, list(known)
 
@@ -183,9 +183,9 @@ def test_an_unnamed_column_is_named_by_its_position(csv):
 # --- ids ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("two_spaces", [False, True])
+@pytest.mark.parametrize("separate_namespaces", [False, True])
 @pytest.mark.parametrize("kind", ["dense", "sparse", "text", "long text"])
-def test_nodes_are_numbered_by_first_appearance_whatever_the_batches(kind, two_spaces, monkeypatch):
+def test_nodes_are_numbered_by_first_appearance_whatever_the_batches(kind, separate_namespaces, monkeypatch):
     rng = np.random.default_rng(3)
     src, dst = rng.zipf(1.5, (2, 5000)) % 2000
     names = {
@@ -195,15 +195,15 @@ def test_nodes_are_numbered_by_first_appearance_whatever_the_batches(kind, two_s
         "long text": lambda x: [f"{v:0300d}" + "ü" * (v % 5) for v in x],
     }[kind]
     src, dst = names(src), names(dst)
-    expected, known = oracle(list(src), list(dst), two_spaces)
+    expected, known = oracle(list(src), list(dst), separate_namespaces)
     for batch in (1 << 16, 999, 1):
         rows = 5000 if batch > 1 else 300
         monkeypatch.setattr(sources, "BATCH", batch)
-        log = read_events({"src": src[:rows], "dst": dst[:rows], "t": np.arange(rows)}, bipartite=two_spaces)
+        log = read_events({"src": src[:rows], "dst": dst[:rows], "t": np.arange(rows)}, bipartite=separate_namespaces)
         assert np.array_equal([log.src, log.dst], expected[:, :rows])
         here = known[: log.nodes]
-        assert ids(log) == ([name for _, name in here] if two_spaces else here)
-        if two_spaces:
+        assert ids(log) == ([name for _, name in here] if separate_namespaces else here)
+        if separate_namespaces:
             assert log.ids.side.tolist() == [side for side, _ in here]
 
 
@@ -293,7 +293,7 @@ def test_the_same_id_is_two_nodes_in_two_name_spaces(csv):
     assert (log.src.tolist(), log.dst.tolist()) == ([0, 2, 0], [1, 1, 3])
     assert log.node(1, "src") == 0
     assert log.node(1, "dst") == 1
-    assert log.schema.two_spaces
+    assert log.schema.separate_namespaces
     mixed = read_events({"src": [1, 2], "dst": ["x", "1"], "t": [0, 1]}, bipartite=True)
     assert ids(mixed) == ["1", "x", "2", "1"]
 

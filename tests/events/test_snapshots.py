@@ -15,7 +15,7 @@ from pintgn.events.ids import IdMap
 from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
 from pintgn.events.schema import ADD, DELETE, NODE
-from pintgn.events.snapshots import Snapshot, from_snapshots, to_snapshots
+from pintgn.events.snapshots import GraphSnapshot, from_snapshots, to_snapshots
 
 
 def ids_of(log, snapshot):
@@ -41,7 +41,7 @@ def test_snapshot_i_happens_at_i_times_delta():
 
 
 def test_node_features_travel_with_the_dummy_node_and_are_not_learned():
-    graph = Snapshot([("a", "b")], features=[[0.5]], nodes=["a", "b", "c"], node_features=[[1, 2], [3, 4], [5, 6]])
+    graph = GraphSnapshot([("a", "b")], features=[[0.5]], nodes=["a", "b", "c"], node_features=[[1, 2], [3, 4], [5, 6]])
     log = from_snapshots([graph], features=["weight"], node_features=["age", "height"])
     dummy = log.schema.dummy
     assert log.id(dummy) == "◇"
@@ -59,7 +59,7 @@ def test_node_features_travel_with_the_dummy_node_and_are_not_learned():
 
 
 def test_node_events_can_be_self_loops_instead():
-    graph = Snapshot([("a", "b")], nodes=["c"], node_features=[[7]])
+    graph = GraphSnapshot([("a", "b")], nodes=["c"], node_features=[[7]])
     log = from_snapshots([graph], node_events="self")
     assert log.schema.dummy is None
     assert log.nodes == 3
@@ -69,15 +69,15 @@ def test_node_events_can_be_self_loops_instead():
 
 
 def test_a_dummy_never_takes_an_id_that_is_in_use():
-    named = from_snapshots([Snapshot([("◇", "b")], nodes=["c"])])
+    named = from_snapshots([GraphSnapshot([("◇", "b")], nodes=["c"])])
     assert named.id(named.schema.dummy) == "◇◇"
-    numbered = from_snapshots([Snapshot([(-1, 4)], nodes=[5])])
+    numbered = from_snapshots([GraphSnapshot([(-1, 4)], nodes=[5])])
     assert numbered.id(numbered.schema.dummy) == -2
     assert numbered.ids.decode().to_pylist() == [-1, 4, 5, -2]
 
 
 def test_isolated_nodes_and_empty_snapshots_survive():
-    graphs = [Snapshot([("a", "b")], nodes=["lonely"]), [], [("b", "a")]]
+    graphs = [GraphSnapshot([("a", "b")], nodes=["lonely"]), [], [("b", "a")]]
     log = from_snapshots(graphs)
     back = to_snapshots(log)
     assert [ids_of(log, g) for g in back] == [
@@ -111,10 +111,10 @@ def test_an_undirected_edge_listed_both_ways_is_one_event():
     assert len(from_snapshots(both_ways)) == 6
     log = from_snapshots(both_ways, undirected=True)
     assert list(zip(log.src.tolist(), log.dst.tolist(), strict=True)) == [(0, 1), (1, 2), (2, 1), (1, 1)]
-    same = [Snapshot([(0, 1), (1, 0)], features=[[2.0], [2.0]])]
+    same = [GraphSnapshot([(0, 1), (1, 0)], features=[[2.0], [2.0]])]
     assert from_snapshots(same, undirected=True).features.tolist() == [[2.0]]
     with pytest.raises(BadInput, match="snapshot 0 lists 1 and 0 twice, with different features"):
-        from_snapshots([Snapshot([(0, 1), (1, 0)], features=[[2.0], [3.0]])], undirected=True)
+        from_snapshots([GraphSnapshot([(0, 1), (1, 0)], features=[[2.0], [3.0]])], undirected=True)
 
 
 # -- forms of input ----------------------------------------------------------------------------------------
@@ -192,9 +192,12 @@ def test_plain_dictionaries_are_snapshots_too():
         ([[(0, 1)], [("a", "b")]], "alike in every snapshot"),
         ([[(0.5, 1.0)]], "snapshot 0 has ids of type double"),
         ([["ab"]], "snapshot 0 cannot be read"),
-        ([Snapshot([(0, 1)], features=[[1.0]]), [(1, 2)]], r"snapshot 1 has 1 edges but features of shape \(0, 1\)"),
-        ([Snapshot([(0, 1)], nodes=[0, 1], node_features=[[1.0]])], "snapshot 0 has 2 nodes but features"),
-        ([Snapshot([(0, 1)], features=[[np.nan]])], "Features must be finite"),
+        (
+            [GraphSnapshot([(0, 1)], features=[[1.0]]), [(1, 2)]],
+            r"snapshot 1 has 1 edges but features of shape \(0, 1\)",
+        ),
+        ([GraphSnapshot([(0, 1)], nodes=[0, 1], node_features=[[1.0]])], "snapshot 0 has 2 nodes but features"),
+        ([GraphSnapshot([(0, 1)], features=[[np.nan]])], "Features must be finite"),
         ([{"edges": [(0, 1)], "label": [1, 2]}], "snapshot 0 has 1 edges but 2 labels"),
         ([{"edge": [(0, 1)]}], "snapshot 0 has 'edge'. Did you mean 'edges'"),
     ],
@@ -214,7 +217,7 @@ def test_unusable_settings_are_refused():
     with pytest.raises(UnknownName, match=r"edge 'a' to 'b' has no attribute 'wieght'. Did you mean 'weight'"):
         from_snapshots([graph], features=["wieght"])
     with pytest.raises(BadInput, match="2 names for 1 feature columns"):
-        from_snapshots([Snapshot([(0, 1)], features=[[1.0]])], features=["a", "b"])
+        from_snapshots([GraphSnapshot([(0, 1)], features=[[1.0]])], features=["a", "b"])
 
 
 # -- events to graphs --------------------------------------------------------------------------------------
@@ -249,7 +252,7 @@ def test_deletions_have_no_place_in_a_snapshot():
 
 def test_snapshots_are_a_sequence():
     snapshots = to_snapshots(from_snapshots([[(0, 1)], [], [(1, 2)]], delta=2))
-    assert repr(snapshots) == "Snapshots: 3 graphs, 2 edges, one every 2 from 0"
+    assert repr(snapshots) == "GraphSnapshots: 3 graphs, 2 edges, one every 2 from 0"
     assert snapshots[-1].edges.tolist() == [[1, 2]]
     assert [len(s.edges) for s in snapshots[1:]] == [0, 1]
     with pytest.raises(IndexError):
@@ -271,7 +274,7 @@ def graphs(draw):
         nodes = draw(st.lists(node, unique=True, max_size=3))
         row = st.lists(number, min_size=width, max_size=width)
         node_row = st.lists(number, min_size=node_width, max_size=node_width)
-        return Snapshot(
+        return GraphSnapshot(
             edges,
             np.array([draw(row) for _ in edges], float).reshape(-1, width) if width else None,
             nodes,
@@ -315,7 +318,7 @@ def test_events_come_back_from_their_graphs(rows, delta, start, decorated):
 
 
 def test_a_saved_log_still_knows_its_graphs(tmp_path):
-    graph = Snapshot([("a", "b")], features=[[0.5]], nodes=["a", "c"], node_features=[[1, 2], [3, 4]])
+    graph = GraphSnapshot([("a", "b")], features=[[0.5]], nodes=["a", "c"], node_features=[[1, 2], [3, 4]])
     for node_events in ("dummy", "self"):
         log = from_snapshots([graph, [], graph], delta=3, node_events=node_events)
         log.save(tmp_path / "log.parquet")
@@ -325,7 +328,7 @@ def test_a_saved_log_still_knows_its_graphs(tmp_path):
 
 
 def test_a_later_file_may_name_the_dummy_node_too():
-    graph = Snapshot([("a", "b")], nodes=["a"], node_features=[[1.0]])
+    graph = GraphSnapshot([("a", "b")], nodes=["a"], node_features=[[1.0]])
     log = from_snapshots([graph])
     later = read_events(log.to_table(), like=log)
     assert np.array_equal(later.dst, log.dst)

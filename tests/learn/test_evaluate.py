@@ -11,7 +11,7 @@ from pintgn.errors import BadInput, UnknownName
 from pintgn.learn import measure, paper
 from pintgn.learn.metrics import ranks
 from pintgn.learn.negatives import KINDS
-from pintgn.learn.protocol import Parts, destinations, measured
+from pintgn.learn.protocol import Parts, destinations, scored_events
 from pintgn.learn.ranking import Candidates
 from tests.learn.helpers import QUICK, random_log
 
@@ -29,8 +29,8 @@ class Looks(Model):
     def make(self, schema):
         pass
 
-    def gather(self, query, past):
-        return past.count(query.src), past.positions(query.dst[:, None], query.src[:, None])
+    def gather(self, query, history):
+        return history.count(query.src), history.positions(query.dst[:, None], query.src[:, None])
 
     def forward(self, inputs, state):
         contacts, positions = inputs
@@ -244,7 +244,7 @@ def test_ranks_are_those_of_pair_by_pair_scores(model, off, request):
     stream = run.new_stream()
     stream.observe(parts.before(parts.test))
     found = []
-    with measure.judging(run.model):
+    with measure.eval_mode(run.model):
         for batch in parts.test.batches(50):
             start = batch.first - parts.test.first
             nodes, valid = among(start, start + len(batch))
@@ -276,6 +276,6 @@ def test_measured_rows_are_asked_about_in_order(log):
     parts = Parts.of(with_deletions)
     stream = Stream(Looks(), with_deletions.schema)
     stream.observe(parts.before(parts.test))
-    events = measured(parts.test)
+    events = scored_events(parts.test)
     (found,) = measure.score_part(stream, parts.test, [events.query])
     assert found.tolist() == looked(log, with_deletions, with_deletions, events.query).tolist()

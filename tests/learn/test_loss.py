@@ -101,7 +101,7 @@ def test_training_with_every_addition_ends_with_finite_figures():
         "historical": 0.5,
         "schedule": "cosine",
     }
-    run = fit(PINT(dim=8, acquaintance=True, contact_age=True), small_log(600), **settings)
+    run = fit(PINT(dim=8, pair_history=True, contact_age=True), small_log(600), **settings)
     assert 0 < run.test["all"]["ap"] <= 1
 
 
@@ -120,10 +120,10 @@ def test_unknown_losses_and_schedules_are_refused_with_a_near_miss():
 
 def test_a_settings_file_says_everything_and_runs_without_later_settings_are_known_by_the_same():
     """The file makes the same run again; a run from before these settings keeps its fingerprint."""
-    settings = Settings.of({"model": {"acquaintance": False, "contact_age": False}, "train": {"schedule": "constant"}})
+    settings = Settings.of({"model": {"pair_history": False, "contact_age": False}, "train": {"schedule": "constant"}})
     settings = settings.resolved(small_log())
     assert Settings.of(tomllib.loads(settings.to_toml())).resolved(small_log()) == settings
     early = settings.to_toml(whole=False)
-    assert "acquaintance" not in early
+    assert "pair_history" not in early
     assert "schedule" not in early
     assert Settings.from_toml(early) == settings

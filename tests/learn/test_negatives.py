@@ -11,7 +11,7 @@ from pintgn.events.schema import Schema
 from pintgn.learn import negatives
 from pintgn.learn.metrics import CHUNK
 from pintgn.learn.negatives import KINDS, draw, random_destination
-from pintgn.learn.protocol import Parts, destinations, measured
+from pintgn.learn.protocol import Parts, destinations, scored_events
 from tests.learn.helpers import random_log
 
 
@@ -76,12 +76,12 @@ def test_per_event_negatives_were_met_before_and_not_now(seed):
     assert (drawn.query.src == test.src).all()
     for row in range(len(test)):
         s, t = test.src[row], test.t[row]
-        past = {d for _, d in pairs(log.where((log.src == s) & (log.t < t)))}
+        history = {d for _, d in pairs(log.where((log.src == s) & (log.t < t)))}
         now = {d for _, d in pairs(log.where((log.src == s) & (log.t == t)))}
         if drawn.fallback[row]:
-            assert not past - now
+            assert not history - now
         else:
-            assert drawn.query.dst[row] in past - now
+            assert drawn.query.dst[row] in history - now
 
 
 @pytest.mark.parametrize("rows", [1, 7, 60])
@@ -138,9 +138,9 @@ def test_the_dummy_node_and_deletions_stay_out_of_everything():
     assert len(hidden) == 3
     for kind in KINDS:
         drawn = draw(kind, log, parts.test, 0, parts.before(parts.test))
-        assert len(drawn.query) == len(measured(parts.test)) < len(parts.test)
+        assert len(drawn.query) == len(scored_events(parts.test)) < len(parts.test)
         assert 10 not in drawn.query.dst
-    assert (measured(parts.test).op == 1).all()
+    assert (scored_events(parts.test).op == 1).all()
 
 
 def test_an_unknown_kind_is_suggested():

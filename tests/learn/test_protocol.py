@@ -7,7 +7,7 @@ import pytest
 
 from pintgn import DELETE, EventLog
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.learn.protocol import Parts, measured
+from pintgn.learn.protocol import Parts, scored_events
 from tests.learn.helpers import random_log
 
 
@@ -54,4 +54,4 @@ def test_large_groups_are_cut_where_they_can_be_and_that_is_said():
 
 def test_measured_events_of_a_plain_log_are_the_log_itself():
     log = random_log()
-    assert measured(log) is log
+    assert scored_events(log) is log

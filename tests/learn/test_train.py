@@ -397,7 +397,7 @@ def test_every_model_can_be_trained_continued_and_opened(name, tmp_path):
         train.start(Settings.of(tiny(name)), log, folder=tmp_path / "run", progress=kill)
     again = train.start(Settings.of(tiny(name)), log, folder=tmp_path / "run")
     assert again.settings == run.settings
-    if not run.judges_links:
+    if not run.scores_links:
         assert run.test == {}
         assert pintgn.open(tmp_path / "run").embed([0])[1].any()
         return

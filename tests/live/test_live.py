@@ -326,8 +326,8 @@ def test_calibration_is_finite_and_keeps_the_order_whatever_the_scores(case):
 
 
 def test_probability_keeps_the_order_of_scores(live):
-    scores, chances = live.score("ann", NAMES, LATER), live.probability("ann", NAMES, LATER)
-    assert sorted(NAMES, key=scores.get) == sorted(NAMES, key=chances.get)
+    scores, probabilities = live.score("ann", NAMES, LATER), live.probability("ann", NAMES, LATER)
+    assert sorted(NAMES, key=scores.get) == sorted(NAMES, key=probabilities.get)
 
 
 def test_names_are_logs_own_ids(log):

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pintgn.models.attention import Attend, AttentionLayer, Where, masked_softmax, written_out
-from pintgn.models.fused import Run
+from pintgn.models.attention import Attend, AttentionInputs, AttentionLayer, masked_softmax, reference
+from pintgn.models.fused import FusedFunction
 from pintgn.models.layers import Edges, Places, TimeEncoding
 from pintgn.models.static import GATLayer
 
@@ -48,12 +48,12 @@ def test_fused_attention_and_its_gradients_are_those_of_the_definition(shape, he
         torch.tensor(rng.normal(size=size), requires_grad=True)
         for size in ((heads, 3, width), (heads, 3), waves, waves)
     )
-    where = Where.seen(own_of, places, edges)
-    found = Run.apply(Attend(where, slope), query, offset, children.table, frequency, phase)
+    where = AttentionInputs.seen(own_of, places, edges)
+    found = FusedFunction.apply(Attend(where, slope), query, offset, children.table, frequency, phase)
 
     time = TimeEncoding(waves)
     time.frequency, time.phase = torch.nn.Parameter(frequency), torch.nn.Parameter(phase)
-    c = written_out(children, edges, time).view(parents, k, width)
+    c = reference(children, edges, time).view(parents, k, width)
     rows = torch.from_numpy(own_of).long()
     scores = torch.einsum("hpc,pkc->hpk", query[:, rows], c) + offset[:, rows][..., None]
     weight = masked_softmax(torch.nn.functional.leaky_relu(scores, slope), edges.mask.view(parents, k))

@@ -150,8 +150,8 @@ def test_both_ends_draw_apart_and_equal_times_draw_alike():
     model = CAW(dim=4, walks=16, length=1)
     stream = Stream(model, log.schema)
     stream.observe(log)
-    past = stream._view(np.array([300, 300, 301]), np.full(3, 200))
-    keys = past.keys(model.draw_seed, 2)
+    history = stream._view(np.array([300, 300, 301]), np.full(3, 200))
+    keys = history.keys(model.draw_seed, 2)
     assert len(np.unique(keys)) == 4  # two queries at 300 share keys, their ends do not, nor does the query at 301
     assert (keys[0] == keys[1]).all()
 

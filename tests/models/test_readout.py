@@ -10,17 +10,17 @@ import torch
 
 from pintgn import PINT, EventLog, Stream, check_model
 from pintgn.events.log import Query
+from pintgn.models.history_view import HistoryView
 from pintgn.models.layers import Edges, InjectiveLayer
-from pintgn.models.past import Past
 from pintgn.models.pint import ages
 from pintgn.models.trees import pair_features
 from pintgn.neighbors.index import WAYS, NeighborIndex
 
 EXTRAS = [
     {"contact_age": True},
-    {"acquaintance": True},
-    {"acquaintance": True, "positions": 0},
-    {"contact_age": True, "acquaintance": True, "layers": 2, "memory": 6},
+    {"pair_history": True},
+    {"pair_history": True, "positions": 0},
+    {"contact_age": True, "pair_history": True, "layers": 2, "memory": 6},
 ]
 
 
@@ -38,7 +38,7 @@ def small_log(seed: int = 0, events: int = 300, nodes: int = 12) -> EventLog:
 
 def test_ranking_equals_scoring_pair_by_pair():
     log = small_log()
-    stream = Stream(PINT(dim=8, neighbors=4, contact_age=True, acquaintance=True), log.schema)
+    stream = Stream(PINT(dim=8, neighbors=4, contact_age=True, pair_history=True), log.schema)
     stream.observe(log[:200])
     t = np.full(3, stream.clock + 5)
     query = Query(np.array([0, 3, 11]), np.zeros(3, np.int64), t)
@@ -69,12 +69,12 @@ def test_acquaintance_tells_which_way_round_two_nodes_met():
     """0 -> 1 and 2 -> 3 look alike to PINT seen from either side; only the direction of the query differs."""
     log = EventLog(np.array([0, 3]), np.array([1, 2]), np.array([1, 1]))
     asked = Query(np.array([0, 2]), np.array([1, 3]), np.array([5, 5]))
-    for acquaintance in (False, True):
-        stream = Stream(PINT(dim=8, acquaintance=acquaintance), log.schema)
+    for pair_history in (False, True):
+        stream = Stream(PINT(dim=8, pair_history=pair_history), log.schema)
         stream.observe(log)
         with torch.no_grad():
             forth, back = stream.score(asked).tolist()
-        assert (abs(forth - back) > 1e-4) == acquaintance
+        assert (abs(forth - back) > 1e-4) == pair_history
 
 
 def test_columns_of_ages_are_what_they_say():
@@ -88,8 +88,8 @@ def test_columns_of_ages_are_what_they_say():
 def test_columns_of_acquaintance_are_what_they_say():
     index = NeighborIndex()
     index.append([0, 0, 0], [1, 1, 1], [1, 2, 10])
-    past = Past(index, np.array([30]), np.array([3]), None, None)
-    found = pair_features(np.array([0]), np.array([1]), past, 10.0)
+    history = HistoryView(index, np.array([30]), np.array([3]), None, None)
+    found = pair_features(np.array([0]), np.array([1]), history, 10.0)
     d = 2.0
     wanted = [1, math.log1p(3) / 2, math.log1p(d) / 2, math.log1p(100 * d) / 4, math.log1p(10_000 * d) / 8]
     wanted += [2 ** (-0.1 * d), 2**-d, 2 ** (-10 * d)]

@@ -5,25 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pintgn.models.past import Past
+from pintgn.models.history_view import HistoryView
 from pintgn.models.trees import grow, grow_ranking
 from pintgn.neighbors.index import NeighborIndex
 
 K = 3
 
 
-def random_past(rng, queries, nodes=6, events=40):
+def random_history(rng, queries, nodes=6, events=40):
     """The past of queries in the middle of a log with simultaneous events, repeats and self-loops."""
     t = np.sort(rng.integers(0, 15, events))
     index = NeighborIndex()
     index.append(rng.integers(0, nodes, events), rng.integers(0, nodes, events), t)
     when = rng.integers(0, 16, queries)
     features = rng.random((events, 2)).astype(np.float32)
-    return Past(index, when, np.searchsorted(t, when), features, None, positional_length=2)
+    return HistoryView(index, when, np.searchsorted(t, when), features, None, positional_length=2)
 
 
-def look(past, nodes):
-    return past.recent(nodes, K)
+def look(history, nodes):
+    return history.recent(nodes, K)
 
 
 def unrolled(trees, place, levels):
@@ -38,15 +38,15 @@ def unrolled(trees, place, levels):
     return node, tuple(below)
 
 
-def looked_up(past, query, node, levels):
+def looked_up(history, query, node, levels):
     """The same from the definition: the newest contacts of every node, all at the query's time."""
     if levels == 0:
         return int(node)
-    mine = past.of(np.array([query]))
+    mine = history.of(np.array([query]))
     found, below = mine.recent(np.array([[node]]), K), []
     for i in np.flatnonzero(found.mask[0, 0]):
-        what = tuple(past.event_table[found.events[0, 0, i]].tolist()), float(np.float32(found.dt[0, 0, i] / 2))
-        below.append((what, looked_up(past, query, found.ids[0, 0, i], levels - 1)))
+        what = tuple(history.event_table[found.events[0, 0, i]].tolist()), float(np.float32(found.dt[0, 0, i] / 2))
+        below.append((what, looked_up(history, query, found.ids[0, 0, i], levels - 1)))
     return int(node), tuple(below)
 
 
@@ -55,19 +55,19 @@ def looked_up(past, query, node, levels):
 @pytest.mark.parametrize("seed", range(5))
 def test_places_unroll_to_the_trees_of_the_definition(positions, depth, seed):
     rng = np.random.default_rng(seed)
-    past = random_past(rng, 7)
+    history = random_history(rng, 7)
     roots = rng.integers(0, 8, (7, 2))  # two of the nodes have never been seen
-    trees = grow(roots, past, depth, look, 2.0, positions)
+    trees = grow(roots, history, depth, look, 2.0, positions)
     assert len(trees.sizes) == depth + 1
     places = np.arange(roots.size) if trees.root_of is None else trees.root_of
     for at, (row, root) in zip(places, [(q, root) for q in range(7) for root in roots[q]], strict=True):
-        assert unrolled(trees, at, depth) == looked_up(past, row, root, depth)
+        assert unrolled(trees, at, depth) == looked_up(history, row, root, depth)
 
 
 @pytest.mark.parametrize("positions", [True, False])
 def test_a_node_has_one_place_in_its_group(positions):
     rng = np.random.default_rng(0)
-    trees = grow(rng.integers(0, 6, (9, 2)), random_past(rng, 9), 2, look, 1.0, positions)
+    trees = grow(rng.integers(0, 6, (9, 2)), random_history(rng, 9), 2, look, 1.0, positions)
     named = list(zip(trees.group.tolist(), trees.node_of.tolist(), strict=True))
     assert len(set(named)) == len(named)
     ranks = list(zip(trees.group.tolist(), trees.rank.tolist(), strict=True))
@@ -82,12 +82,12 @@ def test_a_node_has_one_place_in_its_group(positions):
 @pytest.mark.parametrize("depth", [1, 2])
 def test_chosen_trees_are_the_same_trees(depth):
     rng = np.random.default_rng(3)
-    past = random_past(rng, 4)
-    ranking = grow_ranking(rng.integers(0, 6, 4), rng.integers(0, 6, (4, 5)), past, depth, look, 1.0)
+    history = random_history(rng, 4)
+    ranking = grow_ranking(rng.integers(0, 6, 4), rng.integers(0, 6, (4, 5)), history, depth, look, 1.0)
     trees, chosen = ranking.trees, np.array([3, 0, 3, 23, 11])
     some = trees.some(chosen, np.zeros((5, 1, 2, 2), np.float32))
     for new, old in enumerate(chosen):
         assert unrolled(some, new, depth) == unrolled(trees, old, depth)
     assert (some.group[: len(chosen)] == np.arange(len(chosen))).all()
-    nobody = grow(np.zeros((0, 2), int), past.of(np.zeros(0, int)), depth, look, 1.0, False)
+    nobody = grow(np.zeros((0, 2), int), history.of(np.zeros(0, int)), depth, look, 1.0, False)
     assert nobody.sizes == [0] * (depth + 1)

@@ -40,7 +40,7 @@ class Naive:
         met = [(when, n) for a, b, when, n in self.events if {a, b} == {u, v} and when < t and n < before]
         return sorted(met, key=lambda one: (one[0], self.ties[one[1]], one[1]), reverse=True)
 
-    def acquaintance(self, u, v, t, before=math.inf) -> tuple[list[int], list[float]]:
+    def pair_history(self, u, v, t, before=math.inf) -> tuple[list[int], list[float]]:
         """Counts and times since the last event: u to v, v to u, u to anyone, anyone to u, v to anyone, anyone to v."""
         seen = [(a, b, when) for a, b, when, n in self.events if when < t and n < before]
         ways = (

@@ -19,9 +19,9 @@ def test_acquaintance_is_what_the_log_says(data):
     times = sorted({*log.t, (log.t[-1] if log.t else 0) + 1})
     u, v, which, before = (np.array(column) for column in zip(*asked, strict=True))
     t = np.array([times[k % len(times)] for k in which], log.kind)
-    found = index.acquaintance(u, v, t, before=before)
+    found = index.pair_history(u, v, t, before=before)
     for row in range(len(u)):
-        counts, dt = naive.acquaintance(u[row], v[row], t[row].item(), before[row])
+        counts, dt = naive.pair_history(u[row], v[row], t[row].item(), before[row])
         assert found.counts[row].tolist() == counts
         assert found.dt[row].tolist() == dt
 
@@ -32,12 +32,12 @@ def test_saved_forked_and_trimmed_indexes_keep_the_direction_of_events(tmp_path_
     index.save(path)
     u, v = np.divmod(np.arange(36), 6)
     now = np.array((log.t[-1] if log.t else 0) + 1, log.kind)
-    wanted = index.acquaintance(u, v, now)
+    wanted = index.pair_history(u, v, now)
     trimmed = index.fork()
     trimmed.trim(keep_last=1_000)
     for other in (NeighborIndex.open(path), index.fork(), trimmed):
         if other.time is not None:
-            found = other.acquaintance(u, v, now)
+            found = other.pair_history(u, v, now)
             assert np.array_equal(found.counts, wanted.counts)
             assert np.array_equal(found.dt, wanted.dt)
 
@@ -46,6 +46,6 @@ def test_after_uneven_trimming_the_list_that_still_remembers_an_event_decides():
     index = NeighborIndex()
     index.append([0, 0, 1, 2], [1, 2, 2, 2], [1, 2, 3, 4])
     index.trim(keep_last=2)  # node 2 keeps 1 -> 2 and its self-loop; node 0 still knows 0 -> 2
-    found = index.acquaintance(0, 2, 10)
+    found = index.pair_history(0, 2, 10)
     assert found.counts[:2].tolist() == [1, 0]
     assert found.dt[:2].tolist() == [8, 0]

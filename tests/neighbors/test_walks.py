@@ -45,15 +45,15 @@ SMALL = [(0, 1, 1), (1, 2, 2), (0, 2, 3), (0, 0, 4), (2, 3, 4), (1, 0, 5), (0, 3
 @pytest.mark.parametrize("bias", [0.0, 0.01, 0.3, 2.0])
 def test_whole_walks_occur_as_often_as_their_definition_says(bias):
     index, naive = index_of(SMALL)
-    chances = probabilities(naive, 0, 9, 3, bias)
-    assert math.isclose(sum(chances.values()), 1)
+    walks_of = probabilities(naive, 0, 9, 3, bias)
+    assert math.isclose(sum(walks_of.values()), 1)
     draws = 40_000
     walks = causal_walks(index, 0, 9, walks=draws, length=3, bias=bias, keys=3)
     seen = Counter(tuple(events[mask].tolist()) for events, mask in zip(walks.events, walks.mask[:, 1:], strict=True))
-    assert set(seen) <= set(chances)
-    common = [walk for walk, chance in chances.items() if chance * draws >= 5]
+    assert set(seen) <= set(walks_of)
+    common = [walk for walk, chance in walks_of.items() if chance * draws >= 5]
     rare = draws - sum(seen[walk] for walk in common)
-    expected = [chances[walk] * draws for walk in common]
+    expected = [walks_of[walk] * draws for walk in common]
     observed = [seen[walk] for walk in common]
     if draws - sum(expected) > 1e-6:
         observed.append(rare)

@@ -163,7 +163,7 @@ def test_what_is_missing_is_said_not_left_blank(tmp_path):
     assert "No test event touches a node that it was not trained on." in words
     assert "These runs were not kept in a folder." in words
     pintgn.write_report(pintgn.fit("ctdne", ODD["nodes only"][0]), tmp_path / "page.html")
-    assert "It does not judge links." in (tmp_path / "page.html").read_text()
+    assert "It does not score links." in (tmp_path / "page.html").read_text()
 
 
 def test_kinds_of_your_own_lead_the_page(run, tmp_path):

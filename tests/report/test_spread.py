@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pintgn.learn.metrics import Scores
-from pintgn.report.spread import BLOCKS, DRAWS, Blocks, interval, standard_error
+from pintgn.report.spread import BLOCKS, DRAWS, BootstrapBlocks, interval, standard_error
 
 
 def some_scores(events=600, seed=0, distinct=None) -> Scores:
@@ -15,14 +15,14 @@ def some_scores(events=600, seed=0, distinct=None) -> Scores:
     return Scores(positive.astype(np.float32), negative.astype(np.float32))
 
 
-def drawn_rows(blocks: Blocks, draw: int, mask: np.ndarray) -> np.ndarray:
+def drawn_rows(blocks: BootstrapBlocks, draw: int, mask: np.ndarray) -> np.ndarray:
     """The rows of a draw, written out: each row as often as its block was drawn."""
     return np.repeat(np.flatnonzero(mask), blocks.weights[draw][blocks.of[mask]])
 
 
 @pytest.mark.parametrize("distinct", [None, 2])
 def test_draws_equal_the_metrics_of_the_rows_written_out(distinct):
-    scores, blocks = some_scores(distinct=distinct), Blocks.cut(np.arange(600) // 2)
+    scores, blocks = some_scores(distinct=distinct), BootstrapBlocks.cut(np.arange(600) // 2)
     mask = np.random.default_rng(1).random(600) < 0.4
     for keep in (np.ones(600, bool), mask):
         draws = blocks.precision(scores, keep)
@@ -33,7 +33,7 @@ def test_draws_equal_the_metrics_of_the_rows_written_out(distinct):
 
 
 def test_means_equal_those_of_the_rows_written_out():
-    values, blocks = np.random.default_rng(0).random(600), Blocks.cut(np.arange(600))
+    values, blocks = np.random.default_rng(0).random(600), BootstrapBlocks.cut(np.arange(600))
     mask = np.arange(600) % 3 > 0
     draws = blocks.mean(values, mask)
     for k in (0, 11):
@@ -42,7 +42,7 @@ def test_means_equal_those_of_the_rows_written_out():
 
 def test_blocks_are_consecutive_about_equal_and_never_part_simultaneous_events():
     t = np.sort(np.random.default_rng(0).integers(0, 700, 5_000))
-    blocks = Blocks.cut(t)
+    blocks = BootstrapBlocks.cut(t)
     assert blocks.count == BLOCKS
     assert (np.diff(blocks.of) >= 0).all()
     for time in np.unique(t):
@@ -54,13 +54,13 @@ def test_blocks_are_consecutive_about_equal_and_never_part_simultaneous_events()
 
 def test_the_same_test_part_is_always_drawn_alike():
     t = np.arange(500)
-    assert (Blocks.cut(t).weights == Blocks.cut(t).weights).all()
-    assert (Blocks.cut(t, seed=1).weights != Blocks.cut(t).weights).any()
+    assert (BootstrapBlocks.cut(t).weights == BootstrapBlocks.cut(t).weights).all()
+    assert (BootstrapBlocks.cut(t, seed=1).weights != BootstrapBlocks.cut(t).weights).any()
 
 
 def test_few_blocks_say_nothing_about_the_spread():
     t = np.repeat(np.arange(6), 100)  # six times only
-    blocks = Blocks.cut(t)
+    blocks = BootstrapBlocks.cut(t)
     assert not blocks.enough
     draws = blocks.precision(some_scores())
     assert standard_error(draws["ap"]) is None
@@ -69,5 +69,5 @@ def test_few_blocks_say_nothing_about_the_spread():
 
 def test_standard_error_is_that_of_independent_events_where_they_are_independent():
     values = np.random.default_rng(3).random(20_000)
-    error = standard_error(Blocks.cut(np.arange(20_000)).mean(values))
+    error = standard_error(BootstrapBlocks.cut(np.arange(20_000)).mean(values))
     assert error == pytest.approx(values.std() / np.sqrt(20_000), rel=0.35)

@@ -10,7 +10,7 @@ from pintgn.check import random_log, scramble
 from pintgn.errors import BadFile, BadInput, EventOrderError, StaleQuery
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import LATEST, LATEST_ASKED
-from pintgn.models.past import Events
+from pintgn.models.history_view import Events
 from pintgn.models.pint import PINT
 from pintgn.models.tgn import TGN
 from pintgn.stream import Stream
@@ -229,7 +229,7 @@ def test_following_gives_the_scores_of_replaying(given):
         stream = Stream(model, log.schema, memory_block=11)
         expected = [stream.replay(events, [events.query])[0] for events in log.batches(16)]
         stream = Stream(model, log.schema, memory_block=11)
-        found = [scores[0] for _, scores in stream.follow(log.batches(16), lambda events: [events.query])]
+        found = [scores[0] for _, scores in stream.prefetch(log.batches(16), lambda events: [events.query])]
     torch.testing.assert_close(torch.cat(found), torch.cat(expected))
 
 
@@ -237,14 +237,14 @@ def test_following_can_be_left_early_and_reports_errors():
     log = EventLog([0, 1, 0, 2, 1, 0], [1, 2, 2, 1, 0, 2], [1, 2, 3, 4, 5, 6])
     model = PINT(dim=4, memory=3)
     stream, control = Stream(model, log.schema, memory_block=2), Stream(model, log.schema, memory_block=2)
-    for _ in stream.follow(log.batches(2), lambda events: [events.query]):
+    for _ in stream.prefetch(log.batches(2), lambda events: [events.query]):
         break
     control.observe(log[: stream.events])
     with torch.no_grad():
         torch.testing.assert_close(stream.score(query(0, 1, 9)), control.score(query(0, 1, 9)))
     unsorted = [log[2:4], log[0:2]]
     with pytest.raises(StaleQuery, match="already observed t=4"):
-        list(Stream(model, log.schema).follow(unsorted, lambda events: [events.query]))
+        list(Stream(model, log.schema).prefetch(unsorted, lambda events: [events.query]))
 
 
 @pytest.mark.parametrize("given", [{}, {"memory": 4, "layers": 2, "neighbors": 3}, {"positions": 0}])

@@ -8,8 +8,8 @@ import numpy as np
 
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
+from pintgn.theory.history import EventHistory
 from pintgn.theory.injective import TemporalCode
-from pintgn.theory.past import Past
 
 
 def random_log(
@@ -42,13 +42,13 @@ def varied_logs(count: int, **settings):
         yield random_log(seed, **({"features": 2 * (seed % 2), "kinds": 2 * (seed // 2 % 2)} | settings))
 
 
-def entry_list(past: Past, v: int) -> list[tuple[int, int, float]]:
+def entry_list(history: EventHistory, v: int) -> list[tuple[int, int, float]]:
     """(neighbor, feature class, time) of every entry of N(v, t), straight from the definition."""
     found = []
-    for i in range(len(past.log)):
-        u, w, t = int(past.log.src[i]), int(past.log.dst[i]), past.log.t[i].item()
-        if t < past.t and v in (u, w):
-            found.append((w if v == u else u, int(past.feature[i]), t))
+    for i in range(len(history.log)):
+        u, w, t = int(history.log.src[i]), int(history.log.dst[i]), history.log.t[i].item()
+        if t < history.t and v in (u, w):
+            found.append((w if v == u else u, int(history.feature[i]), t))
     return found
 
 
@@ -86,21 +86,21 @@ def mirrored_log(seed: int, nodes: int = 4, events: int = 4, times: int = 3, **s
     )
 
 
-def exact_embeddings(past: Past, depth: int, states: Sequence[Hashable] | None = None) -> list[Hashable]:
+def exact_embeddings(history: EventHistory, depth: int, states: Sequence[Hashable] | None = None) -> list[Hashable]:
     """Embeddings of all nodes by an MP-TGN with the layers of Prop. 8, in exact arithmetic (Props. 2 and 6).
 
     h_v <- (h_v, sum over neighbors of f(h_u, e) alpha^(-beta t')). Two nodes get equal embeddings exactly when their
     depth-L trees are isomorphic. Slow, and meant for small logs: it shows that such a model exists.
     """
-    h: list[Hashable] = list(past.state.tolist() if states is None else states)
-    entries, event = past.entries, past.entry_event
+    h: list[Hashable] = list(history.state.tolist() if states is None else states)
+    entries, event = history.entries, history.entry_event
     most = int(np.diff(entries.start).max(initial=1)) + 2
     for _ in range(depth):
-        code = TemporalCode(past.when.tolist(), most)
+        code = TemporalCode(history.when.tolist(), most)
         sums = []
-        for v in range(past.nodes):
+        for v in range(history.nodes):
             rows = range(*entries.of(v).indices(len(event)))
             around = [(int(entries.neighbor[row]), int(event[row])) for row in rows]
-            sums.append(code.encode(((h[u], int(past.feature[e])), past.when[e].item()) for u, e in around))
+            sums.append(code.encode(((h[u], int(history.feature[e])), history.when[e].item()) for u, e in around))
         h = list(zip(h, sums, strict=True))
     return h

@@ -11,36 +11,36 @@ from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import anonymize, anonymous_walks, told_by_number, walk_set
 from pintgn.theory.counts import walk_totals
+from pintgn.theory.history import EventHistory
 from pintgn.theory.items import item
-from pintgn.theory.past import Past
 from tests.theory.helpers import entry_list, random_log, varied_logs
 
 
-def listed(past: Past, v: int, steps: int, before=np.inf) -> list[tuple]:
+def listed(history: EventHistory, v: int, steps: int, before=np.inf) -> list[tuple]:
     """Maximal walks as (node, time) tuples, by recursion over the definition."""
-    onward = [(u, t) for u, _, t in entry_list(past, v) if t < before] if steps else []
-    return [((v, before), *rest) for u, t in onward for rest in listed(past, u, steps - 1, t)] or [((v, before),)]
+    onward = [(u, t) for u, _, t in entry_list(history, v) if t < before] if steps else []
+    return [((v, before), *rest) for u, t in onward for rest in listed(history, u, steps - 1, t)] or [((v, before),)]
 
 
 def test_walk_sets_equal_the_definition():
     for log in varied_logs(20):
-        past = Past(log)
+        history = EventHistory(log)
         for v in range(log.nodes):
             for steps in (1, 2, 4):
-                walks = walk_set(past, v, steps)
+                walks = walk_set(history, v, steps)
                 found = Counter()
                 for nodes, events in zip(walks.nodes.tolist(), walks.events.tolist(), strict=True):
-                    times = [np.inf, *(past.when[e].item() for e in events if e >= 0)]
+                    times = [np.inf, *(history.when[e].item() for e in events if e >= 0)]
                     found[tuple(zip([n for n in nodes if n >= 0], times, strict=True))] += 1
-                assert found == Counter(listed(past, v, steps))
-                assert walk_totals(past, steps)[v, -1] == len(walks)
+                assert found == Counter(listed(history, v, steps))
+                assert walk_totals(history, steps)[v, -1] == len(walks)
 
 
 def test_occurrences_count_walks_not_positions():
-    past = Past(item("walks-win").log)
-    v = past.log.node("v")
+    history = EventHistory(item("walks-win").log)
+    v = history.log.node("v")
     # S_v = {v-u, v-w-z}: v starts both walks, so g(v; S_v) = [2, 0, 0]
-    assert walk_set(past, v, 2).occurrences()[v] == (2, 0, 0)
+    assert walk_set(history, v, 2).occurrences()[v] == (2, 0, 0)
 
 
 def show(walks) -> set[str]:
@@ -78,22 +78,22 @@ def test_walks_of_prop_5_right_are_those_of_the_paper():
 def test_shares_forget_scale():
     once = EventLog([0, 2], [1, 3], [1, 1])
     twice = EventLog([0, 2, 4, 0, 2, 4], [1, 3, 5, 1, 3, 5], [1] * 6)
-    one, two = anonymize(Past(once), 0, 2, 1), anonymize(Past(twice), 0, 2, 1)
+    one, two = anonymize(EventHistory(once), 0, 2, 1), anonymize(EventHistory(twice), 0, 2, 1)
     assert one.shares != two.shares  # the counts g in the walks still tell
 
 
 def test_a_self_loop_event_has_one_set_of_walks():
-    past = Past(EventLog([0, 1], [1, 2], [1, 2]))
-    assert anonymize(past, 1, 1, 2).total == len(walk_set(past, 1, 2))
+    history = EventHistory(EventLog([0, 1], [1, 2], [1, 2]))
+    assert anonymize(history, 1, 1, 2).total == len(walk_set(history, 1, 2))
 
 
 def test_numbers_of_walks_alone_tell_only_what_walks_tell():
     for seed in range(15):
         log = random_log(seed, events=10)
-        past = Past(log)
-        totals = walk_totals(past, 2)[:, -1]
+        history = EventHistory(log)
+        totals = walk_totals(history, 2)[:, -1]
         pairs = [(u, v) for u in range(log.nodes) for v in range(u, log.nodes)]
-        seen = {pair: anonymize(past, *pair, 2) for pair in pairs}
+        seen = {pair: anonymize(history, *pair, 2) for pair in pairs}
         for a in pairs:
             for b in pairs:
                 if told_by_number(totals, a, b):

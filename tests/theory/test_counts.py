@@ -8,7 +8,7 @@ import numpy as np
 
 from pintgn.events.log import EventLog
 from pintgn.theory.counts import position_vectors
-from pintgn.theory.past import Past
+from pintgn.theory.history import EventHistory
 from pintgn.theory.trees import monotone_tree
 from tests.theory.helpers import varied_logs
 from tests.theory.oracle import monotone_tree as oracle_tree
@@ -17,8 +17,8 @@ from tests.theory.oracle import walk_counts
 
 def test_positions_are_occurrences_in_the_monotone_tree():
     for log in varied_logs(25):
-        past, d = Past(log), 4
-        vectors = position_vectors(past, np.arange(log.nodes), d)
+        history, d = EventHistory(log), 4
+        vectors = position_vectors(history, np.arange(log.nodes), d)
         for root in range(log.nodes):
             seen = monotone_tree(log, root).occurrences(d)
             for i in range(log.nodes):
@@ -32,7 +32,7 @@ def test_positions_equal_the_walk_oracle():
         for t in (4, 99):
             if t <= log.t[0]:
                 continue
-            vectors = position_vectors(Past(log, t), np.arange(log.nodes), 4)
+            vectors = position_vectors(EventHistory(log, t), np.arange(log.nodes), 4)
             for root in range(log.nodes):
                 listed = walk_counts(events, root, t, d=4)
                 assert vectors[root].tolist() == [listed.get(i, [0] * 4) for i in range(log.nodes)]
@@ -57,8 +57,8 @@ def test_counts_beyond_float64_are_exact():
     # two nodes that meet 120 times: walks of k steps alternate, and there are C(120, k) of them
     events = 120
     log = EventLog([0] * events, [1] * events, np.arange(events))
-    vectors = position_vectors(Past(log), [0], 61)
+    vectors = position_vectors(EventHistory(log), [0], 61)
     assert vectors.dtype == object
     assert vectors[0, 0, 60] == comb(120, 60) > 2**100
     assert vectors[0, 1, 60] == 0
-    assert position_vectors(Past(log), [0], 3).dtype == np.int64
+    assert position_vectors(EventHistory(log), [0], 3).dtype == np.int64

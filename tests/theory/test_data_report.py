@@ -14,16 +14,16 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.events.simulate import make_world
 from pintgn.theory.bulk import CLASSES, Bulk
-from pintgn.theory.data_report import Report, _sample_links, report
+from pintgn.theory.data_report import DataReport, _sample_links, report
+from pintgn.theory.history import TIMES, EventHistory
 from pintgn.theory.judge import distinguish
-from pintgn.theory.past import TIMES, Past
 from tests.theory.helpers import mirrored_log, random_log
 
 WITHOUT_POSITIONS = ("mp-tgn", "mp-tgn+memory", "tgat", "tgn-att", "temporal-wl")
 
 
 @cache
-def world_report(name: str) -> Report:
+def world_report(name: str) -> DataReport:
     settings = {"twins": {"communities": 8, "roles": 6}, "repeat": {"nodes": 200}}[name]
     world = make_world(name, **settings)
     log = world.simulate(3000, seed=1)
@@ -72,7 +72,7 @@ def test_bulk_verdicts_equal_distinguish():
         pairs = [((0, 1), (0, 3)), ((0, 1), (2, 3)), ((2, 2), (1, 4)), ((1, 5), (0, 4)), ((0, 1), (1, 0))]
         nodes = [((0,), (3,)), ((1,), (4,)), ((2,), (5,))]
         for times in TIMES:
-            bulk = Bulk(Past(log, times=times), depth=2, d=3, steps=2)
+            bulk = Bulk(EventHistory(log, times=times), depth=2, d=3, steps=2)
             for a, b in pairs:
                 answer = distinguish(log, a, b, depth=2, d=3, steps=2, times=times)
                 for model in CLASSES:
@@ -126,10 +126,10 @@ def test_deletions_are_events_but_never_asked_about(shared_data, monkeypatch):
     log = EventLog(table["src"].to_numpy(), table["dst"].to_numpy(), table["t"].to_numpy(), op=table["op"].to_numpy())
     made = report(log, pairs=20, roots=20)
     assert made.views["exact"].links["pint"].pairs == 20
-    past = Past(log, made.at)
-    later = log.op[past.count :]
+    history = EventHistory(log, made.at)
+    later = log.op[history.count :]
     assert (later == -1).any()
-    asked = _sample_links(past, 10**6, None, np.random.default_rng(0))
+    asked = _sample_links(history, 10**6, None, np.random.default_rng(0))
     assert len(asked) == (later == 1).sum()
 
 

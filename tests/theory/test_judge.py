@@ -11,9 +11,9 @@ from pintgn.errors import BadInput, TooLarge, UnknownName
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import anonymize
+from pintgn.theory.history import EventHistory
 from pintgn.theory.items import gallery, item
 from pintgn.theory.judge import MODELS, distinguish
-from pintgn.theory.past import Past
 from tests.theory.helpers import mirrored_log, random_log
 
 CLAIMS = [(name, i) for name, shown in gallery().items() for i in range(len(shown.claims))]
@@ -88,8 +88,8 @@ def test_the_witness_of_caw_is_an_anonymised_walk_with_its_shares():
     log = item("walks-win").log
     answer = distinguish(log, ("u", "v"), ("z", "v"), 3)
     assert answer["caw"].why == ("{[1,0,0], [0,0,1]} ─t=1→ {[0,1,0], [0,1,0]} is 0 of 3 walks, against 1 of 3")
-    past = Past(log, 3)
-    walks = anonymize(past, log.node("z"), log.node("v"), 2)
+    history = EventHistory(log, 3)
+    walks = anonymize(history, log.node("z"), log.node("v"), 2)
     assert answer["caw"].why.split(" is ")[0] in {walks.show(walk) for walk in walks.counts}
 
 
@@ -213,34 +213,34 @@ def test_symmetries_equal_trying_every_permutation():
     found = set()
     for seed in range(30):
         log = random_log(seed, nodes=5, events=4, times=2, kinds=2 * (seed % 2))
-        past = Past(log)
-        events = _event_set(past, range(5))
-        kept = [p for p in permutations(range(5)) if _event_set(past, p) == events and _keeps_states(past, p)]
-        active = [v for v in range(5) if past.present[v]]
+        history = EventHistory(log)
+        events = _event_set(history, range(5))
+        kept = [p for p in permutations(range(5)) if _event_set(history, p) == events and _keeps_states(history, p)]
+        active = [v for v in range(5) if history.present[v]]
         for a in active:
             for b in active:
-                image = automorphism(past, [a], [b])
+                image = automorphism(history, [a], [b])
                 assert (image is not None) == any(p[a] == b for p in kept)
                 found.add((a != b, image is not None))
     assert (True, True) in found
     assert (True, False) in found
 
 
-def _event_set(past: Past, to) -> list:
-    ends = zip(past.src.tolist(), past.dst.tolist(), past.when.tolist(), strict=True)
+def _event_set(history: EventHistory, to) -> list:
+    ends = zip(history.src.tolist(), history.dst.tolist(), history.when.tolist(), strict=True)
     return sorted((min(to[u], to[v]), max(to[u], to[v]), t) for u, v, t in ends)
 
 
-def _keeps_states(past: Past, to) -> bool:
-    return all(past.state[v] == past.state[to[v]] for v in range(past.nodes))
+def _keeps_states(history: EventHistory, to) -> bool:
+    return all(history.state[v] == history.state[to[v]] for v in range(history.nodes))
 
 
 def test_a_graph_too_regular_to_search_is_refused():
     from pintgn.theory.symmetry import automorphism
 
     rng = np.random.default_rng(0)
-    past = Past(EventLog(rng.integers(0, 400, 900), rng.integers(0, 400, 900), np.ones(900, int)))
+    history = EventHistory(EventLog(rng.integers(0, 400, 900), rng.integers(0, 400, 900), np.ones(900, int)))
     with pytest.raises(TooLarge, match="graphs of at most 300 nodes"):
-        automorphism(past, [0], [1])
+        automorphism(history, [0], [1])
     with pytest.raises(TooLarge, match="too regular to search"):
-        automorphism(Past(mirrored_log(3)), [0], [4], budget=0)
+        automorphism(EventHistory(mirrored_log(3)), [0], [4], budget=0)

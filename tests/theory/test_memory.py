@@ -9,8 +9,8 @@ import pytest
 
 from pintgn.errors import UnknownName
 from pintgn.events.log import EventLog
+from pintgn.theory.history import EventHistory
 from pintgn.theory.memory import memory_states
-from pintgn.theory.past import Past
 from pintgn.theory.trees import monotone_tree
 from tests.theory.helpers import partition, random_log, refines, varied_logs
 
@@ -39,7 +39,7 @@ def _rows(features, nodes):
 
 def test_injective_memory_equals_nested_tuples():
     for log in varied_logs(40):
-        assert partition(memory_states(Past(log)).tolist()) == partition(tuple_memory(log))
+        assert partition(memory_states(EventHistory(log)).tolist()) == partition(tuple_memory(log))
 
 
 def test_injective_memory_knows_the_monotone_tree_and_nothing_else():
@@ -47,14 +47,14 @@ def test_injective_memory_knows_the_monotone_tree_and_nothing_else():
     for log in varied_logs(25):
         table: dict = {}
         trees = [monotone_tree(log, v).canonical(table) for v in range(log.nodes)]
-        assert partition(memory_states(Past(log)).tolist()) == partition(trees)
+        assert partition(memory_states(EventHistory(log)).tolist()) == partition(trees)
 
 
 def test_mean_memory_equals_averages_of_generic_vectors():
     """States are free vectors (a new axis for every new state), so averages are equal only if they must be."""
     for log in varied_logs(40, times=3):
-        past = Past(log)
-        state = past.state.tolist()
+        history = EventHistory(log)
+        state = history.state.tolist()
         last = [0] * log.nodes
         names: dict = {}
         for t in np.unique(log.t).tolist():
@@ -62,7 +62,7 @@ def test_mean_memory_equals_averages_of_generic_vectors():
             for i in np.flatnonzero(log.t == t).tolist():
                 u, v = int(log.src[i]), int(log.dst[i])
                 for x, y in {(u, v), (v, u)}:
-                    received.setdefault(x, []).append((("s", state[y]), ("e", int(past.feature[i]))))
+                    received.setdefault(x, []).append((("s", state[y]), ("e", int(history.feature[i]))))
             updated = {}
             for v, messages in received.items():
                 mean: dict = {}
@@ -73,7 +73,7 @@ def test_mean_memory_equals_averages_of_generic_vectors():
                 updated[v] = names.setdefault(key, 1000 + len(names))
             for v, s in updated.items():
                 state[v], last[v] = s, t
-        assert partition(memory_states(past, "mean").tolist()) == partition(state)
+        assert partition(memory_states(history, "mean").tolist()) == partition(state)
 
 
 def test_mean_memory_does_not_know_who_came_with_which_feature():
@@ -81,7 +81,7 @@ def test_mean_memory_does_not_know_who_came_with_which_feature():
     # the same partners and the same features, on average, but paired differently
     kinds = np.array([[0], [0], [1], [2], [1], [2]], np.float32)
     log = EventLog([0, 0, 1, 1], [2, 3, 4, 5], [1] * 4, features=np.array([[1], [2], [2], [1]]), node_features=kinds)
-    mean, injective = memory_states(Past(log), "mean"), memory_states(Past(log))
+    mean, injective = memory_states(EventHistory(log), "mean"), memory_states(EventHistory(log))
     assert mean[0] == mean[1]
     assert injective[0] != injective[1]
 
@@ -89,18 +89,20 @@ def test_mean_memory_does_not_know_who_came_with_which_feature():
 def test_simultaneous_events_see_the_states_before_them():
     # 0-1 and 1-2 at the same time: 2 does not learn of 0, so 0 and 2 stay alike
     log = EventLog([0, 1], [1, 2], [1, 1])
-    states = memory_states(Past(log))
+    states = memory_states(EventHistory(log))
     assert states[0] == states[2] != states[1]
 
 
 def test_coarser_times_separate_less():
     for seed in range(10):
         log = random_log(seed, events=20, times=15)
-        exact, octaves, blind = (memory_states(Past(log, times=x)).tolist() for x in ("exact", "octaves", "blind"))
+        exact, octaves, blind = (
+            memory_states(EventHistory(log, times=x)).tolist() for x in ("exact", "octaves", "blind")
+        )
         assert refines(exact, octaves)
         assert refines(octaves, blind)
 
 
 def test_an_unknown_aggregate_is_named():
     with pytest.raises(UnknownName, match="Did you mean 'mean'"):
-        memory_states(Past(random_log(0)), "meen")
+        memory_states(EventHistory(random_log(0)), "meen")

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from pintgn.events.log import EventLog
-from pintgn.events.snapshots import Snapshot, from_snapshots, to_snapshots
+from pintgn.events.snapshots import GraphSnapshot, from_snapshots, to_snapshots
 from pintgn.theory.anonymous import caw_readout
 from pintgn.theory.counts import position_vectors
+from pintgn.theory.history import EventHistory
 from pintgn.theory.injective import TemporalCode
 from pintgn.theory.items import item
 from pintgn.theory.judge import Judge, distinguish
 from pintgn.theory.memory import memory_states
-from pintgn.theory.past import Past
 from pintgn.theory.properties import graph_properties, temporal_diameter
 from pintgn.theory.question import ask
 from pintgn.theory.trees import computation_tree, monotone_tree
@@ -26,8 +26,8 @@ from tests.theory.helpers import exact_embeddings, mirrored_log, partition, rand
 
 
 def colors(log: EventLog, depth: int, memory: bool = False) -> list[int]:
-    past = Past(log)
-    return refinement(memory_states(past) if memory else past.state, past.entries, depth)[depth].tolist()
+    history = EventHistory(log)
+    return refinement(memory_states(history) if memory else history.state, history.entries, depth)[depth].tolist()
 
 
 class Network:
@@ -44,18 +44,18 @@ class Network:
         w, b = self.weights[name]
         return np.tanh(x @ w + b)
 
-    def messages(self, past: Past, v: int, h: np.ndarray) -> np.ndarray:
-        rows = past.entries.of(v)
-        event = past.entry_event[rows]
-        dt = np.asarray(past.t - past.when[event], float)
-        return np.column_stack([h[past.entries.neighbor[rows]], dt, past.feature[event]])
+    def messages(self, history: EventHistory, v: int, h: np.ndarray) -> np.ndarray:
+        rows = history.entries.of(v)
+        event = history.entry_event[rows]
+        dt = np.asarray(history.t - history.when[event], float)
+        return np.column_stack([h[history.entries.neighbor[rows]], dt, history.feature[event]])
 
-    def embed(self, past: Past, depth: int) -> np.ndarray:
-        h = self.states(past) if self.memory else self.layer("x", past.state[:, None].astype(float))
+    def embed(self, history: EventHistory, depth: int) -> np.ndarray:
+        h = self.states(history) if self.memory else self.layer("x", history.state[:, None].astype(float))
         for level in range(depth):
             new = []
-            for v in range(past.nodes):
-                rows = self.messages(past, v, h)
+            for v in range(history.nodes):
+                rows = self.messages(history, v, h)
                 new.append(self.combine(level, h[v], rows))
             h = np.array(new)
         return h
@@ -72,14 +72,14 @@ class Network:
             around = getattr(np, self.aggregate)(self.layer(f"m{level}", rows), axis=0)
         return self.layer(f"u{level}", np.concatenate([own, around]))
 
-    def states(self, past: Past) -> np.ndarray:
-        s, last = self.layer("x", past.state[:, None].astype(float)), np.zeros(past.nodes)
-        for t in np.unique(past.when).tolist():
+    def states(self, history: EventHistory) -> np.ndarray:
+        s, last = self.layer("x", history.state[:, None].astype(float)), np.zeros(history.nodes)
+        for t in np.unique(history.when).tolist():
             received: dict = {}
-            for i in np.flatnonzero(past.when == t).tolist():
-                u, v = int(past.src[i]), int(past.dst[i])
+            for i in np.flatnonzero(history.when == t).tolist():
+                u, v = int(history.src[i]), int(history.dst[i])
                 for x, y in {(u, v), (v, u)}:
-                    received.setdefault(x, []).append(np.concatenate([s[x], s[y], [t - last[x], past.feature[i]]]))
+                    received.setdefault(x, []).append(np.concatenate([s[x], s[y], [t - last[x], history.feature[i]]]))
             mean = self.aggregate == "attention"
             update = {
                 v: self.layer("gru", np.concatenate([s[v], np.mean(m, 0) if mean else np.tanh(m).sum(0)]))
@@ -102,7 +102,7 @@ def test_prop_1_a_sequence_of_graphs_is_rebuilt_from_its_events():
             nodes = rng.permutation(6)[: int(rng.integers(1, 7))]
             features = rng.integers(0, 3, (len(nodes), 2)).astype(np.float32)
             edges = rng.integers(0, 6, (m, 2))
-            graphs.append(Snapshot(edges, rng.random((m, 1), np.float32), nodes, features))
+            graphs.append(GraphSnapshot(edges, rng.random((m, 1), np.float32), nodes, features))
         log = from_snapshots(graphs, delta=7)
         back = to_snapshots(log)
         assert len(back) == len(graphs)
@@ -134,9 +134,9 @@ def test_prop_1_events_at_uniform_times_are_rebuilt_from_their_graphs():
 def test_lemma_1_isomorphic_trees_give_equal_embeddings(aggregate, memory):
     together = 0
     for seed, log in enumerate([*varied_logs(6, times=3), *(mirrored_log(s, features=2) for s in range(4))]):
-        past = Past(log)
+        history = EventHistory(log)
         for depth in range(3):
-            embedding = Network(seed, aggregate, memory).embed(past, depth)
+            embedding = Network(seed, aggregate, memory).embed(history, depth)
             trees = [computation_tree(log, v, depth=depth, memory=memory) for v in range(log.nodes)]
             for u in range(log.nodes):
                 for v in range(u):
@@ -148,11 +148,11 @@ def test_lemma_1_isomorphic_trees_give_equal_embeddings(aggregate, memory):
 
 def test_prop_2_injective_layers_separate_exactly_the_trees_that_differ():
     for log in varied_logs(15):
-        past = Past(log)
+        history = EventHistory(log)
         for depth in range(4):
             table: dict = {}
             trees = [computation_tree(log, v, depth=depth).canonical(table) for v in range(log.nodes)]
-            assert partition(exact_embeddings(past, depth)) == partition(trees)
+            assert partition(exact_embeddings(history, depth)) == partition(trees)
 
 
 # -- Prop. 3: memory ---------------------------------------------------------------------------------------
@@ -194,9 +194,9 @@ def test_prop_4_attention_gives_equal_embeddings_to_nodes_with_different_trees()
         assert answer.can("tgn-att") is False
     for seed in range(10):
         for memory in (False, True):  # TGAT and TGN-Att with random weights
-            embedding = Network(seed, "attention", memory).embed(Past(log, 3), 3)
+            embedding = Network(seed, "attention", memory).embed(EventHistory(log, 3), 3)
             assert np.allclose(embedding[u], embedding[v], rtol=0, atol=1e-12)
-        assert not np.allclose(*Network(seed, "sum", False).embed(Past(log, 3), 2)[[u, v]])
+        assert not np.allclose(*Network(seed, "sum", False).embed(EventHistory(log, 3), 2)[[u, v]])
 
 
 # -- Prop. 5: message passing and walks --------------------------------------------------------------------
@@ -235,8 +235,8 @@ def random_pairs(count: int):
         yield log, random_log(seed + 1000, nodes=6, events=6, times=2, kinds=2) if seed % 3 == 2 else other
 
 
-def active(past: Past, values: list) -> Counter:
-    return Counter(str(values[v]) for v in np.flatnonzero(past.present))
+def active(history: EventHistory, values: list) -> Counter:
+    return Counter(str(values[v]) for v in np.flatnonzero(history.present))
 
 
 def test_prop_6_an_injective_mp_tgn_separates_two_graphs_exactly_when_temporal_wl_does():
@@ -246,10 +246,10 @@ def test_prop_6_an_injective_mp_tgn_separates_two_graphs_exactly_when_temporal_w
         both = EventLog(  # one embedding function for both graphs: their disjoint union
             *_union(first, second), node_features=np.concatenate([first.node_features, second.node_features])
         )
-        past, n = Past(both, 9), first.nodes
-        embeddings = exact_embeddings(past, answer.round + 1)
+        history, n = EventHistory(both, 9), first.nodes
+        embeddings = exact_embeddings(history, answer.round + 1)
         counts = [Counter(), Counter()]
-        for v in np.flatnonzero(past.present).tolist():
+        for v in np.flatnonzero(history.present).tolist():
             counts[v >= n][embeddings[v]] += 1
         assert (counts[0] != counts[1]) == (answer.verdict == "non-isomorphic")
         verdicts[answer.verdict] += 1
@@ -274,8 +274,8 @@ def test_lemma_b2_when_temporal_wl_is_inconclusive_no_mp_tgn_separates(memory):
         network = Network(seed, "sum", memory)
         values = []
         for log in (first, second):
-            past = Past(log, 9)
-            values.append(np.round(network.embed(past, 3)[past.present], 6))
+            history = EventHistory(log, 9)
+            values.append(np.round(network.embed(history, 3)[history.present], 6))
         assert np.allclose(*(rows[np.lexsort(rows.T)] for rows in values), atol=1e-5)
     assert inconclusive > 5
 
@@ -337,15 +337,15 @@ def test_lemma_2_positions_count_occurrences_in_the_monotone_tree():
             for k in range(5):
                 level = Counter(tree.level(k))
                 assert [level[i] for i in range(log.nodes)] == r[:, u, k].tolist()
-        assert np.array_equal(position_vectors(Past(log), np.arange(log.nodes), 5), np.swapaxes(r, 0, 1))
+        assert np.array_equal(position_vectors(EventHistory(log), np.arange(log.nodes), 5), np.swapaxes(r, 0, 1))
 
 
 def test_lemma_2_on_the_gallery():
     log = item("positions").log  # (i,u,1) (i,j,1) (j,u,2) (u,v,3)
     i, u, v = (log.node(x) for x in "iuv")
     # from u before time 3: u-1->i, u-2->j-1->i. From v after: v-3->u-1->i and v-3->u-2->j-1->i
-    assert position_vectors(Past(log, 3), [u], 4)[0, i].tolist() == [0, 1, 1, 0]
-    assert position_vectors(Past(log, 4), [v], 4)[0, i].tolist() == [0, 0, 1, 1]
+    assert position_vectors(EventHistory(log, 3), [u], 4)[0, i].tolist() == [0, 1, 1, 0]
+    assert position_vectors(EventHistory(log, 4), [v], 4)[0, i].tolist() == [0, 0, 1, 1]
 
 
 # -- Lemma B1: monotone trees ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pintgn
 from pintgn import EventLog, theory
 from pintgn.errors import TooLarge
 from pintgn.theory import bulk, judge, probe, symmetry
-from pintgn.theory.past import Past
+from pintgn.theory.history import EventHistory
 from pintgn.theory.symmetry import automorphism
 from tests.conftest import around
 from tests.learn.helpers import random_log
@@ -54,7 +54,7 @@ def test_a_report_says_the_same_in_pieces_of_any_size(monkeypatch):
 def test_walks_too_many_to_list_leave_the_verdict_open(monkeypatch):
     """At the limit they are listed. Above it there is no verdict, rather than a wrong one."""
     log = pintgn.simulate("twins", events=200, seed=1)
-    many = bulk.Bulk(Past(log, None), depth=2, d=3, steps=2)
+    many = bulk.Bulk(EventHistory(log, None), depth=2, d=3, steps=2)
     same = [(u, v) for u in range(log.nodes) for v in range(u) if many.totals[u] == many.totals[v] > 0]
     pair = ((same[0][0], same[1][0]), (same[0][1], same[1][1]))
     walks = int(max(many.totals[list(ends)].sum() for ends in pair))
@@ -70,7 +70,7 @@ def test_a_verdict_is_the_same_on_either_side_of_small(monkeypatch):
     """Colours are refined to the end where that is cheap; what the models can do at a depth is the same."""
     log = random_log(60, 8)
     expected = theory.distinguish(log, 1, 2)
-    entries = len(Past(log, None).entries.neighbor)
+    entries = len(EventHistory(log, None).entries.neighbor)
     for small in (0, *around(entries)):
         monkeypatch.setattr(judge, "SMALL", small)
         found = theory.distinguish(log, 1, 2)
@@ -83,10 +83,10 @@ def test_symmetries_are_searched_up_to_a_size(nodes):
     t = np.arange(nodes - 1)
     t[1] = 0
     log = EventLog(np.zeros(nodes - 1, np.int64), np.arange(1, nodes), np.sort(t))
-    past = Past(log, None)
+    history = EventHistory(log, None)
     if nodes > symmetry.LARGEST:
         with pytest.raises(TooLarge, match=f"at most {symmetry.LARGEST} nodes; this has {nodes}"):
-            automorphism(past, [1], [2])
+            automorphism(history, [1], [2])
     else:
-        assert automorphism(past, [1], [2]) is not None
-        assert automorphism(past, [1], [3]) is None
+        assert automorphism(history, [1], [2]) is not None
+        assert automorphism(history, [1], [3]) is None

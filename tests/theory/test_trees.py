@@ -11,21 +11,21 @@ import pytest
 
 from pintgn.errors import BadInput, TooLarge, UnknownName
 from pintgn.events.log import EventLog
+from pintgn.theory.history import EventHistory
 from pintgn.theory.items import item
-from pintgn.theory.past import Past
 from pintgn.theory.trees import computation_tree, monotone_sizes, monotone_tree, tree_sizes
 from tests.theory.helpers import entry_list, random_log, varied_logs
 
 
-def nested(past: Past, v: int, depth: int, before=None):
+def nested(history: EventHistory, v: int, depth: int, before=None):
     """A tree by the definition: (node, sorted children), every child an entry (strictly earlier if monotone)."""
-    below = [] if depth == 0 else [x for x in entry_list(past, v) if before is None or x[2] < before]
-    return v, sorted((t, e, nested(past, u, depth - 1, None if before is None else t)) for u, e, t in below)
+    below = [] if depth == 0 else [x for x in entry_list(history, v) if before is None or x[2] < before]
+    return v, sorted((t, e, nested(history, u, depth - 1, None if before is None else t)) for u, e, t in below)
 
 
 def unfold(tree, place=0):
     children = [
-        (float(tree.edge(c)[0]), int(tree.past.feature[tree.nodes[c].event]), unfold(tree, c))
+        (float(tree.edge(c)[0]), int(tree.history.feature[tree.nodes[c].event]), unfold(tree, c))
         for c in tree.children[place]
     ]
     return tree.nodes[place].node, sorted(children)
@@ -33,19 +33,19 @@ def unfold(tree, place=0):
 
 def test_trees_equal_the_definition():
     for log in varied_logs(15):
-        past = Past(log)
+        history = EventHistory(log)
         for v in range(log.nodes):
-            assert unfold(computation_tree(log, v, depth=2)) == nested(past, v, 2)
-            assert unfold(monotone_tree(log, v)) == nested(past, v, 99, before=np.inf)
+            assert unfold(computation_tree(log, v, depth=2)) == nested(history, v, 2)
+            assert unfold(monotone_tree(log, v)) == nested(history, v, 99, before=np.inf)
 
 
 def test_sizes_are_counted_without_building():
     for log in varied_logs(15):
-        past = Past(log)
+        history = EventHistory(log)
         for v in range(log.nodes):
             tree, monotone = computation_tree(log, v, depth=3), monotone_tree(log, v)
-            assert tree_sizes(past, v, 3) == [tree.cut(k).size for k in range(4)]
-            assert monotone_sizes(past, v, None) == [len(monotone.level(k)) for k in range(monotone.depth + 1)]
+            assert tree_sizes(history, v, 3) == [tree.cut(k).size for k in range(4)]
+            assert monotone_sizes(history, v, None) == [len(monotone.level(k)) for k in range(monotone.depth + 1)]
 
 
 def brute_isomorphic(a, b) -> bool:

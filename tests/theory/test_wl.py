@@ -10,21 +10,21 @@ import pytest
 
 from pintgn.errors import BadInput, UnknownName
 from pintgn.events.log import EventLog
-from pintgn.theory.past import Past
+from pintgn.theory.history import EventHistory
 from pintgn.theory.trees import computation_tree
 from pintgn.theory.wl import refine, refinement, temporal_wl, temporal_wl_test
 from tests.theory.helpers import entry_list, partition, random_log, varied_logs
 
 
-def dictionary_wl(past: Past, rounds: int) -> list[list[int]]:
+def dictionary_wl(history: EventHistory, rounds: int) -> list[list[int]]:
     """The definition, with a dictionary of nested tuples for Hash."""
-    color = past.state.tolist()
+    color = history.state.tolist()
     found = [color]
     for _ in range(rounds):
         names: dict = {}
         signatures = []
-        for v in range(past.nodes):
-            around = sorted((color[u], e, t) for u, e, t in entry_list(past, v))
+        for v in range(history.nodes):
+            around = sorted((color[u], e, t) for u, e, t in entry_list(history, v))
             signatures.append((color[v], tuple(around)))
         color = [names.setdefault(s, len(names)) for s in signatures]
         found.append(color)
@@ -36,9 +36,9 @@ def test_colors_equal_the_definition():
         t = None if seed % 3 else 4
         if t is not None and log.t[0] >= t:
             continue
-        past = Past(log, t)
+        history = EventHistory(log, t)
         coloring = temporal_wl(log, rounds=4, t=t)
-        for mine, theirs in zip(coloring.colors, dictionary_wl(past, 4), strict=True):
+        for mine, theirs in zip(coloring.colors, dictionary_wl(history, 4), strict=True):
             assert partition(mine.tolist()) == partition(theirs)
 
 
@@ -88,7 +88,7 @@ def test_the_future_does_not_matter():
 
 def test_a_self_loop_is_one_entry_and_repeats_count():
     log = EventLog([0, 1, 2, 2], [0, 1, 2, 2], [1, 1, 1, 1])
-    assert np.diff(Past(log).entries.start).tolist() == [1, 1, 2]
+    assert np.diff(EventHistory(log).entries.start).tolist() == [1, 1, 2]
     assert temporal_wl(log).counts == [1, 2]
 
 
@@ -108,8 +108,11 @@ def test_proportions_forget_how_many_but_not_which():
     # 0 meets 1; 2 meets 3 and 4; 5 meets 6 (kind 1) and 7 (kind 0): all at time 1
     kinds = np.array([[0], [0], [0], [0], [0], [0], [1], [0]], np.float32)
     log = EventLog([0, 2, 2, 5, 5], [1, 3, 4, 6, 7], [1] * 5, node_features=kinds)
-    past = Past(log)
-    exact, up_to_scale = refine(past.state, past.entries), refine(past.state, past.entries, proportions=True)
+    history = EventHistory(log)
+    exact, up_to_scale = (
+        refine(history.state, history.entries),
+        refine(history.state, history.entries, proportions=True),
+    )
     assert exact[0] != exact[2]
     assert up_to_scale[0] == up_to_scale[2] != up_to_scale[5]
 
@@ -117,10 +120,10 @@ def test_proportions_forget_how_many_but_not_which():
 def test_wide_keys_are_sorted_by_two_columns(monkeypatch):
     """The fallback for graphs whose keys do not fit one integer gives the same partition."""
     log = random_log(8, nodes=30, events=80, features=3)
-    past = Past(log)
-    expected = [partition(c.tolist()) for c in refinement(past.state, past.entries)]
-    huge = past.entries.label.astype(np.int64) * (2**61 // int(past.entries.label.max()))
-    entries = type(past.entries)(past.entries.start, past.entries.neighbor, huge % (2**60))
+    history = EventHistory(log)
+    expected = [partition(c.tolist()) for c in refinement(history.state, history.entries)]
+    huge = history.entries.label.astype(np.int64) * (2**61 // int(history.entries.label.max()))
+    entries = type(history.entries)(history.entries.start, history.entries.neighbor, huge % (2**60))
     wide = refine(np.zeros(log.nodes, np.int64), entries)
     assert partition(wide.tolist()) == expected[1]
 

@@ -14,7 +14,7 @@ from typer import Option
 
 from pintgn import __version__
 from pintgn.cli import data, demo, evaluate, explain, report, serve, simulate, theory, train, tune, use
-from pintgn.cli.shape import dress
+from pintgn.cli.help_format import apply_style
 from pintgn.errors import PintgnError, PintgnWarning
 
 app = typer.Typer(
@@ -38,7 +38,7 @@ app.command("report")(report.report)
 app.command("serve")(serve.serve)
 app.add_typer(theory.app, name="theory")
 app.command("demo")(demo.demo)
-dress(app)
+apply_style(app)
 
 
 @app.callback(invoke_without_command=True)

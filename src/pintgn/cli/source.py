@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from pintgn.cli.common import Bar, say
-from pintgn.cli.shape import READING
+from pintgn.cli.help_format import READING
 from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
 

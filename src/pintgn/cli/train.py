@@ -138,7 +138,7 @@ def report(
     of_nodes = [f"pintgn embed {one} -o vectors.parquet", f"pintgn evaluate {folder} --classify"]
     next_steps(
         f"\n{folder} keeps it all" + (f"; look at it: {written}. " if written else ". ") + "Next:",
-        *(of_links if made[0].judges_links else of_nodes),
+        *(of_links if made[0].scores_links else of_nodes),
     )
 
 

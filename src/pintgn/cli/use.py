@@ -87,7 +87,7 @@ def embed(
         raise BadInput(f"{output} does not end in .parquet or .npz; embeddings are written as Parquet or NumPy arrays.")
     live = opened(run, observe)
     ids, matrix = live.embed(at=at)
-    sides = [("src", "dst")[side] for side in live.names.sides] if live.names.two_spaces else None
+    sides = [("src", "dst")[side] for side in live.names.sides] if live.names.separate_namespaces else None
     write_embeddings(live, ids, matrix, sides, output)
     facts = {"run": run, "output": output, "nodes": len(ids), "width": matrix.shape[1]}
     answer(as_json, facts, f"{output}: {len(ids):,} nodes, {matrix.shape[1]} numbers each")

@@ -148,7 +148,7 @@ class Builder:
         self.numbers = Numbers(numbers, self.where, room, plan.fill)
         known = {} if like is None else {feature.name: feature for feature in like.schema.features}
         self.categories = {
-            name: Categories(name, self.where, room, known.get(name), source.loose, name in plan.categorical)
+            name: Categories(name, self.where, room, known.get(name), source.untyped, name in plan.categorical)
             for name in plan.features
             if categories[name]
         }
@@ -204,7 +204,7 @@ class Builder:
     def _ids(self, values: pa.Array, name: str) -> Ids:
         text = self.plan.like is not None and self.numbering.kind == "text"
         try:
-            return as_ids(values, self.source.loose, text)
+            return as_ids(values, self.source.untyped, text)
         except UnfitIds as error:
             raise BadInput(
                 f"ids in {name!r} are {error}; an id is a whole number, a text or a UUID. Cast them to one of these."
@@ -219,7 +219,7 @@ class Builder:
                         f"ids in {name!r} are {ids.kind} from {self.where(row)} on, but {known} in the earlier log. "
                         "Write them alike."
                     )
-        elif not self.source.loose and not plan.bipartite:
+        elif not self.source.untyped and not plan.bipartite:
             if src.kind != dst.kind:
                 raise BadInput(
                     f"ids in {plan.src!r} are {src.kind}, ids in {plan.dst!r} are {dst.kind}. Pass bipartite=True "
@@ -278,7 +278,8 @@ class Builder:
             ids, table = node_table(nodes, ids, plan)
         schema = Schema(
             src=plan.src, dst=plan.dst, t=plan.t, label=plan.label, op=plan.op, features=described,
-            node_features=tuple(table[0]), node_updates=tuple(plan.node_updates), time=time, two_spaces=plan.bipartite,
+            node_features=tuple(table[0]), node_updates=tuple(plan.node_updates), time=time,
+            separate_namespaces=plan.bipartite,
         )  # fmt: skip
         if like is not None:
             schema = dataclasses.replace(like.schema, label=like.schema.label if plan.label else None)

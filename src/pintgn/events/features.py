@@ -102,10 +102,10 @@ class Categories:
         where: Callable[[int], str],
         room: int,
         known: Feature | None = None,
-        loose: bool = False,
+        untyped: bool = False,
         forced: bool = False,
     ):
-        self.name, self.where, self.loose, self.forced = name, where, loose, forced
+        self.name, self.where, self.untyped, self.forced = name, where, untyped, forced
         self.codes = Growing(np.int32, room)
         self.known = known
         self.kind: pa.DataType | None = None
@@ -157,7 +157,7 @@ class Categories:
         categories = [self._value(text) for text in texts.to_pylist()]
         used = np.bincount(codes, minlength=len(categories) + 1)[1:] > 0
         self._check_mixed([c for c, here in zip(categories, used, strict=True) if here])
-        if self.loose and self.forced and all(isinstance(c, str) and _is_whole(c) for c in categories if c):
+        if self.untyped and self.forced and all(isinstance(c, str) and _is_whole(c) for c in categories if c):
             categories = [int(c) if c else c for c in categories]
         order = sorted(np.flatnonzero(used).tolist(), key=lambda k: categories[k])
         rank = np.zeros(len(categories) + 1, np.int32)
@@ -171,7 +171,7 @@ class Categories:
     def _texts(self, values: pa.Array, row: int) -> pa.Array:
         kind = values.type
         if is_text(kind):
-            values = pc.ascii_trim_whitespace(values) if self.loose else values
+            values = pc.ascii_trim_whitespace(values) if self.untyped else values
             # text files write bools in any case
             truths = self.known is not None and all(isinstance(c, bool) for c in self.known.categories)
             return pc.utf8_lower(values) if truths else values
@@ -199,7 +199,7 @@ class Categories:
 
     def _check_mixed(self, categories: list[Any]) -> None:
         """In a text file, names with numbers among them are more likely a spoilt column of numbers."""
-        if not self.loose or self.forced:
+        if not self.untyped or self.forced:
             return
         numbers = [c for c in categories if is_number(c)]
         words = [c for c in categories if not is_number(c)]

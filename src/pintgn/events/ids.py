@@ -35,15 +35,19 @@ class IdMap:
         return self.size
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, IdMap) or len(self) != len(other) or self.two_spaces != other.two_spaces:
+        if (
+            not isinstance(other, IdMap)
+            or len(self) != len(other)
+            or self.separate_namespaces != other.separate_namespaces
+        ):
             return False
-        same_sides = not self.two_spaces or bool(np.array_equal(self.side, other.side))  # type: ignore[arg-type]
+        same_sides = not self.separate_namespaces or bool(np.array_equal(self.side, other.side))  # type: ignore[arg-type]
         return same_sides and self.decode().equals(other.decode())
 
     __hash__ = None  # type: ignore[assignment]
 
     @property
-    def two_spaces(self) -> bool:
+    def separate_namespaces(self) -> bool:
         """Whether sources and destinations are named independently."""
         return self.side is not None
 
@@ -101,20 +105,20 @@ class IdMap:
 
     def extended(self, ids: Any, side: str | None = None) -> IdMap:
         """A map that also knows these ids; new ones get the next numbers in order of first appearance."""
-        if self.two_spaces and side is None:
+        if self.separate_namespaces and side is None:
             raise BadInput("this log has two name spaces; say side='src' or side='dst'.")
         values = self.as_ids(ids)
         fresh = pc.unique(values.filter(pa.array(self._lookup(values, side) < 0)))
         if not len(fresh):
             return self
         grown = pa.concat_arrays([self.decode(), fresh])
-        if not self.two_spaces:
+        if not self.separate_namespaces:
             return IdMap(grown)
         sides = np.concatenate([self.side, np.full(len(fresh), SIDES[side], np.int8)])  # type: ignore[index,list-item]
         return IdMap(grown, sides)
 
     def _lookup(self, values: pa.Array, side: str | None) -> np.ndarray:
-        if self.ids is None and not self.two_spaces:
+        if self.ids is None and not self.separate_namespaces:
             numbers = values.to_numpy(zero_copy_only=False).astype(np.int64)
             return np.where((numbers >= 0) & (numbers < self.size), numbers, -1)
         value_set, numbers = self._space(side)
@@ -125,7 +129,7 @@ class IdMap:
     def _space(self, side: str | None) -> tuple[pa.Array, np.ndarray]:
         if side is not None and side not in SIDES:
             raise UnknownName(f"side {side!r} does not exist.{suggest(side, SIDES)}")
-        if not self.two_spaces:
+        if not self.separate_namespaces:
             return self._spaces[0]
         if side is None:
             raise BadInput("this log has two name spaces; say side='src' or side='dst'.")

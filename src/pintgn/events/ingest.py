@@ -93,7 +93,7 @@ def read_events(
             raise BadInput("the earlier log was read without an op column, so this one cannot have one.")
         node_updates = list(known.node_updates) if node_updates is None else node_updates
         features = _as_known(features, [feature.name for feature in known.features])
-        bipartite = known.two_spaces
+        bipartite = known.separate_namespaces
     wanted = [*given.values(), *(name for name in roles.values() if name is not None and like is None)]
     layout = {
         "delimiter": delimiter, "header": header, "columns": columns, "skip_lines": skip_lines, "charset": charset,
@@ -132,7 +132,7 @@ def _plan(
 
     label, op = roles["label"], roles["op"]
     if like is not None and label is not None and str(label) not in source.names:
-        label = None  # events to be judged later have no labels yet
+        label = None  # events to be scored later have no labels yet
     plan = Plan(
         src=found("src", given["src"]),
         dst=found("dst", given["dst"]),

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.sources import BATCH, Hints, Source, ahead
+from pintgn.events.sources import BATCH, Hints, Source, prefetched
 
 ENDINGS = (".json", ".jsonl", ".ndjson")
 
@@ -27,8 +27,8 @@ class JsonSource(Source):
     occur, so the file is read twice.
     """
 
-    def __init__(self, path: Path, packed: str | None = None, charset: str = "utf-8"):
-        self.path, self.title, self.packed = path, path.name, packed
+    def __init__(self, path: Path, compressed: str | None = None, charset: str = "utf-8"):
+        self.path, self.title, self.compressed = path, path.name, compressed
         try:
             self.charset = "utf-8-sig" if codecs.lookup(charset).name == "utf-8" else charset
         except LookupError as error:
@@ -46,7 +46,7 @@ class JsonSource(Source):
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
 
     def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
-        return ahead(self._read(list(columns)))
+        return prefetched(self._read(list(columns)))
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for records in self._blocks():
@@ -124,7 +124,7 @@ class JsonSource(Source):
             raise BadFile(f"{self.title} cannot be read to its end: {str(error).splitlines()[0]}") from error
 
     def _open(self) -> Any:
-        stream = pa.input_stream(str(self.path), compression=self.packed)
+        stream = pa.input_stream(str(self.path), compression=self.compressed)
         return io.TextIOWrapper(io.BufferedReader(stream), self.charset)
 
     def _parsed(self, text: str, where: str) -> Any:

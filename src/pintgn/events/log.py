@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Query:
-    """Would this happen? One question per row: src and dst at time t, judged by what came strictly before t."""
+    """Would this happen? One question per row: src and dst at time t, scored by what came strictly before t."""
 
     src: np.ndarray  # (q,) int64
     dst: np.ndarray  # (q,) int64
@@ -315,7 +315,7 @@ class EventLog:
             features=tuple(Feature(name) for name in names("f", self.features)),
             node_features=names("x", self.node_features),
             node_updates=names("u", self.node_updates),
-            two_spaces=self.ids.two_spaces,
+            separate_namespaces=self.ids.separate_namespaces,
         )
 
     def _check_schema(self) -> None:

@@ -90,7 +90,7 @@ def _number(
     source: Source, values: pa.Array, sides: pa.Array | None, numbering: Numbering, ids: IdMap, row: int
 ) -> np.ndarray:
     try:
-        given = as_ids(values, source.loose, numbering.kind == "text")
+        given = as_ids(values, source.untyped, numbering.kind == "text")
     except UnfitIds as error:
         raise BadInput(f"ids in the node table are {error}; an id is a whole number, a text or a UUID.") from error
     bad = first_true(given.missing)

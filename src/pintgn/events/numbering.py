@@ -60,7 +60,7 @@ class UnfitIds(Exception):
     """A column that cannot hold ids; the caller knows its name."""
 
 
-def as_ids(values: pa.Array, loose: bool, text: bool = False) -> Ids:
+def as_ids(values: pa.Array, untyped: bool, text: bool = False) -> Ids:
     """A batch of ids in one of two forms.
 
     `loose` text (from a CSV) becomes whole numbers where every value is written as Python would write it: one
@@ -95,9 +95,9 @@ def as_ids(values: pa.Array, loose: bool, text: bool = False) -> Ids:
         raise UnfitIds(f"{kind} with missing values" if len(missing) else f"{kind}")
     if len(missing):
         values = values.fill_null("")
-    if loose and text:
+    if untyped and text:
         values = pc.ascii_trim_whitespace(values)
-    return _loose(values, missing) if loose and not text else _empty_is_missing(Ids(None, values, missing=missing))
+    return _loose(values, missing) if untyped and not text else _empty_is_missing(Ids(None, values, missing=missing))
 
 
 def _loose(values: pa.Array, missing: np.ndarray) -> Ids:
@@ -129,8 +129,8 @@ class Numbering:
     the columns are named apart. `known` are nodes that already have numbers.
     """
 
-    def __init__(self, two_spaces: bool = False, known: IdMap | None = None):
-        self.two_spaces = two_spaces
+    def __init__(self, separate_namespaces: bool = False, known: IdMap | None = None):
+        self.separate_namespaces = separate_namespaces
         self.unsigned = self.negative = False
         self.side = Growing(np.int8)
         self.store: _Ints | _Texts | None = None
@@ -155,7 +155,7 @@ class Numbering:
         self.side.reserve(count + 2 * len(out_src))
         if count + 2 * len(out_src) > MOST_NODES:
             raise TooLarge(f"there may be more than {MOST_NODES:,} nodes, which is as many as pintgn can number.")
-        tables = self.store.room(count, 2 * len(out_src), self.side.buffer, self.two_spaces)
+        tables = self.store.room(count, 2 * len(out_src), self.side.buffer, self.separate_namespaces)
         if isinstance(self.store, _Ints):
             for ids in (src, dst):
                 self.unsigned |= ids.unsigned
@@ -180,21 +180,21 @@ class Numbering:
             ids = pa.array(ids.to_numpy().view(np.uint64))
         if order is not None:
             ids = ids.take(pa.array(order))
-        if self.two_spaces:
+        if self.separate_namespaces:
             return IdMap(ids, side)
         if pa.types.is_int64(ids.type) and np.array_equal(ids.to_numpy(), np.arange(count)):
             return IdMap(size=count)
         return IdMap(ids)
 
     def _learn(self, known: IdMap) -> None:
-        ids = as_ids(known.decode(), loose=False)
+        ids = as_ids(known.decode(), untyped=False)
         count = len(known)
         self.side.extend(np.zeros(count, np.int8) if known.side is None else known.side)
         self.unsigned = ids.unsigned
         self.negative = ids.numbers is not None and not ids.unsigned and count > 0 and int(ids.numbers.min()) < 0
         self.store = _Texts() if ids.numbers is None else _Ints()
         self.store.learn(ids, count)
-        self.store.room(count, 0, self.side.buffer, self.two_spaces)
+        self.store.room(count, 0, self.side.buffer, self.separate_namespaces)
 
     def _become_text(self) -> None:
         count = len(self)
@@ -209,13 +209,13 @@ class _Table:
     def __init__(self) -> None:
         self.slots: list[np.ndarray] = []
 
-    def room(self, count: int, more: int, side: np.ndarray, two_spaces: bool) -> tuple[np.ndarray, np.ndarray]:
+    def room(self, count: int, more: int, side: np.ndarray, separate_namespaces: bool) -> tuple[np.ndarray, np.ndarray]:
         """Tables at most half full after `more` new ids, holding the first `count` already."""
         size = 1 << max(10, (2 * (count + more)).bit_length())
         if not self.slots or len(self.slots[0]) < size:
-            self.slots = [np.full((size, 2), -1, np.int64) for _ in range(2 if two_spaces else 1)]
+            self.slots = [np.full((size, 2), -1, np.int64) for _ in range(2 if separate_namespaces else 1)]
             for which, slots in enumerate(self.slots):
-                self.rehash(slots, side, which if two_spaces else -1, count)
+                self.rehash(slots, side, which if separate_namespaces else -1, count)
         self.reserve(count + more)
         return self.slots[0], self.slots[-1]
 

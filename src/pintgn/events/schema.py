@@ -28,7 +28,7 @@ SHAPE = {
     "node_features": [str],
     "node_updates": [str],
     "time": {"unit": ({"s", "ms", "us", "ns"}, None), "zone": (str, None), "written": Maybe((str, None))},
-    "two_spaces": bool,
+    "separate_namespaces": bool,
     "dummy": Maybe((AtLeast(0), None)),
     "grid": Maybe(([float], None)),
     "time_scale": (float, None),
@@ -135,7 +135,7 @@ class Schema:
     node_updates: tuple[str, ...] = ()
     """Names of the columns that node events carry; their width is their own."""
     time: TimeUnit = dataclasses.field(default_factory=TimeUnit)
-    two_spaces: bool = False
+    separate_namespaces: bool = False
     dummy: int | None = None
     """Number of the node (the paper's ◇) that stands for no one: node events of a discrete-time log end at it."""
     grid: tuple[float, float, int] | None = dataclasses.field(default=None, compare=False)

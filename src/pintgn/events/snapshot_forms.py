@@ -18,7 +18,7 @@ from pintgn.events.schema import Feature, Schema
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class GraphSnapshot:
     """One static graph: its edges, and the nodes that have features or no edges.
 
     In what a user passes to `from_snapshots`, edges and nodes are the user's own ids; in what `to_snapshots` returns
@@ -39,10 +39,10 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Parts:
+class SnapshotParts:
     """Snapshots by number (ascending, empty ones may be missing) in node numbers, and what names them."""
 
-    numbered: list[tuple[int, Snapshot]]
+    numbered: list[tuple[int, GraphSnapshot]]
     ids: IdMap
     schema: Schema
 
@@ -55,7 +55,7 @@ def from_table(
     features: Sequence[str] | None,
     nodes: Any,
     node_features: Sequence[str] | None,
-) -> Parts:
+) -> SnapshotParts:
     """One row per edge and a column that numbers the snapshots; `nodes` lists nodes the same way."""
     from pintgn.events.ingest import read_events
 
@@ -67,26 +67,28 @@ def from_table(
         ids = ids.extended(listed.ids.decode())
         schema = dataclasses.replace(schema, node_updates=tuple(listed.schema.feature_columns()))
         for number, part in _by_number(listed, snapshot):
-            here = found.get(number, Snapshot(np.zeros((0, 2), np.int64)))
+            here = found.get(number, GraphSnapshot(np.zeros((0, 2), np.int64)))
             alone = ids.encode(listed.ids.decode(part.edges[:, 0]))
             found[number] = dataclasses.replace(here, nodes=alone, node_features=part.features)
-    return Parts(sorted(found.items()), ids, schema)
+    return SnapshotParts(sorted(found.items()), ids, schema)
 
 
 def is_table(source: Any) -> bool:
     return isinstance(source, str | Path | pa.Table | Mapping) or hasattr(source, "columns")
 
 
-def _by_number(log: EventLog, column: str) -> Iterable[tuple[int, Snapshot]]:
+def _by_number(log: EventLog, column: str) -> Iterable[tuple[int, GraphSnapshot]]:
     if log.t.dtype.kind != "i" or log.schema.time.unit is not None:
         raise BadInput(f"column {column!r} must number the snapshots with whole numbers; it holds times.")
     for part in np.split(np.arange(len(log)), log.group_starts[1:]) if len(log) else ():
         rows = slice(part[0], part[-1] + 1)
         edges = np.stack([log.src[rows], log.dst[rows]], axis=1)
-        yield int(log.t[part[0]]), Snapshot(edges, None if log.features is None else log.features[rows])
+        yield int(log.t[part[0]]), GraphSnapshot(edges, None if log.features is None else log.features[rows])
 
 
-def from_list(snapshots: Iterable[Any], features: Sequence[str] | None, node_features: Sequence[str] | None) -> Parts:
+def from_list(
+    snapshots: Iterable[Any], features: Sequence[str] | None, node_features: Sequence[str] | None
+) -> SnapshotParts:
     """Users' ids become node numbers in order of first appearance; ids that are 0 … n-1 stay what they are."""
     given = [_as_snapshot(item, number, features, node_features) for number, item in enumerate(snapshots)]
     ends = [_flat_ids(part.edges, number, pairs=True) for number, part in enumerate(given)]
@@ -108,27 +110,27 @@ def from_list(snapshots: Iterable[Any], features: Sequence[str] | None, node_fea
         features=tuple(Feature(name) for name in _names(features, [p.features for p in given], "f")),
         node_updates=_names(node_features, [p.node_features for p in given], "x"),
     )
-    return Parts(numbered, ids, schema)
+    return SnapshotParts(numbered, ids, schema)
 
 
 def _as_snapshot(
     item: Any, number: int, features: Sequence[str] | None, node_features: Sequence[str] | None
-) -> Snapshot:
-    if isinstance(item, Snapshot):
+) -> GraphSnapshot:
+    if isinstance(item, GraphSnapshot):
         return item
     if isinstance(item, Mapping):
-        fields = [field.name for field in dataclasses.fields(Snapshot)]
+        fields = [field.name for field in dataclasses.fields(GraphSnapshot)]
         for name in item:
             if name not in fields:
                 raise UnknownName(f"snapshot {number} has {name!r}.{suggest(name, fields)}")
-        return Snapshot(**({"edges": []} | dict(item)))
+        return GraphSnapshot(**({"edges": []} | dict(item)))
     if not hasattr(item, "is_directed"):
-        return Snapshot(item)
+        return GraphSnapshot(item)
     edges = list(item.edges(data=True))
     bare = node_features is None
     nodes = [(v, data) for v, data in item.nodes(data=True) if not bare or not item.degree(v)]
     where = f"snapshot {number}: "
-    return Snapshot(
+    return GraphSnapshot(
         [(u, v) for u, v, _ in edges],
         _attributes([(f"{where}edge {u!r} to {v!r}", data) for u, v, data in edges], features),
         [v for v, _ in nodes],

@@ -21,18 +21,18 @@ from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import ADD, DELETE, NODE
-from pintgn.events.snapshot_forms import Parts, Snapshot, from_list, from_table, is_table
+from pintgn.events.snapshot_forms import GraphSnapshot, SnapshotParts, from_list, from_table, is_table
 
 if TYPE_CHECKING:
     import networkx
 
-__all__ = ["DUMMY", "Snapshot", "Snapshots", "from_snapshots", "to_snapshots"]
+__all__ = ["DUMMY", "GraphSnapshot", "GraphSnapshots", "from_snapshots", "to_snapshots"]
 
 DUMMY = "◇"
 """What the dummy node is called where ids are strings; where they are numbers it is -1."""
 
 
-class Snapshots(Sequence[Snapshot]):
+class GraphSnapshots(Sequence[GraphSnapshot]):
     """A log seen as snapshots: item i is the graph of the events at start + i * delta, in node numbers."""
 
     def __init__(self, log: EventLog, delta: int | float, start: int | float, count: int, index: np.ndarray):
@@ -45,12 +45,12 @@ class Snapshots(Sequence[Snapshot]):
 
     def __repr__(self) -> str:
         edges = len(self.log) if self.log.op is None else int((self.log.op == ADD).sum())
-        return f"Snapshots: {len(self):,} graphs, {edges:,} edges, one every {self.delta} from {self.start}"
+        return f"GraphSnapshots: {len(self):,} graphs, {edges:,} edges, one every {self.delta} from {self.start}"
 
     @overload
-    def __getitem__(self, number: int) -> Snapshot: ...
+    def __getitem__(self, number: int) -> GraphSnapshot: ...
     @overload
-    def __getitem__(self, number: slice) -> Sequence[Snapshot]: ...
+    def __getitem__(self, number: slice) -> Sequence[GraphSnapshot]: ...
     def __getitem__(self, number: Any) -> Any:
         if isinstance(number, slice):
             return [self[i] for i in range(*number.indices(len(self)))]
@@ -63,7 +63,7 @@ class Snapshots(Sequence[Snapshot]):
         updates = None
         if log.node_updates is not None and self._updates is not None:
             updates = log.node_updates[self._updates[first] : self._updates[last]]
-        return Snapshot(
+        return GraphSnapshot(
             edges=np.stack([log.src[rows][edge], log.dst[rows][edge]], axis=1),
             features=None if log.features is None else log.features[rows][edge],
             nodes=log.src[rows][node],
@@ -97,7 +97,7 @@ class Snapshots(Sequence[Snapshot]):
 
 def to_snapshots(
     log: EventLog, delta: int | float | None = None, *, start: Any = None, count: int | None = None
-) -> Snapshots:
+) -> GraphSnapshots:
     """The graphs of a log whose times lie on a grid start, start + delta, … (paper, Prop. 1, second part).
 
     A log made by `from_snapshots` remembers its grid. Otherwise, and when `delta` or `start` is given:
@@ -120,7 +120,7 @@ def to_snapshots(
     needed = int(index[-1]) + 1 if len(log) else 0
     if count is not None and count < needed:
         raise BadInput(f"count={count}, but the last event is in snapshot {needed - 1}. At least {needed} are needed.")
-    return Snapshots(log, spacing, origin, max(needed, least) if count is None else count, index)
+    return GraphSnapshots(log, spacing, origin, max(needed, least) if count is None else count, index)
 
 
 def from_snapshots(
@@ -140,7 +140,7 @@ def from_snapshots(
     """A log with the same information as a sequence of graphs (paper, Prop. 1, first part).
 
     Args:
-        snapshots: a list of edge arrays (m, 2), of `Snapshot`s or of networkx graphs; or one table or file
+        snapshots: a list of edge arrays (m, 2), of `GraphSnapshot`s or of networkx graphs; or one table or file
             with a column that numbers the snapshots; or what `to_snapshots` returned. An empty snapshot is an empty
             list, or a number that does not occur.
         delta, start: snapshot i happens at start + i * delta; 1 and 0 when not given.
@@ -154,13 +154,13 @@ def from_snapshots(
     if node_events not in ("dummy", "self"):
         raise UnknownName(f"node_events={node_events!r} does not exist.{suggest(node_events, ['dummy', 'self'])}")
     initial = None
-    if isinstance(snapshots, Snapshots):
+    if isinstance(snapshots, GraphSnapshots):
         schema, initial = snapshots.log.schema, snapshots.log.node_features
         if delta not in (None, snapshots.delta):
             schema = dataclasses.replace(schema, time_scale=None)
         delta, start = (snapshots.delta if delta is None else delta), (snapshots.start if start is None else start)
         node_events = "self" if schema.dummy is None else "dummy"
-        parts = Parts(list(enumerate(snapshots)), snapshots.log.ids, schema)
+        parts = SnapshotParts(list(enumerate(snapshots)), snapshots.log.ids, schema)
     elif is_table(snapshots):
         parts = from_table(snapshots, snapshot, src, dst, features, nodes, node_features)
     else:
@@ -174,7 +174,7 @@ def from_snapshots(
 
 
 def _write(
-    parts: Parts, initial: np.ndarray | None, delta: int | float, start: int | float, with_dummy: bool
+    parts: SnapshotParts, initial: np.ndarray | None, delta: int | float, start: int | float, with_dummy: bool
 ) -> EventLog:
     """Events of all snapshots: each one's edges in order, then its node events in order."""
     whole = isinstance(delta, int | np.integer) and isinstance(start, int | np.integer)
@@ -224,7 +224,7 @@ def _write(
 
 
 def _with_dummy(ids: IdMap) -> IdMap:
-    if ids.two_spaces:
+    if ids.separate_namespaces:
         raise BadInput("a log with two name spaces has no room for a dummy node. Pass node_events='self'.")
     known = ids.decode()
     taken = set(known.to_pylist())
@@ -234,7 +234,7 @@ def _with_dummy(ids: IdMap) -> IdMap:
     return IdMap(pa.concat_arrays([known, pa.array([dummy], known.type)]))
 
 
-def _once(part: Snapshot, number: int, ids: IdMap) -> Snapshot:
+def _once(part: GraphSnapshot, number: int, ids: IdMap) -> GraphSnapshot:
     """Each unordered pair once, as first listed."""
     edges = np.asarray(part.edges, np.int64).reshape(-1, 2)
     _, first, pair = np.unique(np.sort(edges, axis=1), axis=0, return_index=True, return_inverse=True)

@@ -36,7 +36,7 @@ class Source:
     title = "the data"
     names: list[str]
     rows: int | None = None
-    loose = False
+    untyped = False
     vectors: Mapping[str, int] = MappingProxyType({})
     """Columns of lists of fixed length, which are taken apart: v becomes v0, v1, …"""
     parts: dict[str, tuple[str, int]]
@@ -112,7 +112,7 @@ class Source:
                 )
 
 
-def ahead(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def prefetched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same batches, each made in a second thread while the one before is in use."""
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(next, batches, None)
@@ -226,7 +226,7 @@ class ParquetSource(Source):
                 raise BadInput(f"{part.name} has no column {lost[0]!r}, which {self.paths[0].name} has.")
 
     def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
-        return ahead(self._read(columns))
+        return prefetched(self._read(columns))
 
     def _read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for path in self.paths:
@@ -276,8 +276,8 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
             raise BadFile(f"there is no file {path}.{near if 'Did' in near else ''}")
         if path.is_dir() or path.suffix in (".parquet", ".pq") or _begins(path) == b"PAR1":
             return ParquetSource(path)
-        if (packed := _is_json(path)) is not None:
-            return _json_source(path, packed, **text)
+        if (compressed := _is_json(path)) is not None:
+            return _json_source(path, compressed, **text)
         return TextSource(path, wanted, t, **text)
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         return TableSource(source)
@@ -309,21 +309,21 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
 def _is_json(path: Path) -> str | None:
     """How a JSON file is packed ("" if it is not), or None if a file is something else: by its ending or its look."""
     from pintgn.events.jsonfile import ENDINGS
-    from pintgn.events.textfile import PACKED
+    from pintgn.events.textfile import COMPRESSED
 
     start = _begins(path)
-    packed = next((name for magic, name in PACKED.items() if start.startswith(magic)), "")
+    compressed = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), "")
     named = any(ending.lower() in ENDINGS for ending in path.suffixes[-2:])
-    return packed if start and (named or start.lstrip()[:2] in (b'{"', b"[{", b"{")) else None
+    return compressed if start and (named or start.lstrip()[:2] in (b'{"', b"[{", b"{")) else None
 
 
-def _json_source(path: Path, packed: str, charset: str = "utf-8", **text: Any) -> Source:
+def _json_source(path: Path, compressed: str, charset: str = "utf-8", **text: Any) -> Source:
     from pintgn.events.jsonfile import JsonSource
 
     given = [name for name, value in text.items() if value]
     if given or text.get("header") is not None:
         raise BadInput(f"{path.name} is JSON; {(given or ['header'])[0]} is about text such as CSV. Leave it out.")
-    return JsonSource(path, packed or None, charset)
+    return JsonSource(path, compressed or None, charset)
 
 
 def _advice(source: Any) -> str:

@@ -48,7 +48,7 @@ AGAIN = "Save the log again."
 COLUMNS = 32
 """Columns of numbers read at once."""
 KEY, NODES_KEY = b"pintgn", b"pintgn.nodes"
-PACKED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 ENDINGS = (".parquet", ".csv", ".tsv", ".csv.gz", ".csv.zst")
 
 
@@ -88,7 +88,7 @@ def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = Non
     """
     path = Path(path)
     endings = [ending.lower() for ending in path.suffixes]
-    packed = PACKED.get(endings[-1]) if endings else None
+    packed = COMPRESSED.get(endings[-1]) if endings else None
     kind = "".join(endings[-2:-1] if packed else endings[-1:])
     if kind in (".parquet", ".pq") and not packed:
         return save(log, path)
@@ -176,7 +176,7 @@ def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_featur
     plan = Plan(
         src=names["all"][0], dst=names["all"][1], t=names["all"][2], op=names["op"],
         features=[feature.name for feature in features], node_updates=names["node_updates"],
-        bipartite=schema.two_spaces and not metadata["numbers"], like=like,
+        bipartite=schema.separate_namespaces and not metadata["numbers"], like=like,
     )  # fmt: skip
     try:
         log = build(ParquetSource(path, checked=True), plan).finish()

@@ -167,7 +167,7 @@ def _encodes(log: EventLog, start: int, feature: Feature) -> bool:
 def _named_apart(log: EventLog) -> bool:
     """Whether src and dst ids alone say which node is meant."""
     ids = log.ids
-    if ids.ids is None and not ids.two_spaces:
+    if ids.ids is None and not ids.separate_namespaces:
         return True
     kind = ids.type
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):

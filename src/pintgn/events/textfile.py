@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.sources import Hints, Source, ahead
+from pintgn.events.sources import Hints, Source, prefetched
 from pintgn.events.timeformat import likely_formats
 from pintgn.events.times import is_time
 
@@ -24,7 +24,7 @@ LONGEST_LINE = 1 << 26
 """Bytes of a line at most: one of a million columns takes a tenth of that."""
 LOOKED_AT = 20
 """Cells of a first line that are looked at, to tell a header from data."""
-PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
 FOREIGN = {
     b"PK\x03\x04": "a zip or Excel file. Save it as CSV",
     b"ARROW1": "an Arrow file. Read it with pyarrow and pass the table",
@@ -39,7 +39,7 @@ class Unexpected(Exception):
 class TextSource(Source):
     """A text file with one event per line; every value is text until someone knows better."""
 
-    loose = True
+    untyped = True
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class TextSource(Source):
         for magic, advice in FOREIGN.items():
             if start.startswith(magic):
                 raise BadFile(f"{self.title} is {advice}.")
-        self.packed = next((name for magic, name in PACKED.items() if start.startswith(magic)), None)
+        self.compressed = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), None)
         if delimiter is not None and len(delimiter) != 1:
             raise BadInput(f"a delimiter is one character, such as ',' or '\\t', not {delimiter!r}.")
         lines = self._sample()
@@ -144,12 +144,12 @@ class TextSource(Source):
     # -- rows ----------------------------------------------------------------------------------------------
 
     def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
-        return ahead(self._read(columns, hints or {}, BLOCK))
+        return prefetched(self._read(columns, hints or {}, BLOCK))
 
     def sample(self, columns: Sequence[str]) -> pa.RecordBatch | None:
         """The first rows, as text; `rows` is estimated from them."""
         batch = next(self._read(columns, {}, SAMPLE), None)
-        if batch is not None and batch.num_rows and not self.packed:
+        if batch is not None and batch.num_rows and not self.compressed:
             size = self.path.stat().st_size
             self.rows = int(batch.num_rows * max(1.0, 1.05 * size / min(self.sampled, size)))
         return batch
@@ -177,7 +177,9 @@ class TextSource(Source):
                 self._check_quotes()
 
     def _open(self) -> Any:
-        return pa.input_stream(str(self.path), compression=self.packed, buffer_size=None if self.packed else 1 << 20)
+        return pa.input_stream(
+            str(self.path), compression=self.compressed, buffer_size=None if self.compressed else 1 << 20
+        )
 
     # -- what went wrong -----------------------------------------------------------------------------------
 
@@ -251,7 +253,7 @@ class TextSource(Source):
         return BadFile(f"{self.title} is not {self.charset} text. Say how it is written with charset= (--charset).")
 
     def _damaged(self, error: Exception) -> BadFile:
-        kind = f"as {self.packed} " if self.packed else ""
+        kind = f"as {self.compressed} " if self.compressed else ""
         return BadFile(f"{self.title} cannot be read {kind}to its end: {str(error).splitlines()[0]}")
 
 

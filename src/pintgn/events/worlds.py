@@ -44,7 +44,7 @@ class World(abc.ABC):
     def truth(self, log: EventLog, dst: Any = None, first: int = 0) -> np.ndarray:
         """How likely each source was to meet `dst` (its real destination when none are given): the ideal score.
 
-        Event i is judged by the events strictly before it and by the rules of this world, which no model is told.
+        Event i is scored by the events strictly before it and by the rules of this world, which no model is told.
         `dst` has one node for each event from number `first` on.
         """
 
@@ -58,7 +58,7 @@ class World(abc.ABC):
         return {field.name: (field.default, field.metadata["doc"]) for field in dataclasses.fields(cls)}
 
     def candidates(self, log: EventLog, dst: Any, first: int) -> np.ndarray:
-        """The destinations to judge, one for each event from `first` on; an error where the log is not this world's."""
+        """The destinations to score, one for each event from `first` on; an error where the log is not this world's."""
         if log.first:
             raise BadInput(f"this log was cut off at event {log.first}; pass the whole log and first={log.first}.")
         if log.ids != self.ids():

@@ -44,7 +44,7 @@ class Reason:
     walks: int  # walks along the nodes; contacts are walks of one step
     contacts: tuple[Contact, ...]  # the newest walk, its newest contact first
     left_out: int  # events that are removed
-    without: Without | None  # None for models that do not judge links
+    without: Without | None  # None for models that do not score links
 
     @property
     def steps(self) -> int:

@@ -14,7 +14,7 @@ from pintgn.explain.answer import Contact, Explanation, Reason, Without
 from pintgn.explain.paths import LONGEST, Contacts, Path, Paths, Step, paths_of_three, paths_of_two
 from pintgn.explain.replay import Progress, replayed_scores
 from pintgn.explain.words import ago, times, walks_of
-from pintgn.explain.worlds import Absence, Frozen, Walks, scores
+from pintgn.explain.worlds import Absence, Frozen, WalkCounts, scores
 from pintgn.formatting import plural
 from pintgn.models.base import Model
 from pintgn.stream import Stream
@@ -215,12 +215,12 @@ class _Question:
         given = (self.frozen, self.src, self.dst, self.at, [draft.absence for draft in drafts])
         replayed = self.replay and not self.frozen.reproducible
         logits = replayed_scores(*given, self.progress) if replayed else scores(*given)
-        chances = (self.calibration or _sigmoid)(logits)
+        probabilities = (self.calibration or _sigmoid)(logits)
         reasons = [
             replace(draft.reason, without=Without(float(logit), float(chance), float(logits[0] - logit)))
-            for draft, logit, chance in zip(drafts, logits[1:], chances[1:], strict=True)
+            for draft, logit, chance in zip(drafts, logits[1:], probabilities[1:], strict=True)
         ]
-        return float(logits[0]), float(chances[0]), reasons
+        return float(logits[0]), float(probabilities[0]), reasons
 
     # -- words -------------------------------------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class _Question:
         """Positions of each end relative to the other, as counts of walks of 1, 2, … steps."""
         levels = max(self.frozen.stream.model.positions, self.steps + 1)
         ends = np.array([self.src, self.dst])
-        walks = Walks(self.frozen, self.frozen.before(self.at), levels, ends)
+        walks = WalkCounts(self.frozen, self.frozen.before(self.at), levels, ends)
         pairs = (("src", self.src, self.dst), ("dst", self.dst, self.src))
         return {of: tuple(walks.read(root, np.array([node]))[0, 1:].tolist()) for of, root, node in pairs}
 
@@ -268,7 +268,7 @@ class _Question:
     def _note(self, logit: float | None) -> str:
         model = type(self.frozen.stream.model).__name__
         if logit is None:
-            return f"{model} does not judge links: walks are shown, scores are not."
+            return f"{model} does not score links: walks are shown, scores are not."
         said = f"Without: {model}'s logit if those events had never happened, the model being the same."
         if self.exact:
             return said

@@ -10,8 +10,8 @@ import torch
 
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
-from pintgn.explain.worlds import Absence, Frozen, judging
-from pintgn.models.past import Events
+from pintgn.explain.worlds import Absence, Frozen, eval_mode
+from pintgn.models.history_view import Events
 from pintgn.stream import Stream
 
 Progress = Callable[[int, int], None]
@@ -33,7 +33,7 @@ def replayed_scores(
     found = np.empty(len(absences) + 1)
     begins = [int(absence.events.min()) if len(absence.events) else len(events) for absence in absences]
     common, done = _empty(stream), 0
-    with judging(stream.model), torch.no_grad():
+    with eval_mode(stream.model), torch.no_grad():
         found[0] = stream.score(asked).item()
         for step, world in enumerate(np.argsort(begins, kind="stable").tolist()):
             if progress is not None:

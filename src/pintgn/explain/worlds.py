@@ -13,7 +13,7 @@ import torch
 from pintgn.events.log import Query
 from pintgn.explain.kernels import count_walks, distances, events_in_order
 from pintgn.models.base import Model
-from pintgn.models.past import Events
+from pintgn.models.history_view import Events
 from pintgn.neighbors.contents import contents, left_out
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
@@ -114,7 +114,7 @@ class Frozen:
         return int(self.events.index_of(self.known)) if self.by_block else self.before(at)
 
 
-class Walks:
+class WalkCounts:
     """How many walks over the first events lead from roots back to nodes, with each absence and with none.
 
     Only what leads from a root to a node that was asked for is counted, so name all `nodes` at once.
@@ -179,7 +179,7 @@ class Walks:
 class PositionsWithout:
     """Answers a model's reads like `RelativePositions`, in a world where some events never happened."""
 
-    def __init__(self, walks: Walks, given: RelativePositions, world: int):
+    def __init__(self, walks: WalkCounts, given: RelativePositions, world: int):
         self.walks, self.given, self.world = walks, given, world
 
     def replay(
@@ -217,7 +217,7 @@ def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absen
     stream = frozen.stream
     asked = Query(np.array([src]), np.array([dst]), np.array([at], stream._time_dtype))
     given, model = _own_positions(stream), stream.model
-    with judging(model), torch.no_grad():
+    with eval_mode(model), torch.no_grad():
         worlds = []
         for absence in (_NOTHING, *absences):
             with left_out(stream.index, *absence):
@@ -225,14 +225,14 @@ def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absen
                 worlds.append(lacking._gather(*lacking._checked(None, [asked]), model.gather))
         if given is None:
             return np.array([stream._compute(world, model).item() for world in worlds])
-        wanted = [read.nodes.ravel() for world in worlds for past in world.pasts for read in past.reads]
+        wanted = [read.nodes.ravel() for world in worlds for view in world.views for read in view.reads]
         everyone = np.concatenate([np.zeros(0, np.int64), *wanted])
-        walks = Walks(frozen, frozen.seen(at), given.d, everyone, absences)
+        walks = WalkCounts(frozen, frozen.seen(at), given.d, everyone, absences)
         found = []
         for number, world in enumerate(worlds):
             positions = PositionsWithout(walks, given, number)
             nothing = Events.none(stream.schema.width, stream._time_dtype)
-            serve_positions(cast(RelativePositions, positions), model.positions_transform, world.pasts, nothing)
+            serve_positions(cast(RelativePositions, positions), model.positions_transform, world.views, nothing)
             found.append(_with_positions(stream, positions)._compute(world, model).item())
         return np.array(found)
 
@@ -252,8 +252,8 @@ def _with_positions(stream: Stream, positions: Any) -> Stream:
     return reader
 
 
-class judging:
-    """Without dropout; a model that already judges is not touched, since others may be using it at the same time."""
+class eval_mode:
+    """Without dropout; a model in eval mode already is not touched, since others may be using it at the same time."""
 
     def __init__(self, model: Model):
         self.model, self.was_training = model, model.training

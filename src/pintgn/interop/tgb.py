@@ -77,7 +77,7 @@ def evaluate_tgb(run: Any, dataset: Any, part: str = "test", *, evaluator: Any =
         part: `test` or `val`.
         evaluator: an `Evaluator` of your own, for another k.
     """
-    from pintgn.learn.measure import judging
+    from pintgn.learn.measure import eval_mode
     from pintgn.learn.metrics import check_finite
     from pintgn.learn.run import Run
 
@@ -98,7 +98,7 @@ def evaluate_tgb(run: Any, dataset: Any, part: str = "test", *, evaluator: Any =
     stream = run.new_stream()
     stream.observe(log[: events.first - log.first])
     totals: dict[str, float] = {}
-    with judging(stream.model):
+    with eval_mode(stream.model):
         for batch in events.batches(BATCH):
             others = sampler.query_batch(batch.src, batch.dst, batch.t, split_mode=part)
             logits = stream.rank(batch, batch.query, _padded(batch.dst, others)).numpy(force=True)

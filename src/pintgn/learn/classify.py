@@ -18,12 +18,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits as cross_entrop
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
-from pintgn.learn.measure import BATCH, judging
+from pintgn.learn.measure import BATCH, eval_mode
 from pintgn.learn.metrics import area_under_curve
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.models.base import Model
-from pintgn.models.past import Events, Past
+from pintgn.models.history_view import Events, HistoryView
 from pintgn.stream import Stream
 
 
@@ -64,13 +64,13 @@ class SourceEmbedding(Model):
     def remembers(self) -> bool:
         return self.inner.remembers
 
-    def gather(self, query: Query, past: Past) -> Any:
+    def gather(self, query: Query, past: HistoryView) -> Any:
         return self.inner.gather_nodes(query.src, past)
 
     def forward(self, inputs: Any, state: Any) -> Tensor:  # (q, d)
         return self.inner.embed(inputs, state)
 
-    def gather_events(self, events: Events, past: Past) -> Any:
+    def gather_events(self, events: Events, past: HistoryView) -> Any:
         return self.inner.gather_events(events, past)
 
     def initial_state(self, node_features: np.ndarray | None, time_dtype: np.dtype) -> Any:
@@ -98,7 +98,7 @@ def source_embeddings(run: Run, log: EventLog) -> np.ndarray:  # (e, d)
     """The source of every event as of its own time, by the run's model; from the log's beginning."""
     model = run.model
     if type(model).gather_nodes is Model.gather_nodes:
-        raise BadInput(f"{type(model).__name__} judges links; it has no embeddings of nodes to classify.")
+        raise BadInput(f"{type(model).__name__} scores links; it has no embeddings of nodes to classify.")
     run.new_stream()  # builds the model where that has not been done
     stream = Stream(
         SourceEmbedding(model),
@@ -109,8 +109,8 @@ def source_embeddings(run: Run, log: EventLog) -> np.ndarray:  # (e, d)
         positions_backend=run.settings.stream.positions_backend,
         device=run.settings.stream.device,
     )
-    with judging(stream.model):
-        found = [scores[0].numpy(force=True) for _, scores in stream.follow(log.batches(BATCH), lambda b: [b.query])]
+    with eval_mode(stream.model):
+        found = [scores[0].numpy(force=True) for _, scores in stream.prefetch(log.batches(BATCH), lambda b: [b.query])]
     return np.concatenate(found)
 
 

@@ -46,7 +46,7 @@ def model_defaults(train: EventLog, given: dict[str, Any]) -> dict[str, Any]:
     dim = 64 if len(train) < 1_000_000 else 100
     span = given.get("neighbors", neighbors)
     beta = 1 / span if isinstance(span, int) and span > 0 else 0.1
-    return {"dim": dim, "neighbors": neighbors, "beta": beta, "contact_age": True, "acquaintance": True}
+    return {"dim": dim, "neighbors": neighbors, "beta": beta, "contact_age": True, "pair_history": True}
 
 
 def training_defaults(train: EventLog, given: Training) -> Training:

@@ -12,7 +12,7 @@ from pintgn.learn import paper
 from pintgn.learn.measure import Figures, OnBatch, compare, heuristic_streams, rank_part
 from pintgn.learn.metrics import Metrics, mean_and_std
 from pintgn.learn.negatives import KINDS, Negatives, draw
-from pintgn.learn.protocol import PROTOCOLS, measured
+from pintgn.learn.protocol import PROTOCOLS, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
 from pintgn.learn.tables import figures_table
@@ -106,7 +106,7 @@ def _evaluate(
         raise UnknownName(f"there is no protocol {protocol!r}.{suggest(protocol, PROTOCOLS)}")
     kinds = _kinds(negatives, rank)
     events, parts, name = run.parts.named(part), run.parts, run.settings.name
-    before, new = parts.before(events), parts.is_new(measured(events))
+    before, new = parts.before(events), parts.is_new(scored_events(events))
     population = parts.log if protocol == "paper" else parts.until(events)  # the papers draw from the whole log
     drawn = {_name(kind): draw(kind, population, events, seed, before) for kind in kinds}
     fallback = {kind: d.fallback_fraction for kind, d in drawn.items()}

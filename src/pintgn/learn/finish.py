@@ -13,7 +13,7 @@ from pintgn.learn.calibration import Calibration, expected_error
 from pintgn.learn.measure import compare, heuristic_streams
 from pintgn.learn.metrics import Metrics, Scores
 from pintgn.learn.negatives import Negatives, draw
-from pintgn.learn.protocol import measured
+from pintgn.learn.protocol import scored_events
 from pintgn.learn.run import Run
 from pintgn.stream import Stream
 
@@ -28,7 +28,7 @@ def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress
     started = compiled.working_time()
     progress({"phase": "test"})
     test_scores = catch_up(run, ready, negatives, measure_test=True)
-    if run.judges_links:
+    if run.scores_links:
         assert test_scores is not None
         assert run.calibration is not None
         run.calibration_error = expected_error(run.calibration, test_scores)
@@ -39,7 +39,7 @@ def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress
             figures = paper.measure(trained, parts, parts.test, [negatives or "random"], run.seed)[0]
             run.test = next(iter(figures.values()))
         progress({"phase": "heuristics"})
-        before, new = parts.before(parts.test), parts.is_new(measured(parts.test))
+        before, new = parts.before(parts.test), parts.is_new(scored_events(parts.test))
         drawn = {"random": draw(negatives or "random", parts.log, parts.test, run.seed, before)}
         for name, stream in heuristic_streams(parts, run.schema, before, without=run.settings.name):
             run.heuristics[name] = compare(stream, parts.test, drawn, new)[0]["random"]
@@ -82,7 +82,7 @@ def catch_up(
         stream = run.new_stream()
         stream.observe(parts.train)
     run._stream = stream
-    if not run.judges_links:
+    if not run.scores_links:
         stream.observe(parts.log[len(parts.train) :])
         return None
     _, val = replay(stream, run, parts.val, negatives)
@@ -101,7 +101,7 @@ def replay(
     """Metrics of a part against negatives that are the same for every model and epoch; the stream moves through it."""
     parts = run.parts
     drawn = {"random": draw(negatives or "random", parts.until(part), part, run.seed, parts.before(part))}
-    figures, scores = compare(stream, part, drawn, parts.is_new(measured(part)))
+    figures, scores = compare(stream, part, drawn, parts.is_new(scored_events(part)))
     return figures["random"], scores[0]
 
 

@@ -12,7 +12,7 @@ from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.learn.metrics import Metrics, Scores, by_novelty, rank_metrics, ranks
 from pintgn.learn.negatives import Drawn
-from pintgn.learn.protocol import Parts, measured
+from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.models.base import Model
 from pintgn.models.registry import MODELS, model_class
@@ -32,7 +32,7 @@ Figures = dict[str, dict[str, Metrics]]
 
 
 @contextmanager
-def judging(model: Model) -> Iterator[None]:
+def eval_mode(model: Model) -> Iterator[None]:
     """Without dropout and gradients; the model's mode is put back."""
     was_training = model.training
     model.eval()
@@ -53,8 +53,8 @@ def score_part(stream: Stream, part: EventLog, queries: Sequence[Query], on_batc
         asked = slice(*np.searchsorted(rows, [begin, begin + len(batch)]).tolist())
         return [query[asked] for query in queries]
 
-    with judging(stream.model):
-        for batch, scores in stream.follow(part.batches(BATCH), ask):
+    with eval_mode(stream.model):
+        for batch, scores in stream.prefetch(part.batches(BATCH), ask):
             for mine, more in zip(found, scores, strict=True):
                 mine.append(more.numpy(force=True))
             if on_batch is not None:
@@ -66,7 +66,7 @@ def compare(
     stream: Stream, part: EventLog, drawn: dict[str, Drawn], new: np.ndarray, on_batch: OnBatch = None
 ) -> tuple[Figures, list[Scores]]:
     """AP and AUC of a part's events against each kind of negatives; the scores behind them, too."""
-    events = measured(part)
+    events = scored_events(part)
     positive, *negatives = score_part(stream, part, [events.query, *(d.query for d in drawn.values())], on_batch)
     scores = [Scores(positive, negative) for negative in negatives]
     figures = {kind: by_novelty(s, new, Scores.metrics) for kind, s in zip(drawn, scores, strict=True)}
@@ -85,9 +85,9 @@ def ranks_in_part(
 ) -> np.ndarray:  # (e,)
     """The rank of each measured event's destination among its candidates, while the stream moves through the part."""
     found, done = [], 0
-    with judging(stream.model):
+    with eval_mode(stream.model):
         for batch in part.batches(min(BATCH, max(1, PAIRS // candidates.count))):
-            events = measured(batch)
+            events = scored_events(batch)
             if not len(events):
                 stream.observe(batch)
                 continue

@@ -15,7 +15,7 @@ import numpy as np
 from pintgn.errors import UnknownName, suggest
 from pintgn.events.log import EventLog, Query
 from pintgn.learn.metrics import CHUNK
-from pintgn.learn.protocol import destinations, measured
+from pintgn.learn.protocol import destinations, scored_events
 
 KINDS = ("random", "historical", "inductive", "per-event")
 
@@ -49,7 +49,7 @@ def earlier_pairs(log: EventLog) -> Negatives:
 
     Every distinct pair is equally likely; a random destination where the one that was drawn is in the batch.
     """
-    known, otherwise = Pairs(measured(log)), random_destination(log)
+    known, otherwise = Pairs(scored_events(log)), random_destination(log)
 
     def draw_pairs(part: EventLog, rng: np.random.Generator) -> Query:
         random = otherwise(part, rng)
@@ -74,7 +74,7 @@ def draw(kind: str | Negatives, population: EventLog, part: EventLog, seed: int,
         seed: of the draw; the same for every model and epoch.
         observed: what came before the part; pairs in it are not `inductive`.
     """
-    events = measured(part)
+    events = scored_events(part)
     if callable(kind):
         query = kind(events, np.random.default_rng([seed, part.first]))
         return Drawn(query, np.zeros(len(events), bool))
@@ -83,7 +83,7 @@ def draw(kind: str | Negatives, population: EventLog, part: EventLog, seed: int,
     rng = np.random.default_rng([seed, part.first, KINDS.index(kind)])
     if kind == "random":
         return Drawn(random_destination(population)(events, rng), np.zeros(len(events), bool))
-    past = Pairs(measured(population))
+    past = Pairs(scored_events(population))
     if kind == "per-event":
         return past.met_before(events, rng)
     since = observed.t[-1] if kind == "inductive" and len(observed) else None

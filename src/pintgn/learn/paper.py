@@ -19,8 +19,8 @@ from pintgn.events.log import EventLog
 from pintgn.learn.measure import Figures, compare
 from pintgn.learn.metrics import Scores
 from pintgn.learn.negatives import Negatives, draw
-from pintgn.learn.protocol import Parts, measured
-from pintgn.models.past import Events
+from pintgn.learn.protocol import Parts, scored_events
+from pintgn.models.history_view import Events
 from pintgn.stream import Stream
 from pintgn.stream.history import History
 
@@ -54,7 +54,7 @@ def measure(
         stream.observe(parts.val)
     again = stream.fork()
     names = [kind if isinstance(kind, str) else "own" for kind in kinds]
-    new = parts.is_new(measured(part))
+    new = parts.is_new(scored_events(part))
 
     def drawn(population: EventLog, events: EventLog, seed: int) -> dict:
         return {
@@ -65,9 +65,9 @@ def measure(
     everything = drawn(parts.log, part, seed)
     figures, scores = compare(stream, part, everything, new)
     only = part.where(parts.is_new(part))
-    if len(measured(only)):
+    if len(scored_events(only)):
         touching = drawn(only, only, seed + 1)
-        inductive, _ = compare(again, only, touching, np.ones(len(measured(only)), bool))
+        inductive, _ = compare(again, only, touching, np.ones(len(scored_events(only)), bool))
         for name in names:
             figures[name]["new"] = inductive[name]["new"]
     return figures, {name: everything[name].fallback_fraction for name in names}, scores

@@ -96,7 +96,7 @@ def cut(log: EventLog, val: float = 0.15, test: float = 0.15) -> tuple[EventLog,
     return log[:first], log[first:second], log[second:]
 
 
-def measured(part: EventLog) -> EventLog:
+def scored_events(part: EventLog) -> EventLog:
     """The events of a part that are worth predicting."""
     return part if part.learnable.all() else part.where(part.learnable)
 

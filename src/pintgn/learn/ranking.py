@@ -6,7 +6,7 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
-from pintgn.learn.protocol import destinations, measured
+from pintgn.learn.protocol import destinations, scored_events
 
 BLOCK = 200
 """Rows drawn together; fixed, so that a sample does not depend on how a part is cut into batches."""
@@ -29,7 +29,7 @@ class Candidates:
         if how_many != "all" and (not isinstance(how_many, int) or how_many < 1):
             raise BadInput(f"rank={how_many!r}; it is 'all' or a number of destinations, at least 1.")
         self.pool = destinations(log)
-        self.events = measured(part)
+        self.events = scored_events(part)
         self.count = len(self.pool) if how_many == "all" else min(int(how_many), len(self.pool))
         self.seed = [seed, part.first, self.count]
         # true destinations of each (source, time), as places in the pool; a part never cuts through simultaneous events

@@ -94,7 +94,7 @@ class Run:
         return hashlib.blake2b("\n".join(metadata).encode(), digest_size=16).hexdigest()
 
     @property
-    def judges_links(self) -> bool:
+    def scores_links(self) -> bool:
         """Whether the model scores links; some only embed nodes."""
         return type(self.model).forward is not Model.forward
 
@@ -175,10 +175,10 @@ class Run:
             )
         run.model = _unbuilt(settings, model)
         if weights:
-            run.take_up()
+            run.restore()
         return run
 
-    def take_up(self) -> None:
+    def restore(self) -> None:
         """The best weights so far, how training went, and the result if it has ended."""
         assert self.folder is not None
         if (self.folder / "last.safetensors").exists():

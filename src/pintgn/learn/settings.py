@@ -29,9 +29,9 @@ from pintgn.models.registry import MODELS, model_class, model_name
 CHOOSE_BY = ("ap", "chunked_ap", "auc")
 SCHEDULES = ("cosine", "constant")
 LOSSES = ("binary", "ranking")
-LATER: dict[str, dict[str, Any]] = {
+LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
     "train": {"schedule": "constant", "negatives_per_event": 1, "loss": "binary", "historical": 0.0},
-    "model": {"acquaintance": False, "contact_age": False},
+    "model": {"pair_history": False, "contact_age": False},
 }
 """Settings that early runs do not name, and what they had; so those runs stay readable."""
 
@@ -195,7 +195,7 @@ class Settings:
         """
         lines = []
         for table, values in self.to_dict().items():
-            later = {} if whole else LATER.get(table, {})
+            later = {} if whole else LEGACY_DEFAULTS.get(table, {})
             said = {key: value for key, value in values.items() if value is not None and later.get(key) != value}
             lines += [f"[{table}]", *(f"{key} = {toml_value(value)}" for key, value in said.items()), ""]
         return "\n".join(lines)
@@ -207,9 +207,9 @@ class Settings:
         model = dict(given["model"])
         name = model.pop("name")
         if name in MODELS:
-            model = {key: model.get(key, LATER["model"].get(key)) for key in model_parameters(name)}
+            model = {key: model.get(key, LEGACY_DEFAULTS["model"].get(key)) for key in model_parameters(name)}
         tables = [
-            {key: given[table].get(key, LATER.get(table, {}).get(key)) for key in dataclass_parameters(kind)}
+            {key: given[table].get(key, LEGACY_DEFAULTS.get(table, {}).get(key)) for key in dataclass_parameters(kind)}
             for table, kind in (("train", Training), ("stream", Streaming))
         ]
         return cls(name, model, Training(**tables[0]), Streaming(**tables[1]))

@@ -81,7 +81,7 @@ def epoch_line(entry: Mapping[str, Any], epochs: int, width: int | None = None) 
 def run_table(run: Run) -> str:
     """A run's result, with the training-free rows beside it."""
     if not run.test:
-        return repr(run) if run.judges_links else f"{run!r} embeds nodes: pintgn evaluate RUN --classify"
+        return repr(run) if run.scores_links else f"{run!r} embeds nodes: pintgn evaluate RUN --classify"
     rows = {run.settings.name: run.test} | run.heuristics
     paper = ", measured as in the paper" if run.settings.train.protocol == "paper" else ""
     title = f"Test part, random negatives{paper}; epoch {run.best_epoch} of {len(run.history)} chosen on validation"

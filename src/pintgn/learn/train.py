@@ -24,10 +24,18 @@ from pintgn.learn.folder import Folder
 from pintgn.learn.loss import loss_of, rate
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives, earlier_pairs, random_destination
-from pintgn.learn.protocol import cut, measured
+from pintgn.learn.protocol import cut, scored_events
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible, seed_step, step_rng
 from pintgn.learn.run import Run, fingerprint
-from pintgn.learn.settings import LATER, FitSettings, Settings, Streaming, Training, check_names, dataclass_parameters
+from pintgn.learn.settings import (
+    LEGACY_DEFAULTS,
+    FitSettings,
+    Settings,
+    Streaming,
+    Training,
+    check_names,
+    dataclass_parameters,
+)
 from pintgn.learn.tables import epoch_line, mean_of
 from pintgn.models.base import Model
 from pintgn.positions import first_use
@@ -98,7 +106,7 @@ def start(
         return train(run, negatives, progress)
     with run_folder.locked():
         if run_folder.holds_run:
-            run = taken_up(run_folder, settings, seed, log, made, resume)
+            run = resumed(run_folder, settings, seed, log, made, resume)
             if not run.finished:
                 check_negatives(run_folder, negatives)
         else:
@@ -172,7 +180,7 @@ def resolved(settings: Settings, log: EventLog) -> Settings:
     return dataclasses.replace(found, train=dataclasses.replace(found.train, threads=threads))
 
 
-def taken_up(run_folder: Folder, settings: Settings, seed: int, log: EventLog, model: Model, resume: bool) -> Run:
+def resumed(run_folder: Folder, settings: Settings, seed: int, log: EventLog, model: Model, resume: bool) -> Run:
     """The run that a folder holds, if it is the one that was asked for."""
     if not resume:
         raise BadInput(f"{run_folder.path} holds a run already. Continue it with --resume, or choose another folder.")
@@ -183,7 +191,7 @@ def taken_up(run_folder: Folder, settings: Settings, seed: int, log: EventLog, m
     mine, theirs = settings.to_dict(), facts["asked"]
     for table in mine:
         for key, value in mine[table].items():
-            if key not in theirs[table] and value == LATER.get(table, {}).get(key, value):
+            if key not in theirs[table] and value == LEGACY_DEFAULTS.get(table, {}).get(key, value):
                 continue
             if theirs[table].get(key) != value and key not in ("threads", "checkpoint_seconds"):
                 raise BadInput(
@@ -232,7 +240,7 @@ class Trainer:
         self.ready: Stream | None = None  # has observed the training part; for models without memory
         self.saved_at = time.monotonic()
         if run.folder is not None and (run.folder / "last.safetensors").exists():
-            self._take_up()
+            self._restore()
         self.run.history = self.cursor.history
 
     def learn(self) -> None:
@@ -243,7 +251,7 @@ class Trainer:
             started, begun_with = compiled.working_time(), at.events
             self.model.train()
             seed_step(self.run.seed, at.epoch, at.step)
-            for events, scores in self.stream.follow(self._batches(), self._ask):
+            for events, scores in self.stream.prefetch(self._batches(), self._ask):
                 if scores:
                     loss = loss_of(scores[0], scores[1:], settings)
                     self._step(loss)
@@ -273,7 +281,7 @@ class Trainer:
 
     def _ask(self, batch: EventLog) -> list[Query]:
         """A batch's events and the negatives of each; nothing where it has none to learn from."""
-        events = measured(batch)
+        events = scored_events(batch)
         rng = step_rng(self.run.seed, self.cursor.epoch, batch.first // self.settings.batch)
         return [events.query, *(draw(events, rng) for draw in self.negatives_in_training)] if len(events) else []
 
@@ -353,7 +361,7 @@ class Trainer:
         save_last(self.run, self.cursor, self.optimizer, self.average, self.stream)
         self.saved_at = time.monotonic()
 
-    def _take_up(self) -> None:
+    def _restore(self) -> None:
         self.cursor, memory, undo = load_last(self.run, self.optimizer, self.average)
         self.run.note(f"continued at epoch {self.cursor.epoch}, step {self.cursor.step}")
         if self.cursor.step:

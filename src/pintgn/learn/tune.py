@@ -71,7 +71,7 @@ def tune(
     """Search a space of settings; the best go to `folder/best.toml`.
 
     Args:
-        log: cut by time as in `fit`; trials train on its first part and are judged on its second.
+        log: cut by time as in `fit`; trials train on its first part and are evaluated on its second.
         folder: keeps the journal of trials; a search of the same space and data that is there goes on.
         settings: tables (model, train, stream) that every trial shares.
         space: a name (`default`, `paper`) or a mapping; see `Space`.

@@ -15,7 +15,7 @@ from pintgn.events.columns import Growing
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.learn.calibration import Calibration
-from pintgn.learn.measure import PAIRS, judging
+from pintgn.learn.measure import PAIRS, eval_mode
 from pintgn.learn.metrics import check_finite
 from pintgn.live.names import Names
 from pintgn.models.base import Model
@@ -165,7 +165,7 @@ class Answers:
         `side` says which of two nodes is meant where sources and destinations are named apart.
         """
         if type(self.model).gather_nodes is Model.gather_nodes:
-            raise BadInput(f"{type(self.model).__name__} judges links; it has no embeddings of nodes.")
+            raise BadInput(f"{type(self.model).__name__} scores links; it has no embeddings of nodes.")
         if side not in ("src", "dst"):
             raise BadInput(f"side={side!r}; it is 'src' or 'dst'.")
         if ids is None:
@@ -189,7 +189,7 @@ class Answers:
         return clock + 1 if clock.dtype.kind == "i" else np.nextafter(clock, np.inf)
 
     def _computed(self, parts: Iterable[torch.Tensor], check: bool = True) -> np.ndarray:
-        with judging(self.model), self._in_users_words(), torch.no_grad():
+        with eval_mode(self.model), self._in_users_words(), torch.no_grad():
             arrays = [part.numpy(force=True) for part in parts]
         found = np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
         if check:

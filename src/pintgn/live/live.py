@@ -26,7 +26,7 @@ from pintgn.live.nodes import NodeTable
 from pintgn.live.prequential import Prequential
 from pintgn.live.retention import Retention
 from pintgn.models.base import Model
-from pintgn.models.past import Events
+from pintgn.models.history_view import Events
 from pintgn.stream import Stream
 
 if TYPE_CHECKING:

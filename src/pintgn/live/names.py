@@ -20,10 +20,10 @@ class Names:
     """
 
     def __init__(self, ids: IdMap):
-        self.type, self.two_spaces = ids.type, ids.two_spaces
+        self.type, self.separate_namespaces = ids.type, ids.separate_namespaces
         self.ids: list[Any] = ids.decode().to_pylist()
         self.sides: list[int] = [] if ids.side is None else ids.side.tolist()
-        if self.two_spaces:
+        if self.separate_namespaces:
             self.numbers: list[dict[Any, int]] = [{}, {}]
             for number, (id, side) in enumerate(zip(self.ids, self.sides, strict=True)):
                 self.numbers[side][id] = number
@@ -35,7 +35,7 @@ class Names:
         return len(self.ids)
 
     def space(self, side: int) -> dict[Any, int]:
-        return self.numbers[side if self.two_spaces else 0]
+        return self.numbers[side if self.separate_namespaces else 0]
 
     def find(self, ids: Iterable[Any], side: int) -> np.ndarray:
         """Node numbers. An id never seen before is a new node: it gets a number of its own for this one question."""
@@ -49,7 +49,7 @@ class Names:
 
     def find_pairs(self, src: list[Any], dst: list[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of both ends; one stranger at both ends is one node, unless the sides are named apart."""
-        if not self.two_spaces:
+        if not self.separate_namespaces:
             both = self.find([*src, *dst], 0)
             return both[: len(src)], both[len(src) :]
         one, other = self.find(src, 0), self.find(dst, 1)
@@ -70,7 +70,7 @@ class Names:
         if id not in space:
             space[id] = len(self.ids)
             self.ids.append(id)
-            if self.two_spaces:
+            if self.separate_namespaces:
                 self.sides.append(side)
         return space[id]
 
@@ -79,10 +79,10 @@ class Names:
         """As `IdMap.marks`, of all names so far."""
         known = len(self._marks)
         if known < len(self.ids):
-            sides = np.array(self.sides[known:], np.int8) if self.two_spaces else None
+            sides = np.array(self.sides[known:], np.int8) if self.separate_namespaces else None
             self._marks.extend(id_marks(pa.array(self.ids[known:], self.type), sides))
         return self._marks.values
 
     def id_map(self) -> IdMap:
         """All names, as logs keep them."""
-        return IdMap(pa.array(self.ids, self.type), np.array(self.sides, np.int8) if self.two_spaces else None)
+        return IdMap(pa.array(self.ids, self.type), np.array(self.sides, np.int8) if self.separate_namespaces else None)

@@ -70,8 +70,8 @@ def _stale(live: Live, where: str, t: Any, column: str) -> StaleQuery:
     show, now = live.schema.time.show, live.schema.time.show(live.time_of(None))
     now = f"'{now}'" if " " in now else now
     return StaleQuery(
-        f"{where} asks about {show(t)}; this run has already observed {show(live.clock)} and judges no earlier time. "
-        f"Leave out {column!r}, or judge all pairs at one time, such as right after the newest event (--at {now})."
+        f"{where} asks about {show(t)}; this run has already observed {show(live.clock)} and scores no earlier time. "
+        f"Leave out {column!r}, or score all pairs at one time, such as right after the newest event (--at {now})."
     )
 
 
@@ -90,7 +90,7 @@ def _ids(values: pa.Array, live: Live, source: Source, name: str, row: int) -> l
     if values.null_count:
         raise BadInput(f"{source.where(row + values.to_pylist().index(None))} has no {name}.")
     listed = values.to_pylist()
-    if not source.loose:
+    if not source.untyped:
         return [live.codec.id(one) for one in listed]
     try:
         return [live.codec.id_from_text(str(one)) for one in listed]

@@ -20,11 +20,11 @@ EVERY = 10
 WINDOW = 1_000
 """The figures roll over so many scored events."""
 STEP = 50
-"""Judged events between two points of the history."""
+"""Scored events between two points of the history."""
 HISTORY = 500
 """Points of the history that are kept."""
 ENOUGH = 200
-"""Judged events before anything is said about drift."""
+"""Scored events before anything is said about drift."""
 MARGIN, ERRORS = 0.02, 4.0
 """Drift: the rolling AUC is below the reference by more than this margin and by more than so many standard errors."""
 
@@ -33,7 +33,7 @@ class Prequential:
     """Rolling AP and AUC of the live stream, beside what the run reached on its test part."""
 
     def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
-        self.active = run.judges_links and every > 0
+        self.active = run.scores_links and every > 0
         self.every, self.window = every, window
         figures: dict[str, Any] = run.test.get("all", {})
         self.reference_ap, self.reference_auc = figures.get("ap"), figures.get("auc")

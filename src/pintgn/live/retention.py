@@ -60,10 +60,10 @@ class Retention:
             return None
         reads = contacts_read(model)
         name = type(model).__name__
-        if reads is None and getattr(model, "acquaintance", False):
+        if reads is None and getattr(model, "pair_history", False):
             return (
                 f"{name} counts how often two nodes have met, so forgetting contacts changes its scores. Train with "
-                "--set model.acquaintance=false to have the same scores with fewer contacts."
+                "--set model.pair_history=false to have the same scores with fewer contacts."
             )
         if reads is None:
             return f"{name} looks at all contacts of a node, so forgetting some changes its scores."
@@ -82,6 +82,6 @@ class Retention:
 
 def contacts_read(model: Model) -> int | None:
     """How many of a node's newest contacts a model looks at; None when there is no limit."""
-    if isinstance(model, TreeModel) and type(model).look in (TreeModel.look, TGN.look) and not model.acquaintance:
+    if isinstance(model, TreeModel) and type(model).look in (TreeModel.look, TGN.look) and not model.pair_history:
         return model.neighbors
     return None

@@ -13,7 +13,7 @@ from torch.nn.functional import linear
 
 from pintgn.errors import BadInput
 from pintgn.models import kernels_attention
-from pintgn.models.fused import Run, added_up, arrays, each, shares
+from pintgn.models.fused import FusedFunction, added_up, arrays, chunks, parallel_map
 from pintgn.models.kernels import SINES
 from pintgn.models.layers import MLP, Edges, Places, TimeEncoding, tensor
 
@@ -52,7 +52,7 @@ class AttentionLayer(nn.Module):
         if self.fused and edges.dt.device.type == "cpu":
             return self._fused(places, edges, time)
         own = places.first(edges.parents).dense()
-        c = written_out(edges.seen(places), edges, time)
+        c = reference(edges.seen(places), edges, time)
         now = torch.cos(time.phase).expand(len(own), -1)  # φ(0)
         query = self.query(torch.cat([own, now], -1)).view(len(own), 1, self.heads, -1)
         key, value = (x(c).view(len(own), edges.k, self.heads, -1) for x in (self.key, self.value))
@@ -66,8 +66,10 @@ class AttentionLayer(nn.Module):
         of_state, of_time = self.query.weight.split([self.own, len(time.phase)], 1)
         q = linear(own, of_state, of_time @ torch.cos(time.phase)) / math.sqrt(key.shape[1])
         asked = q.view(len(own), self.heads, -1).transpose(0, 1) @ key  # (h, rows, c)
-        attend = Attend(Where.seen(own_of, places, edges))
-        found = Run.apply(attend, asked, asked.new_zeros(asked.shape[:2]), places.table, time.frequency, time.phase)
+        attend = Attend(AttentionInputs.seen(own_of, places, edges))
+        found = FusedFunction.apply(
+            attend, asked, asked.new_zeros(asked.shape[:2]), places.table, time.frequency, time.phase
+        )
         seen = (found @ value.transpose(1, 2)).transpose(0, 1).flatten(1)  # (parents, d)
         first = self.update.first
         by_own, by_seen = first.weight.split([self.own, len(first.bias)], 1)
@@ -86,7 +88,7 @@ def each_once(parents: Places) -> tuple[Tensor, np.ndarray]:
 
 
 @dataclass
-class Where:
+class AttentionInputs:
     """Who asks whom: the arrays of an attention step that are data, not parameters. A parent has k slots."""
 
     own_of: np.ndarray  # (p,) which of the rows that ask
@@ -99,7 +101,7 @@ class Where:
     k: int
 
     @classmethod
-    def seen(cls, own_of: np.ndarray, places: Places, edges: Edges) -> Where:
+    def seen(cls, own_of: np.ndarray, places: Places, edges: Edges) -> AttentionInputs:
         """Every slot sees the place at its other end."""
         children = edges.seen(places)
         assert children.row_of is not None
@@ -117,7 +119,7 @@ class Attend:
     the parents. CPU only.
     """
 
-    def __init__(self, where: Where, slope: float = 1.0):
+    def __init__(self, where: AttentionInputs, slope: float = 1.0):
         self.where, self.slope = where, slope
 
     def forward(self, *tensors: Tensor) -> Tensor:  # (h, parents, c)
@@ -130,17 +132,19 @@ class Attend:
         )  # fmt: skip
         parents, (heads, _, width) = len(where.own_of), query.shape
         out, self.weight = np.empty((heads, parents, width), kind), np.empty((heads, parents, where.k), kind)
-        each(lambda share: kernels.attend(*share, where.k, *self.parts, out, self.weight), shares(parents, where.k))
+        parallel_map(
+            lambda share: kernels.attend(*share, where.k, *self.parts, out, self.weight), chunks(parents, where.k)
+        )
         return torch.from_numpy(out)
 
     def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
         (grad_,), k = arrays(grad), self.where.k
-        jobs = [(share, [np.zeros_like(x) for x in self.known]) for share in shares(grad_.shape[1], k)]
-        each(lambda job: kernels.attend_backward(*job[0], k, *self.parts, self.weight, grad_, *job[1]), jobs)
+        jobs = [(share, [np.zeros_like(x) for x in self.known]) for share in chunks(grad_.shape[1], k)]
+        parallel_map(lambda job: kernels.attend_backward(*job[0], k, *self.parts, self.weight, grad_, *job[1]), jobs)
         return added_up(jobs)
 
 
-def written_out(children: Places, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)
+def reference(children: Places, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)
     """c of every slot, in the order of the kernels."""
     device = children.table.device
     parts = [children.spread(children.table)]

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
-from pintgn.models.past import Events, Past
+from pintgn.models.history_view import Events, HistoryView
 
 
 class Model(nn.Module):
@@ -111,7 +111,7 @@ class Model(nn.Module):
         """Create the parameters."""
         raise NotImplementedError
 
-    def gather(self, query: Query, past: Past) -> Any:
+    def gather(self, query: Query, history: HistoryView) -> Any:
         """Look up everything that `forward` will need; the past answers as of each query's own time."""
         raise NotImplementedError
 
@@ -119,7 +119,7 @@ class Model(nn.Module):
         """One logit per query."""
         raise NotImplementedError
 
-    def gather_ranking(self, query: Query, past: Past) -> Any:
+    def gather_ranking(self, query: Query, history: HistoryView) -> Any:
         """Look up everything that `rank` will need; `query.dst` is (q, c). Without positions, pairs do as well."""
         raise NotImplementedError
 
@@ -127,7 +127,7 @@ class Model(nn.Module):
         """Logits of c candidates for each source: those of `forward` for the pairs, with what they share done once."""
         raise NotImplementedError
 
-    def gather_nodes(self, nodes: np.ndarray, past: Past) -> Any:
+    def gather_nodes(self, nodes: np.ndarray, history: HistoryView) -> Any:
         """Look up everything that `embed` will need."""
         raise NotImplementedError
 
@@ -139,7 +139,7 @@ class Model(nn.Module):
         """What the model remembers before the first event; the stream owns it. None for models without memory."""
         return None
 
-    def gather_events(self, events: Events, past: Past) -> dict[str, np.ndarray]:
+    def gather_events(self, events: Events, history: HistoryView) -> dict[str, np.ndarray]:
         """Look up what `observe` needs besides the events themselves: arrays with a row (e, …) for each event, as of
         its own time. They come back in `block.looked_up`."""
         return {}

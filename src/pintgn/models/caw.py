@@ -13,9 +13,9 @@ from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model, check_choice, check_least
+from pintgn.models.history_view import HistoryView
 from pintgn.models.kernels_walks import share_prefixes
 from pintgn.models.layers import MLP, TimeEncoding, gru, tensor
-from pintgn.models.past import Past
 
 READOUTS = ("mean", "attention")
 
@@ -96,19 +96,19 @@ class CAW(Model):
         self.cell = nn.GRUCell(self.dim + len(schema.node_features) + self.time_dim + schema.width, self.dim)
         if self.readout == "attention":
             self.ask, self.tell = nn.Linear(self.dim, self.dim, bias=False), nn.Linear(self.dim, self.dim, bias=False)
-        self.judge = MLP(2 * self.dim, self.dim, 1)
+        self.decoder = MLP(2 * self.dim, self.dim, 1)
 
     # -- looking up ----------------------------------------------------------------------------------------------
 
-    def gather(self, query: Query, past: Past) -> WalkSets:
-        return self.gather_nodes(np.stack([query.src, query.dst], 1), past)
+    def gather(self, query: Query, history: HistoryView) -> WalkSets:
+        return self.gather_nodes(np.stack([query.src, query.dst], 1), history)
 
-    def gather_nodes(self, nodes: np.ndarray, past: Past) -> WalkSets:
+    def gather_nodes(self, nodes: np.ndarray, history: HistoryView) -> WalkSets:
         roots = nodes.reshape(len(nodes), -1)
         assert self.schema is not None
         scale = self.schema.time_scale or 1.0
-        keys = past.keys(self.draw_seed, roots.shape[1])
-        found = past.walks(roots, self.walks, self.length, keys, self.decay / self.dt_unit)
+        keys = history.keys(self.draw_seed, roots.shape[1])
+        found = history.walks(roots, self.walks, self.length, keys, self.decay / self.dt_unit)
         shape = (self.length + 1, roots.size * self.walks)
         sizes = np.empty(self.length + 1, np.int64)
         parent, row, event, ends, root = (np.empty(shape, np.int64) for _ in range(5))
@@ -127,17 +127,17 @@ class CAW(Model):
                     parent[level, :size],
                     row[level, :size],
                     (since[level, :size] / scale).astype(np.float32),
-                    past.event_features(step, step >= 0),
+                    history.event_features(step, step >= 0),
                     ends[level, :size],
                     root[level, :size],
                 )
             )
-        return WalkSets(roots.size, levels, where, past.node_features(node_of[:rows]))
+        return WalkSets(roots.size, levels, where, history.node_features(node_of[:rows]))
 
     # -- computing -----------------------------------------------------------------------------------------------
 
     def forward(self, inputs: WalkSets, state: None) -> Tensor:  # (q,)
-        return self.judge(self.embed(inputs, state).view(-1, 2 * self.dim)).squeeze(-1)
+        return self.decoder(self.embed(inputs, state).view(-1, 2 * self.dim)).squeeze(-1)
 
     def embed(self, inputs: WalkSets, state: None) -> Tensor:  # (roots, d)
         device = self.device

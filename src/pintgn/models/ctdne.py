@@ -13,8 +13,8 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model, check_least
+from pintgn.models.history_view import HistoryView
 from pintgn.models.layers import tensor
-from pintgn.models.past import Past
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.inputs import query_keys
 from pintgn.neighbors.walks import causal_walks
@@ -110,10 +110,10 @@ class CTDNE(Model):
 
     # -- answering -----------------------------------------------------------------------------------------------
 
-    def gather(self, query: Query, past: Past) -> np.ndarray:
+    def gather(self, query: Query, history: HistoryView) -> np.ndarray:
         raise BadInput("CTDNE gives vectors of nodes, not scores of links; use it for node classification.")
 
-    def gather_nodes(self, nodes: np.ndarray, past: Past) -> np.ndarray:
+    def gather_nodes(self, nodes: np.ndarray, history: HistoryView) -> np.ndarray:
         if not self.nodes:
             raise BadInput("CTDNE has learned nothing yet: call prepare(train) first.")
         return nodes

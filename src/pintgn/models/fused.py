@@ -23,7 +23,7 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(thread_name_prefix="pintgn-fused")
 
 
-def shares(parents: int, k: int) -> list[tuple[int, int]]:
+def chunks(parents: int, k: int) -> list[tuple[int, int]]:
     """Cut the parents into one share per thread; as many threads as torch may use."""
     threads = min(torch.get_num_threads(), max(1, parents * k // WORTH_A_THREAD))
     if threads == 1:
@@ -46,7 +46,7 @@ class Operation(Protocol):
         ...
 
 
-class Run(torch.autograd.Function):
+class FusedFunction(torch.autograd.Function):
     """An operation as a step of autograd."""
 
     @staticmethod
@@ -77,15 +77,15 @@ class WeightedReluSum:
         self.known = row_, self.row_of, event_, self.event_of, self.own, mix_, weight_
         self.learned, out = weight.requires_grad, np.empty((len(weight_) // self.k, row_.shape[1]), row_.dtype)
         run: Any = kernels.weighted_relu_sum
-        each(lambda share: run(*share, self.k, *self.known, out), shares(len(out), self.k))
+        parallel_map(lambda share: run(*share, self.k, *self.known, out), chunks(len(out), self.k))
         return torch.from_numpy(out)
 
     def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
         row, _, event, _, _, mix, weight = self.known
         (grad_,), to_weight = arrays(grad), np.zeros(len(weight) if self.learned else 0, weight.dtype)
-        jobs = [(share, [np.zeros_like(x) for x in (row, event, mix)]) for share in shares(len(grad_), self.k)]
+        jobs = [(share, [np.zeros_like(x) for x in (row, event, mix)]) for share in chunks(len(grad_), self.k)]
         run: Any = kernels.weighted_relu_sum_backward  # every thread adds up its own
-        each(lambda job: run(*job[0], self.k, *self.known, grad_, *job[1], to_weight), jobs)
+        parallel_map(lambda job: run(*job[0], self.k, *self.known, grad_, *job[1], to_weight), jobs)
         return *added_up(jobs), torch.from_numpy(to_weight) if self.learned else None
 
 
@@ -102,7 +102,7 @@ def added_up(jobs: list[tuple[Any, list[np.ndarray]]]) -> tuple[Tensor, ...]:
     return tuple(map(torch.from_numpy, sums))
 
 
-def each(run: Any, jobs: list[Any]) -> None:
+def parallel_map(run: Any, jobs: list[Any]) -> None:
     if len(jobs) == 1:
         run(jobs[0])
     else:

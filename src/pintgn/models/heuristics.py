@@ -13,11 +13,11 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model
-from pintgn.models.past import Past
+from pintgn.models.history_view import HistoryView
 
 
 @dataclass
-class Acquaintance:
+class PairHistory:
     """What is known about a pair and its destination."""
 
     met: np.ndarray  # (q,) bool, whether they have met, and did not part since
@@ -58,21 +58,21 @@ class Heuristic(Model):
     def make(self, schema: Schema) -> None:
         pass
 
-    def gather(self, query: Query, past: Past) -> Acquaintance:
-        last = past.last(query.src, query.dst)
-        met = last.mask & ~self._parted(last.events, last.mask, past)
-        dt = np.where(met, past.t - last.t, 0)
-        return Acquaintance(met, dt, past.count_pair(query.src, query.dst), self.gather_nodes(query.dst, past))
+    def gather(self, query: Query, history: HistoryView) -> PairHistory:
+        last = history.last(query.src, query.dst)
+        met = last.mask & ~self._parted(last.events, last.mask, history)
+        dt = np.where(met, history.t - last.t, 0)
+        return PairHistory(met, dt, history.count_pair(query.src, query.dst), self.gather_nodes(query.dst, history))
 
-    def gather_nodes(self, nodes: np.ndarray, past: Past) -> np.ndarray:  # (q, 2)
-        last = past.recent(nodes, 1)
+    def gather_nodes(self, nodes: np.ndarray, history: HistoryView) -> np.ndarray:  # (q, 2)
+        last = history.recent(nodes, 1)
         fresh = np.where(last.mask, 1 / (1 + last.dt / self.dt_unit), 0)[:, 0]
-        return np.stack([np.log1p(past.count(nodes)), fresh], 1).astype(np.float32)
+        return np.stack([np.log1p(history.count(nodes)), fresh], 1).astype(np.float32)
 
-    def forward(self, inputs: Acquaintance, state: None) -> Tensor:  # (q,)
+    def forward(self, inputs: PairHistory, state: None) -> Tensor:  # (q,)
         return torch.from_numpy((self.terms(inputs) @ np.array(self.weights)).astype(np.float32))
 
-    def terms(self, inputs: Acquaintance) -> np.ndarray:  # (q, 5)
+    def terms(self, inputs: PairHistory) -> np.ndarray:  # (q, 5)
         """What the weights belong to."""
         recent = inputs.met / (1 + inputs.dt / self.dt_unit)
         return np.column_stack([inputs.met, np.log1p(inputs.count), recent, inputs.activity])
@@ -80,10 +80,10 @@ class Heuristic(Model):
     def embed(self, inputs: np.ndarray, state: None) -> Tensor:  # (q, 2)
         return torch.from_numpy(inputs)
 
-    def _parted(self, events: np.ndarray, mask: np.ndarray, past: Past) -> np.ndarray:
+    def _parted(self, events: np.ndarray, mask: np.ndarray, history: HistoryView) -> np.ndarray:
         """Whether the last event of a pair is a deletion."""
         assert self.schema is not None
-        features = past.event_features(events, mask)
+        features = history.event_features(events, mask)
         if self.schema.op is None or features is None:
             return np.zeros(len(events), bool)
         return features[:, self.schema.feature_width] > 0
@@ -117,7 +117,7 @@ class EdgeBank(Heuristic):
         if self.window == "test":
             self.window = float(train.t[-1] - train.t[0]) * self.test_share
 
-    def forward(self, inputs: Acquaintance, state: None) -> Tensor:  # (q,)
+    def forward(self, inputs: PairHistory, state: None) -> Tensor:  # (q,)
         if isinstance(self.window, str):
             raise BadInput('EdgeBank(window="test") needs the training events first: call prepare(train).')
         met = inputs.met if self.window is None else inputs.met & (inputs.dt <= self.window)

@@ -23,7 +23,7 @@ from pintgn.compiled import inner, kernel
 SINE = np.array([6.28318515961, -41.3416549293, 81.6009981926, -76.5496568205, 39.5358137107])
 SINES = {np.dtype(kind): SINE.astype(kind) for kind in ("float32", "float64")}
 TURN = 1 / (2 * np.pi)
-HEEDFUL = {"reassoc", "contract", "nsz", "arcp"}
+NAN_SAFE_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 """What the compiler may do to be fast, but what is not a number stays so: weights gone wrong must not look well."""
 
 
@@ -39,7 +39,7 @@ def wide_vectors(typing_context):
 
 
 @inner
-def lined_up(rows, width, kind):
+def aligned(rows, width, kind):
     """Rows of zeros that begin where lines of the cache do, if their width is a multiple of one."""
     room = np.zeros(rows * width + 16, kind)
     first = (-room.ctypes.data) % 64 // room.itemsize
@@ -53,10 +53,10 @@ def whole(width):
 
 
 @inner
-def roomy(rows):
+def padded(rows):
     """The rows with room for whole vectors, zeros in it."""
     count, width = rows.shape
-    out = lined_up(count, whole(width), rows.dtype)
+    out = aligned(count, whole(width), rows.dtype)
     for i in range(count):  # `out[:, :width] = rows` takes Numba seconds to compile
         for j in range(width):
             out[i, j] = rows[i, j]
@@ -71,9 +71,9 @@ def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, we
     with_event, length = event.shape[0] > 0, mix.shape[0]
     alone = not with_event and length == 0  # z is a row as it stands
     by_four = length - length % 4  # columns are added four at a time: fewer passes over z
-    mix = roomy(mix)
+    mix = padded(mix)
     room = mix.shape[1]
-    z, total = lined_up(1, room, out.dtype)[0], lined_up(1, room, out.dtype)[0]
+    z, total = aligned(1, room, out.dtype)[0], aligned(1, room, out.dtype)[0]
     for parent in range(first, last):
         for d in range(room):
             total[d] = zero
@@ -118,10 +118,10 @@ def weighted_relu_sum_backward(
     with_event, length = event.shape[0] > 0, mix.shape[0]
     alone = not with_event and length == 0 and not wanted
     by_four = length - length % 4
-    mix = roomy(mix)
+    mix = padded(mix)
     room = mix.shape[1]
-    to_mix = lined_up(length, room, grad.dtype)
-    z, g = lined_up(1, room, grad.dtype)[0], lined_up(1, room, grad.dtype)[0]
+    to_mix = aligned(length, room, grad.dtype)
+    z, g = aligned(1, room, grad.dtype)[0], aligned(1, room, grad.dtype)[0]
     for parent in range(first, last):
         for d in range(width):
             g[d] = grad[parent, d]

@@ -19,10 +19,10 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import inner, kernel
-from pintgn.models.kernels import HEEDFUL, TURN, lined_up, whole, wide_vectors
+from pintgn.models.kernels import NAN_SAFE_FASTMATH, TURN, aligned, whole, wide_vectors
 
 
-@inner(fastmath=HEEDFUL)
+@inner(fastmath=NAN_SAFE_FASTMATH)
 def lay_out(parent, k, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine, c, slots):
     """Write c of every slot of a parent that is not empty, and which slots these are; returns how many.
 
@@ -55,7 +55,7 @@ def lay_out(parent, k, node, node_of, event, event_of, position, dt, mask, frequ
     return there
 
 
-@kernel(fastmath=HEEDFUL, error_model="numpy")
+@kernel(fastmath=NAN_SAFE_FASTMATH, error_model="numpy")
 def attend(
     first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency,
     phase, sine, out, weight,
@@ -71,8 +71,8 @@ def attend(
     zero, one, turn = query.dtype.type(0), query.dtype.type(1), query.dtype.type(TURN)
     frequency, phase = frequency * turn, phase * turn
     room = whole(width)
-    c, slots, score = lined_up(k + 1, room, query.dtype), np.empty(k, np.int64), np.empty(k + 1, query.dtype)
-    q, total = lined_up(1, room, query.dtype)[0], lined_up(1, room, query.dtype)[0]
+    c, slots, score = aligned(k + 1, room, query.dtype), np.empty(k, np.int64), np.empty(k + 1, query.dtype)
+    q, total = aligned(1, room, query.dtype)[0], aligned(1, room, query.dtype)[0]
     for parent in range(first, last):
         asks = query_of[parent]
         there = lay_out(parent, k, node, node_of, event, event_of, position, dt, mask, frequency, phase, sine, c, slots)
@@ -109,7 +109,7 @@ def attend(
                 out[head, parent, d] = total[d]
 
 
-@kernel(fastmath=HEEDFUL)
+@kernel(fastmath=NAN_SAFE_FASTMATH)
 def attend_backward(
     first, last, k, query, query_of, offset, slope, node, node_of, event, event_of, position, dt, mask, frequency,
     phase, sine, weight, grad, grad_query, grad_offset, grad_node, grad_frequency, grad_phase,
@@ -127,8 +127,8 @@ def attend_backward(
     s0, s1, s2, s3, s4 = sine[0], sine[1], sine[2], sine[3], sine[4]
     frequency, phase = frequency * turn, phase * turn
     room = whole(width)
-    c, to_c = lined_up(k, room, query.dtype), lined_up(k, room, query.dtype)
-    rows = lined_up(3, room, query.dtype)
+    c, to_c = aligned(k, room, query.dtype), aligned(k, room, query.dtype)
+    rows = aligned(3, room, query.dtype)
     q, g_out, to_q = rows[0], rows[1], rows[2]
     slots, along = np.empty(k, np.int64), np.empty(k, query.dtype)
     to_phase, to_frequency = np.zeros(waves, query.dtype), np.zeros(waves, query.dtype)

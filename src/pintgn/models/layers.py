@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pintgn.models.fused import Run, WeightedReluSum
+from pintgn.models.fused import FusedFunction, WeightedReluSum
 
 SEEN_OFTEN = 4
 """Slots per place from which on a place is worth mapping before it is seen, when nothing is learned."""
@@ -151,7 +151,7 @@ class InjectiveLayer(nn.Module):
         none = first.weight.new_zeros(0, len(first.bias))
         carried = none if edges.features is None else edges.features @ by_feature.T
         own = np.zeros((len(weight), 0), np.float32) if own is None else own
-        return Run.apply(WeightedReluSum(edges.k, row_of, edges.event_of, own), row, carried, mix.T, weight)
+        return FusedFunction.apply(WeightedReluSum(edges.k, row_of, edges.event_of, own), row, carried, mix.T, weight)
 
 
 class TimeEncoding(nn.Module):

@@ -19,9 +19,9 @@ from torch.nn.functional import linear, pad
 
 from pintgn.errors import BadInput, suggest
 from pintgn.models import kernels_memory as kernels
+from pintgn.models.history_view import Events
 from pintgn.models.layers import TimeEncoding, gru, tensor
-from pintgn.models.past import Events
-from pintgn.models.state import Behind, State
+from pintgn.models.state import StaleView, State
 
 CELLS = ("gru", "rnn", "identity")
 AGGREGATES = ("last", "mean")
@@ -103,7 +103,7 @@ class Memory(nn.Module):
             state.memory[: len(node_features), : node_features.shape[1]] = tensor(node_features, device)
         return state
 
-    def current(self, state: MemoryState | Behind, nodes: np.ndarray) -> Tensor:  # (len(nodes), d)
+    def current(self, state: MemoryState | StaleView, nodes: np.ndarray) -> Tensor:  # (len(nodes), d)
         """s_v of each node with its pending message applied, differentiable in this module's parameters.
 
         While a model learns they are also kept: a commit in the same call of the stream need not compute them again.
@@ -136,7 +136,8 @@ class Memory(nn.Module):
         given = torch.addmm(linear(message, by_message, bias), self.time(dt), by_time.T)
         if self.kind == "rnn":
             return torch.tanh(given)
-        return gru(*given.split([added, rest], 1), linear(memory, by_kept, kept_bias), memory)
+        by_state = linear(memory, by_kept, kept_bias)
+        return gru(*given.split([added, rest], 1), by_state, memory)  # type: ignore[call-arg]
 
     def _applied(self, state: MemoryState, nodes: np.ndarray) -> Tensor:
         """`current` of sorted nodes, from what is kept if all of them are there."""

@@ -13,9 +13,9 @@ from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model, check_choice, check_least
+from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.layers import MLP, Edges, Places, tensor
 from pintgn.models.memory import Memory, MemoryState
-from pintgn.models.past import Events, Past
 from pintgn.models.trees import PAIR_FEATURES, Ranking, Trees, grow, grow_ranking, pair_features
 from pintgn.neighbors.index import Neighbors
 
@@ -34,7 +34,7 @@ class TreeModel(Model):
 
     A subclass says what a step is: `make_step(state, positions, features)` makes the module of one layer,
     `step_up(step, places, edges)` runs it from all places of the trees to those that have contacts. With
-    `acquaintance`, the readout also sees how often and how recently the two roots met, and each of them anyone.
+    `pair_history`, the readout also sees how often and how recently the two roots met, and each of them anyone.
 
     Args:
         dim: width of every hidden layer and of the embeddings.
@@ -61,7 +61,7 @@ class TreeModel(Model):
     memory_aggregate: str = "last"
     time_unit: float | None = None
     # settings of some subclasses
-    acquaintance: bool = field(default=False, init=False)
+    pair_history: bool = field(default=False, init=False)
     sample: str = field(default="recent", init=False)
     draw_seed: int = field(default=0, init=False)
 
@@ -86,7 +86,7 @@ class TreeModel(Model):
         again = 2 * self.positions if self.positions_at == "every" else 0
         widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
         self.steps = nn.ModuleList([self.make_step(state, r, schema.width) for state, r in widths])
-        self.readout = MLP(2 * self.dim + (PAIR_FEATURES if self.acquaintance else 0), self.dim, 1)
+        self.readout = MLP(2 * self.dim + (PAIR_FEATURES if self.pair_history else 0), self.dim, 1)
 
     def _state_width(self) -> int:
         """Width of s_j ‖ x_j; a layer needs some input, so it is a constant 0 where there is nothing else."""
@@ -96,14 +96,14 @@ class TreeModel(Model):
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
-    def look(self, past: Past, nodes: np.ndarray) -> Neighbors:
+    def look(self, history: HistoryView, nodes: np.ndarray) -> Neighbors:
         """The children of nodes (q, m) in the trees: their newest contacts, or some of all their contacts.
 
         The draw depends on each query's time, not on order, batch or node numbers: all nodes of one time draw alike.
         """
         if self.sample == "recent":
-            return past.recent(nodes, self.neighbors)
-        return past.uniform(nodes, self.neighbors, past.keys(self.draw_seed, nodes.shape[1]))
+            return history.recent(nodes, self.neighbors)
+        return history.uniform(nodes, self.neighbors, history.keys(self.draw_seed, nodes.shape[1]))
 
     def make_memory(self, width: int, features: int) -> Memory:
         """The recurrent memory, for states and event features of these widths."""
@@ -119,28 +119,28 @@ class TreeModel(Model):
 
     # -- looking up ----------------------------------------------------------------------------------------------
 
-    def gather(self, query: Query, past: Past) -> Trees:
-        trees = self.gather_nodes(np.stack([query.src, query.dst], 1), past)
-        if not self.acquaintance:
+    def gather(self, query: Query, history: HistoryView) -> Trees:
+        trees = self.gather_nodes(np.stack([query.src, query.dst], 1), history)
+        if not self.pair_history:
             return trees
-        return replace(trees, acquaintance=pair_features(query.src, query.dst, past, self.dt_unit))
+        return replace(trees, pair_history=pair_features(query.src, query.dst, history, self.dt_unit))
 
-    def gather_nodes(self, nodes: np.ndarray, past: Past) -> Trees:
+    def gather_nodes(self, nodes: np.ndarray, history: HistoryView) -> Trees:
         roots = nodes.reshape(len(nodes), -1)
-        return grow(roots, past, self.layers, self.look, self.dt_unit, self.positions > 0)
+        return grow(roots, history, self.layers, self.look, self.dt_unit, self.positions > 0)
 
-    def gather_ranking(self, query: Query, past: Past) -> Ranking:
-        ranking = grow_ranking(query.src, query.dst, past, self.layers, self.look, self.dt_unit)
-        if not self.acquaintance:
+    def gather_ranking(self, query: Query, history: HistoryView) -> Ranking:
+        ranking = grow_ranking(query.src, query.dst, history, self.layers, self.look, self.dt_unit)
+        if not self.pair_history:
             return ranking
-        return replace(ranking, acquaintance=pair_features(query.src[:, None], query.dst, past, self.dt_unit))
+        return replace(ranking, pair_history=pair_features(query.src[:, None], query.dst, history, self.dt_unit))
 
     # -- computing -----------------------------------------------------------------------------------------------
 
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
         pair = self.embed(inputs, state).view(-1, 2 * self.dim)
-        if inputs.acquaintance is not None:
-            pair = torch.cat([pair, tensor(inputs.acquaintance, self.device)], 1)
+        if inputs.pair_history is not None:
+            pair = torch.cat([pair, tensor(inputs.pair_history, self.device)], 1)
         return self.readout(pair).squeeze(-1)
 
     def rank(self, inputs: Ranking, state: MemoryState | None) -> Tensor:  # (q, c)
@@ -152,8 +152,8 @@ class TreeModel(Model):
         sources, candidates = h[: len(h) - version.size], h[len(h) - version.size :]
         ours = (sources @ as_source.T)[tensor(version.ravel(), self.device)]
         z = torch.addmm(first.bias, candidates, as_candidate.T) + ours
-        if inputs.acquaintance is not None:
-            z = torch.addmm(z, tensor(inputs.acquaintance, self.device), as_pair.T)
+        if inputs.pair_history is not None:
+            z = torch.addmm(z, tensor(inputs.pair_history, self.device), as_pair.T)
         return last(torch.relu(z)).view(version.shape)
 
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)

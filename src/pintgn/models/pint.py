@@ -37,7 +37,7 @@ class PINT(TreeModel):
         learn_beta: whether β is learned (through a ReLU, so that it stays non-negative).
         contact_age: whether e also says how long ago the event was, as columns at several scales. The paper's model
             knows it by the factor α^(-β (t - t')) alone.
-        acquaintance: whether the readout also sees how often and how recently u had events with v, v with u, and each
+        pair_history: whether the readout also sees how often and how recently u had events with v, v with u, and each
             of them with anyone, as source and as destination: beyond the newest contacts, and which way round.
 
     Both additions are more input to the same injective functions, so what could be told apart still can. They are off
@@ -49,7 +49,7 @@ class PINT(TreeModel):
     beta: float = 1.0
     learn_beta: bool = False
     contact_age: bool = False
-    acquaintance: bool = False
+    pair_history: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

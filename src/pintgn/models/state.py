@@ -72,7 +72,7 @@ class State:
 
 
 @dataclass
-class Behind:
+class StaleView:
     """A state as it was before some of its rows were overwritten; for reading only."""
 
     now: State

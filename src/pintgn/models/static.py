@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
-from pintgn.models.attention import Attend, Where, check_heads, each_once, masked_softmax, written_out
-from pintgn.models.fused import Run
+from pintgn.models.attention import Attend, AttentionInputs, check_heads, each_once, masked_softmax, reference
+from pintgn.models.fused import FusedFunction
+from pintgn.models.history_view import HistoryView
 from pintgn.models.layers import Edges, InjectiveLayer, Places
 from pintgn.models.message_passing import TreeModel
-from pintgn.models.past import Past
 from pintgn.models.trees import Trees
 
 
@@ -56,10 +56,10 @@ class Static(TreeModel):
             last = train.t[-1]
             self.freeze = (last + 1 if train.t.dtype.kind == "i" else np.nextafter(last, np.inf)).item()
 
-    def gather_nodes(self, nodes: np.ndarray, past: Past) -> Trees:
+    def gather_nodes(self, nodes: np.ndarray, history: HistoryView) -> Trees:
         if isinstance(self.freeze, str):
             raise BadInput(f'{type(self).__name__}(freeze="train") needs the training events: call prepare(train).')
-        return super().gather_nodes(nodes, past.until(self.freeze))
+        return super().gather_nodes(nodes, history.until(self.freeze))
 
 
 class GraphSAGE(Static):
@@ -122,14 +122,14 @@ class GATLayer(nn.Module):
         one, two = torch.einsum("ahd,hdc->ahc", self.attention, weight)  # (h, c) each
         if self.fused and edges.mask.device.type == "cpu":
             own, own_of = each_once(parents)
-            where = Where.seen(own_of, places, edges)
+            where = AttentionInputs.seen(own_of, places, edges)
             asks = two[:, None].expand(-1, len(own), -1).contiguous()
             no_time = asks.new_zeros(0)
             offset = one[:, : self.state] @ own.T
-            found = Run.apply(Attend(where, self.slope), asks, offset, places.table, no_time, no_time)
+            found = FusedFunction.apply(Attend(where, self.slope), asks, offset, places.table, no_time, no_time)
         else:
             own = parents.dense()
-            c = written_out(edges.seen(places), edges, None).view(len(own), -1, self.linear.in_features)
+            c = reference(edges.seen(places), edges, None).view(len(own), -1, self.linear.in_features)
             scores = torch.einsum("hc,pkc->hpk", two, c) + (one[:, : self.state] @ own.T)[..., None]
             scores = nn.functional.leaky_relu(scores, self.slope)
             found = torch.einsum("hpk,pkc->hpc", masked_softmax(scores, edges.mask.view(len(own), -1)), c)

@@ -13,10 +13,10 @@ from pintgn.errors import BadInput
 from pintgn.events.schema import Schema
 from pintgn.models.attention import AttentionLayer, check_heads, masked_softmax
 from pintgn.models.base import check_choice
+from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.layers import Edges, Places, TimeEncoding, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.message_passing import TreeModel
-from pintgn.models.past import Events, Past
 from pintgn.neighbors.index import Neighbors
 
 EMBEDDINGS = ("attention", "time", "identity")
@@ -90,9 +90,9 @@ class TGN(TreeModel):
     def _shares_time(self) -> bool:
         return self.memory > 0 and self.memory_cell != "identity"
 
-    def look(self, past: Past, nodes: np.ndarray) -> Neighbors:
+    def look(self, history: HistoryView, nodes: np.ndarray) -> Neighbors:
         # without attention only the time since the last event is needed
-        return super().look(past, nodes) if self.embedding == "attention" else past.recent(nodes, 1)
+        return super().look(history, nodes) if self.embedding == "attention" else history.recent(nodes, 1)
 
     def step_up(self, step: nn.Module, places: Places, edges: Edges) -> Tensor:
         if self.embedding != "attention":
@@ -101,10 +101,10 @@ class TGN(TreeModel):
 
     # -- remembering ---------------------------------------------------------------------------------------------
 
-    def gather_events(self, events: Events, past: Past) -> dict[str, np.ndarray]:
+    def gather_events(self, events: Events, history: HistoryView) -> dict[str, np.ndarray]:
         if self.message == "state":
             return {}
-        found = past.recent(np.stack([events.src, events.dst], 1), self.neighbors)  # (e, 2, k)
+        found = history.recent(np.stack([events.src, events.dst], 1), self.neighbors)  # (e, 2, k)
         return {"neighbors": found.ids, "mask": found.mask}
 
     def observe(self, block: Events, state: MemoryState) -> None:

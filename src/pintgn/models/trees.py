@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from pintgn.models import kernels_trees as kernels
-from pintgn.models.past import Past, Reads
+from pintgn.models.history_view import HistoryView, Reads
 from pintgn.neighbors.index import WAYS, Neighbors
 
 
@@ -41,7 +41,7 @@ class Trees:
     event_of: np.ndarray  # the same shape, which of the distinct events
     features: np.ndarray | None  # (e', f) of the distinct events
     positions: Reads | None  # (trees, m, w, r): each tree's places in order of rank; its own root comes first
-    acquaintance: np.ndarray | None = None  # (q, a) what the roots of a link know of each other; see `pair_features`
+    pair_history: np.ndarray | None = None  # (q, a) what the roots of a link know of each other; see `pair_features`
 
     def place_positions(self) -> np.ndarray | None:  # (places, w, r)
         if self.positions is None:
@@ -83,9 +83,9 @@ class Trees:
         )
 
 
-def pair_features(src: np.ndarray, dst: np.ndarray, past: Past, time_unit: float) -> np.ndarray:  # (q, a)
+def pair_features(src: np.ndarray, dst: np.ndarray, history: HistoryView, time_unit: float) -> np.ndarray:  # (q, a)
     """How often and how recently u met v, v met u, and each of them anyone, either way round: as columns."""
-    found = past.acquaintance(src, dst)
+    found = history.pair_history(src, dst)
     count, dt = torch.from_numpy(found.counts).float(), torch.from_numpy(found.dt / time_unit).float()
     columns = [
         torch.ones_like(dt), torch.log1p(count) / 2, torch.log1p(dt) / 2, torch.log1p(100 * dt) / 4,
@@ -97,32 +97,38 @@ def pair_features(src: np.ndarray, dst: np.ndarray, past: Past, time_unit: float
 PAIR_FEATURES = 8 * len(WAYS)
 """Columns of `pair_features`."""
 
-Look = Callable[[Past, np.ndarray], Neighbors]
+Look = Callable[[HistoryView, np.ndarray], Neighbors]
 """Which contacts (q, m, k) of nodes (q, m) become their children."""
 
 
-def grow(roots: np.ndarray, past: Past, depth: int, look: Look, time_unit: float, positions: bool) -> Trees:
+def grow(roots: np.ndarray, history: HistoryView, depth: int, look: Look, time_unit: float, positions: bool) -> Trees:
     """Trees of `depth` levels below the roots (q, w), each node with the contacts that `look` finds.
 
     With `positions`, every node of every tree is asked for relative to all roots of its query.
     """
     if not positions:
-        order, table = np.argsort(past.t, kind="stable"), past.numbering.scratch(1 + int(roots.max(initial=0)))
+        order, table = np.argsort(history.t, kind="stable"), history.numbering.scratch(1 + int(roots.max(initial=0)))
         node, group, whose, root_of = np.empty((4, roots.size), np.int64)
         count = kernels.number_roots(
-            order, past.t, np.ascontiguousarray(roots), table, node, group, whose, root_of.reshape(roots.shape)
+            order, history.t, np.ascontiguousarray(roots), table, node, group, whose, root_of.reshape(roots.shape)
         )
-        trees = _grown(node[:count], group[:count], whose[:count], past, depth, look, time_unit)
+        trees = _grown(node[:count], group[:count], whose[:count], history, depth, look, time_unit)
         trees.root_of = root_of
         return trees
     whose = np.repeat(np.arange(len(roots)), roots.shape[1])
-    trees = _grown(roots.ravel(), np.arange(roots.size), whose, past, depth, look, time_unit)
+    trees = _grown(roots.ravel(), np.arange(roots.size), whose, history, depth, look, time_unit)
     turned = np.stack([np.roll(roots, -own, axis=1) for own in range(roots.shape[1])], 1)  # own root first
-    return replace(trees, positions=past.positions(trees.nodes_by_tree(), turned.reshape(roots.size, -1)))
+    return replace(trees, positions=history.positions(trees.nodes_by_tree(), turned.reshape(roots.size, -1)))
 
 
 def _grown(
-    roots: np.ndarray, groups: np.ndarray, whose: np.ndarray, past: Past, depth: int, look: Look, time_unit: float
+    roots: np.ndarray,
+    groups: np.ndarray,
+    whose: np.ndarray,
+    history: HistoryView,
+    depth: int,
+    look: Look,
+    time_unit: float,
 ) -> Trees:
     """The trees of roots (in order of their groups, each of the query that `whose` says), without positions."""
     query_of = np.empty(int(groups.max(initial=-1)) + 1, np.int64)
@@ -132,21 +138,21 @@ def _grown(
     group, node, sizes, found = groups, roots, [len(roots)], []
     for _ in range(depth):
         begin, end = sizes[-2] if len(sizes) > 1 else 0, sizes[-1]
-        seen = look(past.of(query_of[group[begin:end]]), node[begin:end, None])
+        seen = look(history.of(query_of[group[begin:end]]), node[begin:end, None])
         ids, mask, dt, events = (x[:, 0] for x in (seen.ids, seen.mask, seen.dt, seen.events))
         group, node, rank = (np.concatenate([x, np.empty(ids.size, np.int64)]) for x in (group, node, rank))
         child = np.empty(ids.shape, np.int32)
-        table = past.numbering.scratch(1 + max(ids.max(initial=0, where=mask), node[:end].max(initial=0)))
+        table = history.numbering.scratch(1 + max(ids.max(initial=0, where=mask), node[:end].max(initial=0)))
         count = kernels.number_places(np.array(sizes), group, node, begin, ids, mask, table, held, rank, child)
         group, node, rank = group[:count], node[:count], rank[:count]
         sizes.append(count)
         found.append((child, mask, (dt / time_unit).astype(np.float32), events))
     child, mask, dt, events = found[0] if depth == 1 else (np.concatenate(x) for x in zip(*found, strict=True))
-    distinct, node_of = past.distinct(node, np.ones(len(node), bool))
+    distinct, node_of = history.distinct(node, np.ones(len(node), bool))
     features, event_of = None, np.zeros(events.shape, np.int32)
-    if past.event_table is not None:
-        happened, where = past.distinct(events, mask)
-        features, event_of = past.event_features(happened, np.ones(len(happened), bool)), where.reshape(events.shape)
+    if history.event_table is not None:
+        happened, where = history.distinct(events, mask)
+        features, event_of = history.event_features(happened, np.ones(len(happened), bool)), where.reshape(events.shape)
     return Trees(
         sizes=sizes,
         root_of=None,
@@ -154,7 +160,7 @@ def _grown(
         rank=rank,
         nodes=distinct,
         node_of=node_of,
-        node_features=past.node_features(distinct),
+        node_features=history.node_features(distinct),
         child=child,
         mask=mask,
         dt=dt,
@@ -171,7 +177,7 @@ class Ranking:
     queries: int
     trees: Trees  # of 1 + c roots per query: the source, then its candidates
     reads: Reads  # (3 q c + q, m, 1, r); see `grow_ranking`
-    acquaintance: np.ndarray | None = None  # (q c, a)
+    pair_history: np.ndarray | None = None  # (q c, a)
 
     def versions(self) -> tuple[Trees, np.ndarray]:
         """The distinct trees that a ranking needs, and which of them is each source as a candidate sees it (q, c).
@@ -197,7 +203,9 @@ class Ranking:
         return self.trees.some(rows, positions), version.reshape(queries, -1)
 
 
-def grow_ranking(src: np.ndarray, dst: np.ndarray, past: Past, depth: int, look: Look, time_unit: float) -> Ranking:
+def grow_ranking(
+    src: np.ndarray, dst: np.ndarray, history: HistoryView, depth: int, look: Look, time_unit: float
+) -> Ranking:
     """Trees and positions for sources (q,) against candidates (q, c); what is a source's alone is looked up once.
 
     The reads, one root each: for every pair the source's tree relative to the candidate, the candidate's relative to
@@ -205,11 +213,11 @@ def grow_ranking(src: np.ndarray, dst: np.ndarray, past: Past, depth: int, look:
     """
     roots = np.concatenate([src[:, None], dst], 1)
     of_query = np.repeat(np.arange(len(src)), roots.shape[1])
-    trees = _grown(roots.ravel(), np.arange(roots.size), of_query, past, depth, look, time_unit)
+    trees = _grown(roots.ravel(), np.arange(roots.size), of_query, history, depth, look, time_unit)
     nodes = trees.nodes_by_tree().reshape(*roots.shape, -1)
     ours = np.repeat(nodes[:, 0], dst.shape[1], 0)
     theirs = nodes[:, 1:].reshape(dst.size, -1)
     asked = np.concatenate([ours, theirs, theirs, nodes[:, 0]])
     relative = np.concatenate([dst.ravel(), dst.ravel(), np.repeat(src, dst.shape[1]), src])
     whose = np.concatenate([np.tile(np.repeat(np.arange(len(src)), dst.shape[1]), 3), np.arange(len(src))])
-    return Ranking(len(src), trees, past.positions(asked, relative[:, None], whose))
+    return Ranking(len(src), trees, history.positions(asked, relative[:, None], whose))

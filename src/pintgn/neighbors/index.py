@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from pintgn.errors import BadInput
 from pintgn.neighbors import inputs, kernels, kernels_pairs
 from pintgn.neighbors.adjacency import Adjacency
-from pintgn.neighbors.queries import Query
+from pintgn.neighbors.queries import NeighborQuery
 
 WAYS = ("u to v", "v to u", "u to anyone", "anyone to u", "v to anyone", "anyone to v")
 
@@ -44,7 +44,7 @@ class Last(NamedTuple):
     mask: np.ndarray
 
 
-class Acquaintance(NamedTuple):
+class PairHistory(NamedTuple):
     """How often two nodes had events with each other and with anyone, and how long ago the last was; by `WAYS`.
 
     A self-loop goes out of its node. `dt` is 0 where there was no event.
@@ -86,7 +86,7 @@ class NeighborIndex(Adjacency):
         of an earlier answer) the neighborhood is empty. `window` keeps only entries with time >= t - window. `out`
         takes an earlier answer of the same shape and overwrites it, so that a hot loop allocates nothing.
         """
-        query = Query(self, nodes, t, before, valid, window)
+        query = NeighborQuery(self, nodes, t, before, valid, window)
         return self._answer(kernels.recent, query, k, out, threads)
 
     def uniform(
@@ -108,7 +108,7 @@ class NeighborIndex(Adjacency):
         `query_keys`) decide the draw: the same key over the same past gives the same answer, whatever else is asked.
         Two queries with one key are drawn alike, so give the two ends of an event different keys.
         """
-        query = Query(self, nodes, t, before, valid, window)
+        query = NeighborQuery(self, nodes, t, before, valid, window)
         return self._answer(kernels.uniform, query, k, out, threads, query.keys(keys))
 
     def count(
@@ -121,7 +121,7 @@ class NeighborIndex(Adjacency):
         valid: ArrayLike | None = None,
     ) -> np.ndarray:
         """How many entries each node has before its query's t: its degree with repeats."""
-        query = Query(self, nodes, t, before, valid, window)
+        query = NeighborQuery(self, nodes, t, before, valid, window)
         counts = np.empty(query.nodes.size, np.int64)
         query.run(kernels.count, 1, (counts,))
         return counts.reshape(query.shape)
@@ -131,7 +131,7 @@ class NeighborIndex(Adjacency):
 
         Reads the shorter of the two lists from its newest end.
         """
-        query, v = Query.of_pairs(self, u, v, t, before)
+        query, v = NeighborQuery.of_pairs(self, u, v, t, before)
         times, numbers, met = (np.empty(v.size, kind) for kind in (query.t.dtype, np.int64, np.bool_))
         kernel: Any = kernels_pairs.last
         kernel(*query.adjacency, self._uneven, query.nodes, v, query.t, query.before, times, numbers, met)
@@ -139,24 +139,22 @@ class NeighborIndex(Adjacency):
 
     def count_pair(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> np.ndarray:
         """How many events there were between u and v (either way round) before t."""
-        query, v = Query.of_pairs(self, u, v, t, before)
+        query, v = NeighborQuery.of_pairs(self, u, v, t, before)
         counts = np.empty(v.size, np.int64)
         kernel: Any = kernels_pairs.count
         kernel(*query.adjacency, self._uneven, query.nodes, v, query.t, query.before, counts)
         return counts.reshape(query.shape)
 
-    def acquaintance(
-        self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None
-    ) -> Acquaintance:
+    def pair_history(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> PairHistory:
         """How often u and v had events before t, and how long ago the last was: with each other and with anyone."""
-        query, v = Query.of_pairs(self, u, v, t, before)
+        query, v = NeighborQuery.of_pairs(self, u, v, t, before)
         counts, dt = np.empty((v.size, len(WAYS)), np.int64), np.empty((v.size, len(WAYS)), query.t.dtype)
-        kernel: Any = kernels_pairs.acquaintance
+        kernel: Any = kernels_pairs.pair_history
         kernel(*query.adjacency, self._uneven, self._ways, query.nodes, v, query.t, query.before, counts, dt)
-        return Acquaintance(counts.reshape(*query.shape, -1), dt.reshape(*query.shape, -1))
+        return PairHistory(counts.reshape(*query.shape, -1), dt.reshape(*query.shape, -1))
 
     def _answer(
-        self, kernel: Any, query: Query, k: int, out: Neighbors | None, threads: int, *keys: np.ndarray
+        self, kernel: Any, query: NeighborQuery, k: int, out: Neighbors | None, threads: int, *keys: np.ndarray
     ) -> Neighbors:
         k, time = inputs.at_least(k, 1, "k"), query.t.dtype
         wanted = (inputs.INT64, time, time, inputs.INT64, np.dtype(np.bool_))

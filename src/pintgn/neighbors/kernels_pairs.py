@@ -104,7 +104,7 @@ def newest(ids, times, ways, first, node, way):
 
 
 @kernel
-def acquaintance(heads, ids, times, numbers, uneven, ways, src, dst, t, before, counts, dt):
+def pair_history(heads, ids, times, numbers, uneven, ways, src, dst, t, before, counts, dt):
     """How often, and how long ago at last: u to v, v to u, u to anyone, anyone to u, v to anyone, anyone to v.
 
     What two nodes had with each other stands in both lists, so the shorter one is read; see `shorter_first`.

@@ -14,7 +14,7 @@ from pintgn.neighbors import inputs
 from pintgn.neighbors.adjacency import Adjacency
 
 
-class Query:
+class NeighborQuery:
     """Flat arrays with one value per query, as the kernels take them. A node of -1 is not to be looked at."""
 
     def __init__(

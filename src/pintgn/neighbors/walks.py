@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pintgn.errors import BadInput
 from pintgn.neighbors import inputs, kernels
 from pintgn.neighbors.index import NeighborIndex
-from pintgn.neighbors.queries import Query
+from pintgn.neighbors.queries import NeighborQuery
 
 
 class Walks(NamedTuple):
@@ -55,7 +55,7 @@ def causal_walks(
     ends of an event different keys. `window` keeps only entries with time >= t - window, in every step.
     A step costs the logarithm of the node's degree, not the degree (`kernels.block_table`).
     """
-    query = Query(index, nodes, t, before, valid, window)
+    query = NeighborQuery(index, nodes, t, before, valid, window)
     walks, length = inputs.at_least(walks, 1, "walks"), inputs.at_least(length, 1, "length")
     try:
         bias = float(bias)

@@ -13,7 +13,7 @@ from pintgn.formatting import count, short, signed
 from pintgn.learn.metrics import Scores
 from pintgn.report.figures import GROUPS, RANKING, Figure, Figures, over_time
 from pintgn.report.slices import Slice, in_slice
-from pintgn.report.spread import Blocks
+from pintgn.report.spread import BootstrapBlocks
 from pintgn.report.study import Row, Study
 from pintgn.report.words import percent, percent_tick, time_label, time_ticks
 
@@ -62,7 +62,7 @@ def by_negatives(figures: Figures, metric: str = "ap") -> str:
 def by_novelty(figures: Figures, kind: str, metric: str) -> str:
     """A figure of every row for all events, those between seen nodes, and those with a new one."""
     study = figures.study
-    known = [g for g in GROUPS if any(figures.table[r.name][kind][g][metric].value is not None for r in study.judging)]
+    known = [g for g in GROUPS if any(figures.table[r.name][kind][g][metric].value is not None for r in study.scoring)]
     among = f"among {study.candidates} others" if kind == RANKING else f"against {kind} negatives"
     asked = {GROUP_WORDS[group]: (kind, group) for group in known}
     return _compared(figures, asked, metric, f"{METRICS[metric]} (%) {among}", f"by novelty, {among}")
@@ -72,7 +72,7 @@ def _compared(figures: Figures, asked: dict[str, tuple[str, str]], metric: str, 
     """A line for each (kind, group) that is asked about, with a dot for every row."""
     colors = series(figures.study)
     rows = []
-    for row in figures.study.judging:
+    for row in figures.study.scoring:
         table = figures.table[row.name]
         points = [_point(table[kind][group][metric], f"{row.name}, {word}") for word, (kind, group) in asked.items()]
         rows.append((colors[row.name], points))
@@ -166,7 +166,7 @@ def score_histogram(study: Study, row: Row) -> str:
 
 def reliability(study: Study, bins: int = 10) -> str | None:
     """How often links of a given probability were true: equally filled bins, the row's first run."""
-    rows = [row for row in study.judging if row.members[0].calibration is not None]
+    rows = [row for row in study.scoring if row.members[0].calibration is not None]
     if not rows:
         return None
     quarters = [(v, percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)]
@@ -209,14 +209,14 @@ def through_test(study: Study, kind: str) -> str | None:
     t, unit = study.events.t, study.log.schema.time
     start = study.log.t[0]
     middle = [float(t[(a + b) // 2]) for a, b in pairwise(edges.tolist())]
-    lines = {row.name: over_time(study, row, kind, edges) for row in study.judging}
+    lines = {row.name: over_time(study, row, kind, edges) for row in study.scoring}
     values = np.concatenate(list(lines.values()))
     span = padded(float(np.nanmin(values)), float(np.nanmax(values)), 0.08)
     origin = start if unit.unit is None else t[0]
     ticks = [tick for tick in time_ticks(origin, t[-1], unit, 6) if tick[0] >= t[0]]
     x = Axis(float(t[0]), float(t[-1]), time_label(unit, t[0], t[-1]), ticks)
     plot = Plot(x, Axis(*span, f"AUC (%) against {kind} negatives", words=percent_tick))
-    for row in reversed(study.judging):
+    for row in reversed(study.scoring):
         color = series(study)[row.name]
         plot.line(middle, lines[row.name].tolist(), color, dash=not row.trained)
         for k, value in enumerate(lines[row.name].tolist()):
@@ -243,7 +243,7 @@ def with_and_without(figures: Figures, name: str) -> str:
     ).svg()
 
 
-def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: Blocks) -> str:
+def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: BootstrapBlocks) -> str:
     """MRR of every row slice by slice; gray bars are shares of the test events."""
     ticks = [(float(k), part.word) for k, part in enumerate(slices)]
     y = Axis(0, 1.04, "MRR (%), bars: share of test events (%)", words=percent_tick)
@@ -252,7 +252,7 @@ def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: Blocks) 
         share = part.events / len(study.events)
         tip = f"{part.word}: {count(part.events)} test events ({percent(share, 1)} %)"
         plot.bar(k - 0.5, k + 0.5, 0, share, "ghost", tip, gap=4)
-    shown = study.judging
+    shown = study.scoring
     for place, row in enumerate(shown):
         shift = (place - (len(shown) - 1) / 2) * min(0.16, 0.6 / len(shown))
         found = [in_slice(row, part, blocks) for part in slices]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.learn.metrics import Scores, rank_metrics
-from pintgn.report.spread import Blocks, Draws, interval, mean_of, plain, standard_error
+from pintgn.report.spread import BootstrapBlocks, Draws, interval, mean_of, plain, standard_error
 from pintgn.report.study import Measured, Row, Study
 
 GROUPS = ("all", "seen", "new")
@@ -52,10 +52,10 @@ class Figures:
     """Every figure of a study."""
 
     study: Study
-    blocks: Blocks = field(init=False)
+    blocks: BootstrapBlocks = field(init=False)
 
     def __post_init__(self) -> None:
-        self.blocks = Blocks.cut(self.study.events.t, self.study.seed)
+        self.blocks = BootstrapBlocks.cut(self.study.events.t, self.study.seed)
         self._kept: dict[Any, Draws] = {}
 
     # -- single figures ----------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Figures:
         kinds = [*self.study.drawn, RANKING]
         return {
             row.name: {kind: {group: self._figures(row, kind, group) for group in GROUPS} for kind in kinds}
-            for row in self.study.judging
+            for row in self.study.scoring
         }
 
     def spread_of(self, row: Row) -> str:
@@ -111,8 +111,8 @@ class Figures:
     @cached_property
     def differences(self) -> list[Difference]:
         """Each trained row against the training-free ones, and the first against every other trained row."""
-        trained = [row for row in self.study.judging if row.trained]
-        free = [row for row in self.study.judging if not row.trained]
+        trained = [row for row in self.study.scoring if row.trained]
+        free = [row for row in self.study.scoring if not row.trained]
         pairs = [(trained[0], other) for other in trained[1:]] if trained else []
         pairs += [(row, other) for row in trained for other in reversed(free)]
         found = []
@@ -156,7 +156,7 @@ class Figures:
     def blindness(self) -> dict[str, dict[str, Difference]]:
         """By row with positions and kind of negatives: AP as it is minus AP with every position read as zero."""
         found: dict[str, dict[str, Difference]] = {}
-        for row in self.study.judging:
+        for row in self.study.scoring:
             if any(one.blind is None for one in row.members):
                 continue
             blind = Row(row.name, [Measured(one.blind or {}, one.ranks, one.new) for one in row.members])
@@ -166,7 +166,7 @@ class Figures:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for machines."""
         rows = {}
-        for row in self.study.judging:
+        for row in self.study.scoring:
             kinds = {
                 kind: {group: {name: asdict(f) for name, f in figures.items()} for group, figures in groups.items()}
                 for kind, groups in self.table[row.name].items()

@@ -20,7 +20,7 @@ KINDS = {
 
 def row_legend(figures: Figures, only: list[Row] | None = None) -> str:
     colors = charts.series(figures.study)
-    return legend([(colors[row.name], row.name) for row in (figures.study.judging if only is None else only)])
+    return legend([(colors[row.name], row.name) for row in (figures.study.scoring if only is None else only)])
 
 
 def figure_cell(figure: Figure, best: bool = False) -> str:
@@ -61,10 +61,10 @@ def results(figures: Figures) -> str:
 
 def spread_words(figures: Figures) -> str:
     """What ± means on this page."""
-    kinds = {figures.spread_of(row) for row in figures.study.judging}
+    kinds = {figures.spread_of(row) for row in figures.study.scoring}
     said = []
     if "seeds" in kinds:
-        most = max(len(row.members) for row in figures.study.judging)
+        most = max(len(row.members) for row in figures.study.scoring)
         said.append(f"the standard deviation over seeds where a row has several runs (up to {most})")
     if "blocks" in kinds:
         blocks = figures.blocks.count
@@ -96,7 +96,7 @@ def ranking_table(figures: Figures) -> str:
 
 
 def _rows(figures: Figures, kind: str, columns: list[tuple[str, str]]) -> str:
-    rows, colors = figures.study.judging, charts.series(figures.study)
+    rows, colors = figures.study.scoring, charts.series(figures.study)
     values = {row.name: [figures.table[row.name][kind][group][metric] for group, metric in columns] for row in rows}
     best = [max((values[row.name][k].value or -1.0 for row in rows), default=-1.0) for k in range(len(columns))]
     body = ""
@@ -185,7 +185,7 @@ def scores(figures: Figures) -> str:
     study = figures.study
     key = [("yes", "true links"), ("no", links(study.main))]
     key += [("maybe", "historical links")] if len(study.kinds("historical")) > 1 else []
-    rows = [row for row in study.judging if row.trained][:5]
+    rows = [row for row in study.scoring if row.trained][:5]
     drawings = [card(f"Scores of {row.name}", charts.score_histogram(study, row), legend=legend(key)) for row in rows]
     said = "The further apart the shapes, the better."
     drawn = charts.reliability(study)

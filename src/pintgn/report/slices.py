@@ -9,7 +9,7 @@ import numpy as np
 
 from pintgn.events.log import EventLog
 from pintgn.neighbors.index import NeighborIndex
-from pintgn.report.spread import Blocks, standard_error
+from pintgn.report.spread import BootstrapBlocks, standard_error
 from pintgn.report.study import Row, Study
 from pintgn.report.words import duration
 
@@ -96,7 +96,7 @@ def by_time(values: np.ndarray, log: EventLog, never: str, parts: int = 4) -> li
     return found
 
 
-def in_slice(row: Row, part: Slice, blocks: Blocks) -> tuple[float, float | None]:
+def in_slice(row: Row, part: Slice, blocks: BootstrapBlocks) -> tuple[float, float | None]:
     """Mean reciprocal rank of a row within a slice (mean over runs), and its standard error over blocks."""
     inverse = np.mean([1 / one.ranks for one in row.members], 0)
     return float(inverse[part.rows].mean()), standard_error(blocks.mean(inverse, part.rows))
@@ -118,7 +118,7 @@ def worst_nodes(study: Study, row: Row, known: Known, side: str, most: int = 8) 
     """The sources or destinations whose events were ranked worst, and how many test events each has at least."""
     ends = getattr(study.events, side)
     inverse = np.mean([1 / one.ranks for one in row.members], 0)
-    other = next((one for one in reversed(study.judging) if not one.trained), None)
+    other = next((one for one in reversed(study.scoring) if not one.trained), None)
     beside = None if other is None else 1 / other.members[0].ranks
     nodes, of, events = np.unique(ends, return_inverse=True, return_counts=True)
     least = LEAST_EVENTS

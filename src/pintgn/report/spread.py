@@ -24,14 +24,14 @@ Draws = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BootstrapBlocks:
     """Which block each event is in, and how often each block is drawn."""
 
     of: np.ndarray  # (e,)
     weights: np.ndarray  # (DRAWS, blocks)
 
     @classmethod
-    def cut(cls, t: np.ndarray, seed: int = 0) -> Blocks:
+    def cut(cls, t: np.ndarray, seed: int = 0) -> BootstrapBlocks:
         """Blocks of events sorted by time."""
         _, start, group = np.unique(t, return_index=True, return_inverse=True)
         block = start[group] * BLOCKS // max(len(t), 1)

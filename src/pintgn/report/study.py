@@ -16,7 +16,7 @@ from pintgn.learn.finish import replay
 from pintgn.learn.measure import compare, heuristic_streams, ranks_in_part
 from pintgn.learn.metrics import Scores
 from pintgn.learn.negatives import KINDS, Drawn, Negatives, draw
-from pintgn.learn.protocol import Parts, measured
+from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run, fingerprint
@@ -55,7 +55,7 @@ class Row:
         return bool(self.runs)
 
     @property
-    def judges(self) -> bool:
+    def scores_links(self) -> bool:
         """Whether there are scores; a model that only embeds nodes has none."""
         return bool(self.members[0].scores)
 
@@ -80,8 +80,8 @@ class Study:
         return [row for row in self.rows if row.trained]
 
     @property
-    def judging(self) -> list[Row]:
-        return [row for row in self.rows if row.judges]
+    def scoring(self) -> list[Row]:
+        return [row for row in self.rows if row.scores_links]
 
     @property
     def main(self) -> str:
@@ -154,7 +154,7 @@ def study(
         progress(f"measuring {name}" + (f", seed {run.seed}" if len(runs) > 1 else ""))
         with reproducible(run.settings.train.threads):
             rows.setdefault(name, []).append(_measured(run, drawn, candidates))
-    new = parts.is_new(measured(test))
+    new = parts.is_new(scored_events(test))
     for name, stream in heuristic_streams(parts, runs[0].schema, before):
         if name not in rows:
             progress(f"measuring {name}")
@@ -186,8 +186,8 @@ def _place(run: Run) -> str:
 def _measured(run: Run, drawn: dict[str, Drawn], candidates: Candidates) -> Measured:
     """A run on its test part; its stream has observed everything before it, as a deployed system would have."""
     parts, test = run.parts, run.parts.test
-    new = parts.is_new(measured(test))
-    if not run.judges_links:
+    new = parts.is_new(scored_events(test))
+    if not run.scores_links:
         return Measured({}, np.zeros(0), new, run)
     stream = run.new_stream()
     calibration = run.calibration

@@ -30,14 +30,14 @@ def links(kind: str) -> str:
 def best_row(figures: Figures) -> Row:
     """The trained row with the best AP against the leading kind of negatives."""
     main = figures.study.main
-    rows = [row for row in figures.study.judging if row.trained]
+    rows = [row for row in figures.study.scoring if row.trained]
     return max(rows, key=lambda row: figures.table[row.name][main]["all"]["ap"].value or 0.0)
 
 
 def baseline(figures: Figures) -> Row | None:
     """The training-free row with the best AP."""
     main = figures.study.main
-    rows = [row for row in figures.study.judging if not row.trained]
+    rows = [row for row in figures.study.scoring if not row.trained]
     return max(rows, key=lambda row: figures.table[row.name][main]["all"]["ap"].value or 0.0, default=None)
 
 
@@ -94,7 +94,7 @@ def compared(d: Difference, better: str, worse: str, neither: str) -> str:
 
 def _other_trained(figures: Figures, row: Row) -> list[str]:
     main = figures.study.main
-    others = [other for other in figures.study.judging if other.trained and other.name != row.name]
+    others = [other for other in figures.study.scoring if other.trained and other.name != row.name]
     if not others:
         return []
     told = [f"{other.name} gets {percent(_auc(figures, other, main).value, 1)} %" for other in others]
@@ -104,7 +104,7 @@ def _other_trained(figures: Figures, row: Row) -> list[str]:
 def _harder(figures: Figures, row: Row) -> list[str]:
     study, found = figures.study, []
     if "historical" in study.drawn and study.drawn["historical"].fallback_fraction < 0.5:
-        values = {one.name: _auc(figures, one, "historical").value or 0.0 for one in study.judging}
+        values = {one.name: _auc(figures, one, "historical").value or 0.0 for one in study.scoring}
         mine, top = values[row.name], max(values, key=lambda name: values[name])
         harder = ", which is harder," if mine < (_auc(figures, row, study.main).value or 0.0) else ""
         better = f"; {top} gets {percent(values[top], 1)} %" if values[top] > mine else ""
@@ -145,7 +145,7 @@ def over_kinds(found: dict[str, Difference], main: str, better: str, worse: str,
 def ablations(figures: Figures) -> list[tuple[Row, Row]]:
     """Pairs of rows whose settings differ in nothing but that the second has no positions."""
     found = []
-    rows = [row for row in figures.study.judging if row.trained]
+    rows = [row for row in figures.study.scoring if row.trained]
     for row in rows:
         for other in rows:
             mine, theirs = asked(row.runs[0]), asked(other.runs[0])

@@ -82,9 +82,9 @@ def write_report(
         raise BadInput(f"{target} does not end in .html; the report is an HTML page.")
     found = opened(runs)
     with replacing(target) as part:  # a place that cannot be written to is found before anything is measured
-        measured = study(found, names, negatives, rank, seed, progress)
+        scored_events = study(found, names, negatives, rank, seed, progress)
         progress("drawing")
-        figures = Figures(measured)
+        figures = Figures(scored_events)
         report = Report(target, *_opening(figures), figures.to_dict())
         html = _page(figures, report, commands)
         with write_errors(target):
@@ -93,17 +93,17 @@ def write_report(
 
 
 def _opening(figures: Figures) -> tuple[str, list[str]]:
-    if any(row.trained for row in figures.study.judging):
+    if any(row.trained for row in figures.study.scoring):
         return verdict.headline(figures), verdict.summary(figures)
     names = ", ".join(row.name for row in figures.study.trained)
-    said = "It does not judge links. How well its embeddings tell labels: pintgn evaluate RUN --classify."
+    said = "It does not score links. How well its embeddings tell labels: pintgn evaluate RUN --classify."
     return f"{names} embeds nodes", [said]
 
 
 def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> str:
-    measured = figures.study
-    found = {"data": about.data(measured)}
-    if any(row.trained for row in measured.judging):
+    scored_events = figures.study
+    found = {"data": about.data(scored_events)}
+    if any(row.trained for row in scored_events.scoring):
         found |= {
             "results": results.results(figures),
             "differences": results.differences(figures),
@@ -114,15 +114,15 @@ def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> s
             "failures": results.failures(figures),
         }
     found |= {
-        "cost": about.cost(measured),
-        "settings": about.settings(measured),
-        "reproduce": about.reproduce(measured, commands),
-        "notes": about.notes(measured),
+        "cost": about.cost(scored_events),
+        "settings": about.settings(scored_events),
+        "reproduce": about.reproduce(scored_events, commands),
+        "notes": about.notes(scored_events),
     }
     shown = [name for name in SECTIONS if found.get(name)]
     links = "".join(f'<a href="#{name}">{SECTIONS[name]}</a>' for name in shown)
-    events = plural(len(measured.log), "event")
-    names = ", ".join(row.name for row in measured.trained)
+    events = plural(len(scored_events.log), "event")
+    names = ", ".join(row.name for row in scored_events.trained)
     body = (
         f'<header><p class="brand">pintgn report · {text(names)} · {events}</p>'
         f"<h1>{unbroken(text(report.headline))}</h1>"
@@ -136,7 +136,7 @@ def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> s
 
 def tiles(figures: Figures) -> str:
     """The four numbers to remember, each beside the training-free row's."""
-    if not any(row.trained for row in figures.study.judging):
+    if not any(row.trained for row in figures.study.scoring):
         return ""
     row, other = verdict.best_row(figures), verdict.baseline(figures)
     main = figures.study.main

@@ -57,7 +57,7 @@ def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: s
         number = _number(live, id, side)
         known = number is not None and live.nodes.known(number)
         answer: dict[str, Any] = {"node": id, "known": known, "side": side, "at": plain(live.time_of())}
-        if live.names.two_spaces and number is not None:
+        if live.names.separate_namespaces and number is not None:
             answer["side"] = ("src", "dst")[live.names.sides[number]]
         if not known or number is None:
             return answer | {
@@ -161,7 +161,7 @@ def status(service: Service) -> dict[str, Any]:
         "test": run.test.get("all"),
         "test_new_nodes": run.test.get("new"),
         "heuristics": {name: figures.get("all") for name, figures in run.heuristics.items()},
-        "judges_links": run.judges_links,
+        "scores_links": run.scores_links,
     }
     data = {
         "run": None if run.folder is None else run.folder.path.name,
@@ -176,7 +176,7 @@ def status(service: Service) -> dict[str, Any]:
         "time_unit": schema.time.unit,
         "time_zone": schema.time.zone,
         "ids": "text" if live.codec.text else "numbers",
-        "two_spaces": schema.two_spaces,
+        "separate_namespaces": schema.separate_namespaces,
     }
     return facts | {
         "rate_1m": service.rate.per_second(60),
@@ -210,7 +210,7 @@ def health(service: Service) -> dict[str, Any]:
 def metrics(service: Service) -> str:
     """Everything that is counted, in Prometheus' text format."""
     live = service.live
-    with service.turns.reading():
+    with service.lock.reading():
         quality = live.prequential.status()
     return service.metrics.text(
         {
@@ -234,7 +234,7 @@ def metrics(service: Service) -> str:
 
 
 def _check_scores_links(service: Service) -> None:
-    if not service.run.judges_links:
+    if not service.run.scores_links:
         name = type(service.run.model).__name__
         raise BadInput(f"{name} embeds nodes and scores no links, so there is nothing to score. Serve another model.")
 

@@ -11,7 +11,7 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.events.moment import read_time
 from pintgn.learn.run import Run
 from pintgn.serve.service import weights_of
-from pintgn.serve.snapshots import Snapshots
+from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.store import Store
 from pintgn.serve.words import plain
 
@@ -25,7 +25,7 @@ def undo_after(run: Run, folder: Path, after: Any) -> dict[str, Any]:
     """
     log = run.log
     t = plain(read_time(after, log.schema.time, log.t.dtype))
-    snapshots = Snapshots(folder / "snapshots", run.fingerprint, weights_of(run.model))
+    snapshots = SnapshotFolder(folder / "snapshots", run.fingerprint, weights_of(run.model))
     seen = max(snapshots.numbers(), default=0)
     with Store(folder, run.fingerprint, log.schema.width, log.t.dtype, seen) as store:
         clocks = {number: snapshots.clock(number) for number, _ in snapshots.valid()}

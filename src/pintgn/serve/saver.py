@@ -12,7 +12,7 @@ from pintgn.errors import BadFile, PintgnError
 from pintgn.live.live import Live
 from pintgn.live.snapshot import Snapshot
 from pintgn.serve.metrics import Metrics
-from pintgn.serve.snapshots import Snapshots
+from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.words import plain
 
 log = logging.getLogger("pintgn.serve")
@@ -25,7 +25,7 @@ class Saver:
         done: called after each, with the answers that were asked for meanwhile; None when nobody has asked.
     """
 
-    def __init__(self, snapshots: Snapshots, metrics: Metrics, done: Callable[[list[Future] | None], None]):
+    def __init__(self, snapshots: SnapshotFolder, metrics: Metrics, done: Callable[[list[Future] | None], None]):
         self.snapshots, self.metrics, self._done = snapshots, metrics, done
         self.at = 0  # number of the last event that the newest snapshot has seen
         self.tried = 0  # the same of the newest attempt, so that a full disk is not tried again with every batch

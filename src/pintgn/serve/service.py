@@ -29,15 +29,15 @@ from pintgn.live.retention import NEVER, Retention
 from pintgn.live.snapshot import restore
 from pintgn.models.base import Model
 from pintgn.serve.admission import Admission, span_of
+from pintgn.serve.fair_lock import FairLock
 from pintgn.serve.limits import Busy, Degraded, Limits, Options, Stopped
 from pintgn.serve.metrics import Metrics, Rate
 from pintgn.serve.repair import advice, described
 from pintgn.serve.requests import Requests
 from pintgn.serve.rows import Gap
 from pintgn.serve.saver import Saver, promise
-from pintgn.serve.snapshots import Snapshots
+from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.store import Store, StoreFull, StoreGone
-from pintgn.serve.turns import Turns
 from pintgn.serve.words import plain
 from pintgn.stream.core import WORTH_RANKING
 
@@ -78,7 +78,7 @@ class Service:
             raise BadInput(f"max_ahead={self.max_ahead}; it is more than 0, or inf for any time.")
         self.metrics, self.rate = Metrics(), Rate()
         self.started = time.time()
-        self.turns, self.searching = Turns(), threading.Lock()
+        self.lock, self.searching = FairLock(), threading.Lock()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._mutex = threading.Lock()
         self._waiting = 0  # events that wait for the writer
@@ -86,7 +86,7 @@ class Service:
         self._failure: str | None = None
         self._full: str | None = None  # why the newest events could not be written
         self._closed = False
-        self.snapshots = Snapshots(Path(store) / "snapshots", run.fingerprint, weights_of(run.model))
+        self.snapshots = SnapshotFolder(Path(store) / "snapshots", run.fingerprint, weights_of(run.model))
         seen = max(self.snapshots.numbers(), default=0)
         self.store = Store(store, run.fingerprint, run.log.schema.width, run.log.t.dtype, seen)
         try:
@@ -216,7 +216,7 @@ class Service:
     def _warm_up(self) -> None:
         """Compile and load before the first question comes. What goes wrong here must not keep a service from starting:
         the questions that meet it will say so."""
-        if not self.run.judges_links:
+        if not self.run.scores_links:
             return
         live = self.live.reader()
         some = live.names.ids[: 2 * WORTH_RANKING]
@@ -338,7 +338,7 @@ class Service:
             else:
                 self._full = None
                 with self.metrics.timed("observe_seconds"):
-                    self.live.observe_batch(joined, self.turns.writing)
+                    self.live.observe_batch(joined, self.lock.writing)
                 self.store.settle()
                 self.rate.add(len(joined))
                 self.metrics.add("events_total", len(joined))
@@ -401,7 +401,7 @@ class Service:
                 raise Busy(f"{self._asking} questions are being answered already.")
             self._asking += 1
         try:
-            with self.turns.reading():
+            with self.lock.reading():
                 yield self.live.reader()
         finally:
             with self._mutex:

@@ -27,7 +27,7 @@ KEEP = 2
 """Snapshots that are kept: the newest, and one to fall back on."""
 
 
-class Snapshots:
+class SnapshotFolder:
     """The snapshots of one store, by the number of the last event that each has seen."""
 
     def __init__(self, folder: Path, fingerprint: str, weights: str):

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pintgn.models.base import Model
-from pintgn.models.past import Events
-from pintgn.models.state import Behind, State
+from pintgn.models.history_view import Events
+from pintgn.models.state import StaleView, State
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Undo:
     rows: State | None
 
 
-class Blocks:
+class MemoryBlocks:
     """Ends a block at every multiple of `size` events, or where the time then changes next, and refreshes memory there.
 
     Multiples are counted from the first event on, so that a block which had to wait for the time to change does not
@@ -104,11 +104,11 @@ class Blocks:
     def state_of(self, span: Span, state: Any) -> Any:
         """The state that a span's queries see."""
         if span.behind and self.undo is not None and self.undo.rows is not None:
-            return Behind(state, self.undo.nodes, self.undo.rows)
+            return StaleView(state, self.undo.nodes, self.undo.rows)
         return state
 
-    def fork(self) -> Blocks:
-        other = Blocks(self.size)
+    def fork(self) -> MemoryBlocks:
+        other = MemoryBlocks(self.size)
         other.__dict__.update(self.__dict__)
         other.unfinished = list(self.unfinished)
         return other

@@ -19,11 +19,11 @@ from pintgn.events.moment import read_time
 from pintgn.events.schema import LATEST, LATEST_ASKED, Schema, beyond
 from pintgn.models.base import Model
 from pintgn.models.fused import Distinct
-from pintgn.models.past import Events, Past
+from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.state import State
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
-from pintgn.stream.blocks import Blocks, Span
+from pintgn.stream.blocks import MemoryBlocks, Span
 from pintgn.stream.history import History
 from pintgn.stream.reads import Positions, add_blocks, serve_positions
 
@@ -39,13 +39,13 @@ class Gathered:
     """All that is needed to score a batch's queries, looked up; what remains is to compute."""
 
     spans: list[Span]
-    pasts: list[Past]
+    views: list[HistoryView]
     inputs: list[Any]
     pure: bool
 
 
 class Stream:
-    """Everything that has happened so far, and a model that judges what comes next.
+    """Everything that has happened so far, and a model that scores what comes next.
 
     `score` is pure: it changes nothing. `observe` is the only thing that moves time. `replay` means: for each group of
     simultaneous events, score that group's queries, then observe the group; done at once, for a whole batch. A query at
@@ -96,7 +96,7 @@ class Stream:
         self.state: Any = None  # made with the first events or queries, which tell the type of the times
         self._time_dtype: np.dtype | None = None
         self._numbering = Distinct()
-        self.blocks = Blocks(memory_block)
+        self.blocks = MemoryBlocks(memory_block)
         self._late: list[Events] = []  # the block that positions refreshed by block do not know yet
 
     # -- the verbs -----------------------------------------------------------------------------------------------
@@ -152,10 +152,10 @@ class Stream:
         if not isinstance(at, np.ndarray | Sequence) or isinstance(at, str):
             at = read_time(at, self.schema.time, self._time_dtype)
         asked = Query(nodes, nodes, np.broadcast_to(np.asarray(at), nodes.shape))
-        gathered = self._gather(*self._checked(None, [asked]), lambda q, past: self.model.gather_nodes(q.src, past))
+        gathered = self._gather(*self._checked(None, [asked]), lambda q, view: self.model.gather_nodes(q.src, view))
         return self._compute(gathered, self.model.embed)
 
-    def follow(
+    def prefetch(
         self, batches: Iterable[EventLog], ask: Callable[[EventLog], Sequence[Query]]
     ) -> Iterator[tuple[EventLog, list[Tensor]]]:
         """Replay batch after batch with the queries that `ask` makes for each, looking up the next batch's inputs while
@@ -195,23 +195,23 @@ class Stream:
             if self.model.remembers:
                 events.looked_up = self.model.gather_events(events, self._view(events.t, happened).of(slice(None)))
         spans = self.blocks.plan(query.t, events, clock, self._in_blocks)
-        pasts = [self._view(query.t[span.rows], before[span.rows]) for span in spans]
-        inputs = [gather(query[s.rows], past) if len(s.rows) else None for s, past in zip(spans, pasts, strict=True)]
+        views = [self._view(query.t[span.rows], before[span.rows]) for span in spans]
+        inputs = [gather(query[s.rows], view) if len(s.rows) else None for s, view in zip(spans, views, strict=True)]
         if self.positions is not None and self.positions_refresh == "event":
-            serve_positions(self.positions, self.model.positions_transform, pasts, events)
-        return Gathered(spans, pasts, inputs, pure=not len(events))
+            serve_positions(self.positions, self.model.positions_transform, views, events)
+        return Gathered(spans, views, inputs, pure=not len(events))
 
     def _compute(self, gathered: Gathered, compute: Callable[..., Tensor] | None) -> Tensor:
         """Score span by span while memory moves on; nothing is scored without `compute`."""
         answers = []
         if isinstance(self.state, State):
             self.state.noted = None  # the weights may have changed since
-        for span, past, inputs in zip(gathered.spans, gathered.pasts, gathered.inputs, strict=True):
+        for span, view, inputs in zip(gathered.spans, gathered.views, gathered.inputs, strict=True):
             if span.resumes:
                 self.blocks.resume(self.state)
                 self._late = []
             if len(span.rows) and compute is not None:
-                self._serve_by_block(span, past, gathered.pure)
+                self._serve_by_block(span, view, gathered.pure)
                 answers.append(compute(inputs, self.blocks.state_of(span, self.state)))
             if self._in_blocks and len(span.events):
                 self._catch_up()
@@ -299,7 +299,7 @@ class Stream:
             add_blocks(self.positions, self._late)
         self._late = []
 
-    def _serve_by_block(self, span: Span, past: Past, pure: bool) -> None:
+    def _serve_by_block(self, span: Span, view: HistoryView, pure: bool) -> None:
         if self.positions is None or self.positions_refresh != "block":
             return
         known = self.positions
@@ -309,11 +309,13 @@ class Stream:
                 add_blocks(known, self._late)
             else:
                 self._catch_up()
-        serve_positions(known, self.model.positions_transform, [past], Events.none(0, self._time_dtype))
+        serve_positions(known, self.model.positions_transform, [view], Events.none(0, self._time_dtype))
 
-    def _view(self, t: np.ndarray, before: np.ndarray) -> Past:
+    def _view(self, t: np.ndarray, before: np.ndarray) -> HistoryView:
         held, model = self.history, self.model
-        return Past(held.index, t, before, held.event_table, self.node_features, model.positions, self._numbering)
+        return HistoryView(
+            held.index, t, before, held.event_table, self.node_features, model.positions, self._numbering
+        )
 
     # -- checks --------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from pintgn.events.facts import AtLeast, Each, Maybe, archive_mark, digest_of, r
 from pintgn.events.schema import Schema
 from pintgn.files import replace_folder
 from pintgn.models.base import Model
-from pintgn.models.past import Events
+from pintgn.models.history_view import Events
 from pintgn.models.registry import MODELS, model_class, model_name
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions

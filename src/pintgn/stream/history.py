@@ -7,7 +7,7 @@ import copy
 import numpy as np
 
 from pintgn.events.ties import NO_MARKS, ties
-from pintgn.models.past import Events
+from pintgn.models.history_view import Events
 from pintgn.neighbors.index import NeighborIndex
 
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pintgn.models.past import Events, Past
+from pintgn.models.history_view import Events, HistoryView
 
 
 class Positions(Protocol):
@@ -22,9 +22,9 @@ class Positions(Protocol):
     def fork(self) -> Positions: ...
 
 
-def serve_positions(positions: Positions, transform: str, pasts: list[Past], events: Events) -> None:
+def serve_positions(positions: Positions, transform: str, views: list[HistoryView], events: Events) -> None:
     """Answer every read of a batch, each as of its own query's time, while the batch's events become visible."""
-    reads = [read for past in pasts for read in past.reads]
+    reads = [read for view in views for read in view.reads]
     if not len(events):
         for read in reads:
             nothing = (events.src, events.dst, events.t)

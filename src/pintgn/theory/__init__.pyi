@@ -2,7 +2,7 @@
 
 from .anonymous import anonymous_walks as anonymous_walks
 from .anonymous import caw_readout as caw_readout
-from .data_report import Report as Report
+from .data_report import DataReport as DataReport
 from .data_report import report as report
 from .injective import TemporalCode as TemporalCode
 from .injective import float_limit as float_limit

@@ -15,7 +15,7 @@ import numpy as np
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
 from pintgn.theory.counts import EXACT, walk_totals
-from pintgn.theory.past import Past, classes, node_of
+from pintgn.theory.history import EventHistory, classes, node_of
 from pintgn.theory.wl import check_count
 
 LARGEST = 200_000
@@ -48,9 +48,9 @@ class WalkSet:
         return {node: tuple(vector) for node, vector in vectors.items()}
 
 
-def walk_set(past: Past, root: int, steps: int) -> WalkSet:
+def walk_set(history: EventHistory, root: int, steps: int) -> WalkSet:
     """Every walk from `root` backward in time, of at most `steps` steps, that cannot be made longer."""
-    entries, event, onward = past.entries, past.entry_event, past.entry_onward
+    entries, event, onward = history.entries, history.entry_event, history.entry_onward
     nodes, events = np.full((1, 1), root), np.zeros((1, 0), np.int64)
     stop = entries.start[[root + 1]]
     done: list[tuple[np.ndarray, np.ndarray]] = []
@@ -80,7 +80,7 @@ class AnonymousWalks:
     `counts` maps every anonymised walk to how many walks look like it.
     """
 
-    past: Past
+    history: EventHistory
     counts: dict[tuple[Step, ...], int]
 
     @cached_property
@@ -112,10 +112,10 @@ class AnonymousWalks:
 
     @cached_property
     def _label_words(self) -> dict[int, str]:
-        if self.past.times != "exact":
+        if self.history.times != "exact":
             return defaultdict(str)
-        label = self.past.event_label
-        return {int(label[e]): self.past.describe(int(e)) for e in np.unique(label, return_index=True)[1]}
+        label = self.history.event_label
+        return {int(label[e]): self.history.describe(int(e)) for e in np.unique(label, return_index=True)[1]}
 
 
 def anonymous_walks(
@@ -127,10 +127,10 @@ def anonymous_walks(
     paper, event features; each node its features, if the log has any.
     """
     check_count(steps, "steps", least=1)
-    past = Past(log, t)
-    sides = ("src", "dst") if log.ids.two_spaces else (None, None)
+    history = EventHistory(log, t)
+    sides = ("src", "dst") if log.ids.separate_namespaces else (None, None)
     ends = node_of(log, u, sides[0]), node_of(log, v, sides[1])
-    totals = walk_totals(past, steps)[list(ends)].sum(0)
+    totals = walk_totals(history, steps)[list(ends)].sum(0)
     if totals[-1] > most:
         fits = int((totals[1:] <= most).sum())
         words = "1 step fits" if fits == 1 else f"{fits} steps fit"
@@ -139,15 +139,15 @@ def anonymous_walks(
             f"the event ({u!r}, {v!r}) has {totals[-1]:,.0f} walks of {steps} steps; at most {most:,} are listed. "
             f"{advice}"
         )
-    return anonymize(past, *ends, steps)
+    return anonymize(history, *ends, steps)
 
 
-def anonymize(past: Past, u: int, v: int, steps: int) -> AnonymousWalks:
+def anonymize(history: EventHistory, u: int, v: int, steps: int) -> AnonymousWalks:
     """As `anonymous_walks`, for node numbers and without a limit."""
-    ends = [walk_set(past, u, steps)] + ([walk_set(past, v, steps)] if u != v else [])
+    ends = [walk_set(history, u, steps)] + ([walk_set(history, v, steps)] if u != v else [])
     seen = [walks.occurrences() for walks in (ends[0], ends[-1])]
     none = (0,) * (steps + 1)
-    state = past.state
+    state = history.state
 
     def anonymous(node: int) -> tuple[tuple[Vector, Vector], int]:
         first, second = sorted(g.get(node, none) for g in seen)
@@ -156,18 +156,18 @@ def anonymize(past: Past, u: int, v: int, steps: int) -> AnonymousWalks:
     who = [anonymous(node) for node in sorted(seen[0].keys() | seen[1].keys())]
     known = sorted(set(who))
     place = {w: i for i, w in enumerate(known)}
-    number = np.full(past.nodes, -1)
+    number = np.full(history.nodes, -1)
     number[sorted(seen[0].keys() | seen[1].keys())] = [place[w] for w in who]
     counts: dict[tuple[Step, ...], int] = {}
     for walks in ends:
-        carried = np.where(walks.events >= 0, _labels(past, walks.events), -1)
+        carried = np.where(walks.events >= 0, _labels(history, walks.events), -1)
         table = np.concatenate([np.where(walks.nodes >= 0, number[walks.nodes], -1), carried], 1)
         _, first, repeats = np.unique(classes(table), return_index=True, return_counts=True)
         for row, count in zip(table[first].tolist(), repeats.tolist(), strict=True):
             places, labels = row[: steps + 1], [-1, *row[steps + 1 :]]
             walk = tuple((label, *known[w]) for w, label in zip(places, labels, strict=True) if w >= 0)
             counts[walk] = counts.get(walk, 0) + count
-    return AnonymousWalks(past, counts)
+    return AnonymousWalks(history, counts)
 
 
 def told_by_number(totals: np.ndarray, a: Sequence[int], b: Sequence[int]) -> bool:
@@ -185,27 +185,27 @@ def caw_readout(log: EventLog, t: Any = None, steps: int = 2) -> Counter[Hashabl
     The paper defines this readout to state Prop. 7 for CAW. An embedding is the shares of the event's anonymised
     walks, whose steps carry the time since the step before (since the event itself at first). Small logs only.
     """
-    whole = Past(log, t)
+    whole = EventHistory(log, t)
     found: Counter[Hashable] = Counter()
     for i in range(whole.count):
         if whole.when[i] == whole.when[0]:  # nothing has happened yet: two walks that stay at home
             found[()] += 1
             continue
-        past = Past(log, whole.when[i])
-        walks = anonymize(past, int(whole.src[i]), int(whole.dst[i]), steps)
-        found[frozenset((_since(past, walk), share) for walk, share in walks.shares.items())] += 1
+        history = EventHistory(log, whole.when[i])
+        walks = anonymize(history, int(whole.src[i]), int(whole.dst[i]), steps)
+        found[frozenset((_since(history, walk), share) for walk, share in walks.shares.items())] += 1
     return found
 
 
-def _since(past: Past, walk: tuple[Step, ...]) -> tuple:
+def _since(history: EventHistory, walk: tuple[Step, ...]) -> tuple:
     """An anonymised walk with the values behind the classes, so that walks of different pasts compare."""
-    nodes, rows = past.log.node_features, past.feature_rows
-    first = {int(label): i for i, label in reversed(list(enumerate(past.event_label)))}
-    place = {int(state): i for i, state in reversed(list(enumerate(past.state)))}
-    before, steps = Fraction(past.t), []
+    nodes, rows = history.log.node_features, history.feature_rows
+    first = {int(label): i for i, label in reversed(list(enumerate(history.event_label)))}
+    place = {int(state): i for i, state in reversed(list(enumerate(history.state)))}
+    before, steps = Fraction(history.t), []
     for label, pair, state in walk:
         event = first.get(label)
-        now = before if event is None else Fraction(past.when[event].item())
+        now = before if event is None else Fraction(history.when[event].item())
         carried = () if event is None or rows is None else tuple(rows[event].tolist())
         node = () if nodes is None else tuple(nodes[place[state]].tolist())
         steps.append((before - now, carried, pair, node))
@@ -213,10 +213,13 @@ def _since(past: Past, walk: tuple[Step, ...]) -> tuple:
     return tuple(steps)
 
 
-def _labels(past: Past, events: np.ndarray) -> np.ndarray:
+def _labels(history: EventHistory, events: np.ndarray) -> np.ndarray:
     """What each step (w, steps) carries. At exact times t' says as much as the difference to the step before."""
-    if past.times == "exact":
-        return past.event_label[events]
-    when = past.when[events]
-    before = np.concatenate([np.full((len(events), 1), past.t), when[:, :-1]], 1)
-    return past.see(np.where(events >= 0, before - when, 1)) * (int(past.feature.max()) + 1) + past.feature[events]
+    if history.times == "exact":
+        return history.event_label[events]
+    when = history.when[events]
+    before = np.concatenate([np.full((len(events), 1), history.t), when[:, :-1]], 1)
+    return (
+        history.see(np.where(events >= 0, before - when, 1)) * (int(history.feature.max()) + 1)
+        + history.feature[events]
+    )

@@ -9,8 +9,8 @@ import numpy as np
 
 from pintgn.theory.anonymous import anonymize, told_by_number
 from pintgn.theory.counts import position_vectors, rooted_copies, walk_totals
+from pintgn.theory.history import EventHistory
 from pintgn.theory.memory import memory_states
-from pintgn.theory.past import Past
 from pintgn.theory.wl import refinement
 
 CLASSES = ("mp-tgn", "mp-tgn+memory", "tgat", "tgn-att", "caw", "pint", "temporal-wl")
@@ -25,22 +25,22 @@ Pair = tuple[Ends, Ends]
 class Bulk:
     """All classes for many pairs, as of one past."""
 
-    def __init__(self, past: Past, depth: int, d: int, steps: int):
-        self.past, self.depth, self.d, self.steps = past, depth, d, steps
-        entries = past.entries
-        self.stable = refinement(past.state, entries)
-        memory, mean = memory_states(past), memory_states(past, "mean")
+    def __init__(self, history: EventHistory, depth: int, d: int, steps: int):
+        self.history, self.depth, self.d, self.steps = history, depth, d, steps
+        entries = history.entries
+        self.stable = refinement(history.state, entries)
+        memory, mean = memory_states(history), memory_states(history, "mean")
         self.colors = {
             "mp-tgn": self.stable[min(depth, len(self.stable) - 1)],
             "mp-tgn+memory": refinement(memory, entries, depth)[-1],
-            "tgat": refinement(past.state, entries, depth, proportions=True)[-1],
+            "tgat": refinement(history.state, entries, depth, proportions=True)[-1],
             "tgn-att": refinement(mean, entries, depth, proportions=True)[-1],
             "temporal-wl": self.stable[-1],
         }
 
     @cached_property
     def totals(self) -> np.ndarray:
-        return walk_totals(self.past, self.steps)[:, -1]
+        return walk_totals(self.history, self.steps)[:, -1]
 
     def verdicts(self, model: str, pairs: Sequence[Pair], known: Sequence[bool | None] = ()) -> list[bool | None]:
         """What one class can separate; None where it does not apply or there are too many walks.
@@ -70,7 +70,7 @@ class Bulk:
             return True
         if max(self.totals[list(ends)].sum() for ends in (a, b)) > MOST_WALKS:
             return None
-        first, second = (anonymize(self.past, ends[0], ends[-1], self.steps) for ends in (a, b))
+        first, second = (anonymize(self.history, ends[0], ends[-1], self.steps) for ends in (a, b))
         return first.difference(second) is not None
 
     def _pint(self, pairs: Sequence[Pair]) -> list[bool | None]:
@@ -80,7 +80,7 @@ class Bulk:
         for begin in range(0, len(rest), PAIRS_AT_ONCE):
             chunk = rest[begin : begin + PAIRS_AT_ONCE]
             roots = sorted({node for i in chunk for ends in pairs[i] for node in ends})
-            vectors = dict(zip(roots, position_vectors(self.past, roots, self.d), strict=True))
+            vectors = dict(zip(roots, position_vectors(self.history, roots, self.d), strict=True))
             for i in chunk:
                 verdicts[i] = self._pint_pair(pairs[i], vectors)
         return verdicts
@@ -94,7 +94,7 @@ class Bulk:
             return True
         if not self.depth:
             return False
-        start, entries, marks = rooted_copies(self.past, copies, vectors, self.past.state)
+        start, entries, marks = rooted_copies(self.history, copies, vectors, self.history.state)
         color = refinement(start, entries, self.depth)[-1]
         return differ(color, marks[:half], marks[half:])
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.theory.past import Entries, Past, accumulate, classes, number
+from pintgn.theory.history import Entries, EventHistory, accumulate, classes, number
 
 EXACT = 2**53
 """Whole numbers below this are exact in float64; beyond it counting starts over with Python's integers."""
@@ -23,23 +23,23 @@ def one_deeper(counts: np.ndarray) -> np.ndarray:
     return shifted
 
 
-def position_vectors(past: Past, roots: Any, d: int) -> np.ndarray:
+def position_vectors(history: EventHistory, roots: Any, d: int) -> np.ndarray:
     """r_{i->u}(t) of every node i relative to each root u, exact: (roots, n, d), int64 or (if too large) object.
 
     Component k is the number of walks of k steps from u to i whose times strictly decrease (Lemma 2).
     """
     roots = np.asarray(roots, np.int64)
     for dtype in (np.float64, object):
-        counts = np.zeros((past.nodes, len(roots), d), dtype)
+        counts = np.zeros((history.nodes, len(roots), d), dtype)
         counts[roots, np.arange(len(roots)), 0] = 1
-        counts = accumulate(past, counts, one_deeper, backward=True)
+        counts = accumulate(history, counts, one_deeper, backward=True)
         if dtype is object or counts.max(initial=0) < EXACT:
             break
     counts = np.swapaxes(counts, 0, 1)
     return counts if dtype is object else counts.astype(np.int64)
 
 
-def walk_totals(past: Past, steps: int) -> np.ndarray:
+def walk_totals(history: EventHistory, steps: int) -> np.ndarray:
     """How many maximal walks of at most k steps start at each node: (n, steps + 1) floats, exact below 2**53.
 
     A walk is maximal when it cannot go on, or has the most steps allowed (paper, App. A.3). A node without events has
@@ -51,12 +51,12 @@ def walk_totals(past: Past, steps: int) -> np.ndarray:
         grown[..., 0] = 0
         return grown
 
-    totals = accumulate(past, np.zeros((past.nodes, steps + 1)), grow)
+    totals = accumulate(history, np.zeros((history.nodes, steps + 1)), grow)
     return np.maximum(totals, 1)
 
 
 def rooted_copies(
-    past: Past, pairs: Sequence[Sequence[int]], vectors: Mapping[int, np.ndarray], state: np.ndarray
+    history: EventHistory, pairs: Sequence[Sequence[int]], vectors: Mapping[int, np.ndarray], state: np.ndarray
 ) -> tuple[np.ndarray, Entries, list[int]]:
     """A copy of the graph for each pair of roots, its nodes coloured by state and positions relative to both.
 
@@ -64,7 +64,7 @@ def rooted_copies(
     """
     rows = [np.concatenate([vectors[root] for root in pair], 1) for pair in pairs]
     own = rows_to_classes([np.tile(state, len(pairs)), np.concatenate(rows)])
-    return own, past.entries.copies(len(pairs)), [copy * past.nodes + pair[0] for copy, pair in enumerate(pairs)]
+    return own, history.entries.copies(len(pairs)), [copy * history.nodes + pair[0] for copy, pair in enumerate(pairs)]
 
 
 def rows_to_classes(columns: list[np.ndarray]) -> np.ndarray:

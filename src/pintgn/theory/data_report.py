@@ -24,7 +24,7 @@ from pintgn.events.log import EventLog
 from pintgn.formatting import size
 from pintgn.theory.bulk import CLASSES, Bulk, Pair
 from pintgn.theory.counts import position_vectors
-from pintgn.theory.past import TIMES, Past
+from pintgn.theory.history import TIMES, EventHistory
 from pintgn.theory.probe import Probe, probe
 from pintgn.theory.properties import temporal_diameter
 from pintgn.theory.wl import check_count
@@ -99,7 +99,7 @@ class Positions:
 
 
 @dataclass(frozen=True)
-class Report:
+class DataReport:
     """The answer of `report`; `str` gives it as text, `svg` as a drawing, `to_dict` as plain values."""
 
     at: Any
@@ -182,7 +182,7 @@ def report(
     seed: int = 0,
     negatives: np.ndarray | None = None,
     progress: Progress | None = None,
-) -> Report:
+) -> DataReport:
     """Say what each class of models can separate in a log as of a time.
 
     Args:
@@ -200,31 +200,31 @@ def report(
         check_count(value, name, least)
     if at is None and len(log):
         at = log.t[int(np.searchsorted(log.t, log.t[int(0.85 * len(log))], "left"))]
-    past = Past(log, at)
+    history = EventHistory(log, at)
     rng = np.random.default_rng(seed)
-    links, nodes = _sample_links(past, pairs, negatives, rng), _sample_nodes(past, pairs, rng)
+    links, nodes = _sample_links(history, pairs, negatives, rng), _sample_nodes(history, pairs, rng)
     total = len(TIMES) + 2
     tell = progress or (lambda done, total, what: None)
     views: dict[str, View] = {}
     known: dict[str, list[bool | None]] = {}
     for done, times in enumerate(reversed(TIMES)):  # coarse times first: what they separate, finer ones do too
         tell(done, total, f"{times} times")
-        views[times] = _view(Bulk(Past(log, past.t, times), depth, d, steps), links, nodes, known)
+        views[times] = _view(Bulk(EventHistory(log, history.t, times), depth, d, steps), links, nodes, known)
     tell(len(TIMES), total, "probe")
-    asked = _sample_links(past, PROBED, negatives, rng)
-    probed = probe(*_lesson(past, 2 * PROBED, negatives, rng), past, asked, d)[0]
+    asked = _sample_links(history, PROBED, negatives, rng)
+    probed = probe(*_lesson(history, 2 * PROBED, negatives, rng), history, asked, d)[0]
     tell(len(TIMES) + 1, total, "density of positions")
-    drawn = rng.choice(past.nodes, min(roots, past.nodes), replace=False)
-    density = float((position_vectors(past, drawn, d) != 0).any(2).mean())
-    answer = Report(
-        past.t.item() if hasattr(past.t, "item") else past.t,
-        log.schema.time.show(past.t),
-        past.count,
-        int(past.present.sum()),
-        temporal_diameter(log, past.t),
+    drawn = rng.choice(history.nodes, min(roots, history.nodes), replace=False)
+    density = float((position_vectors(history, drawn, d) != 0).any(2).mean())
+    answer = DataReport(
+        history.t.item() if hasattr(history.t, "item") else history.t,
+        log.schema.time.show(history.t),
+        history.count,
+        int(history.present.sum()),
+        temporal_diameter(log, history.t),
         {"depth": depth, "d": d, "steps": steps, "pairs": len(links), "seed": seed},
         {times: views[times] for times in TIMES},
-        Positions(d, len(drawn), density, density * past.nodes**2 * 8 * (d + 1) / 1e6),
+        Positions(d, len(drawn), density, density * history.nodes**2 * 8 * (d + 1) / 1e6),
         probed,
     )
     tell(total, total, "done")
@@ -241,28 +241,34 @@ def _view(bulk: Bulk, links: np.ndarray, nodes: np.ndarray, known: dict[str, lis
         of_links[model] = Share.of(known[model])
         if model != "caw":  # CAW embeds links, not nodes
             of_nodes[model] = Share.of(bulk.verdicts(model, single))
-    present = bulk.past.present
+    present = bulk.history.present
     counts = [len(np.unique(color[present])) for color in bulk.stable]
-    return View(bulk.past.times, of_links, of_nodes, counts, bulk.first_levels(ends))
+    return View(bulk.history.times, of_links, of_nodes, counts, bulk.first_levels(ends))
 
 
-def _lesson(past: Past, pairs: int, negatives: np.ndarray | None, rng: np.random.Generator) -> tuple[Past, np.ndarray]:
+def _lesson(
+    history: EventHistory, pairs: int, negatives: np.ndarray | None, rng: np.random.Generator
+) -> tuple[EventHistory, np.ndarray]:
     """An earlier past, and links that came true between it and now: as many events as lie behind now, or half."""
-    log = past.log
-    row = max(2 * past.count - len(log), past.count // 2)
+    log = history.log
+    row = max(2 * history.count - len(log), history.count // 2)
     row = int(np.searchsorted(log.t, log.t[row], "right")) if log.t[row] == log.t[0] else row
-    if row >= past.count:
-        raise BadInput(f"all events before t={past.t} are simultaneous, so there is nothing to learn from. Ask later.")
-    earlier = Past(log[: past.count], log.t[row])
-    return earlier, _sample_links(earlier, pairs, None if negatives is None else negatives[: past.count], rng)
+    if row >= history.count:
+        raise BadInput(
+            f"all events before t={history.t} are simultaneous, so there is nothing to learn from. Ask later."
+        )
+    earlier = EventHistory(log[: history.count], log.t[row])
+    return earlier, _sample_links(earlier, pairs, None if negatives is None else negatives[: history.count], rng)
 
 
-def _sample_links(past: Past, pairs: int, negatives: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+def _sample_links(
+    history: EventHistory, pairs: int, negatives: np.ndarray | None, rng: np.random.Generator
+) -> np.ndarray:
     """Rows (source, destination that came true, wrong destination)."""
-    log = past.log
-    rows = np.flatnonzero(log.learnable[past.count :]) + past.count
+    log = history.log
+    rows = np.flatnonzero(log.learnable[history.count :]) + history.count
     if not len(rows):
-        raise BadInput(f"no event at or after t={past.t}, so there is no link to ask about. Pass an earlier time.")
+        raise BadInput(f"no event at or after t={history.t}, so there is no link to ask about. Pass an earlier time.")
     if negatives is not None:
         given = np.asarray(negatives)
         if given.shape != log.t.shape or given.dtype.kind not in "iu":
@@ -274,7 +280,7 @@ def _sample_links(past: Past, pairs: int, negatives: np.ndarray | None, rng: np.
     if negatives is not None:
         wrong = given[rows]
     else:
-        pool = np.unique(past.dst[log.learnable[: past.count]])
+        pool = np.unique(history.dst[log.learnable[: history.count]])
         if len(pool) < 2:
             raise BadInput("fewer than two destinations have been seen before that time. Pass a later one.")
         wrong = rng.choice(pool, len(rows))
@@ -283,9 +289,9 @@ def _sample_links(past: Past, pairs: int, negatives: np.ndarray | None, rng: np.
     return np.stack([log.src[rows], log.dst[rows], wrong], 1)
 
 
-def _sample_nodes(past: Past, pairs: int, rng: np.random.Generator) -> np.ndarray:
+def _sample_nodes(history: EventHistory, pairs: int, rng: np.random.Generator) -> np.ndarray:
     """Pairs of different nodes that have an event before t."""
-    active = np.flatnonzero(past.present)
+    active = np.flatnonzero(history.present)
     first = rng.integers(0, len(active), pairs)
     second = (first + rng.integers(1, max(len(active), 2), pairs)) % len(active)
     return np.stack([active[first], active[second]], 1)[first != second]

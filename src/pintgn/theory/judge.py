@@ -156,7 +156,7 @@ class Judge:
     """Answers one question for one class at a time, sharing what the classes have in common."""
 
     def __init__(self, question: Question, depth: int, d: int, steps: int):
-        self.question, self.past = question, question.past
+        self.question, self.history = question, question.history
         self.depth, self.d, self.steps = depth, d, steps
         self.a, self.b = question.a, question.b
         self.same = sorted(self.a) == sorted(self.b)
@@ -181,11 +181,11 @@ class Judge:
 
     @cached_property
     def memory(self) -> np.ndarray:
-        return memory_states(self.past)
+        return memory_states(self.history)
 
     @cached_property
     def mean_memory(self) -> np.ndarray:
-        return memory_states(self.past, "mean")
+        return memory_states(self.history, "mean")
 
     def _rounds(self, entries: int) -> int | None:
         """Refine to stability where that is cheap; else only as deep as asked."""
@@ -193,17 +193,17 @@ class Judge:
 
     @cached_property
     def stable_colors(self) -> list[np.ndarray]:
-        return refinement(self.past.state, self.past.entries)
+        return refinement(self.history.state, self.history.entries)
 
     def messages(self, model: str) -> Verdict:
         """A class of message-passing models, by colour refinement (Lemma 1 and Prop. 2)."""
-        entries = self.past.entries
+        entries = self.history.entries
         proportions = model in ("tgat", "tgn-att")
         own = {"mp-tgn+memory": "memory", "tgn-att": "mean_memory"}.get(model)
         if own is None and not proportions:
             colors = self.stable_colors
         else:
-            start = self.past.state if own is None else getattr(self, own)
+            start = self.history.state if own is None else getattr(self, own)
             colors = refinement(start, entries, self._rounds(len(entries.neighbor)), proportions)
         return self._by_colors(model, colors, self.a, self.b, self._states_differ(own), entries, proportions)
 
@@ -212,7 +212,7 @@ class Judge:
     ) -> Verdict:
         level = first_level(colors, a, b)
         if level is not None and level <= self.depth:
-            explain = Explainer(self.past, entries, colors, state, proportions)
+            explain = Explainer(self.history, entries, colors, state, proportions)
             return Verdict(model, True, explain.words(a, b, level), level)
         alike = "equal in proportion" if proportions else "isomorphic"
         annotated = {
@@ -228,15 +228,15 @@ class Judge:
         """Words for two nodes whose initial colours differ: by features, or by memory."""
 
         def words(x: int, y: int) -> str:
-            names = self.past.name(x), self.past.name(y)
-            if memory is None or self.past.state[x] != self.past.state[y]:
+            names = self.history.name(x), self.history.name(y)
+            if memory is None or self.history.state[x] != self.history.state[y]:
                 return " and ".join(
-                    f"{name} has {show_state(self.past, node)}" for name, node in zip(names, (x, y), strict=True)
+                    f"{name} has {show_state(self.history, node)}" for name, node in zip(names, (x, y), strict=True)
                 )
             text = f"the memories of {names[0]} and {names[1]} differ"
-            if memory == "memory" and self.past.times == "exact":
+            if memory == "memory" and self.history.times == "exact":
                 try:  # injective memory knows the monotone tree and nothing else (proof of Prop. 3)
-                    level = grow_monotone(self.past, x).first_difference(grow_monotone(self.past, y))
+                    level = grow_monotone(self.history, x).first_difference(grow_monotone(self.history, y))
                     text += f", as their monotone trees do from level {level} on"
                 except TooLarge:
                     pass
@@ -246,7 +246,7 @@ class Judge:
 
     def tgn_att(self) -> Verdict:
         verdict = self.messages("tgn-att")
-        kinds = max(int(self.past.state.max(initial=0)), int(self.past.feature.max(initial=0))) + 1
+        kinds = max(int(self.history.state.max(initial=0)), int(self.history.feature.max(initial=0))) + 1
         if verdict.can and kinds > 2 and not self.messages("tgat").can:
             caveat = "for generic features: different mixtures of particular features may have the same mean"
             return Verdict(verdict.model, True, verdict.why, verdict.level, None, caveat)
@@ -263,11 +263,11 @@ class Judge:
 
     def pint(self, model: str) -> Verdict:
         """Trees whose nodes j carry s_j, r_{j->own root} and, for events, r_{j->other root} (Sec. 4)."""
-        n, pairs = self.past.nodes, [*self.question.rooted(self.a), *self.question.rooted(self.b)]
-        state = self.memory if model == "pint+memory" else self.past.state
+        n, pairs = self.history.nodes, [*self.question.rooted(self.a), *self.question.rooted(self.b)]
+        state = self.memory if model == "pint+memory" else self.history.state
         roots = sorted({root for pair in pairs for root in pair})
-        vectors = dict(zip(roots, position_vectors(self.past, roots, self.d), strict=True))
-        own, entries, marks = rooted_copies(self.past, pairs, vectors, state)
+        vectors = dict(zip(roots, position_vectors(self.history, roots, self.d), strict=True))
+        own, entries, marks = rooted_copies(self.history, pairs, vectors, state)
         colors = [own]
         a, b = marks[: len(self.a)], marks[len(self.a) :]
         if first_level(colors, a, b) is None:
@@ -280,13 +280,13 @@ class Judge:
                 for r, q in zip(pairs[first], pairs[second], strict=True)
                 if not np.array_equal(vectors[r][i], vectors[q][j])
             ]
-            return " and ".join(odd) or self._states_differ("memory" if state is not self.past.state else None)(i, j)
+            return " and ".join(odd) or self._states_differ("memory" if state is not self.history.state else None)(i, j)
 
         return self._by_colors(model, colors, a, b, differ, entries, False)
 
     def _relative(self, node: int, root: int, vectors: dict[int, np.ndarray]) -> str:
         values = ",".join(str(value) for value in vectors[root][node].tolist())
-        return f"{self.past.name(node)} relative to {self.past.name(root)} is [{values}]"
+        return f"{self.history.name(node)} relative to {self.history.name(root)} is [{values}]"
 
     # -- walks ---------------------------------------------------------------------------------------------
 
@@ -294,7 +294,7 @@ class Judge:
         """Anonymised walks, as shares of all the event's walks."""
         if self.question.kind == "nodes":
             return Verdict("caw", None, "CAW embeds events, not nodes")
-        totals = walk_totals(self.past, self.steps)
+        totals = walk_totals(self.history, self.steps)
         many = max(totals[list(dict.fromkeys(ends)), -1].sum() for ends in (self.a, self.b))
         if many > most:
             if told_by_number(totals[:, -1], self.a, self.b):
@@ -303,7 +303,7 @@ class Judge:
             fits = [k for k in range(1, self.steps) if max(totals[list(e), k].sum() for e in (self.a, self.b)) <= most]
             advice = f"; {fits[-1]} steps fit" if fits else ""
             return Verdict("caw", None, f"{many:,.0f} walks are too many to list{advice}")
-        first, second = (anonymize(self.past, ends[0], ends[-1], self.steps) for ends in (self.a, self.b))
+        first, second = (anonymize(self.history, ends[0], ends[-1], self.steps) for ends in (self.a, self.b))
         walk = first.difference(second)
         if walk is None:
             return Verdict("caw", False, "the anonymised walks are the same")
@@ -314,13 +314,15 @@ class Judge:
 
     def any(self) -> Verdict:
         """Whether a symmetry of the temporal graph maps the one to the other."""
-        if self.past.times != "exact":
+        if self.history.times != "exact":
             return Verdict("any", None, "symmetries are searched at exact times only")
         try:
             for image in dict.fromkeys([self.b, self.b[::-1]]):
-                found = automorphism(self.past, self.a, image)
+                found = automorphism(self.history, self.a, image)
                 if found is not None:
-                    moved = [f"{self.past.name(x)}→{self.past.name(y)}" for x, y in sorted(found.items()) if x != y]
+                    moved = [
+                        f"{self.history.name(x)}→{self.history.name(y)}" for x, y in sorted(found.items()) if x != y
+                    ]
                     shown = ", ".join(moved[:12]) + (", …" if len(moved) > 12 else "")
                     return Verdict("any", False, f"a symmetry of the graph maps one to the other: {shown}")
         except TooLarge as error:

@@ -13,7 +13,7 @@ from math import gcd
 import numpy as np
 
 from pintgn.errors import UnknownName, suggest
-from pintgn.theory.past import Past
+from pintgn.theory.history import EventHistory
 
 AGGREGATES = {
     "injective": "MemAgg keeps the whole multiset of a group's messages",
@@ -21,7 +21,7 @@ AGGREGATES = {
 }
 
 
-def memory_states(past: Past, aggregate: str = "injective") -> np.ndarray:
+def memory_states(history: EventHistory, aggregate: str = "injective") -> np.ndarray:
     """The memory state of every node (n,) just before t, as a number.
 
     Every group of simultaneous events updates the nodes it touches once, all from the states before it:
@@ -33,13 +33,18 @@ def memory_states(past: Past, aggregate: str = "injective") -> np.ndarray:
     """
     if aggregate not in AGGREGATES:
         raise UnknownName(f"there is no memory aggregate {aggregate!r}.{suggest(aggregate, AGGREGATES)}")
-    state: list[int] = past.state.tolist()
+    state: list[int] = history.state.tolist()
     known: dict[Hashable, int] = {}
     fresh = max(state, default=-1) + 1
-    last: list = [None] * past.nodes
-    exact = past.times == "exact"
-    src, dst, when, feature = past.src.tolist(), past.dst.tolist(), past.when.tolist(), past.feature.tolist()
-    bounds = past.group_starts.tolist()
+    last: list = [None] * history.nodes
+    exact = history.times == "exact"
+    src, dst, when, feature = (
+        history.src.tolist(),
+        history.dst.tolist(),
+        history.when.tolist(),
+        history.feature.tolist(),
+    )
+    bounds = history.group_starts.tolist()
     for begin, end in pairwise(bounds):
         messages: dict[int, list[tuple[int, int]]] = {}
         for i in range(begin, end):
@@ -49,7 +54,7 @@ def memory_states(past: Past, aggregate: str = "injective") -> np.ndarray:
                 messages.setdefault(v, []).append((state[u], feature[i]))
         t, update = when[begin], []
         for v, received in messages.items():
-            age = t if exact else -1 if last[v] is None else int(past.see(t - last[v]))
+            age = t if exact else -1 if last[v] is None else int(history.see(t - last[v]))
             content: Hashable
             if aggregate == "injective":
                 content = tuple(sorted(received))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pintgn.theory.counts import position_vectors
-from pintgn.theory.past import Past
+from pintgn.theory.history import EventHistory
 
 CHUNK = 256
 """Roots whose positions are counted in one pass over the log."""
@@ -44,14 +44,14 @@ class Probe:
 
 
 def probe(
-    earlier: Past, taught: np.ndarray, past: Past, asked: np.ndarray, d: int
+    earlier: EventHistory, taught: np.ndarray, history: EventHistory, asked: np.ndarray, d: int
 ) -> tuple[Probe, dict[str, np.ndarray]]:
     """Teach by links (q, 3) as of one past, ask about links as of a later one.
 
     Rows are source, true destination, wrong destination. Also returns whether each asked pair is ranked right (1),
     wrong (0) or tied (1/2), by what was used.
     """
-    facts = [_facts(earlier, taught, d), _facts(past, asked, d)]
+    facts = [_facts(earlier, taught, d), _facts(history, asked, d)]
     right = {}
     for name in ("nodes", "positions", "both"):
         (true, wrong), (ask_true, ask_wrong) = (
@@ -65,18 +65,18 @@ def probe(
     return Probe(**means, gain=float(more.mean()), error=error), right
 
 
-def _facts(past: Past, links: np.ndarray, d: int) -> dict[str, dict[str, np.ndarray]]:
+def _facts(history: EventHistory, links: np.ndarray, d: int) -> dict[str, dict[str, np.ndarray]]:
     """Integer facts (q, …) about the true and the wrong link of each row."""
-    degree = np.diff(past.entries.start)
-    last = np.full(past.nodes, -1, np.int64)
+    degree = np.diff(history.entries.start)
+    last = np.full(history.nodes, -1, np.int64)
     seen = degree > 0
-    age = past.t - past.entry_time[past.entries.start[1:][seen] - 1]
+    age = history.t - history.entry_time[history.entries.start[1:][seen] - 1]
     last[seen] = np.frexp(np.asarray(age, np.float64))[1] + 1100
     roots, place = np.unique(links, return_inverse=True)
     place = place.reshape(links.shape)
     found: dict[str, dict[str, np.ndarray]] = {}
     u = links[:, 0]
-    relative = _relative(past, links, roots, place, d)
+    relative = _relative(history, links, roots, place, d)
     for side, name in ((1, "true"), (2, "wrong")):
         v = links[:, side]
         together = last[u] * (int(last.max()) + 2) + last[v] + 1
@@ -85,11 +85,13 @@ def _facts(past: Past, links: np.ndarray, d: int) -> dict[str, dict[str, np.ndar
     return found
 
 
-def _relative(past: Past, links: np.ndarray, roots: np.ndarray, place: np.ndarray, d: int) -> dict[str, np.ndarray]:
+def _relative(
+    history: EventHistory, links: np.ndarray, roots: np.ndarray, place: np.ndarray, d: int
+) -> dict[str, np.ndarray]:
     """Positions of each link's ends relative to each other, to a power of two: (q, 2 d)."""
     read = {name: np.zeros((len(links), 2 * d), np.int64) for name in ("true", "wrong")}
     for begin in range(0, len(roots), CHUNK):
-        vectors = position_vectors(past, roots[begin : begin + CHUNK], d)
+        vectors = position_vectors(history, roots[begin : begin + CHUNK], d)
         for side, name in ((1, "true"), (2, "wrong")):
             for root, other, columns in ((0, side, slice(0, d)), (side, 0, slice(d, 2 * d))):
                 rows = np.flatnonzero((place[:, root] >= begin) & (place[:, root] < begin + CHUNK))

@@ -10,7 +10,7 @@ from typing import Any
 
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
-from pintgn.theory.past import Past
+from pintgn.theory.history import EventHistory
 
 Graph = dict[int, set[int]]
 
@@ -40,9 +40,9 @@ def graph_properties(log: EventLog, t: Any = None) -> Properties:
 
 def temporal_diameter(log: EventLog, t: Any = None) -> int:
     """Length of the longest monotone walk before t: no memory needs, and no position has, more steps."""
-    past = Past(log, t)
-    longest = [0] * past.nodes
-    src, dst, bounds = past.src.tolist(), past.dst.tolist(), past.group_starts.tolist()
+    history = EventHistory(log, t)
+    longest = [0] * history.nodes
+    src, dst, bounds = history.src.tolist(), history.dst.tolist(), history.group_starts.tolist()
     for begin, end in pairwise(bounds):
         update = []
         for i in range(begin, end):  # all from before the group: its events are simultaneous
@@ -55,9 +55,9 @@ def temporal_diameter(log: EventLog, t: Any = None) -> int:
 
 def simple_graph(log: EventLog, t: Any = None) -> Graph:
     """Neighbors of every node with an event before t; no repeats, no self-loops, no times."""
-    past = Past(log, t)
+    history = EventHistory(log, t)
     graph: Graph = {}
-    for u, v in set(zip(past.src.tolist(), past.dst.tolist(), strict=True)):
+    for u, v in set(zip(history.src.tolist(), history.dst.tolist(), strict=True)):
         graph.setdefault(u, set())
         graph.setdefault(v, set())
         if u != v:

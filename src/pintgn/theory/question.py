@@ -7,14 +7,14 @@ from typing import Any
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
-from pintgn.theory.past import Past, node_of
+from pintgn.theory.history import EventHistory, node_of
 
 
 @dataclass(frozen=True)
 class Question:
     """Can a and b be told apart? Both are nodes (one number each) or events (two numbers each)."""
 
-    past: Past
+    history: EventHistory
     kind: str
     a: tuple[int, ...]
     b: tuple[int, ...]
@@ -25,12 +25,12 @@ class Question:
 
     @property
     def words(self) -> str:
-        show = self.past.log.schema.time.show
+        show = self.history.log.schema.time.show
         names = [
-            self.past.name(x[0]) if self.kind == "nodes" else "{" + ", ".join(map(self.past.name, x)) + "}"
+            self.history.name(x[0]) if self.kind == "nodes" else "{" + ", ".join(map(self.history.name, x)) + "}"
             for x in (self.a, self.b)
         ]
-        return f"{self.kind} {names[0]} and {names[1]} at t={show(self.past.t)}"
+        return f"{self.kind} {names[0]} and {names[1]} at t={show(self.history.t)}"
 
 
 def ask(log: EventLog, a: Any, b: Any, t: Any = None, *, times: str = "exact", side: str | None = None) -> Question:
@@ -39,8 +39,8 @@ def ask(log: EventLog, a: Any, b: Any, t: Any = None, *, times: str = "exact", s
     if (one is None) != (other is None):
         raise BadInput(f"{a!r} and {b!r}: compare two nodes, or two events as pairs of nodes, not one of each.")
     if one is None or other is None:
-        past = Past(log, t, times)
-        return Question(past, "nodes", (node_of(log, a, side),), (node_of(log, b, side),))
+        history = EventHistory(log, t, times)
+        return Question(history, "nodes", (node_of(log, a, side),), (node_of(log, b, side),))
     given = {"t": log.time(t, bound=True)} if t is not None else {}
     for name, (_, when) in (("a", one), ("b", other)):
         if when is not None:
@@ -48,13 +48,13 @@ def ask(log: EventLog, a: Any, b: Any, t: Any = None, *, times: str = "exact", s
     if len(set(given.values())) > 1:
         said = ", ".join(f"{name} at {when}" if name != "t" else f"t={when}" for name, when in given.items())
         raise BadInput(f"the events are not simultaneous: {said}. Only events of one time can be compared.")
-    past = Past(log, next(iter(given.values()), None), times)
+    history = EventHistory(log, next(iter(given.values()), None), times)
     first, second = _ends(log, one[0]), _ends(log, other[0])
     if isinstance(a, set | frozenset):  # a set has no order; show the same one every time
         first = tuple(sorted(first))  # type: ignore[assignment]
     if isinstance(b, set | frozenset):
         second = tuple(sorted(second))  # type: ignore[assignment]
-    return Question(past, "events", first, second)
+    return Question(history, "events", first, second)
 
 
 def _as_event(given: Any) -> tuple[tuple[Any, ...], Any] | None:
@@ -72,7 +72,7 @@ def _as_event(given: Any) -> tuple[tuple[Any, ...], Any] | None:
 
 
 def _ends(log: EventLog, ends: tuple[Any, ...]) -> tuple[int, int]:
-    if not log.ids.two_spaces:
+    if not log.ids.separate_namespaces:
         return node_of(log, ends[0]), node_of(log, ends[1])
     u, v = ends
     known = [

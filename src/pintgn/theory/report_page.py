@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pintgn.theory import draw
 from pintgn.theory.bulk import CLASSES
-from pintgn.theory.data_report import Report, Share
-from pintgn.theory.past import TIMES
+from pintgn.theory.data_report import DataReport, Share
+from pintgn.theory.history import TIMES
 
 CAN, CANNOT, UNKNOWN = "#3b7dbd", "#e8a33d", "#c9c9c9"
 
 
-def text(report: Report) -> str:
+def text(report: DataReport) -> str:
     """The report as a table for people."""
     lines = [
         f"As of t={report.at_words}: {report.events:,} events, {report.active_nodes:,} active nodes, longest walk back "
@@ -47,7 +47,7 @@ def text(report: Report) -> str:
     return "\n".join([*lines, "", report.advice])
 
 
-def svg(report: Report) -> str:
+def svg(report: DataReport) -> str:
     """Bars of what each class can and cannot separate, one panel for each way to see time."""
     panels = draw.Canvas()
     key = [("can separate", CAN), ("provably cannot", CANNOT), ("not decided", UNKNOWN)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pintgn.errors import TooLarge
-from pintgn.theory.past import Past
+from pintgn.theory.history import EventHistory
 from pintgn.theory.wl import refinement
 
 LARGEST = 300
@@ -15,19 +15,19 @@ LARGEST = 300
 
 
 def automorphism(
-    past: Past, a: Sequence[int], b: Sequence[int], most: int = LARGEST, budget: int = 2000
+    history: EventHistory, a: Sequence[int], b: Sequence[int], most: int = LARGEST, budget: int = 2000
 ) -> dict[int, int] | None:
     """A permutation of nodes that keeps features, events and times and maps the nodes a to b in order, or None.
 
     Individualise and refine: pin a to b, refine the colours, and where several nodes still share a colour try them
     one after another. The permutation found is checked event by event, so it is a proof; None is one too.
     """
-    if past.present.sum() > most:
-        raise TooLarge(f"symmetries are searched in graphs of at most {most} nodes; this has {past.present.sum()}.")
-    graph = past.entries.copies(2)
-    n = past.nodes
-    take = np.flatnonzero(past.present | np.isin(np.arange(n), [*a, *b]))
-    base = refinement(np.tile(past.state, 2), graph)[-1]
+    if history.present.sum() > most:
+        raise TooLarge(f"symmetries are searched in graphs of at most {most} nodes; this has {history.present.sum()}.")
+    graph = history.entries.copies(2)
+    n = history.nodes
+    take = np.flatnonzero(history.present | np.isin(np.arange(n), [*a, *b]))
+    base = refinement(np.tile(history.state, 2), graph)[-1]
     left = [budget]
 
     def search(color: np.ndarray, pins: list[tuple[int, int]]) -> dict[int, int] | None:
@@ -46,7 +46,7 @@ def automorphism(
         values, counts = np.unique(mine, return_counts=True)
         if (counts == 1).all():
             image = dict(zip(take[np.argsort(mine)].tolist(), take[np.argsort(theirs)].tolist(), strict=True))
-            return image if _keeps_events(past, image) else None
+            return image if _keeps_events(history, image) else None
         shared = values[counts > 1][np.argmin(counts[counts > 1])]
         x = int(take[np.flatnonzero(mine == shared)[0]])
         for y in take[np.flatnonzero(theirs == shared)].tolist():
@@ -58,12 +58,12 @@ def automorphism(
     return search(base, list(dict.fromkeys(zip(a, b, strict=True))))
 
 
-def _keeps_events(past: Past, image: dict[int, int]) -> bool:
+def _keeps_events(history: EventHistory, image: dict[int, int]) -> bool:
     def rows(src: np.ndarray, dst: np.ndarray) -> np.ndarray:
-        table = np.stack([np.minimum(src, dst), np.maximum(src, dst), past.event_label], 1)
+        table = np.stack([np.minimum(src, dst), np.maximum(src, dst), history.event_label], 1)
         return table[np.lexsort(table.T)]
 
-    to = np.arange(past.nodes)
+    to = np.arange(history.nodes)
     to[list(image)] = list(image.values())
-    same_states = np.array_equal(past.state[list(image)], past.state[list(image.values())])
-    return same_states and np.array_equal(rows(past.src, past.dst), rows(to[past.src], to[past.dst]))
+    same_states = np.array_equal(history.state[list(image)], history.state[list(image.values())])
+    return same_states and np.array_equal(rows(history.src, history.dst), rows(to[history.src], to[history.dst]))

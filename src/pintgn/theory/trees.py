@@ -18,8 +18,8 @@ import numpy as np
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
 from pintgn.theory.counts import one_deeper
+from pintgn.theory.history import EventHistory, accumulate, node_of, short
 from pintgn.theory.memory import memory_states
-from pintgn.theory.past import Past, accumulate, node_of, short
 from pintgn.theory.wl import check_count
 
 LARGEST = 200_000
@@ -42,7 +42,7 @@ class TreeNode:
 class Tree:
     """A rooted tree of graph nodes; `nodes` lists parents before children, the root first."""
 
-    past: Past
+    history: EventHistory
     nodes: Sequence[TreeNode]
     states: Sequence[Hashable]
     """What is known of each graph node (n,): its initial features, memory, or anything else that compares."""
@@ -80,13 +80,13 @@ class Tree:
     def cut(self, depth: int) -> Tree:
         """The tree down to a level."""
         # places stay valid: nodes are listed level by level
-        return Tree(self.past, [node for node in self.nodes if node.level <= depth], self.states, self.kind)
+        return Tree(self.history, [node for node in self.nodes if node.level <= depth], self.states, self.kind)
 
     def edge(self, place: int) -> tuple[float, tuple[float, ...]]:
         """What the edge to a tree node's parent carries: time and event features, as they are."""
         event = self.nodes[place].event
-        rows = self.past.feature_rows
-        return self.past.when[event].item(), () if rows is None else tuple((rows[event] + 0.0).tolist())
+        rows = self.history.feature_rows
+        return self.history.when[event].item(), () if rows is None else tuple((rows[event] + 0.0).tolist())
 
     def canonical(self, table: dict[Hashable, int] | None = None) -> int:
         """A number for the tree's isomorphism class: equal exactly for isomorphic trees that share a `table`.
@@ -118,11 +118,11 @@ class Tree:
 
     def label(self, place: int) -> str:
         node = self.nodes[place]
-        return self.past.name(node.node)
+        return self.history.name(node.node)
 
     def time(self, place: int) -> str:
         """The time of the event that leads to a tree node."""
-        return self.past.log.schema.time.show(self.past.when[self.nodes[place].event])
+        return self.history.log.schema.time.show(self.history.when[self.nodes[place].event])
 
     def text(self, most: int = 200) -> str:
         """The tree as indented text, at most so many lines.
@@ -141,7 +141,7 @@ class Tree:
             if len(lines) == most:
                 lines.append(f"… {self.size:,} nodes in all")
                 break
-            event = self.past.describe(self.nodes[place].event)
+            event = self.history.describe(self.nodes[place].event)
             lines.append(f"{indent}{'└' if last else '├'}─ {event} ─ {self.label(place)}")
             inner = indent + ("   " if last else "│  ")
             below = self.children[place]
@@ -174,16 +174,16 @@ def computation_tree(
     times need not decrease along a path. States are initial features, or with `memory` injective memory states.
     """
     check_count(depth, "depth", least=0)
-    past = Past(log, t)
+    history = EventHistory(log, t)
     root = node_of(log, node, side)
-    sizes = tree_sizes(past, root, depth)
+    sizes = tree_sizes(history, root, depth)
     if sizes[-1] > most:
         fits = sum(size <= most for size in sizes) - 1
         raise TooLarge(
             f"the depth-{depth} tree of {node!r} has {_count(sizes[-1])} nodes; at most {most:,} are built. "
             f"Depth {fits} fits ({sizes[fits]:,} nodes)."
         )
-    return _grow(past, root, depth, _states(past, memory), monotone=False)
+    return _grow(history, root, depth, _states(history, memory), monotone=False)
 
 
 def monotone_tree(
@@ -201,26 +201,28 @@ def monotone_tree(
     It ends by itself; `depth` cuts it earlier.
     """
     check_count(depth, "depth", least=0, none=True)
-    past = Past(log, t)
-    return grow_monotone(past, node_of(log, node, side), depth, memory, most)
+    history = EventHistory(log, t)
+    return grow_monotone(history, node_of(log, node, side), depth, memory, most)
 
 
-def grow_monotone(past: Past, root: int, depth: int | None = None, memory: bool = False, most: int = LARGEST) -> Tree:
+def grow_monotone(
+    history: EventHistory, root: int, depth: int | None = None, memory: bool = False, most: int = LARGEST
+) -> Tree:
     """As `monotone_tree`, for a node number and a past at hand."""
-    levels = monotone_sizes(past, root, depth, most)
+    levels = monotone_sizes(history, root, depth, most)
     totals = np.cumsum(np.array(levels, object))
     if totals[-1] > most:
         fits = int((totals <= most).sum()) - 1
         raise TooLarge(
-            f"the monotone tree of {past.name(root)} has {_count(totals[-1])} nodes down to level {len(levels) - 1}; "
+            f"the monotone tree of {history.name(root)} has {_count(totals[-1])} nodes to level {len(levels) - 1}; "
             f"at most {most:,} are built. Depth {fits} fits ({totals[fits]:,} nodes)."
         )
-    return _grow(past, root, len(levels) - 1, _states(past, memory), monotone=True)
+    return _grow(history, root, len(levels) - 1, _states(history, memory), monotone=True)
 
 
-def tree_sizes(past: Past, root: int, depth: int) -> list[int]:
+def tree_sizes(history: EventHistory, root: int, depth: int) -> list[int]:
     """Number of nodes of the computation trees of depth 0, 1, …, `depth`, counted without building them."""
-    entries = past.entries
+    entries = history.entries
     pairs = Counter(zip(entries.owner.tolist(), entries.neighbor.tolist(), strict=True))
     steps: dict[int, list[tuple[int, int]]] = {}
     for (v, u), count in pairs.items():
@@ -238,14 +240,14 @@ def tree_sizes(past: Past, root: int, depth: int) -> list[int]:
     return sizes
 
 
-def monotone_sizes(past: Past, root: int, depth: int | None, most: int = LARGEST) -> list[int]:
+def monotone_sizes(history: EventHistory, root: int, depth: int | None, most: int = LARGEST) -> list[int]:
     """Number of nodes at each level of a monotone tree, counted until it ends, `depth`, or the total passes `most`."""
     width = 4
     while True:
         wide = width if depth is None else depth + 1
-        counts = np.zeros((past.nodes, wide))
+        counts = np.zeros((history.nodes, wide))
         counts[root, 0] = 1
-        levels = np.minimum(accumulate(past, counts, one_deeper, backward=True), 1e290).sum(0)
+        levels = np.minimum(accumulate(history, counts, one_deeper, backward=True), 1e290).sum(0)
         sizes = [int(size) for size in levels]
         over = np.flatnonzero(np.cumsum(levels) > most)
         if 0 in sizes:
@@ -257,8 +259,8 @@ def monotone_sizes(past: Past, root: int, depth: int | None, most: int = LARGEST
         width *= 2
 
 
-def _grow(past: Past, root: int, depth: int, states: Sequence[Hashable], monotone: bool) -> Tree:
-    entries, time, event = past.entries, past.entry_time, past.entry_event
+def _grow(history: EventHistory, root: int, depth: int, states: Sequence[Hashable], monotone: bool) -> Tree:
+    entries, time, event = history.entries, history.entry_time, history.entry_event
     nodes = [TreeNode(root, 0, -1, -1)]
     begin = 0
     for level in range(1, depth + 1):
@@ -267,23 +269,23 @@ def _grow(past: Past, root: int, depth: int, states: Sequence[Hashable], monoton
             rows = entries.of(nodes[place].node)
             stop = rows.stop
             if monotone and nodes[place].event >= 0:  # a node's entries are in order of time
-                stop = rows.start + int(np.searchsorted(time[rows], past.when[nodes[place].event], "left"))
+                stop = rows.start + int(np.searchsorted(time[rows], history.when[nodes[place].event], "left"))
             for row in range(stop - 1, rows.start - 1, -1):
                 nodes.append(TreeNode(int(entries.neighbor[row]), level, place, int(event[row])))
         begin = end
-    return Tree(past, nodes, states, "monotone" if monotone else "computation")
+    return Tree(history, nodes, states, "monotone" if monotone else "computation")
 
 
-def _states(past: Past, memory: bool) -> list[Hashable]:
+def _states(history: EventHistory, memory: bool) -> list[Hashable]:
     if memory:
-        return memory_states(past).tolist()
-    rows = past.log.node_features
-    return [None] * past.nodes if rows is None else [tuple(row) for row in (rows + 0.0).tolist()]
+        return memory_states(history).tolist()
+    rows = history.log.node_features
+    return [None] * history.nodes if rows is None else [tuple(row) for row in (rows + 0.0).tolist()]
 
 
-def show_state(past: Past, node: int) -> str:
+def show_state(history: EventHistory, node: int) -> str:
     """A node's initial features in a few characters."""
-    rows = past.log.node_features
+    rows = history.log.node_features
     return "no features" if rows is None else f"features {short(rows[node])}"
 
 

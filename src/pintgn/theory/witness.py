@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from pintgn.formatting import plural
-from pintgn.theory.past import Entries, Past
+from pintgn.theory.history import Entries, EventHistory
 
 
 def first_level(colors: Sequence[np.ndarray], a: Sequence[int], b: Sequence[int]) -> int | None:
@@ -47,13 +47,13 @@ class Explainer:
 
     def __init__(
         self,
-        past: Past,
+        history: EventHistory,
         entries: Entries,
         colors: Sequence[np.ndarray],
         state: Callable[[int, int], str],
         proportions: bool = False,
     ):
-        self.past, self.entries, self.colors = past, entries, colors
+        self.history, self.entries, self.colors = history, entries, colors
         self.state, self.proportions = state, proportions
 
     def words(self, a: Sequence[int], b: Sequence[int], level: int) -> str:
@@ -76,7 +76,7 @@ class Explainer:
         return f"level {difference.level}: {x} has {mine} at {event}, {y} has {n or 'none'}{along}"
 
     def name(self, node: int) -> str:
-        return self.past.name(node % self.past.nodes)
+        return self.history.name(node % self.history.nodes)
 
     def difference(self, a: int, b: int, level: int) -> Difference:
         """Follow equal-looking steps from two nodes that differ in a round to a difference one can point at."""
@@ -115,7 +115,7 @@ class Explainer:
         if len(a) == 1:
             return a[0], b[0]
         # of one colour, or else one node that the events share
-        for same in (self.colors[level], np.arange(self.entries.nodes) % self.past.nodes):
+        for same in (self.colors[level], np.arange(self.entries.nodes) % self.history.nodes):
             for i, j in product((0, 1), repeat=2):
                 if same[a[i]] == same[b[j]]:
                     return a[1 - i], b[1 - j]
@@ -144,8 +144,8 @@ class Explainer:
         return [found[key] for key in keys]
 
     def _label_words(self, label: int) -> str:
-        event = int(np.flatnonzero(self.past.event_label == label)[0])
-        return self.past.describe(event)
+        event = int(np.flatnonzero(self.history.event_label == label)[0])
+        return self.history.describe(event)
 
     def _walk(self, root: int, path: list[tuple[int, int, int]], side: int) -> str:
         text = self.name(root)

@@ -15,7 +15,7 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
-from pintgn.theory.past import Entries, Past, classes, number
+from pintgn.theory.history import Entries, EventHistory, classes, number
 
 
 def refine(own: np.ndarray, entries: Entries, proportions: bool = False) -> np.ndarray:
@@ -112,14 +112,14 @@ def temporal_wl(log: EventLog, rounds: int | None = None, t: Any = None, *, time
     [[0, 0, 0], [0, 1, 2]]
     """
     check_count(rounds, "rounds", least=0, none=True)
-    past = Past(log, t, times)
-    colors = refinement(past.state, past.entries, rounds)
+    history = EventHistory(log, t, times)
+    colors = refinement(history.state, history.entries, rounds)
     sizes = [int(color.max()) for color in colors]
     stable: int | None = sizes.index(sizes[-1])
-    if rounds is not None and stable == rounds and refine(colors[-1], past.entries).max() > sizes[-1]:
+    if rounds is not None and stable == rounds and refine(colors[-1], history.entries).max() > sizes[-1]:
         stable = None
-    counts = [len(np.unique(color[past.present])) for color in colors]
-    return Coloring(np.stack(colors), counts, stable, past.present)
+    counts = [len(np.unique(color[history.present])) for color in colors]
+    return Coloring(np.stack(colors), counts, stable, history.present)
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,10 @@ def temporal_wl_test(first: EventLog, second: EventLog, t: Any = None) -> TestRe
 
     The graphs have the nodes that take part in events before t. "Non-isomorphic" is a proof; "inconclusive" is not.
     """
-    pasts = [Past(log, t) for log in (first, second)]
+    pasts = [EventHistory(log, t) for log in (first, second)]
     entries, own = shared(pasts)
-    nodes = np.cumsum([0] + [past.nodes for past in pasts])
-    present = np.concatenate([past.present for past in pasts])
+    nodes = np.cumsum([0] + [history.nodes for history in pasts])
+    present = np.concatenate([history.present for history in pasts])
     sides = [np.flatnonzero(present[a:b]) + a for a, b in pairwise(nodes)]
     if len(sides[0]) != len(sides[1]):
         return TestResult("non-isomorphic", 0, f"{len(sides[0])} nodes against {len(sides[1])}")
@@ -165,18 +165,18 @@ def temporal_wl_test(first: EventLog, second: EventLog, t: Any = None) -> TestRe
     return TestResult("inconclusive", r, f"both graphs have the same colours, stable after round {r}")
 
 
-def shared(pasts: list[Past]) -> tuple[Entries, np.ndarray]:
+def shared(pasts: list[EventHistory]) -> tuple[Entries, np.ndarray]:
     """Several pasts as one disjoint union: entries with labels that mean the same, and initial colours."""
-    feature = _merged([past.feature_rows for past in pasts], sum(past.count for past in pasts), "event")
-    own = _merged([past.log.node_features for past in pasts], sum(past.nodes for past in pasts), "node")
-    if len({past.when.dtype for past in pasts}) > 1:
+    feature = _merged([history.feature_rows for history in pasts], sum(history.count for history in pasts), "event")
+    own = _merged([history.log.node_features for history in pasts], sum(history.nodes for history in pasts), "node")
+    if len({history.when.dtype for history in pasts}) > 1:
         raise BadInput("one log has whole-number times and the other fractions; give both the same type.")
-    when = np.unique(np.concatenate([past.when for past in pasts]), return_inverse=True)[1].reshape(-1)
+    when = np.unique(np.concatenate([history.when for history in pasts]), return_inverse=True)[1].reshape(-1)
     label = np.unique(feature * (int(when.max()) + 1) + when, return_inverse=True)[1].reshape(-1)
-    bounds = np.cumsum([0] + [past.count for past in pasts])
+    bounds = np.cumsum([0] + [history.count for history in pasts])
     parts = [
-        Entries(past.entries.start, past.entries.neighbor, label[begin:][past.entry_event])
-        for past, begin in zip(pasts, bounds, strict=False)
+        Entries(history.entries.start, history.entries.neighbor, label[begin:][history.entry_event])
+        for history, begin in zip(pasts, bounds, strict=False)
     ]
     return Entries.join(parts), own
 

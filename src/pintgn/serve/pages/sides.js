@@ -2,7 +2,7 @@
 
 let apart = false;
 
-export const setSides = (data) => { apart = data.two_spaces; };
+export const setSides = (data) => { apart = data.separate_namespaces; };
 
 /** The side of a node some steps away from one on a side; null where there is only one. */
 export const sideAfter = (steps, side) => (apart ? (((side === "dst") === (steps % 2 === 0)) ? "dst" : null) : null);

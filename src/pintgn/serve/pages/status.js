@@ -84,7 +84,7 @@ function showCards(status) {
     ["Log", `${count(data.events)} events, ${count(data.nodes)} nodes`], ["From", data.first_text], ["To", data.last_text],
     ["Columns", [data.columns.src, data.columns.dst, data.columns.t, data.columns.op].filter(Boolean).join(", ")],
     ["Features", data.features.length ? data.features.join(", ") : "none"],
-    ["Ids", `${data.ids}${data.two_spaces ? ", sources and destinations named apart" : ""}`],
+    ["Ids", `${data.ids}${data.separate_namespaces ? ", sources and destinations named apart" : ""}`],
     ["Times", data.time_unit ? `dates, counted in ${data.time_unit}` : "plain numbers"],
   ]);
 }

@@ -85,7 +85,7 @@ class Entries:
         )
 
 
-class Past:
+class EventHistory:
     """The events of a log strictly before t, as the multigraph G(t) of the paper.
 
     Every event is one entry for each endpoint; a self-loop is one entry. Repeated identical events count each time.
@@ -229,7 +229,7 @@ def as_of(log: EventLog, t: Any) -> Any:
 
 def node_of(log: EventLog, id: Any, side: str | None = None) -> int:
     """The number of a node by the users' id; an unknown one is an error that suggests near ids."""
-    if log.ids.two_spaces and side is None:
+    if log.ids.separate_namespaces and side is None:
         found = [s for s in ("src", "dst") if log.ids.encode([id], s, missing="mark")[0] >= 0]
         if len(found) == 2:
             raise BadInput(f"node {id!r} is both a source and a destination here; say side='src' or side='dst'.")
@@ -243,14 +243,16 @@ def node_of(log: EventLog, id: Any, side: str | None = None) -> int:
         raise UnknownName(f"{error} It has {log.nodes} nodes: {', '.join(map(repr, first))}, …") from None
 
 
-def accumulate(past: Past, value: np.ndarray, grow: Callable[[Any], Any], backward: bool = False) -> np.ndarray:
+def accumulate(
+    history: EventHistory, value: np.ndarray, grow: Callable[[Any], Any], backward: bool = False
+) -> np.ndarray:
     """Run a recurrence over the groups of simultaneous events, each group seeing only the groups done before.
 
     Every event between a and b adds grow(value[b]) to value[a] and grow(value[a]) to value[b], all right-hand sides
     from before its group. In order of time this counts walks by where they start; `backward`, by where they end.
     """
-    src, dst = past.src, past.dst
-    groups = list(pairwise(past.group_starts.tolist()))
+    src, dst = history.src, history.dst
+    groups = list(pairwise(history.group_starts.tolist()))
     with np.errstate(over="ignore"):  # a count too large for a float is infinite, which callers expect
         for begin, end in reversed(groups) if backward else groups:
             a, b = src[begin:end], dst[begin:end]

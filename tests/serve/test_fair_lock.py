@@ -1,10 +1,10 @@
-"""Turns: readers share, the writer is alone, nobody overtakes."""
+"""A fair lock: readers share, the writer is alone, nobody overtakes."""
 
 from __future__ import annotations
 
 import threading
 
-from pintgn.serve.turns import Turns
+from pintgn.serve.fair_lock import FairLock
 
 
 def started(target) -> threading.Thread:
@@ -14,10 +14,10 @@ def started(target) -> threading.Thread:
 
 
 def test_readers_share():
-    turns, both = Turns(), threading.Barrier(2, timeout=10)
+    lock, both = FairLock(), threading.Barrier(2, timeout=10)
 
     def read():
-        with turns.reading():
+        with lock.reading():
             both.wait()  # passes only if the other is inside, too
 
     threads = [started(read) for _ in range(2)]
@@ -27,18 +27,18 @@ def test_readers_share():
 
 
 def test_the_writer_is_alone():
-    turns, inside, seen = Turns(), [], []
+    lock, inside, seen = FairLock(), [], []
 
     def write():
         for _ in range(200):
-            with turns.writing():
+            with lock.writing():
                 inside.append("w")
                 seen.append(list(inside))
                 inside.pop()
 
     def read():
         for _ in range(200):
-            with turns.reading():
+            with lock.reading():
                 inside.append("r")
                 seen.append("w" in inside)
                 inside.remove("r")
@@ -50,29 +50,29 @@ def test_the_writer_is_alone():
 
 
 def test_a_reader_that_comes_after_a_waiting_writer_waits_for_it():
-    turns, order = Turns(), []
+    lock, order = FairLock(), []
     first_inside, may_leave = threading.Event(), threading.Event()
 
     def first():
-        with turns.reading():
+        with lock.reading():
             first_inside.set()
             may_leave.wait(10)
 
     def write():
-        with turns.writing():
+        with lock.writing():
             order.append("writer")
 
     def late():
-        with turns.reading():
+        with lock.reading():
             order.append("reader")
 
     one = started(first)
     first_inside.wait(10)
     two = started(write)
-    while len(turns._waiting) < 1:
+    while len(lock._waiting) < 1:
         pass
     three = started(late)
-    while len(turns._waiting) < 2:
+    while len(lock._waiting) < 2:
         pass
     assert order == [], "the late reader has overtaken the writer"
     may_leave.set()

@@ -67,7 +67,7 @@ class Reads:
 
 
 @dataclass
-class Past:
+class HistoryView:
     """The past of q queries, each as of its own time.
 
     The model never says a time: the past knows each query's own, and answers from events strictly before it. Each
@@ -113,7 +113,7 @@ class Past:
         """
         return query_keys(seed, self.t.view(np.int64)[:, None], places, np.arange(places))
 
-    def until(self, t: float | None) -> Past:
+    def until(self, t: float | None) -> HistoryView:
         """The past cut off at a time: nothing from t on is seen, and queries after it are as if asked at t."""
         if t is None:
             return self
@@ -132,9 +132,9 @@ class Past:
         """How often each pair has met."""
         return self.index.count_pair(u, v, self._like(self.t, u), before=self._like(self.before, u))
 
-    def acquaintance(self, u: np.ndarray, v: np.ndarray) -> Any:
+    def pair_history(self, u: np.ndarray, v: np.ndarray) -> Any:
         """How often each pair had events with each other and with anyone, and how long ago the last was."""
-        return self.index.acquaintance(u, v, self._like(self.t, u), before=self._like(self.before, u))
+        return self.index.pair_history(u, v, self._like(self.t, u), before=self._like(self.before, u))
 
     def positions(self, nodes: np.ndarray, roots: np.ndarray, whose: np.ndarray | None = None) -> Reads:
         """Ask for the positions (…, m, w, r) of nodes (…, m) relative to roots (…, w), as of each query's time.
@@ -171,7 +171,7 @@ class Past:
         """The distinct values under a mask, and for each entry its row among them (0 where the mask is False)."""
         return self.numbering(values, mask)
 
-    def of(self, rows: np.ndarray | slice) -> Past:
+    def of(self, rows: np.ndarray | slice) -> HistoryView:
         """The past of some of the queries, by row; positions can only be asked for all of them together."""
         return replace(self, t=self.t[rows], before=self.before[rows], positional_length=0)
 

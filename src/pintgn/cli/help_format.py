@@ -100,7 +100,7 @@ class Group(TyperGroup):
                 formatter.write_dl(list(rows.items()))
 
 
-def dress(app: typer.Typer) -> None:
+def apply_style(app: typer.Typer) -> None:
     """Give every command and group of an app this look; a command that needs arguments shows its help without any."""
     app.info.cls = Group
     for one in app.registered_commands:
@@ -109,7 +109,7 @@ def dress(app: typer.Typer) -> None:
         one.no_args_is_help = bool(needed)
     for group in app.registered_groups:
         if group.typer_instance is not None:
-            dress(group.typer_instance)
+            apply_style(group.typer_instance)
 
 
 def _write_options(command: Any, ctx: Any, formatter: Any) -> None:

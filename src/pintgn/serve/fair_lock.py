@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Turns:
+class FairLock:
     """A fair lock: readers share, a writer is alone, and nobody overtakes.
 
     Whoever waits is let in as soon as those who came before have left, so a reader waits for one turn of the writer
