@@ -195,8 +195,8 @@ def files(where: Path) -> list[Path]:
 
 def test_what_is_kept_is_used(filled):
     before = {path: path.stat().st_mtime_ns for path in files(filled)}
-    assert before
-    assert not any(path.suffix in (".lock", ".part") for path in before)
+    assert len(before) >= 2
+    assert not any(path.suffix in (".lock", ".draft") for path in before)
     again = run(COUNT + "\nfrom pintgn import compiled; print(compiled.seconds())", NUMBA_CACHE_DIR=str(filled))
     assert again == "1\n0.0\n"
     assert before == {path: path.stat().st_mtime_ns for path in files(filled)}

@@ -15,7 +15,7 @@ from pintgn.cli.app import main
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.explain import explain
 from pintgn.explain.paths import Contacts, paths_of_three, paths_of_two
-from pintgn.explain.worlds import Absence, Frozen, Walks, scores
+from pintgn.explain.worlds import Absence, Frozen, WalkCounts, scores
 from pintgn.models.registry import MODELS, model_class
 from tests.learn.helpers import QUICK, random_log
 
@@ -71,7 +71,7 @@ def test_every_walk_is_counted_in_every_world(seed):
     rng = np.random.default_rng(seed)
     gone = [np.sort(rng.choice(len(log), size, replace=False)) for size in (1, 5, 20)]
     absences = [Absence(events, np.unique([log.src[events], log.dst[events]])) for events in gone]
-    walks = Walks(frozen, frozen.before(at), 4, np.arange(6), absences)
+    walks = WalkCounts(frozen, frozen.before(at), 4, np.arange(6), absences)
     for root, node in itertools.product(range(0, 6, 2), range(6)):
         for world, absent in enumerate([[], *gone]):
             expected = [len(walks_between(log, root, node, at, k, set(map(int, absent)))) for k in range(4)]

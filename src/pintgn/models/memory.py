@@ -136,8 +136,8 @@ class Memory(nn.Module):
         given = torch.addmm(linear(message, by_message, bias), self.time(dt), by_time.T)
         if self.kind == "rnn":
             return torch.tanh(given)
-        by_state = linear(memory, by_kept, kept_bias)
-        return gru(*given.split([added, rest], 1), by_state, memory)  # type: ignore[call-arg]
+        gates, new = given.split([added, rest], 1)
+        return gru(gates, new, linear(memory, by_kept, kept_bias), memory)
 
     def _applied(self, state: MemoryState, nodes: np.ndarray) -> Tensor:
         """`current` of sorted nodes, from what is kept if all of them are there."""

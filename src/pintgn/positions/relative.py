@@ -128,7 +128,7 @@ class RelativePositions:
         """Take in events: three columns (or three numbers), in order of time, none before the clock."""
         self._settle()
         events = as_events(src, dst, t, self._clock, self._time)
-        self._run(self._take(*events)[0], self._no_queries(), self._empty((0, 0, 0)))
+        self._run(self._take(*events)[0], self._no_queries(), np.empty((0, 0, 0, self._d)))
 
     def advance(self, t: int | float) -> None:
         """Say that nothing more happens before t: the open group closes, and the clock is t."""
@@ -142,7 +142,7 @@ class RelativePositions:
             groups = self._groups(NO_EVENTS, NO_EVENTS, np.zeros(0, when.dtype))[0]
             self._opened, self._opened_pairs, self._clock = 0, None, when[()]
             self._time = when.dtype
-            self._run(groups, self._no_queries(), self._empty((0, 0, 0)))
+            self._run(groups, self._no_queries(), np.empty((0, 0, 0, self._d)))
 
     def read(self, nodes: Any, roots: Any, at: Any = None, transform: str = "log1p") -> np.ndarray:
         """Positions of nodes relative to roots at time `at`: (…, d), the three broadcast against each other.
@@ -219,7 +219,7 @@ class RelativePositions:
         count, shape = len(nodes), (len(nodes), roots.shape[1], nodes.shape[1])
         size = math.prod(shape) * self._d * 12
         demand(size, size, f"an answer of {math.prod(shape):,} positions", "Ask in smaller batches.")
-        raw = self._empty(shape)
+        raw = np.empty((*shape, self._d))
         groups, when = self._take(*events)
         if at is None:
             row = np.arange(count)
@@ -349,11 +349,8 @@ class RelativePositions:
             groups, progress = self._backlog
             progress[0] = 0
             empty = (NO_EVENTS, NO_EVENTS, np.zeros(0), 0.0)
-            self._go_on(groups, self._no_queries(), empty, progress, self._empty((0, 0, 0)))
+            self._go_on(groups, self._no_queries(), empty, progress, np.empty((0, 0, 0, self._d)))
             self._backlog = None
-
-    def _empty(self, shape: tuple[int, int, int]) -> np.ndarray:
-        return np.empty((*shape, self._d))
 
     @staticmethod
     def _no_queries() -> tuple:
