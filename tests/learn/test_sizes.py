@@ -14,6 +14,7 @@ from pintgn.learn import metrics
 from pintgn.learn.defaults import BUSY, STEPS
 from pintgn.learn.ranking import BLOCK, Candidates
 from pintgn.learn.settings import Settings
+from pintgn.live import answers as live_answers
 from pintgn.models import fused
 from tests.conftest import around
 from tests.learn.helpers import QUICK, random_log
@@ -37,7 +38,7 @@ def test_answers_are_the_same_in_pieces_of_any_size(run, monkeypatch):
     assert len(pairs) == len(vectors) == NODES
     for size in (1, 7, *around(NODES // 2), *around(len(ranked)), *around(NODES)):
         for name in ("SCORED", "NODES", "PAIRS"):
-            monkeypatch.setattr(answers, name, size)
+            monkeypatch.setattr(live_answers, name, size)
         again = answers()
         assert again[0] == pytest.approx(pairs, abs=1e-5)
         assert again[1] == pytest.approx(ranked, abs=1e-5)
@@ -94,13 +95,13 @@ def test_threads_change_no_score(run, monkeypatch):
         ]
 
     slots = []
-    shares = fused.shares
+    chunks = fused.chunks
 
     def note(parents, k):
         slots.append(parents * k)
-        return shares(parents, k)
+        return chunks(parents, k)
 
-    monkeypatch.setattr(fused, "shares", note)
+    monkeypatch.setattr(fused, "chunks", note)
     expected = outcome()
     largest = max(slots)
     assert largest > 100, "else nothing is shared"

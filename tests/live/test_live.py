@@ -283,7 +283,7 @@ def test_a_model_without_embeddings_says_so(log):
     from tests.learn.test_evaluate import Looks
 
     live = pintgn.open(fit(Looks(), log, **QUICK))
-    with pytest.raises(BadInput, match="Looks judges links"):
+    with pytest.raises(BadInput, match="Looks scores links"):
         live.embed()
 
 

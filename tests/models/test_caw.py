@@ -67,7 +67,7 @@ class Literal:
         return torch.stack(encoded)
 
     def score(self, u: int, v: int, t: int) -> torch.Tensor:
-        return self.model.judge(self.embed((u, v), t).flatten()).squeeze(-1)
+        return self.model.decoder(self.embed((u, v), t).flatten()).squeeze(-1)
 
 
 @pytest.mark.parametrize("features", [False, True])

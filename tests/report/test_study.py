@@ -51,7 +51,7 @@ def test_a_blind_stream_reads_zeros_and_leaves_the_seeing_one_alone(log, refresh
         assert torch.equal(stream.score(query), seeing)
         inputs = blind._gather(*blind._checked(None, [query]), model.gather)
         if refresh == "event":
-            assert not any(read.answer.any() for past in inputs.pasts for read in past.reads)
+            assert not any(read.answer.any() for view in inputs.views for read in view.reads)
 
 
 def test_what_is_known_before_an_event_does_not_depend_on_what_comes_later(run):

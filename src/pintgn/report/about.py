@@ -28,9 +28,8 @@ def data(study: Study) -> str:
         + ("; sources and destinations are different nodes." if stats.bipartite else ".")
     )
     if log.label is not None:
-        lead += (
-            f" Its labels ({text(log.schema.label)}) are evaluated apart: <code>pintgn evaluate RUN --classify</code>."
-        )
+        labels = text(log.schema.label)
+        lead += f" Its labels ({labels}) have figures of their own: <code>pintgn evaluate RUN --classify</code>."
     gaps = draw.gaps_between_events(log)
     groups = draw.simultaneous(log)
     key = legend([("k0", "repeated"), ("k1", "new, nodes known"), ("k2", "with a new node")])
