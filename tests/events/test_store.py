@@ -271,7 +271,8 @@ def test_damaged_files_are_refused(tmp_path):
     for change, message in (
         ({b"pintgn": b"{}"}, "the metadata of log.parquet is damaged: it has no 'format'"),
         ({b"pintgn.nodes": b"!!"}, "log.parquet is damaged: Error"),
-        ({b"pintgn": json.dumps(told | {"format": 99}).encode()}, "saved by a newer pintgn"),
+        ({b"pintgn": json.dumps(told | {"format": 99}).encode()}, "written by a newer pintgn"),
+        ({b"pintgn": json.dumps(told | {"format": 1}).encode()}, "written by an older pintgn"),
         ({b"pintgn": json.dumps(told | {"events": 3}).encode()}, "was changed after pintgn saved it"),
     ):
         pq.write_table(table.replace_schema_metadata(table.schema.metadata | change), path)

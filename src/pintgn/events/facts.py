@@ -59,6 +59,14 @@ class AtLeast:
     least: int
 
 
+def check_format(found: int, known: int, what: str, again: str) -> None:
+    """Refuse what another version of pintgn wrote; `again` says how it is made anew."""
+    if found > known:
+        raise BadFile(f"{what} was written by a newer pintgn. Update pintgn to read it.")
+    if found < known:
+        raise BadFile(f"{what} was written by an older pintgn, under other names. {again}")
+
+
 def check(value: Any, shape: Any, what: str, advice: str = "", at: str = "") -> Any:
     """The value, if it has the shape; else an error that names the field.
 

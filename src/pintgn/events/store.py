@@ -16,7 +16,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.events.facts import AtLeast, check, parse, reading
+from pintgn.events.facts import AtLeast, check, check_format, parse, reading
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.numbering import UnfitIds
@@ -28,7 +28,7 @@ from pintgn.files import replacing, write_errors
 
 __all__ = ["open_log", "save", "saved_by_pintgn", "to_table", "write_events"]
 
-FORMAT = 1
+FORMAT = 2
 METADATA = {
     "format": AtLeast(1),
     "schema": SHAPE,
@@ -130,8 +130,7 @@ def open_log(path: str | Path, *, checked: bool = False) -> EventLog:
         raise BadFile(f"{path.name} was not saved by pintgn. Use pintgn.read_events to read it by column name.")
     what = f"the metadata of {path.name}"
     metadata = parse(stored[KEY], {"format": AtLeast(1)}, what, AGAIN)
-    if metadata["format"] > FORMAT:
-        raise BadFile(f"{path.name} was saved by a newer pintgn. Update pintgn to read it.")
+    check_format(metadata["format"], FORMAT, path.name, "Read the original data again.")
     check(metadata, METADATA, what, AGAIN)
     if rows != metadata["events"] or metadata["columns"]["all"] != names:
         raise BadFile(f"{path.name} was changed after pintgn saved it. Use pintgn.read_events with column names.")

@@ -14,15 +14,16 @@ import numpy as np
 from torch import Tensor
 
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.events.facts import AtLeast, Each, Maybe, digest_of, parse, read_json, reading
+from pintgn.events.facts import AtLeast, Each, Maybe, check_format, digest_of, parse, read_json, reading
 from pintgn.files import try_lock, write_errors, write_file
 
-FORMAT = 1
+FORMAT = 2
 KEY = "pintgn"
 METRICS = Each(Each((float, None)))
 SHAPES: dict[str, Any] = {
     "run.json": {
         "seed": AtLeast(0),
+        "format": Maybe(AtLeast(1)),
         "fingerprint": str,
         "asked": Maybe({"model": dict, "train": dict, "stream": dict}),
         "own_negatives": Maybe(bool),
@@ -123,8 +124,7 @@ class Folder:
         if facts is None:
             raise BadFile(f"{path} was not written by pintgn: it is no checkpoint of a run.")
         metadata = parse(facts, CHECKPOINT, f"the checkpoint {path}")
-        if metadata["format"] > FORMAT:
-            raise BadFile(f"{path} was written by a newer pintgn. Update pintgn to read it.")
+        check_format(metadata["format"], FORMAT, str(path), "Train again.")
         if metadata.get("digest") not in (None, digest_of(arrays)):
             raise BadFile(f"the checkpoint {path} is damaged: its checksum does not fit.")
         return arrays, metadata

@@ -15,12 +15,12 @@ import torch
 
 from pintgn import __version__
 from pintgn.errors import BadFile, BadInput, PintgnError
-from pintgn.events.facts import AtLeast, check, reading
+from pintgn.events.facts import AtLeast, check, check_format, reading
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema
 from pintgn.events.splits import time_scale
 from pintgn.learn.calibration import Calibration
-from pintgn.learn.folder import Folder
+from pintgn.learn.folder import FORMAT, Folder
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.protocol import Parts, cut
 from pintgn.learn.scaling import Scaling
@@ -146,7 +146,8 @@ class Run:
         with self.folder.errors(self.folder / "events.parquet"):
             self.log.save(self.folder / "events.parquet")
         asked = (self.asked or self.settings).to_dict()
-        facts = {"pintgn": __version__, "seed": self.seed, "fingerprint": self.fingerprint, "asked": asked}
+        facts = {"pintgn": __version__, "format": FORMAT, "seed": self.seed, "asked": asked}
+        facts |= {"fingerprint": self.fingerprint}
         facts |= {"data": fingerprint(self.log), "events": len(self.log), "nodes": self.log.nodes}
         facts |= {"own_negatives": own_negatives}
         self.folder.write_json("run.json", facts)
@@ -161,6 +162,7 @@ class Run:
         if (found := sorted(run_folder.path.glob("seed-*/run.json"))) and not run_folder.holds_run:
             raise BadInput(f"{folder} holds {len(found)} runs; name one of them, such as {found[0].parent}.")
         facts = run_folder.read_json("run.json")
+        check_format(facts.get("format", 1), FORMAT, f"the run in {folder}", "Train again.")
         with reading(run_folder / "settings.toml"):
             settings = Settings.from_toml((run_folder / "settings.toml").read_text())
         try:

@@ -21,7 +21,7 @@ from pintgn.files import rename, sync_file, sync_folder
 from pintgn.live.snapshot import Snapshot
 from pintgn.serve.words import plain
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = {"format": AtLeast(1), "run": str, "weights": str, "total": AtLeast(0), "files": Each([(AtLeast(0), str)])}
 KEEP = 2
 """Snapshots that are kept: the newest, and one to fall back on."""
@@ -103,8 +103,8 @@ class SnapshotFolder:
         folder = self.path(number)
         try:
             manifest: dict[str, Any] = read_json(folder / "manifest.json", MANIFEST)
-            if manifest["format"] > FORMAT:
-                return "it was written by a newer pintgn"
+            if manifest["format"] != FORMAT:
+                return "it was written by another version of pintgn"
             if manifest["run"] != self.fingerprint:
                 return "it belongs to another run"
             if manifest["weights"] != self.weights:

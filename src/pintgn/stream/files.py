@@ -10,7 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.facts import AtLeast, Each, Maybe, archive_mark, digest_of, read_arrays, read_json, reading
+from pintgn.events.facts import (
+    AtLeast,
+    Each,
+    Maybe,
+    archive_mark,
+    check_format,
+    digest_of,
+    read_arrays,
+    read_json,
+    reading,
+)
 from pintgn.events.schema import Schema
 from pintgn.files import replace_folder
 from pintgn.models.base import Model
@@ -21,7 +31,7 @@ from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import Undo
 from pintgn.stream.core import Stream
 
-FORMAT = 1
+FORMAT = 2
 STREAM = {"memory_block": AtLeast(1), "positions_refresh": str, "positions_backend": str}
 FACTS = {
     "format": AtLeast(1),
@@ -71,8 +81,7 @@ def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | N
         facts = read_json(folder / "stream.json", FACTS)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise BadFile(f"{folder} holds no saved stream.") from error
-    if facts["format"] > FORMAT:
-        raise BadFile(f"the stream in {folder} was saved by a newer pintgn. Update pintgn to read it.")
+    check_format(facts["format"], FORMAT, f"the stream in {folder}", "Make it again.")
     cls = _class(facts["model"], cls)
     stored = Schema.from_json(facts["schema"])
     if schema is not None and schema != stored:
