@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -409,3 +410,23 @@ def test_answers_forbid_what_a_page_does_not_need(still):
     headers = still.get("/").headers
     assert "default-src 'self'" in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_pages_of_the_interface_need_no_network(still):
+    page = still.get("/docs").text
+    parts = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert parts
+    for part in parts:
+        assert "//" not in part, "everything is served from here"
+        assert still.get(f"/{part}").status_code == 200, part
+
+
+def test_what_requests_hold_is_declared_once(still, service):
+    """The schema that is shown is the one that decodes: ids of this log are text."""
+    shown = still.get("/openapi.json").json()
+    event = shown["components"]["schemas"]["Event"]
+    assert event["required"] == ["src", "t"]
+    assert event["properties"]["src"] == {"type": "string", "minLength": 1, "maxLength": 1000}
+    assert event["additionalProperties"] is False
+    kinds = shown["paths"]["/events"]["post"]["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
+    assert [kind["$ref"].rpartition("/")[2] for kind in kinds] == ["EventList", "Event", "EventColumns"]
