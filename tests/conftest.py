@@ -10,6 +10,7 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "2")
 
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,17 @@ settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "pintgn"))
 
 ROOT = Path(__file__).parents[1]
+
+
+def one_thread() -> None:
+    """OpenMP's threads do not survive a fork: a child that asked for several would wait for them for ever."""
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
+        torch.set_num_threads = lambda count: None  # also where a run says how many it was trained with
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=one_thread)
 
 
 @pytest.fixture
