@@ -48,8 +48,8 @@ class Flaky(BaseHTTPRequestHandler):
         self.end_headers()
         rest = content[start:]
         drop = site.drops.pop(0) if site.drops else len(rest)
+        site.sent += min(drop, len(rest))  # before the client may be done
         self.wfile.write(rest[:drop])
-        site.sent += min(drop, len(rest))
         return None
 
     def log_message(self, *_):
