@@ -47,9 +47,10 @@ class NeighborQuery:
         """Queries about u (as `nodes`) and v, which broadcast together; and v, flat."""
         u, v = inputs.as_ids(u, "u"), inputs.as_ids(v, "v")
         try:
-            u, v = np.broadcast_arrays(u, v)
+            shape = np.broadcast_shapes(u.shape, v.shape)
         except ValueError:
             raise BadInput(f"u and v do not fit together: shapes {u.shape} and {v.shape}.") from None
+        u, v = (ids if ids.shape == shape else np.broadcast_to(ids, shape) for ids in (u, v))
         query, v = cls(index, u, t, before), inputs.flat(v)
         query.check(v)
         return query, v
