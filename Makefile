@@ -20,7 +20,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED)  ## simulate a small world and show what pintgn makes of it
 	@$(BIN)/pintgn demo
 
-test: $(INSTALLED)  ## style checks and every test (under nine minutes on two cores)
+test: $(INSTALLED)  ## style checks and every test (under eight minutes on two cores)
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m pytest -n 2
 
