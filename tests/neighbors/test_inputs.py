@@ -139,7 +139,7 @@ def test_more_memory_than_the_machine_has_is_refused_with_what_would_fit(monkeyp
     sizes = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 1000}
     monkeypatch.setattr("os.sysconf", sizes.__getitem__)
     index = NeighborIndex()
-    with pytest.raises(TooLarge, match=r"1,000,001 nodes need 0.0 GB; this machine has 0.0 GB, room for 256,000"):
+    with pytest.raises(TooLarge, match=r"1,000,001 nodes need 0.0 GB; this machine has 0.0 GB, which holds 256,000"):
         index.append(1_000_000, 0, 1)
     assert index.events == 0
     # An arena that cannot grow stops between two events: what is in stays in, and is counted.

@@ -36,5 +36,5 @@ def test_the_largest_node(monkeypatch):
         made = NeighborIndex()
         made.append([0], [node], [1])
         assert made.count(np.array([node]), np.array([2])).tolist() == [1]
-    with pytest.raises(BadInput, match="node id 40 is too large: ids are places in a table and end at 39"):
+    with pytest.raises(BadInput, match="node id 40 is too large: ids are indices into a table and end at 39"):
         NeighborIndex().append([0], [40], [1])

@@ -62,7 +62,7 @@ def test_positions_of_more_nodes_than_can_be_numbered_are_refused(monkeypatch):
         positions.observe([0], [node], [1])
         assert positions.read([node], [0], transform="raw").tolist() == [[0, 1, 0]]
     with pytest.raises(
-        BadInput, match="node id 40 is too large: ids are places in a table and end at 39. Map your own ids"
+        BadInput, match="node id 40 is too large: ids are indices into a table and end at 39. Map your own ids"
     ):
         RelativePositions(3).observe([0], [40], [1])
 

@@ -17,7 +17,7 @@ def test_readers_share():
     lock, both = FairLock(), threading.Barrier(2, timeout=10)
 
     def read():
-        with lock.reading():
+        with lock.reading:
             both.wait()  # passes only if the other is inside, too
 
     threads = [started(read) for _ in range(2)]
@@ -31,14 +31,14 @@ def test_the_writer_is_alone():
 
     def write():
         for _ in range(200):
-            with lock.writing():
+            with lock.writing:
                 inside.append("w")
                 seen.append(list(inside))
                 inside.pop()
 
     def read():
         for _ in range(200):
-            with lock.reading():
+            with lock.reading:
                 inside.append("r")
                 seen.append("w" in inside)
                 inside.remove("r")
@@ -54,25 +54,25 @@ def test_a_reader_that_comes_after_a_waiting_writer_waits_for_it():
     first_inside, may_leave = threading.Event(), threading.Event()
 
     def first():
-        with lock.reading():
+        with lock.reading:
             first_inside.set()
             may_leave.wait(10)
 
     def write():
-        with lock.writing():
+        with lock.writing:
             order.append("writer")
 
     def late():
-        with lock.reading():
+        with lock.reading:
             order.append("reader")
 
     one = started(first)
     first_inside.wait(10)
     two = started(write)
-    while len(lock._waiting) < 1:
+    while len(lock.waiting) < 1:
         pass
     three = started(late)
-    while len(lock._waiting) < 2:
+    while len(lock.waiting) < 2:
         pass
     assert order == [], "the late reader has overtaken the writer"
     may_leave.set()

@@ -258,7 +258,7 @@ def test_a_full_queue_refuses(run_folder, tmp_path):
     with Service.open(run_folder, tmp_path / "store", limits=Limits(waiting=10)) as service:
         rows = [{"src": "person 1", "dst": "person 2", "t": 5_000}] * 8
         batch = service.requests.rows(rows)
-        with service.lock.reading():  # the writer cannot observe meanwhile
+        with service.lock.reading:  # the writer cannot observe meanwhile
             first = service.submit(batch)
             with pytest.raises(Busy, match="8 events are waiting"):
                 service.submit(batch)
@@ -350,7 +350,7 @@ def test_events_that_were_stored_but_not_observed_are_observed_after_a_restart(r
 
 
 def test_a_client_that_goes_away_does_not_stop_the_writer(service, columns):
-    with service.lock.reading():
+    with service.lock.reading:
         answer = service.submit(as_batch(service.live, columns, TRAINED, 300))
         assert not answer.cancel(), "what was accepted happens"
     assert answer.result(30)["accepted"] == 60

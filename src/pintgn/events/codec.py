@@ -59,9 +59,6 @@ class EventBatch:
 
     @classmethod
     def concat(cls, parts: Sequence[EventBatch]) -> EventBatch:
-        if len(parts) == 1:
-            return parts[0]
-
         def arrays(name: str) -> Any:
             return None if getattr(parts[0], name) is None else np.concatenate([getattr(p, name) for p in parts])
 

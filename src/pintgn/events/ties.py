@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from pintgn.events.columns import is_text, readonly, text_parts
+from pintgn.events.columns import is_text, text_parts
 from pintgn.events.kernels import hash_texts, mix_all
 from pintgn.events.kernels_order import tie_keys
 
@@ -46,6 +46,8 @@ def ties(src: np.ndarray, dst: np.ndarray, t: np.ndarray, marks: np.ndarray, fea
     if features is not None and width:
         carried = np.ascontiguousarray(features, np.float32).view(np.uint32)
     out = np.zeros(len(t), np.uint64)
-    columns = (np.ascontiguousarray(src), np.ascontiguousarray(dst), when, marks, carried)
-    tie_keys(*(readonly(column) for column in columns), out)  # type: ignore[call-arg]
+    columns = [np.ascontiguousarray(column).view() for column in (src, dst, when, marks, carried)]
+    for column in columns:  # the kernel is compiled once, for columns that it cannot change
+        column.flags.writeable = False
+    tie_keys(*columns, out)  # type: ignore[call-arg]
     return out

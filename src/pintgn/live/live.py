@@ -32,7 +32,7 @@ from pintgn.stream import Stream
 if TYPE_CHECKING:
     from pintgn.live.snapshot import Snapshot
 
-Turn = Callable[[], AbstractContextManager[None]]
+NO_LOCK = nullcontext()
 BLOCK = 500
 """Events observed at once: what a question waits for at most."""
 
@@ -120,13 +120,13 @@ class Live(Answers):
         for number in range(len(self.names), log.nodes):
             self.names.add(log.id(number), 0 if log.ids.side is None else int(log.ids.side[number]))
         events, learnable = Events(log.src, log.dst, log.t, self.run.scaling(log).marked_features), log.learnable
-        self._observe(len(log), lambda rows: (events[rows], learnable[rows]), nullcontext)
+        self._observe(len(log), lambda rows: (events[rows], learnable[rows]))
         if self.schema.op is not None:
             self._observed.append(log)
         return len(log)
 
-    def observe_batch(self, batch: EventBatch, turn: Turn = nullcontext) -> None:
-        """Let checked events happen, block by block; each block is a `turn` of its own."""
+    def observe_batch(self, batch: EventBatch, turn: AbstractContextManager[Any] = NO_LOCK) -> None:
+        """Let checked events happen, block by block; `turn` is entered for each block."""
         features, op = self._scaled(batch), batch.op
 
         def block(rows: slice) -> tuple[Events, np.ndarray]:
@@ -136,20 +136,26 @@ class Live(Answers):
                 learnable &= (src != self.schema.dummy) & (dst != self.schema.dummy)
             return Events(src, dst, batch.t[rows], None if features is None else features[rows]), learnable
 
-        self._observe(len(batch), block, turn)
+        self._observe(len(batch.t), block, turn)
 
-    def _observe(self, count: int, block: Callable[[slice], tuple[Events, np.ndarray]], turn: Turn) -> None:
+    def _observe(
+        self,
+        count: int,
+        block: Callable[[slice], tuple[Events, np.ndarray]],
+        turn: AbstractContextManager[Any] = NO_LOCK,
+    ) -> None:
         begin = 0
         while begin < count:
             end = min(begin + BLOCK, count, begin + self.retention.until_next(self.total))
-            with turn(), torch.no_grad():
+            with turn, torch.no_grad():
                 self._observe_block(*block(slice(begin, end)))
                 self.retention.apply(self.stream, self.total)
             begin = end
 
     def _observe_block(self, events: Events, learnable: np.ndarray) -> None:
         src, dst, t = events.src, events.dst, events.t
-        self.stream.history.node_marks = self.names.marks
+        if len(self.stream.history.node_marks) < len(self.names.ids):
+            self.stream.history.node_marks = self.names.marks
         before = self._met(dst, learnable)
         numbers = np.arange(self.total + 1, self.total + 1 + len(t))
         rows, negative = self.prequential.draw(numbers, dst, learnable, self.destinations.values, before)
@@ -168,17 +174,19 @@ class Live(Answers):
 
     def _met(self, dst: np.ndarray, learnable: np.ndarray) -> np.ndarray:
         """Remember new destinations; returns how many had been met before each event."""
-        if len(self._is_destination) < len(self.names):
-            more = np.zeros(2 * len(self.names) - len(self._is_destination), bool)
+        nodes = len(self.names.ids)
+        if len(self._is_destination) < nodes:
+            more = np.zeros(2 * nodes - len(self._is_destination), bool)
             self._is_destination = np.concatenate([self._is_destination, more])
         new = learnable & ~self._is_destination[dst]
+        before = np.full(len(dst), len(self.destinations))
         if new.any():
             rows = np.flatnonzero(new)
             new[:] = False
             new[rows[np.unique(dst[rows], return_index=True)[1]]] = True
-        before = len(self.destinations) + np.cumsum(new) - new
-        self.destinations.extend(dst[new])
-        self._is_destination[dst[new]] = True
+            before += np.cumsum(new) - new
+            self.destinations.extend(dst[new])
+            self._is_destination[dst[new]] = True
         return before
 
     def _scaled(self, batch: EventBatch) -> np.ndarray | None:

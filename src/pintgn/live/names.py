@@ -58,7 +58,7 @@ class Names:
 
     def add_pairs(self, src: list[Any], dst: list[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Node numbers of the ends of events; new ids become nodes, in order, src before dst."""
-        one, other = list(map(self.space(0).get, src)), list(map(self.space(1).get, dst))
+        one, other = list(map(self.numbers[0].get, src)), list(map(self.numbers[-1].get, dst))
         if None in one or None in other:
             for row in [row for row, ends in enumerate(zip(one, other, strict=True)) if None in ends]:
                 one[row], other[row] = self.add(src[row], 0), self.add(dst[row], 1)

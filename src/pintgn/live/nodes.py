@@ -42,15 +42,18 @@ class NodeTable:
         """Events, in order of time. A self-loop is one contact."""
         if not len(t):
             return
-        more = int(max(src.max(), dst.max())) + 1 - len(self._degree)
-        for column in (self._first, self._last, self._degree) if more > 0 else ():
-            column.claim(more)[:] = 0
+        degree = self._degree.values
+        more = int(max(src.max(), dst.max())) + 1 - len(degree)
+        if more > 0:
+            for column in (self._first, self._last, self._degree):
+                column.claim(more)[:] = 0
+            degree = self._degree.values
         keep = np.ones(2 * len(t), bool)
         keep[1::2] = src != dst
         nodes, when = np.stack([src, dst], 1).ravel()[keep], np.repeat(t, 2)[keep]
-        degree = self._degree.values
         fresh = degree[nodes] == 0
-        self._first.values[nodes[fresh][::-1]] = when[fresh][::-1]  # of several, the last one stays: the earliest
+        if fresh.any():
+            self._first.values[nodes[fresh][::-1]] = when[fresh][::-1]  # of several, the last one stays: the earliest
         self._last.values[nodes] = when
         np.add.at(degree, nodes, 1)
 

@@ -60,6 +60,8 @@ class Prequential:
         if self.active:
             chosen &= keys % np.uint64(self.every) == 0
         rows = np.flatnonzero(chosen)
+        if not len(rows):
+            return rows, rows
         index = (scrambled(keys[rows]) % before[rows].astype(np.uint64)).astype(np.int64)
         found = pool[index]
         same = found == dst[rows]

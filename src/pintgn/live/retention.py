@@ -7,7 +7,7 @@ store. A model that reads at most `keep_last` contacts of a node gives the same 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pintgn.errors import BadInput
@@ -33,16 +33,14 @@ class Retention:
     window: float | None = None
     every: int = 10_000
     forgotten: int = 0
+    active: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        self.active = self.keep_last is not None or self.window is not None
         for name in ("keep_last", "window", "every"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise BadInput(f"{name}={value}; it is more than 0.")
-
-    @property
-    def active(self) -> bool:
-        return self.keep_last is not None or self.window is not None
 
     def until_next(self, total: int) -> int:
         """Events until the next clean-up."""

@@ -13,6 +13,9 @@ from pintgn.errors import BadInput, TooLarge
 from pintgn.neighbors import files, inputs
 from pintgn.neighbors import kernels_storage as storage
 
+ON = np.empty(0, np.int64)
+"""Numbers of events that are numbered on from the last."""
+
 
 class Adjacency:
     """Every node's entries, newest first; see `NeighborIndex`, which adds the look-ups."""
@@ -67,8 +70,8 @@ class Adjacency:
 
     @property
     def nbytes(self) -> int:
-        """Bytes allocated, room to grow included."""
-        arrays = (self._heads, self._ids, self._times, self._numbers, self._ways, self._free, self._used)
+        """Bytes allocated, spare capacity included."""
+        arrays = (self._heads, self._ids, self._times, self._numbers, self._outgoing, self._free, self._used)
         return sum(array.nbytes for array in arrays)
 
     def __repr__(self) -> str:
@@ -94,7 +97,7 @@ class Adjacency:
         come; give `before` then only numbers at which a group begins. Nothing is added when anything is wrong; only an
         index that runs out of memory keeps the events that still fitted, and counts them.
         """
-        own = np.empty(0, np.int64) if numbers is None else inputs.as_ids(numbers, "numbers", what="event numbers")
+        own = ON if numbers is None else inputs.as_ids(numbers, "numbers", what="event numbers")
         own = np.atleast_1d(own)
         beside = {"numbers": None if numbers is None else own, "ties": ties}
         src, dst, t = inputs.as_events(src, dst, t, self._clock, self._time, **beside)
@@ -104,13 +107,17 @@ class Adjacency:
         if own.size and (own < least).any():
             i = int(np.argmax(own < least))
             raise BadInput(f"event {i} has number {own[i]}; numbers must rise, here from {least[i]} on.")
-        self._grow_nodes(int(max(src.max(), dst.max())) + 1)
+        return self.add(src, dst, t, inputs.flat(own), ties)
+
+    def add(
+        self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray = ON, ties: np.ndarray | None = None
+    ) -> int:
+        """`append` of what has been checked already: at least one event, in contiguous writeable arrays."""
+        if (largest := int(max(src.max(), dst.max()))) >= self._nodes:
+            self._grow_nodes(largest + 1)
         if self._time is None:
             self._time = t.dtype
             self._new_arena(0)
-        return self._store(src, dst, t, inputs.flat(own), ties)
-
-    def _store(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray, ties: np.ndarray | None) -> int:
         first = self._events
         done, total = 0, src.size
         tied, keys = self._open_numbers[:0], self._open_ties[:0]
@@ -121,7 +128,7 @@ class Adjacency:
         try:
             while True:
                 done, need = storage.append_events(
-                    self._heads, self._ids, self._times, self._numbers, self._ways, self._free, self._used,
+                    self._heads, self._ids, self._times, self._numbers, self._outgoing, self._free, self._used,
                     src, dst, t, own, first, done, tied, keys,
                 )  # fmt: skip
                 if done == total:
@@ -153,7 +160,7 @@ class Adjacency:
         self._ids = np.empty(capacity, np.int32)
         self._times = np.empty(capacity, inputs.INT64 if self._time is None else self._time)
         self._numbers = np.empty(capacity, np.int64)
-        self._ways = np.empty(capacity, np.int8)
+        self._outgoing = np.empty(capacity, np.int8)
         self._free = np.full(storage.SIZES, -1, np.int64)
         self._used = np.zeros(1, np.int64)
 
@@ -165,7 +172,7 @@ class Adjacency:
         self._ids = _grown(self._ids, end, capacity)
         self._times = _grown(self._times, end, capacity)
         self._numbers = _grown(self._numbers, end, capacity)
-        self._ways = _grown(self._ways, end, capacity)
+        self._outgoing = _grown(self._outgoing, end, capacity)
 
     # --- keeping ------------------------------------------------------------------------------------------
 
@@ -198,7 +205,7 @@ class Adjacency:
 
     @property
     def _arenas(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        return self._ids, self._times, self._numbers, self._ways
+        return self._ids, self._times, self._numbers, self._outgoing
 
     def _rebuild(self, lengths: np.ndarray, starts: np.ndarray, *arenas: np.ndarray) -> None:
         """Lay the entries out anew, the newest lengths[v] of each node, found at starts[v] of the arenas."""
@@ -224,7 +231,7 @@ class Adjacency:
         other._heads, other._free, other._used = self._heads.copy(), self._free.copy(), self._used.copy()
         end = int(self._used[0])
         other._ids, other._times = self._ids[:end].copy(), self._times[:end].copy()
-        other._numbers, other._ways = self._numbers[:end].copy(), self._ways[:end].copy()
+        other._numbers, other._outgoing = self._numbers[:end].copy(), self._outgoing[:end].copy()
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -240,7 +247,7 @@ class Adjacency:
         stored = files.read(Path(path))
         index = cls(time=stored.time)
         starts = np.cumsum(stored.lengths) - stored.lengths
-        index._rebuild(stored.lengths, starts, stored.ids, stored.times, stored.numbers, stored.ways)
+        index._rebuild(stored.lengths, starts, stored.ids, stored.times, stored.numbers, stored.outgoing)
         index._nodes, index._clock, index._events = len(stored.lengths), stored.clock, stored.events
         index._forgotten, index._uneven = stored.forgotten, stored.uneven
         index._open_numbers, index._open_ties = stored.open_numbers, stored.open_ties
@@ -262,5 +269,5 @@ def _afford(count: int, bytes_each: int, what: str) -> None:
     if count * bytes_each > total:
         raise TooLarge(
             f"{count:,} {what} need {count * bytes_each / 1e9:.1f} GB; this machine has {total / 1e9:.1f} GB, "
-            f"room for {total // bytes_each:,}. Map ids to 0, 1, 2, … without gaps, or trim the index."
+            f"which holds {total // bytes_each:,}. Map ids to 0, 1, 2, … without gaps, or trim the index."
         )

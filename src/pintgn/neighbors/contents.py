@@ -19,13 +19,13 @@ class Contents(NamedTuple):
     ids: np.ndarray  # the other end of each entry
     times: np.ndarray
     numbers: np.ndarray  # event numbers
-    ways: np.ndarray  # 1 where the node was the event's source, else 0
+    outgoing: np.ndarray  # 1 where the node was the event's source, else 0
 
 
 def contents(index: NeighborIndex) -> Contents:
     """Every node's entries; what was trimmed is not among them."""
     heads = index._heads[: index.nodes]
-    return Contents(heads[:, 0], heads[:, 1], index._ids, index._times, index._numbers, index._ways)
+    return Contents(heads[:, 0], heads[:, 1], index._ids, index._times, index._numbers, index._outgoing)
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def left_out(index: NeighborIndex, events: np.ndarray, ends: np.ndarray) -> Iter
     """
     touched = np.unique(ends[ends < index.nodes])
     before = index._heads[touched].copy()
-    columns: list[np.ndarray] = [index._ids, index._times, index._numbers, index._ways]
+    columns: list[np.ndarray] = [index._ids, index._times, index._numbers, index._outgoing]
     kept: list[tuple[slice, list[np.ndarray]]] = []
     try:
         for node, (start, length) in zip(touched.tolist(), before.tolist(), strict=True):

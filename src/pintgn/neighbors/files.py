@@ -15,7 +15,7 @@ from pintgn.neighbors import kernels_storage as storage
 
 FORMAT = 3
 """2 had no ties; it is still read."""
-COLUMNS = ("lengths", "ids", "times", "numbers", "ways", "open_numbers", "open_ties")
+COLUMNS = ("lengths", "ids", "times", "numbers", "outgoing", "open_numbers", "open_ties")
 
 
 class Stored(NamedTuple):
@@ -25,7 +25,7 @@ class Stored(NamedTuple):
     ids: np.ndarray  # (entries,) int32
     times: np.ndarray  # (entries,) int64 or float64
     numbers: np.ndarray  # (entries,) int64
-    ways: np.ndarray  # (entries,) int8, 1 outgoing, 0 incoming
+    outgoing: np.ndarray  # (entries,) int8, 1 outgoing, 0 incoming
     clock: Any  # a scalar of the times' type, or None
     time: np.dtype | None
     events: int
@@ -55,24 +55,26 @@ def read(path: Path) -> Stored:
     try:
         arrays = {"open_numbers": np.zeros(0, np.int64), "open_ties": np.zeros(0, np.uint64)} | read_arrays(path)
         names = ("head", "clock", *COLUMNS)
-        head, clock, lengths, ids, times, numbers, ways, open_numbers, open_ties = (arrays[name] for name in names)
+        head, clock, lengths, ids, times, numbers, outgoing, open_numbers, open_ties = (arrays[name] for name in names)
     except (BadFile, KeyError) as error:
         raise BadFile(f"{path} is not a saved NeighborIndex, or is damaged ({error}).") from error
     if head.shape != (5,) or head.dtype != np.int64 or head[0] not in (2, FORMAT):
         raise BadFile(f"{path} is not a NeighborIndex of format {FORMAT}. Build it again from the events.")
-    flat = all(array.ndim == 1 for array in (clock, lengths, ids, times, numbers, ways))
-    types = (lengths.dtype, ids.dtype, numbers.dtype, ways.dtype) == (np.int64, np.int32, np.int64, np.int8)
+    flat = all(array.ndim == 1 for array in (clock, lengths, ids, times, numbers, outgoing))
+    types = (lengths.dtype, ids.dtype, numbers.dtype, outgoing.dtype) == (np.int64, np.int32, np.int64, np.int8)
     good = flat and types and times.dtype in inputs.LIMITS and clock.dtype == times.dtype and clock.size <= 1
     good = good and bool((lengths >= 0).all())
     good = (
         good
-        and int(lengths.sum()) == len(ids) == len(times) == len(numbers) == len(ways)
+        and int(lengths.sum()) == len(ids) == len(times) == len(numbers) == len(outgoing)
         and (clock.size or not len(ids))
     )
     if good and len(ids):
         limit = inputs.LIMITS[times.dtype]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        good = abs(clock[0]) <= limit and bool((times >= -limit).all()) and bool(((ways == 0) | (ways == 1)).all())
+        good = (
+            abs(clock[0]) <= limit and bool((times >= -limit).all()) and bool(((outgoing == 0) | (outgoing == 1)).all())
+        )
         good = good and storage.check_stored(offsets, ids, times, numbers, len(lengths), head[1], clock[0])
     rising = open_numbers.dtype == np.int64 and open_numbers.ndim == 1 and bool((np.diff(open_numbers) > 0).all())
     good = good and rising and open_ties.dtype == np.uint64 and open_ties.shape == open_numbers.shape
@@ -82,4 +84,4 @@ def read(path: Path) -> Stored:
     time = times.dtype if decided else None
     clock = clock[0] if clock.size else None
     facts = (clock, time, events, forgotten, bool(uneven), open_numbers, open_ties)
-    return Stored(lengths, ids, times, numbers, ways, *facts)
+    return Stored(lengths, ids, times, numbers, outgoing, *facts)

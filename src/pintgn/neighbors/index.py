@@ -150,7 +150,7 @@ class NeighborIndex(Adjacency):
         query, v = NeighborQuery.of_pairs(self, u, v, t, before)
         counts, dt = np.empty((v.size, len(WAYS)), np.int64), np.empty((v.size, len(WAYS)), query.t.dtype)
         kernel: Any = kernels_pairs.pair_history
-        kernel(*query.adjacency, self._uneven, self._ways, query.nodes, v, query.t, query.before, counts, dt)
+        kernel(*query.adjacency, self._uneven, self._outgoing, query.nodes, v, query.t, query.before, counts, dt)
         return PairHistory(counts.reshape(*query.shape, -1), dt.reshape(*query.shape, -1))
 
     def _answer(

@@ -41,7 +41,7 @@ def flat(array: np.ndarray) -> np.ndarray:
 
 
 def as_ids(value: ArrayLike, name: str, *, what: str = "node ids") -> np.ndarray:
-    """Node ids or event numbers as int64. Floats are refused: an id is a place in a table."""
+    """Node ids or event numbers as int64. Floats are refused: an id is an index into a table."""
     array = native(value)
     if array.dtype == INT64:
         return array
@@ -96,8 +96,8 @@ def as_events(
     given = {"src": as_ids(src, "src"), "dst": as_ids(dst, "dst"), "t": as_times(t, dtype)} | beside
     columns = {name: np.atleast_1d(column) for name, column in given.items() if column is not None}
     if columns["t"].ndim != 1 or len({column.shape for column in columns.values()}) > 1:
-        told = ", ".join(f"{name} {column.shape}" for name, column in columns.items())
-        raise BadInput(f"events need columns of one length; got shapes {told}.")
+        shapes = ", ".join(f"{name} {column.shape}" for name, column in columns.items())
+        raise BadInput(f"events need columns of one length; got shapes {shapes}.")
     src, dst, t = (flat(columns[name]) for name in ("src", "dst", "t"))
     if not t.size:
         return src, dst, t
@@ -122,7 +122,7 @@ def as_events(
             raise BadInput(f"event {i} has {name}={ids[i]}; node ids are 0 or more.")
     if (largest := max(src.max(), dst.max())) >= LARGEST_ID:
         raise BadInput(
-            f"node id {largest} is too large: ids are places in a table and end at {LARGEST_ID - 1}. "
+            f"node id {largest} is too large: ids are indices into a table and end at {LARGEST_ID - 1}. "
             "Map your own ids to 0, 1, 2, … first."
         )
     return src, dst, t

@@ -1,8 +1,9 @@
 """Native look-ups over a time-sorted adjacency: plain arrays in, plain arrays out.
 
 The adjacency is five arrays. `heads[v] = (first, length)` says where node v's entries lie in the four arenas `ids` (the
-other endpoint), `times`, `numbers` (event numbers) and `ways` (1 outgoing, 0 incoming). Entries lie **newest first**,
-so that "the k most recent" is one forward copy, and a time or event gate is a cut at the front of a sorted run.
+other endpoint), `times`, `numbers` (event numbers) and `outgoing` (1 outgoing, 0 incoming). Entries lie **newest
+first**, so that "the k most recent" is one forward copy, and a time or event gate is a cut at the front of a sorted
+run.
 
 Per-query arguments are flat arrays with one value each, checked by whoever calls (`queries.Query`). A node of -1 is one
 that is not to be looked at: it has no entries. Kernels release the GIL and use one thread.
@@ -57,25 +58,25 @@ def below(key, i, count):
 
 @inner
 def newest_before(times, numbers, first, stop, t, before):
-    """First place in [first, stop) from which on every time is < t and every event number < before.
+    """First index in [first, stop) from which on every time is < t and every event number < before.
 
     Times and numbers fall together along a run, so both gates cut a prefix. The usual query is later than
     everything stored and costs one comparison; else gallop from the newest, because the entries to skip are few.
     Only among simultaneous entries numbers may rise (see `kernels_storage`): a gate that parts them hides all that
     follow one of the hidden.
     """
-    place = first_below(times, numbers, first, stop, t, before)
-    end = place + 1
-    while end < stop and times[end] == times[place]:
+    index = first_below(times, numbers, first, stop, t, before)
+    end = index + 1
+    while end < stop and times[end] == times[index]:
         if numbers[end] >= before:
-            place = end + 1
+            index = end + 1
         end += 1
-    return place
+    return index
 
 
 @inner
 def first_below(times, numbers, first, stop, t, before):
-    """First place in [first, stop) with time < t and event number < before, if both fall."""
+    """First index in [first, stop) with time < t and event number < before, if both fall."""
     if first >= stop or (times[first] < t and numbers[first] < before):
         return first
     low, step = first, 1
@@ -95,7 +96,7 @@ def first_below(times, numbers, first, stop, t, before):
 
 @inner
 def window_end(times, first, stop, oldest):
-    """First place in [first, stop) with time < oldest."""
+    """First index in [first, stop) with time < oldest."""
     low, high = first, stop
     while low < high:
         middle = (low + high) >> 1
@@ -108,7 +109,7 @@ def window_end(times, first, stop, oldest):
 
 @inner
 def visible(heads, times, numbers, node, t, before, windowed, oldest):
-    """The places [first, stop) of a node's entries that a query may see."""
+    """The indices [first, stop) of a node's entries that a query may see."""
     if node < 0 or node >= heads.shape[0]:
         return 0, 0
     first = heads[node, 0]
@@ -131,7 +132,7 @@ def recent(
     for q in range(nodes.shape[0]):
         now = t[q]
         first, stop = visible(heads, times, numbers, nodes[q], now, before[q], windowed, now - window)
-        # One loop per array and unsigned places: each becomes a plain vector copy.
+        # One loop per array and unsigned indices: each becomes a plain vector copy.
         p, count, width = np.uint64(first), np.uint64(min(stop - first, k)), np.uint64(k)
         row_ids, row_t, row_dt = out_ids[q], out_t[q], out_dt[q]
         row_numbers, row_mask = out_numbers[q], out_mask[q]
@@ -248,7 +249,7 @@ def block_table(times, first, stop, bias, top, bounds):
 
 @inner
 def draw_biased(times, first, stop, bias, top, bounds, blocks, key):
-    """Draw a place of [first, stop) with probability proportional to exp(bias * time), by rejection.
+    """Draw an index of [first, stop) with probability proportional to exp(bias * time), by rejection.
 
     Propose a block by its bound and an entry uniformly within it; accept with its weight over the block's
     top. Weights are relative to the newest entry, so none overflows and the sum is at least 1.
@@ -265,10 +266,10 @@ def draw_biased(times, first, stop, bias, top, bounds, blocks, key):
             start += size
             size = start
         size = min(size, stop - first - start)
-        place = first + start + min(np.int64((x - passed) / top[b]), size - 1)
-        weight = math.exp(-bias * np.float64(newest - times[place]))
+        index = first + start + min(np.int64((x - passed) / top[b]), size - 1)
+        weight = math.exp(-bias * np.float64(newest - times[index]))
         if unit(key, trial + 1) * top[b] < weight:
-            return place
+            return index
         trial += 2
 
 
@@ -296,23 +297,23 @@ def causal_walks(
             while step < length and first < stop:
                 key = branch(walk_key, step)
                 if stop - first == 1:
-                    place = first
+                    index = first
                 elif bias == 0:
-                    place = first + below(key, 0, stop - first)
+                    index = first + below(key, 0, stop - first)
                 elif step == 0:
-                    place = draw_biased(times, first, stop, bias, root_top, root_bounds, root_blocks, key)
+                    index = draw_biased(times, first, stop, bias, root_top, root_bounds, root_blocks, key)
                 else:
                     blocks = block_table(times, first, stop, bias, top, bounds)
-                    place = draw_biased(times, first, stop, bias, top, bounds, blocks, key)
-                node, then = np.int64(ids[place]), times[place]
-                out_numbers[q, w, step] = numbers[place]
+                    index = draw_biased(times, first, stop, bias, top, bounds, blocks, key)
+                node, then = np.int64(ids[index]), times[index]
+                out_numbers[q, w, step] = numbers[index]
                 step += 1
                 out_nodes[q, w, step] = node
                 out_t[q, w, step] = then
                 out_mask[q, w, step] = True
                 if step < length:
                     # Times fall along a walk and event numbers with them: the event gate is a second lock.
-                    gate = numbers[place]
+                    gate = numbers[index]
                     first, stop = visible(heads, times, numbers, node, then, gate, windowed, now - window)
             for rest in range(step, length):
                 out_numbers[q, w, rest] = 0

@@ -12,7 +12,7 @@ BLOCK = np.uint64(32)
 
 @inner
 def find(ids, first, stop, node):
-    """First place in [first, stop) that names the node, else stop. Blocks compare as vectors."""
+    """First index in [first, stop) that names the node, else stop. Blocks compare as vectors."""
     p, end = np.uint64(first), np.uint64(stop)
     while p + BLOCK <= end:
         hit = False
@@ -77,34 +77,34 @@ def count(heads, ids, times, numbers, uneven, src, dst, t, before, out):
 
 
 @inner
-def outgoing(ways, first, stop):
+def count_outgoing(outgoing, first, stop):
     """How many entries of [first, stop) go out."""
     total = 0
     for p in range(np.uint64(first), np.uint64(stop)):
-        total += ways[p]
+        total += outgoing[p]
     return total
 
 
 @inner
-def tally_outgoing(ids, ways, first, stop, node):
+def tally_outgoing(ids, outgoing, first, stop, node):
     """How often [first, stop) names the node in an entry that goes out."""
     total = 0
     for p in range(np.uint64(first), np.uint64(stop)):
-        total += (ids[p] == node) & (ways[p] == 1)
+        total += (ids[p] == node) & (outgoing[p] == 1)
     return total
 
 
 @inner
-def newest(ids, times, ways, first, node, way):
+def newest(ids, times, outgoing, first, node, direction):
     """Time of the newest entry from `first` on that names the node (-1: anyone) and goes this way; there is one."""
     p = first
-    while (node >= 0 and ids[p] != node) or ways[p] != way:
+    while (node >= 0 and ids[p] != node) or outgoing[p] != direction:
         p += 1
     return times[p]
 
 
 @kernel
-def pair_history(heads, ids, times, numbers, uneven, ways, src, dst, t, before, counts, dt):
+def pair_history(heads, ids, times, numbers, uneven, outgoing, src, dst, t, before, counts, dt):
     """How often, and how long ago at last: u to v, v to u, u to anyone, anyone to u, v to anyone, anyone to v.
 
     What two nodes had with each other stands in both lists, so the shorter one is read; see `shorter_first`.
@@ -118,24 +118,24 @@ def pair_history(heads, ids, times, numbers, uneven, ways, src, dst, t, before, 
         first_v, stop_v = visible(heads, times, numbers, v, now, gate, False, now)
         for side in range(2):
             first, stop = (first_u, stop_u) if side == 0 else (first_v, stop_v)
-            out = outgoing(ways, first, stop)
+            out = count_outgoing(outgoing, first, stop)
             if out > 0:
                 counts[q, 2 + 2 * side] = out
-                dt[q, 2 + 2 * side] = now - newest(ids, times, ways, first, -1, 1)
+                dt[q, 2 + 2 * side] = now - newest(ids, times, outgoing, first, -1, 1)
             if stop - first > out:
                 counts[q, 3 + 2 * side] = stop - first - out
-                dt[q, 3 + 2 * side] = now - newest(ids, times, ways, first, -1, 0)
+                dt[q, 3 + 2 * side] = now - newest(ids, times, outgoing, first, -1, 0)
         shorter_is_u = stop_u - first_u <= stop_v - first_v
         for again in range(2 if uneven else 1):
             reads_u = shorter_is_u == (again == 0)
             first, stop, target = (first_u, stop_u, v) if reads_u else (first_v, stop_v, u)
             met, out = tally(ids, first, stop, target), 0
             if met > 0:
-                out = tally_outgoing(ids, ways, first, stop, target)
+                out = tally_outgoing(ids, outgoing, first, stop, target)
             forward, back = (out, met - out) if reads_u else (met - out, out)  # from u to v, from v to u
             if forward > counts[q, 0]:
                 counts[q, 0] = forward
-                dt[q, 0] = now - newest(ids, times, ways, first, target, 1 if reads_u else 0)
+                dt[q, 0] = now - newest(ids, times, outgoing, first, target, 1 if reads_u else 0)
             if back > counts[q, 1]:
                 counts[q, 1] = back
-                dt[q, 1] = now - newest(ids, times, ways, first, target, 0 if reads_u else 1)
+                dt[q, 1] = now - newest(ids, times, outgoing, first, target, 0 if reads_u else 1)

@@ -5,7 +5,7 @@ its entries lie newest first. A full segment moves to one of twice the size; the
 size and serves another node. An append therefore costs a constant number of copies per entry, whatever the
 degree, and at most a constant factor of space.
 
-The arenas are `ids` (the other endpoint), `times`, `numbers` (event numbers) and `ways` (1 outgoing, 0 incoming).
+The arenas are `ids` (the other endpoint), `times`, `numbers` (event numbers) and `outgoing` (1 outgoing, 0 incoming).
 
 Simultaneous events may come with `ties`, which then decide which of them counts as the newer: within one time a node's
 entries lie by falling tie, and by falling number where ties are equal.
@@ -23,7 +23,7 @@ FEW = 16  # simultaneous entries that are ordered one by one
 
 
 @inner
-def make_room(heads, ids, times, numbers, ways, free, used, node):
+def make_room(heads, ids, times, numbers, outgoing, free, used, node):
     """See that a node's segment can take one more entry. Returns 0, or the arena size that would be needed.
 
     A segment is always the smallest power of two, from SMALLEST on, that holds its entries: its size need not be kept.
@@ -37,7 +37,7 @@ def make_room(heads, ids, times, numbers, ways, free, used, node):
         power += 1
     base = free[power]
     if base >= 0:
-        free[power] = numbers[base]  # a free segment keeps the next one's place in its first number
+        free[power] = numbers[base]  # a free segment keeps the next one's start in its first number
     else:
         base = used[0]
         if base + new > ids.shape[0]:
@@ -48,7 +48,7 @@ def make_room(heads, ids, times, numbers, ways, free, used, node):
         ids[first + j] = ids[start + j]
         times[first + j] = times[start + j]
         numbers[first + j] = numbers[start + j]
-        ways[first + j] = ways[start + j]
+        outgoing[first + j] = outgoing[start + j]
     if length > 0:
         numbers[start] = free[power - 1]
         free[power - 1] = start
@@ -59,14 +59,14 @@ def make_room(heads, ids, times, numbers, ways, free, used, node):
 @inner
 def tie_of(number, tied_numbers, ties):
     """The tie of an event by its number; 0 for one that is not known."""
-    place = number - tied_numbers[0]  # numbers mostly have no gaps
-    if not (0 <= place < ties.shape[0] and tied_numbers[place] == number):
-        place = np.searchsorted(tied_numbers, number)
-    return ties[place] if place < ties.shape[0] and tied_numbers[place] == number else np.uint64(0)
+    index = number - tied_numbers[0]  # numbers mostly have no gaps
+    if not (0 <= index < ties.shape[0] and tied_numbers[index] == number):
+        index = np.searchsorted(tied_numbers, number)
+    return ties[index] if index < ties.shape[0] and tied_numbers[index] == number else np.uint64(0)
 
 
 @inner
-def sort_newest(heads, ids, times, numbers, ways, node, tied_numbers, ties):
+def sort_newest(heads, ids, times, numbers, outgoing, node, tied_numbers, ties):
     """Bring a node's entries of its newest time into the order of their ties."""
     first, stop = heads[node, 0], heads[node, 0] + heads[node, 1]
     end = first + 1
@@ -76,12 +76,12 @@ def sort_newest(heads, ids, times, numbers, ways, node, tied_numbers, ties):
         return
     if end - first <= FEW:
         for i in range(first + 1, end):
-            id, number, way = ids[i], numbers[i], ways[i]
+            id, number, direction = ids[i], numbers[i], outgoing[i]
             tie, j = tie_of(number, tied_numbers, ties), i
             while j > first and tie_of(numbers[j - 1], tied_numbers, ties) < tie:
-                ids[j], numbers[j], ways[j] = ids[j - 1], numbers[j - 1], ways[j - 1]
+                ids[j], numbers[j], outgoing[j] = ids[j - 1], numbers[j - 1], outgoing[j - 1]
                 j -= 1
-            ids[j], numbers[j], ways[j] = id, number, way
+            ids[j], numbers[j], outgoing[j] = id, number, direction
         return
     keys = np.empty(end - first, np.uint64)
     in_order = True
@@ -92,30 +92,30 @@ def sort_newest(heads, ids, times, numbers, ways, node, tied_numbers, ties):
         return
     # Stable, and what was just appended lies before the rest, newest first: so numbers fall where ties are equal.
     order = np.argsort(keys, kind="mergesort")
-    old_ids, old_numbers, old_ways = ids[first:end].copy(), numbers[first:end].copy(), ways[first:end].copy()
+    old_ids, old_numbers, old_outgoing = ids[first:end].copy(), numbers[first:end].copy(), outgoing[first:end].copy()
     for j in range(end - first):  # by hand: assignments of slices take Numba seconds to compile
-        ids[first + j], numbers[first + j], ways[first + j] = (
+        ids[first + j], numbers[first + j], outgoing[first + j] = (
             old_ids[order[j]],
             old_numbers[order[j]],
-            old_ways[order[j]],
+            old_outgoing[order[j]],
         )
 
 
 @inner
 def settle_group(
-    heads, ids, times, numbers, ways, src, dst, own_numbers, next_number, begin, end, tied_numbers, ties
+    heads, ids, times, numbers, outgoing, src, dst, own_numbers, next_number, begin, end, tied_numbers, ties
 ):  # fmt: skip
     """Order the entries of a group of simultaneous events, of which begin … end - 1 were just appended."""
     for i in range(end - 1, begin - 1, -1):
         number = own_numbers[i] if own_numbers.shape[0] > 0 else next_number + i
         for node in (src[i], dst[i]):
             if numbers[heads[node, 0]] == number:  # its newest entry: the node's turn, once
-                sort_newest(heads, ids, times, numbers, ways, node, tied_numbers, ties)
+                sort_newest(heads, ids, times, numbers, outgoing, node, tied_numbers, ties)
 
 
 @kernel
 def append_events(
-    heads, ids, times, numbers, ways, free, used, src, dst, t, own_numbers, next_number, begin, tied_numbers, ties
+    heads, ids, times, numbers, outgoing, free, used, src, dst, t, own_numbers, next_number, begin, tied_numbers, ties
 ):  # fmt: skip
     """Append events from `begin` on; returns (events done, arena size needed to go on).
 
@@ -127,25 +127,25 @@ def append_events(
         group -= 1
     for i in range(begin, src.shape[0]):
         u, v = src[i], dst[i]
-        need = make_room(heads, ids, times, numbers, ways, free, used, u)
+        need = make_room(heads, ids, times, numbers, outgoing, free, used, u)
         if need == 0 and v != u:
-            need = make_room(heads, ids, times, numbers, ways, free, used, v)
+            need = make_room(heads, ids, times, numbers, outgoing, free, used, v)
         if need > 0:
             return i, need
         number = own_numbers[i] if own_numbers.shape[0] > 0 else next_number + i
         p = heads[u, 0] - 1
-        ids[p], times[p], numbers[p], ways[p] = v, t[i], number, 1
+        ids[p], times[p], numbers[p], outgoing[p] = v, t[i], number, 1
         heads[u, 0] = p
         heads[u, 1] += 1
         if v != u:
             p = heads[v, 0] - 1
-            ids[p], times[p], numbers[p], ways[p] = u, t[i], number, 0
+            ids[p], times[p], numbers[p], outgoing[p] = u, t[i], number, 0
             heads[v, 0] = p
             heads[v, 1] += 1
         if i + 1 == src.shape[0] or t[i + 1] != t[i]:
             if ties.shape[0] > 0 and (i > group or group == 0):  # the first group may go on from before
                 settle_group(
-                    heads, ids, times, numbers, ways, src, dst, own_numbers, next_number, group, i + 1,
+                    heads, ids, times, numbers, outgoing, src, dst, own_numbers, next_number, group, i + 1,
                     tied_numbers, ties,
                 )  # fmt: skip
             group = i + 1
@@ -193,15 +193,15 @@ def lay_out(lengths, heads):
 
 
 @kernel
-def copy_entries(starts, ids, times, numbers, ways, heads, new_ids, new_times, new_numbers, new_ways):
-    """Copy each node's newest entries from their old place to their new one."""
+def copy_entries(starts, ids, times, numbers, outgoing, heads, new_ids, new_times, new_numbers, new_outgoing):
+    """Copy each node's newest entries from their old segment to the new one."""
     for v in range(heads.shape[0]):
         start, first = starts[v], heads[v, 0]
         for j in range(heads[v, 1]):
             new_ids[first + j] = ids[start + j]
             new_times[first + j] = times[start + j]
             new_numbers[first + j] = numbers[start + j]
-            new_ways[first + j] = ways[start + j]
+            new_outgoing[first + j] = outgoing[start + j]
 
 
 @kernel

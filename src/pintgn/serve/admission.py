@@ -24,24 +24,22 @@ class Admission:
 
     def __call__(self, batch: EventBatch) -> tuple[EventBatch, int]:
         """The events that are new, and how many are known already. Refuses the whole batch or lets it in."""
-        new = self._without_duplicates(batch)
-        if len(new):
+        new = batch if batch.keys is None else self._without_duplicates(batch, batch.keys)
+        if len(new.t):
             self._check_order(batch, new)
             self.clock = new.t[-1]
             if new.keys is not None:
                 self._fresh.update((key, (new, row)) for row, key in enumerate(new.keys) if key is not None)
-        return new, len(batch) - len(new)
+        return new, len(batch.t) - len(new.t)
 
-    def _without_duplicates(self, batch: EventBatch) -> EventBatch:
-        if batch.keys is None:
-            return batch
-        named = {key for key in batch.keys if key is not None}
+    def _without_duplicates(self, batch: EventBatch, keys: list[str | None]) -> EventBatch:
+        named = {key for key in keys if key is not None}
         known = self.store.known(named)
-        if not known and len(named) + batch.keys.count(None) == len(batch) and named.isdisjoint(self._fresh):
+        if not known and len(named) + keys.count(None) == len(keys) and named.isdisjoint(self._fresh):
             return batch
         kept: list[int] = []
         sums, own = checksums(columns(batch)), dict(self._fresh)
-        for row, key in enumerate(batch.keys):
+        for row, key in enumerate(keys):
             if key is None or (key not in known and key not in own):
                 kept.append(row)
                 if key is not None:
@@ -51,7 +49,7 @@ class Admission:
                     f"event {row} has the key {key!r}, under which another event was sent before. "
                     "A key names one event for good. Nothing of this batch was applied."
                 )
-        return batch if len(kept) == len(batch) else batch.take(kept)
+        return batch if len(kept) == len(keys) else batch.take(kept)
 
     def _check_order(self, whole: EventBatch, new: EventBatch) -> None:
         if new.t[0] < self.clock:
@@ -87,7 +85,7 @@ def span_of(t: np.ndarray) -> float:
 
 
 def _named(whole: EventBatch, new: EventBatch, row: int) -> str:
-    """An event by its place in the batch that was sent."""
+    """An event by its index in the batch that was sent."""
     index = row
     if new is not whole and new.keys is not None and whole.keys is not None:
         key, same = new.keys[row], 0

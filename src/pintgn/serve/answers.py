@@ -81,10 +81,10 @@ def _recent(live: Live, node: int, count: int) -> list[dict[str, Any]]:
     if node >= len(held.starts):
         return []
     entries = slice(held.starts[node], held.starts[node] + min(held.lengths[node], count))
-    columns = (held.ids[entries].tolist(), held.times[entries].tolist(), live.stream.index._ways[entries].tolist())
+    columns = (held.ids[entries].tolist(), held.times[entries].tolist(), held.outgoing[entries].tolist())
     return [
-        {"other": live.names.ids[other], "t": t, "direction": "self" if other == node else ("in", "out")[way]}
-        for other, t, way in zip(*columns, strict=True)
+        {"other": live.names.ids[other], "t": t, "direction": "self" if other == node else ("in", "out")[out]}
+        for other, t, out in zip(*columns, strict=True)
     ]
 
 
@@ -210,7 +210,7 @@ def health(service: Service) -> dict[str, Any]:
 def metrics(service: Service) -> str:
     """Everything that is counted, in Prometheus' text format."""
     live = service.live
-    with service.lock.reading():
+    with service.lock.reading:
         quality = live.prequential.status()
     return service.metrics.text(
         {

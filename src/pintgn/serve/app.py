@@ -59,7 +59,7 @@ FAULTS: list[tuple[type[BaseException], int, str, str]] = [
     (Busy, 429, "busy", "Wait as long as Retry-After says, then send the same request again."),
     (Degraded, 503, "degraded", "An operator has to accept the loss or rewind the store; see /health."),
     (Stopped, 503, "stopped", "Wait until the service has been restarted; see /health."),
-    (StoreFull, 507, "store_full", "Make room on the service's disk, then send the same request again."),
+    (StoreFull, 507, "store_full", "Free space on the service's disk, then send the same request again."),
     (TooLarge, 507, "out_of_memory", "Ask for less at once, or give the service more memory."),
     (BadInput, 422, "bad_input", "Correct the request; /openapi.json describes what is expected."),
     (PintgnError, 500, "failed", "See the service's log."),
@@ -147,8 +147,8 @@ class Guard:
             await answer(scope, receive, sending)
         finally:
             route = getattr(scope.get("route"), "path", "other")
-            self.service.metrics.add("requests_total", route=route, status=str(status))
-            self.service.metrics.observe("request_seconds", time.perf_counter() - begin, route=route)
+            self.service.metrics.requests.labels(route, status).inc()
+            self.service.metrics.request_seconds.labels(route).observe(time.perf_counter() - begin)
 
     async def _answered(self, endpoint: Callable[..., Any], request: Request) -> Response:
         try:
@@ -182,7 +182,7 @@ def _faults(app: FastAPI, service: Service) -> None:
     async def malformed(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"][1:])
-        service.metrics.add("refused_total", reason="bad_input")
+        service.metrics.refused.labels("bad_input").inc()
         return fault(422, "bad_input", f"{where}: {first['msg']}.", "Correct the request; see /openapi.json.")
 
     @app.exception_handler(HTTPException)
@@ -198,7 +198,7 @@ def _faults(app: FastAPI, service: Service) -> None:
 def refusal(service: Service, error: PintgnError) -> Response:
     """An error of ours as clients get it."""
     _, status, name, next_step = next(row for row in FAULTS if isinstance(error, row[0]))
-    service.metrics.add("refused_total", reason=name)
+    service.metrics.refused.labels(name).inc()
     return fault(status, name, str(error), next_step, {"Retry-After": "1"} if status in (429, 503) else None)
 
 

@@ -29,21 +29,21 @@ RUN_END_ENCODED = 22
 """The only type with parts of its own that is taken (Schema.fbs, union Type)."""
 
 
-def read(body: bytes | bytearray, known: Sequence[str], most: int, room: int) -> dict[str, Any]:
+def read(body: bytes | bytearray, known: Sequence[str], most: int, most_bytes: int) -> dict[str, Any]:
     """The columns of an Arrow stream as lists; columns that are no field of an event are features.
 
     Args:
         known: all columns that there can be.
         most: events at most.
-        room: bytes that the stream may have when it is unpacked.
+        most_bytes: bytes that the stream may have when it is unpacked.
     """
     try:
-        _count(body, known, most, room)
+        _count(body, known, most, most_bytes)
         with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
             table = reader.read_all()
         table.validate(full=True)
-        if sum(_text_bytes(column) for column in table.columns) > room:
-            raise TooMuch(f"unpacked, the texts of the body take more than {room:,} bytes. Send less at once.")
+        if sum(_text_bytes(column) for column in table.columns) > most_bytes:
+            raise TooMuch(f"unpacked, the texts of the body take more than {most_bytes:,} bytes. Send less at once.")
         if not table.num_rows:
             raise BadInput("there are no events in the body.")
         columns: dict[str, Any] = {name: _listed(table.column(k)) for k, name in enumerate(table.schema.names)}
@@ -58,7 +58,7 @@ def read(body: bytes | bytearray, known: Sequence[str], most: int, room: int) ->
 # -- counting ----------------------------------------------------------------------------------------------------------
 
 
-def _count(body: bytes | bytearray, known: Sequence[str], most: int, room: int) -> None:
+def _count(body: bytes | bytearray, known: Sequence[str], most: int, most_bytes: int) -> None:
     """Refuse a stream of too many messages, columns, rows or bytes, by what its messages say of themselves."""
     rows = size = 0
     for number, message in enumerate(pa.ipc.MessageReader.open_stream(pa.py_buffer(body))):
@@ -82,8 +82,8 @@ def _count(body: bytes | bytearray, known: Sequence[str], most: int, room: int) 
             size += _unpacked(head, message.body)
         if rows > most:
             raise TooMuch(f"{rows:,} events at once; send at most {most:,}.")
-        if size > room:
-            raise TooMuch(f"unpacked, the body has more than {room:,} bytes. Send less at once.")
+        if size > most_bytes:
+            raise TooMuch(f"unpacked, the body has more than {most_bytes:,} bytes. Send less at once.")
 
 
 def _check_schema(message: pa.Message, head: _Table, known: Sequence[str]) -> None:

@@ -90,8 +90,9 @@ class Body:
                 async for part in request.stream():
                     if len(data) + len(part) > limits.body:
                         raise _too_large(limits.body)
-                    self.bodies.claim(self, len(part))
-                    data += part
+                    if part:
+                        self.bodies.claim(self, len(part))
+                        data += part
         except TimeoutError:
             if self._reason is not None:
                 raise self._reason from None

@@ -4,66 +4,43 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 class FairLock:
-    """A fair lock: readers share, a writer is alone, and nobody overtakes.
+    """A fair lock: readers share (`with lock.reading`), a writer is alone (`with lock.writing`), and nobody overtakes.
 
     Whoever waits is let in as soon as those who came before have left, so a reader waits for one turn of the writer
     at most, and the writer for one turn of the readers; neither can starve the other.
     """
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._waiting: deque[tuple[bool, threading.Event]] = deque()
-        self._readers = 0
-        self._writing = False
+        self.reading, self.writing = _Turn(self, writes=False), _Turn(self, writes=True)
+        self.mutex = threading.Lock()
+        self.waiting: deque[tuple[_Turn, threading.Event]] = deque()
+        self.inside = 0  # readers, or -1 for a writer
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Share with other readers."""
-        self._enter(False)
-        try:
-            yield
-        finally:
-            self._leave(False)
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Be alone."""
-        self._enter(True)
-        try:
-            yield
-        finally:
-            self._leave(True)
+class _Turn:
+    """Inside the lock, as a reader or as the writer."""
 
-    def _enter(self, writes: bool) -> None:
-        with self._mutex:
-            if not self._waiting and self._may(writes):
-                self._admit(writes)
+    def __init__(self, lock: FairLock, *, writes: bool):
+        self.lock, self.writes = lock, writes
+
+    def __enter__(self) -> None:
+        lock = self.lock
+        with lock.mutex:
+            if not lock.waiting and (lock.inside == 0 or (lock.inside > 0 and not self.writes)):
+                lock.inside = -1 if self.writes else lock.inside + 1
                 return
-            turn = threading.Event()
-            self._waiting.append((writes, turn))
-        turn.wait()
+            admitted = threading.Event()
+            lock.waiting.append((self, admitted))
+        admitted.wait()
 
-    def _leave(self, wrote: bool) -> None:
-        with self._mutex:
-            if wrote:
-                self._writing = False
-            else:
-                self._readers -= 1
-            while self._waiting and self._may(self._waiting[0][0]):
-                writes, turn = self._waiting.popleft()
-                self._admit(writes)
-                turn.set()
-
-    def _may(self, writes: bool) -> bool:
-        return not self._writing and not (writes and self._readers)
-
-    def _admit(self, writes: bool) -> None:
-        if writes:
-            self._writing = True
-        else:
-            self._readers += 1
+    def __exit__(self, *error: object) -> None:
+        lock = self.lock
+        with lock.mutex:
+            lock.inside = 0 if self.writes else lock.inside - 1
+            while lock.waiting and (lock.inside == 0 or (lock.inside > 0 and not lock.waiting[0][0].writes)):
+                turn, admitted = lock.waiting.popleft()
+                lock.inside = -1 if turn.writes else lock.inside + 1
+                admitted.set()

@@ -38,7 +38,7 @@ class HighWater:
         self._flusher: ThreadPoolExecutor | None = None
         self.found = self._read()
         """What the file said when it was opened; None when there is none that can be read."""
-        self._written = self.found or Mark(0, 0)
+        self.written = self.found or Mark(0, 0)
 
     def _read(self) -> Mark | None:
         try:
@@ -58,10 +58,6 @@ class HighWater:
         self._sequence, mark = max(slots)
         return mark
 
-    @property
-    def dropped(self) -> int:
-        return self._written.dropped
-
     def open(self) -> None:
         """Make ready for writing."""
         if self._handle < 0:
@@ -77,9 +73,10 @@ class HighWater:
     def advance(self, mark: Mark) -> None:
         """Write now; `settle` waits until it is on the disk."""
         self.settle()
-        self.open()
+        if self._handle < 0:
+            self.open()
         self._sequence += 1
-        self._written = mark
+        self.written = mark
         record = RECORD.pack(MAGIC, self._run, self._sequence, *mark)
         os.lseek(self._handle, self._sequence % 2 * SLOT, os.SEEK_SET)
         os.write(self._handle, record + zlib.crc32(record).to_bytes(4, "little"))

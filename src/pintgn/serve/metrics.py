@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
 from typing import Any
 
 from pintgn.errors import BadInput
@@ -19,55 +18,29 @@ except ImportError:
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Seconds: upper ends of a histogram's bins."""
-COUNTED: dict[str, tuple[type[Any], str]] = {
-    "events_total": (Counter, "Events acknowledged since the service started."),
-    "duplicates_total": (Counter, "Events that were known by their key already."),
-    "refused_total": (Counter, "Requests refused, by reason."),
-    "requests_total": (Counter, "Requests answered, by route and status."),
-    "request_seconds": (Histogram, "Time to answer a request, by route."),
-    "commit_seconds": (Histogram, "Time to make a group of events durable."),
-    "observe_seconds": (Histogram, "Time to observe a group of events."),
-    "store_failures_total": (Counter, "Groups of events that could not be written."),
-    "dropped_total": (Counter, "Stored events dropped to keep the store small."),
-    "snapshots_total": (Counter, "Snapshots written."),
-    "snapshot_failures_total": (Counter, "Snapshots that could not be written."),
-    "snapshot_pause_seconds": (Gauge, "How long the newest snapshot held up ingestion."),
-    "snapshot_bytes": (Gauge, "Size of the newest snapshot."),
-    "snapshot_events": (Gauge, "Number of the last event that the newest snapshot has seen."),
-}
 
 
 class Metrics:
-    """The metrics of one service, in a registry of its own. Names are given without the prefix `pintgn_`."""
+    """The metrics of one service, in a registry of its own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._lock = threading.Lock()
-        self._made: dict[str, Any] = {}
-
-    def add(self, name: str, count: float = 1, **labels: str) -> None:
-        self._metric(name, labels).inc(count)
-
-    def set(self, name: str, value: float) -> None:
-        self._metric(name, {}).set(value)
-
-    def observe(self, name: str, seconds: float, **labels: str) -> None:
-        self._metric(name, labels).observe(seconds)
-
-    def timed(self, name: str) -> AbstractContextManager[Any]:
-        return self._metric(name, {}).time()
-
-    def _metric(self, name: str, labels: Mapping[str, str]) -> Any:
-        """A metric, made on first use: what never happened is not shown."""
-        found = self._made.get(name)
-        if found is None:
-            with self._lock:
-                if (found := self._made.get(name)) is None:
-                    kind, about = COUNTED[name]
-                    more = {"buckets": BOUNDS} if kind is Histogram else {}
-                    found = kind(f"pintgn_{name}", about, list(labels), registry=self.registry, **more)
-                    self._made[name] = found
-        return found.labels(**labels) if labels else found
+        own: dict[str, Any] = {"namespace": "pintgn", "registry": self.registry}
+        timed = own | {"buckets": BOUNDS}
+        self.events = Counter("events_total", "Events acknowledged since the service started.", **own)
+        self.duplicates = Counter("duplicates_total", "Events that were known by their key already.", **own)
+        self.refused = Counter("refused_total", "Requests refused, by reason.", ["reason"], **own)
+        self.requests = Counter("requests_total", "Requests answered, by route and status.", ["route", "status"], **own)
+        self.request_seconds = Histogram("request_seconds", "Time to answer a request, by route.", ["route"], **timed)
+        self.commit_seconds = Histogram("commit_seconds", "Time to make a group of events durable.", **timed)
+        self.observe_seconds = Histogram("observe_seconds", "Time to observe a group of events.", **timed)
+        self.store_failures = Counter("store_failures_total", "Groups of events that could not be written.", **own)
+        self.dropped = Counter("dropped_total", "Stored events dropped to keep the store small.", **own)
+        self.snapshots = Counter("snapshots_total", "Snapshots written.", **own)
+        self.snapshot_failures = Counter("snapshot_failures_total", "Snapshots that could not be written.", **own)
+        self.snapshot_pause = Gauge("snapshot_pause_seconds", "How long the newest snapshot paused ingestion.", **own)
+        self.snapshot_bytes = Gauge("snapshot_bytes", "Size of the newest snapshot.", **own)
+        self.snapshot_events = Gauge("snapshot_events", "Events that the newest snapshot has seen.", **own)
 
     def text(self, more: Mapping[str, tuple[str, Any]]) -> str:
         """Everything, and gauges of the moment: their names, descriptions and values."""

@@ -50,7 +50,7 @@ def open_database(store: Store, seen: int) -> sqlite3.Connection:
     except OSError as error:
         if isinstance(error, BadFile):
             raise
-        raise BadFile(f"cannot open {path}: {error.strerror or error}. Make room on the disk.") from error
+        raise BadFile(f"cannot open {path}: {error.strerror or error}. Free space on the disk.") from error
     finally:
         kept.unlink(missing_ok=True)
     return store.db
@@ -163,7 +163,7 @@ def _replace(store: Store, begun: dict[str, Any]) -> None:
             made.execute("COMMIT")
     except sqlite3.Error as error:
         raise BadFile(
-            f"{begun['why']}, and could not be repaired: {error}. Make room on the disk, then start again."
+            f"{begun['why']}, and could not be repaired: {error}. Free space on the disk, then start again."
         ) from error
     for suffix in ("-wal", "-shm"):
         Path(f"{store.path}{suffix}").unlink(missing_ok=True)

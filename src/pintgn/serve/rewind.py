@@ -10,7 +10,6 @@ from typing import Any
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.moment import read_time
 from pintgn.learn.run import Run
-from pintgn.serve.service import weights_of
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.store import Store
 from pintgn.serve.words import plain
@@ -25,7 +24,7 @@ def undo_after(run: Run, folder: Path, after: Any) -> dict[str, Any]:
     """
     log = run.log
     t = plain(read_time(after, log.schema.time, log.t.dtype))
-    snapshots = SnapshotFolder(folder / "snapshots", run.fingerprint, weights_of(run.model))
+    snapshots = SnapshotFolder(folder, run)
     seen = max(snapshots.numbers(), default=0)
     with Store(folder, run.fingerprint, log.schema.width, log.t.dtype, seen) as store:
         clocks = {number: snapshots.clock(number) for number, _ in snapshots.valid()}
@@ -51,5 +50,5 @@ def undo_after(run: Run, folder: Path, after: Any) -> dict[str, Any]:
                 facts["snapshots"] = snapshots.forget_after(upto)
                 facts["undone"] = store.undo(upto + 1, store.folder / facts["file"])
             except (OSError, sqlite3.Error) as error:
-                raise BadFile(f"{folder} was not rewound: {error}. Make room on the disk, then try again.") from error
+                raise BadFile(f"{folder} was not rewound: {error}. Free space on the disk, then try again.") from error
         return facts | {"left": upto, "reports": store.reports}

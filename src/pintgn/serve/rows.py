@@ -57,7 +57,7 @@ def connected(path: Path) -> sqlite3.Connection:
 
 def columns(batch: EventBatch) -> tuple[list, ...]:
     """src, dst, t, op, features and key, as they are stored."""
-    none = [None] * len(batch)
+    none = [None] * len(batch.t)
     op = none if batch.op is None else batch.op.tolist()
     features = none if batch.features is None else [row.tobytes() for row in batch.features.astype("<f4", copy=False)]
     return batch.src, batch.dst, batch.t.tolist(), op, features, none if batch.keys is None else batch.keys
@@ -94,5 +94,5 @@ def batch_of(rows: list[tuple], width: int, dtype: np.dtype) -> EventBatch:
 
 
 def hashed(key: str) -> bytes:
-    """A key of an event that was dropped, in little room."""
+    """A key of an event that was dropped, in a few bytes."""
     return hashlib.blake2b(key.encode(), digest_size=16).digest()

@@ -111,7 +111,7 @@ def _mapped(path: Path) -> Any:
 
 
 def _cells(page: bytes, header: int) -> list[int]:
-    """Where the cells of a page begin; places beyond it are left out."""
+    """Where the cells of a page begin; offsets beyond it are left out."""
     count = int.from_bytes(page[3:5], "big")
     pointers = page[header : header + 2 * count]
     return [at for (at,) in struct.iter_unpack(">H", pointers[: len(pointers) & ~1]) if header <= at < len(page)]

@@ -50,7 +50,7 @@ class Saver:
         except MemoryError as error:
             self._failed(error, before, answers)
             return
-        self.metrics.set("snapshot_pause_seconds", time.perf_counter() - begin)
+        self.metrics.snapshot_pause.set(time.perf_counter() - begin)
         job = (captured, begin, before, answers)
         self._thread = threading.Thread(target=self._write, args=job, name="pintgn-snapshot", daemon=True)
         self._thread.start()
@@ -69,9 +69,9 @@ class Saver:
             self._failed(error, before, answers)
             return
         self.trouble = None
-        self.metrics.add("snapshots_total")
-        self.metrics.set("snapshot_bytes", size)
-        self.metrics.set("snapshot_events", captured.total)
+        self.metrics.snapshots.inc()
+        self.metrics.snapshot_bytes.set(size)
+        self.metrics.snapshot_events.set(captured.total)
         written = {"events": captured.total, "clock": plain(captured.clock), "bytes": size}
         for answer in answers:
             answer.set_result(written | {"seconds": round(time.perf_counter() - begin, 3)})
@@ -79,7 +79,7 @@ class Saver:
 
     def _failed(self, error: BaseException, before: int, answers: list[Future]) -> None:
         self.at, self.trouble = before, f"no snapshot was written: {error}"
-        self.metrics.add("snapshot_failures_total")
+        self.metrics.snapshot_failures.inc()
         log.error("no snapshot: %s", error)
         said = error if isinstance(error, PintgnError) else BadFile(f"no snapshot was written: {error!r}.")
         for answer in answers:

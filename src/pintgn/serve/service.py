@@ -7,7 +7,6 @@ observed block by block, and only then acknowledged. So an acknowledged event is
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import queue
 import sqlite3
@@ -53,6 +52,7 @@ class _Job:
 
     batch: EventBatch | None
     answer: Future | None
+    count: int = 0
 
 
 class Service:
@@ -67,7 +67,7 @@ class Service:
         run: an opened run; used up, its stream moves on.
         store: folder of the events and snapshots; locked while the service is open.
         options, limits: how it runs, and how much at once.
-        progress: told what a start is doing.
+        progress: called with what a start is doing.
     """
 
     def __init__(self, run: Run, store: str | Path, options: Options | None = None, limits: Limits | None = None,
@@ -81,12 +81,12 @@ class Service:
         self.lock, self.searching = FairLock(), threading.Lock()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._mutex = threading.Lock()
-        self._waiting = 0  # events that wait for the writer
+        self.waiting = 0  # events that wait for the writer
         self._asking = 0
         self._failure: str | None = None
         self._full: str | None = None  # why the newest events could not be written
         self._closed = False
-        self.snapshots = SnapshotFolder(Path(store) / "snapshots", run.fingerprint, weights_of(run.model))
+        self.snapshots = SnapshotFolder(store, run)
         seen = max(self.snapshots.numbers(), default=0)
         self.store = Store(store, run.fingerprint, run.log.schema.width, run.log.t.dtype, seen)
         try:
@@ -237,14 +237,14 @@ class Service:
 
         Raises `Busy` when too many wait already.
         """
+        count = len(batch)
         with self._mutex:
-            self._check_alive()
-            self._check_whole()
-            if self._waiting and self._waiting + len(batch) > self.limits.waiting:
-                raise Busy(f"{self._waiting:,} events are waiting to be written already.")
-            self._waiting += len(batch)
+            self._check_taking()
+            if self.waiting and self.waiting + count > self.limits.waiting:
+                raise Busy(f"{self.waiting:,} events are waiting to be written already.")
+            self.waiting += count
             answer = promise()
-            self._jobs.put(_Job(batch, answer))
+            self._jobs.put(_Job(batch, answer, count))
         return answer
 
     def observe(self, events: list[dict[str, Any]]) -> dict[str, Any]:
@@ -254,19 +254,16 @@ class Service:
     def snapshot(self) -> Future:
         """Ask for a snapshot of the state after everything accepted so far."""
         with self._mutex:
-            self._check_alive()
-            self._check_whole()
+            self._check_taking()
             answer = promise()
             self._jobs.put(_Job(None, answer))
         return answer
 
-    def _check_alive(self) -> None:
+    def _check_taking(self) -> None:
         if self._failure is not None:
             raise Stopped(self._failure)
         if self._closed:
             raise Stopped("the service is going down.")
-
-    def _check_whole(self) -> None:
         if self.missing:
             raise Degraded(f"{described(self.missing)}. No new events are taken until an operator has decided.")
 
@@ -281,14 +278,15 @@ class Service:
                     ended = True
                     break
                 jobs.append(job)
-                if job.batch is None or sum(len(j.batch) for j in jobs if j.batch is not None) >= GROUP:
+                if job.batch is None or sum(one.count for one in jobs) >= GROUP:
                     break
                 try:
                     job = self._jobs.get_nowait()
                 except queue.Empty:
                     break
             try:
-                self._handle(jobs)
+                if jobs:
+                    self._handle(jobs)
             except BaseException as error:  # never leave anybody waiting
                 gone = isinstance(error, StoreGone)
                 log.error("the writer has failed: %s", error, exc_info=not gone)
@@ -322,40 +320,40 @@ class Service:
                 accepted.append((job, *admit(job.batch)))
             except PintgnError as error:
                 self._done(job, error)
-        together = [batch for _, batch, _ in accepted if len(batch)]
+        together = [batch for _, batch, _ in accepted if len(batch.t)]
         if together:
-            joined = EventBatch.concat(together)
+            joined = EventBatch.concat(together) if len(together) > 1 else together[0]
+            count = len(joined.t)
             try:
-                with self.metrics.timed("commit_seconds"):
+                with self.metrics.commit_seconds.time():
                     self.store.append(joined)
             except StoreFull as error:
                 for job, _, _ in accepted:
                     self._done(job, error)
-                self.metrics.add("store_failures_total")
+                self.metrics.store_failures.inc()
                 self._full = str(error)
                 log.error("%s", error)
                 accepted = []
             else:
                 self._full = None
-                with self.metrics.timed("observe_seconds"):
+                with self.metrics.observe_seconds.time():
                     self.live.observe_batch(joined, self.lock.writing)
                 self.store.settle()
-                self.rate.add(len(joined))
-                self.metrics.add("events_total", len(joined))
+                self.rate.add(count)
+                self.metrics.events.inc(count)
+        now = {"clock": plain(self.live.clock), "total": self.live.events}
         for job, batch, duplicates in accepted:
-            self.metrics.add("duplicates_total", duplicates)
-            answer = {"accepted": len(batch), "duplicates": duplicates, "clock": plain(self.live.clock)}
-            self._done(job, answer | {"total": self.live.events})
+            self.metrics.duplicates.inc(duplicates)
+            self._done(job, {"accepted": len(batch.t), "duplicates": duplicates} | now)
         if snapshots or self.live.total - self.saver.tried >= self.options.snapshot_every:
             self.saver.save(self.live, snapshots)
-        if jobs and jobs[-1].answer is None:
+        if jobs[-1].answer is None:
             self._drop_old()
 
     def _done(self, job: _Job, answer: Any) -> None:
-        assert job.batch is not None
         assert job.answer is not None
         with self._mutex:
-            self._waiting -= len(job.batch)
+            self.waiting -= job.count
         if isinstance(answer, BaseException):
             job.answer.set_exception(answer)
         else:
@@ -378,7 +376,7 @@ class Service:
         upto = min(self.saver.everywhere, self.store.total - self.options.keep_events)
         try:
             if upto > self.store.dropped:
-                self.metrics.add("dropped_total", self.store.drop(upto))
+                self.metrics.dropped.inc(self.store.drop(upto))
         except sqlite3.Error as error:  # the store stays larger than it might be
             log.error("old events were not dropped: %s", error)
 
@@ -401,16 +399,11 @@ class Service:
                 raise Busy(f"{self._asking} questions are being answered already.")
             self._asking += 1
         try:
-            with self.lock.reading():
+            with self.lock.reading:
                 yield self.live.reader()
         finally:
             with self._mutex:
                 self._asking -= 1
-
-    @property
-    def waiting(self) -> int:
-        """Events that wait for the writer."""
-        return self._waiting
 
     @property
     def healthy(self) -> bool:
@@ -421,12 +414,3 @@ class Service:
     def taking(self) -> bool:
         """Whether events are taken."""
         return self.healthy and not self.missing and self._full is None
-
-
-def weights_of(model: Model) -> str:
-    """A digest of a model's parameters: a snapshot of a run that was trained on is no longer its own."""
-    found = hashlib.blake2b(digest_size=16)
-    for name, tensor in sorted(model.state_dict().items()):
-        found.update(name.encode())
-        found.update(tensor.numpy(force=True).tobytes())
-    return found.hexdigest()

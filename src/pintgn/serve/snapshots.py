@@ -18,7 +18,9 @@ from typing import Any
 from pintgn.errors import BadFile
 from pintgn.events.facts import AtLeast, Each, read_json
 from pintgn.files import rename, sync_file, sync_folder
+from pintgn.learn.run import Run
 from pintgn.live.snapshot import Snapshot
+from pintgn.models.base import Model
 from pintgn.serve.words import plain
 
 FORMAT = 2
@@ -28,10 +30,10 @@ KEEP = 2
 
 
 class SnapshotFolder:
-    """The snapshots of one store, by the number of the last event that each has seen."""
+    """The snapshots in a store's folder, by the number of the last event that each has seen."""
 
-    def __init__(self, folder: Path, fingerprint: str, weights: str):
-        self.folder, self.fingerprint, self.weights = folder, fingerprint, weights
+    def __init__(self, store: str | Path, run: Run):
+        self.folder, self.fingerprint, self.weights = Path(store) / "snapshots", run.fingerprint, digest(run.model)
         self.reports: list[str] = []
 
     def numbers(self) -> list[int]:
@@ -132,3 +134,12 @@ def _sealed(path: Path) -> tuple[int, str]:
 def _digest(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def digest(model: Model) -> str:
+    """Of a model's parameters: a snapshot of a run that was trained on is no longer its own."""
+    found = hashlib.blake2b(digest_size=16)
+    for name, tensor in sorted(model.state_dict().items()):
+        found.update(name.encode())
+        found.update(tensor.numpy(force=True).tobytes())
+    return found.hexdigest()

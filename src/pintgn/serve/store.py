@@ -172,7 +172,7 @@ class Store:
 
         Raises `StoreFull` when that cannot be done; then none of them is kept.
         """
-        first, last = self._total + 1, self._total + len(batch)
+        first, last = self._total + 1, self._total + len(batch.t)
         values = columns(batch)
         sums = [checksum ^ number for number, checksum in enumerate(checksums(values), first)]
         rows = list(zip(range(first, last + 1), *values, sums, strict=True))
@@ -184,11 +184,11 @@ class Store:
             self._recover()
             raise StoreFull(
                 f"the events could not be written to {self.path.name}: {error}. Nothing of them was kept. "
-                "Make room on the disk, then send them again."
+                "Free space on the disk, then send them again."
             ) from error
         self._check_files()
         self._total = last
-        self.mark.advance(Mark(last, self.mark.dropped))
+        self.mark.advance(Mark(last, self.mark.written.dropped))
         return last
 
     def settle(self) -> None:
@@ -239,7 +239,7 @@ class Store:
             marks = ",".join("?" * len(some))
             rows = self.db.execute(f"SELECT key, number, checksum FROM events WHERE key IN ({marks})", some)
             found.update({key: checksum ^ number for key, number, checksum in rows})
-            if self.mark.dropped:
+            if self.mark.written.dropped:
                 hashes = {hashed(key): key for key in some}
                 asked = f"SELECT key, checksum FROM dropped_keys WHERE key IN ({marks})"
                 found.update({hashes[key]: checksum for key, checksum in self.db.execute(asked, list(hashes))})
@@ -333,10 +333,10 @@ class Store:
         self._total = first - 1
         return count
 
-    # -- room ----------------------------------------------------------------------------------------------------------
+    # -- size ----------------------------------------------------------------------------------------------------------
 
     def drop(self, upto: int) -> int:
-        """Forget events up to a number (a snapshot must hold them), but not their keys; later events take their room.
+        """Forget events up to a number (a snapshot must hold them), but not their keys; later events reuse their space.
 
         Returns how many events.
         """
@@ -358,13 +358,13 @@ class Store:
         return gone
 
     def shrink(self) -> None:
-        """Give unused room back to the disk; takes a while, and as much room again meanwhile."""
+        """Give unused space back to the disk; takes a while, and as much space again meanwhile."""
         try:
             self.db.execute("VACUUM")
             self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         except sqlite3.Error as error:
             raise StoreFull(
-                f"{self.path} was not made smaller: {error}. It is whole; make room, then try again."
+                f"{self.path} was not made smaller: {error}. It is whole; free space, then try again."
             ) from None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pintgn.errors import BadInput, EventOrderError, StaleQuery
+from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.log import EventLog, Query
 from pintgn.events.moment import read_time
 from pintgn.events.schema import LATEST, LATEST_ASKED, Schema, beyond
@@ -22,6 +22,7 @@ from pintgn.models.fused import Distinct
 from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.state import State
 from pintgn.neighbors.index import NeighborIndex
+from pintgn.neighbors.inputs import as_events
 from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import MemoryBlocks, Span
 from pintgn.stream.history import History
@@ -97,6 +98,7 @@ class Stream:
         self._time_dtype: np.dtype | None = None
         self._numbering = Distinct()
         self.blocks = MemoryBlocks(memory_block)
+        self._in_blocks = self.model.remembers or (self.positions is not None and positions_refresh == "block")
         self._late: list[Events] = []  # the block that positions refreshed by block do not know yet
 
     # -- the verbs -----------------------------------------------------------------------------------------------
@@ -188,8 +190,8 @@ class Stream:
 
     def _gather(self, query: Query, events: Events, gather: Callable[..., Any]) -> Gathered:
         """Look up; the past moves on, memory not yet."""
-        before, clock = self.history.before(query.t, events), self.clock
-        if len(events):
+        before, clock = self.history.before(query.t, events), self.history.clock
+        if happens := len(events.t) > 0:
             happened = self.history.before(events.t, events)
             self.history.append(events)
             if self.model.remembers:
@@ -199,7 +201,7 @@ class Stream:
         inputs = [gather(query[s.rows], view) if len(s.rows) else None for s, view in zip(spans, views, strict=True)]
         if self.positions is not None and self.positions_refresh == "event":
             serve_positions(self.positions, self.model.positions_transform, views, events)
-        return Gathered(spans, views, inputs, pure=not len(events))
+        return Gathered(spans, views, inputs, pure=not happens)
 
     def _compute(self, gathered: Gathered, compute: Callable[..., Tensor] | None) -> Tensor:
         """Score span by span while memory moves on; nothing is scored without `compute`."""
@@ -213,7 +215,7 @@ class Stream:
             if len(span.rows) and compute is not None:
                 self._serve_by_block(span, view, gathered.pure)
                 answers.append(compute(inputs, self.blocks.state_of(span, self.state)))
-            if self._in_blocks and len(span.events):
+            if self._in_blocks and len(span.events.t):
                 self._catch_up()
                 block = self.blocks.happen(span, self.model, self.state)
                 self._late = [] if block is None else [block]
@@ -286,12 +288,6 @@ class Stream:
 
         return open_stream(Path(folder), model, schema)
 
-    # -- time ----------------------------------------------------------------------------------------------------
-
-    @property
-    def _in_blocks(self) -> bool:
-        return self.model.remembers or (self.positions is not None and self.positions_refresh == "block")
-
     # -- positions refreshed by block ----------------------------------------------------------------------------
 
     def _catch_up(self) -> None:
@@ -335,16 +331,11 @@ class Stream:
         if batch.features is not None and not np.isfinite(batch.features).all():
             row = int(np.argwhere(~np.isfinite(batch.features))[0, 0])
             raise BadInput(f"event {row} has a feature that is not finite. Fill or drop it.")
-        src, dst, t = _numbers(batch.src, "src"), _numbers(batch.dst, "dst"), self._times(batch.t)
+        t = self._times(batch.t)
         far = beyond(t)
         if far >= 0:
             raise BadInput(f"event {far} has t={t[far]}; times of events are within ±{LATEST:.3g}.")
-        if len(t) and self.clock is not None and t[0] < self.clock:
-            raise EventOrderError(f"event 0 has t={t[0]}; this stream has already observed t={self.clock}.")
-        late = np.flatnonzero(t[1:] < t[:-1])
-        if len(late):
-            row = int(late[0]) + 1
-            raise EventOrderError(f"event {row} has t={t[row]}, earlier than event {row - 1} (t={t[row - 1]}).")
+        src, dst, t = as_events(batch.src, batch.dst, t, self.clock, t.dtype)
         return Events(src, dst, t, batch.features if self.schema.width else None)
 
     def _checked_queries(self, queries: Sequence[Query]) -> Query:

@@ -37,7 +37,7 @@ class History:
     def append(self, events: Events) -> None:
         """Let events happen; there is at least one."""
         keys = ties(events.src, events.dst, events.t, self.node_marks, events.features)
-        self.index.append(events.src, events.dst, events.t, ties=keys)
+        self.index.add(events.src, events.dst, events.t, ties=keys)
         if self.event_table is not None:
             self.event_table = _extended(self.event_table, self.events, events.features)
         changes = np.flatnonzero(events.t[1:] != events.t[:-1])
@@ -45,7 +45,7 @@ class History:
             self.group_start = self.events + int(changes[-1]) + 1
         elif events.t[0] != self.clock:
             self.group_start = self.events
-        self.events += len(events)
+        self.events += len(events.t)
         self.clock = events.t[-1].item()
 
     def fork(self) -> History:

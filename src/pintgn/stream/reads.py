@@ -25,7 +25,7 @@ class Positions(Protocol):
 def serve_positions(positions: Positions, transform: str, views: list[HistoryView], events: Events) -> None:
     """Answer every read of a batch, each as of its own query's time, while the batch's events become visible."""
     reads = [read for view in views for read in view.reads]
-    if not len(events):
+    if not len(events.t):
         for read in reads:
             nothing = (events.src, events.dst, events.t)
             read.answer = positions.replay(*nothing, read.nodes, read.roots, read.t, transform=transform)
