@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import random
+
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pintgn.errors import BadInput
+from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
 from pintgn.events.splits import hidden_nodes, seen_nodes, split_points, touches
 
@@ -57,6 +61,37 @@ def test_hidden_nodes_come_from_after_training_and_are_seeded():
     kept = ~touches(train, hidden)
     assert not (hidden[train.src[kept]] | hidden[train.dst[kept]]).any()
     assert not (seen_nodes(train, hidden) & hidden).any()
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_dyglib_hides_what_its_own_rule_draws(apart):
+    """The rule of TGN's and DyGLib's loaders, on their numbers: users from 1 on, items after all users."""
+    rng = np.random.default_rng(1)
+    src, dst, t = rng.integers(0, 900, 3_000), rng.integers(0, 700, 3_000), np.sort(rng.integers(0, 2_000, 3_000))
+    table = pa.table({"src": src, "dst": dst, "t": t})
+    log = read_events(table, bipartite=apart)
+    u, i = src + 1, dst + 1 + (src.max() + 1 if apart else 0)
+    later = t > np.quantile(t, 0.7)
+    random.seed(2020)
+    count = int(0.1 * len(set(u) | set(i)))
+    expected = random.sample(list(set(u[later]).union(set(i[later]))), count)
+    train, _, _ = log.split()
+    for seed in (0, 7):
+        hidden = hidden_nodes(log, train, "dyglib", seed)
+        assert hidden.sum() == count == len(expected)
+        users = src.max() + 1 if apart else 10_000
+        sides = ("src", "dst") if apart else (None, None)
+        assert set(np.flatnonzero(hidden)) == {
+            log.node(n - 1, sides[0]) if n <= users else log.node(n - 1 - users, sides[1]) for n in expected
+        }
+
+
+def test_dyglib_says_when_there_are_too_few_to_hide():
+    log = EventLog(np.r_[np.arange(100), 0, 1], np.r_[np.arange(100, 200), 1, 0], np.r_[np.zeros(100), 1, 2])
+    with pytest.raises(BadInput, match="hides 20 nodes, but only 2 appear after the training part"):
+        hidden_nodes(log, log[:100], "dyglib")
+    with pytest.raises(BadInput, match="a share of the nodes between 0 and 1, or 'dyglib'"):
+        hidden_nodes(log, log[:100], "tgn")
 
 
 def test_wikipedia_splits_as_published(shared_data):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
+import pyarrow as pa
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
+
+DYGLIB = "dyglib"
 
 
 def split_points(t: np.ndarray, val: float, test: float) -> tuple[int, int]:
@@ -27,23 +32,59 @@ def split_points(t: np.ndarray, val: float, test: float) -> tuple[int, int]:
     return after(1 - val - test), after(1 - test)
 
 
-def hidden_nodes(log: EventLog, train: EventLog, fraction: float = 0.1, seed: int = 0) -> np.ndarray:
+def hidden_nodes(log: EventLog, train: EventLog, hidden: float | str = 0.1, seed: int = 0) -> np.ndarray:
     """Mark nodes (n,) to keep out of training so that predictions for new nodes can be measured.
 
-    A number of nodes equal to `fraction` of all nodes in the log's events, drawn with a seed from those that
+    A number of nodes equal to the share `hidden` of all nodes in the log's events, drawn with a seed from those that
     appear after the training period (TGN's rule); all of them when there are fewer. Training skips every event
     that touches one. The dummy node of a discrete-time log stands for no one and is never hidden.
+
+    "dyglib" is the one set that TGN and DyGLib hide, whatever the seed (`dyglib_hidden`).
     """
-    if not 0 <= fraction < 1:
-        raise BadInput(f"the fraction of hidden nodes is between 0 and 1, not {fraction}.")
+    if hidden == DYGLIB:
+        return dyglib_hidden(log, train)
+    if isinstance(hidden, str) or not 0 <= hidden < 1:
+        raise BadInput(f"hidden={hidden!r}; it is a share of the nodes between 0 and 1, or {DYGLIB!r}.")
     later = log[train.first - log.first + len(train) :]
     candidates, everyone = (np.unique(np.concatenate([part.src, part.dst])) for part in (later, log))
     if log.schema.dummy is not None:
         candidates, everyone = (nodes[nodes != log.schema.dummy] for nodes in (candidates, everyone))
-    count = min(int(fraction * len(everyone)), len(candidates))
-    hidden = np.zeros(log.nodes, bool)
-    hidden[np.random.default_rng(seed).choice(candidates, count, replace=False)] = True
-    return hidden
+    count = min(int(hidden * len(everyone)), len(candidates))
+    marked = np.zeros(log.nodes, bool)
+    marked[np.random.default_rng(seed).choice(candidates, count, replace=False)] = True
+    return marked
+
+
+def dyglib_hidden(log: EventLog, train: EventLog) -> np.ndarray:
+    """Mark the nodes (n,) that TGN and DyGLib hide: a tenth of all, drawn once for all from those after training.
+
+    They are drawn by Python's `random`, seeded with 2020, from a set of node numbers, so the draw depends on the
+    numbers: a log's own integer ids plus one, destinations after all sources where the two are named apart (other
+    ids: the nodes' numbers in order of first appearance, plus one).
+    """
+    names = _dyglib_numbers(log)
+    later = log[train.first - log.first + len(train) :]
+    # as theirs: how a set was made decides the order in which it is walked
+    candidates = set(names[later.src].tolist()).union(set(names[later.dst].tolist()))
+    count = int(0.1 * len(np.union1d(log.src, log.dst)))
+    if count > len(candidates):
+        raise BadInput(
+            f"{DYGLIB!r} hides {count} nodes, but only {len(candidates)} appear after the training part. "
+            "Give hidden= a share of the nodes."
+        )
+    drawn = random.Random(2020).sample(tuple(candidates), count)
+    return np.isin(names, drawn)
+
+
+def _dyglib_numbers(log: EventLog) -> np.ndarray:
+    """The number (n,) of every node in DyGLib's files."""
+    ids = log.ids.decode()
+    if not pa.types.is_integer(ids.type):
+        return np.arange(1, log.nodes + 1)
+    numbers = ids.to_numpy(zero_copy_only=False).astype(np.int64) + 1
+    if log.ids.side is not None:
+        numbers[log.ids.side == 1] += numbers[log.ids.side == 0].max(initial=0)
+    return numbers
 
 
 def touches(log: EventLog, marked: np.ndarray) -> np.ndarray:

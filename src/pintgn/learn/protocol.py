@@ -32,7 +32,9 @@ class Parts:
     seen: np.ndarray  # (n,) nodes trained on
 
     @classmethod
-    def of(cls, log: EventLog, val: float = 0.15, test: float = 0.15, hidden: float = 0.1, seed: int = 0) -> Parts:
+    def of(
+        cls, log: EventLog, val: float = 0.15, test: float = 0.15, hidden: float | str = 0.1, seed: int = 0
+    ) -> Parts:
         train, validation, final = cut(log, val, test)
         if [len(part) for part in (train, validation)] != [len(part) for part in log.split(val, test)[:2]]:
             shares = " / ".join(f"{100 * len(part) / len(log):.0f}" for part in (train, validation, final))

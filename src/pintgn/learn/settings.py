@@ -58,7 +58,8 @@ class Training:
             themselves.
         weight_decay: of Adam.
         val, test: shares of the log, by time.
-        hidden: share of nodes kept out of training, so that new ones can be measured.
+        hidden: share of nodes kept out of training, so that new ones can be measured; or `dyglib`, the one set that
+            TGN and DyGLib hide, for comparisons with their figures.
         protocol: `stream` measures what a deployed system would know; `paper` as TGN and PINT do.
         scale_features: bring event and node features to a common scale, by the training part.
         checkpoint_seconds: time between two checkpoints within an epoch (there is one after every epoch anyhow).
@@ -80,7 +81,7 @@ class Training:
     weight_decay: float = 0.0
     val: float = 0.15
     test: float = 0.15
-    hidden: float = 0.1
+    hidden: float | str = 0.1
     protocol: str = "stream"
     scale_features: bool = True
     checkpoint_seconds: float = 60.0
@@ -135,7 +136,7 @@ class FitSettings(TypedDict, total=False):
     weight_decay: float
     val: float
     test: float
-    hidden: float
+    hidden: float | str
     protocol: str
     scale_features: bool
     checkpoint_seconds: float
