@@ -61,7 +61,7 @@ SIZES = {
     "positions.exact.START": f"{POSITIONS}::test_positions_of_stars_of_any_size",
     "positions.kernels_sketch.WORD": f"{POSITIONS}::test_sketches_of_any_width",
     "positions.relative.BUDGET": f"{POSITIONS}::test_the_budget_is_kept_to_the_byte",
-    "positions.room.SMALL": f"{POSITIONS}::test_memory_is_asked_about_where_it_matters",
+    "positions.capacity.SMALL": f"{POSITIONS}::test_memory_is_asked_about_where_it_matters",
     "positions.simd.WIDTH": f"{POSITIONS}::test_positions_of_stars_of_any_size",
     "positions.sketch.CHUNK": f"{POSITIONS}::test_exact_positions_become_a_sketch_in_pieces_of_any_size",
     "stream.core.PAIRS_AT_ONCE": "tests/stream",
