@@ -31,6 +31,6 @@ def model_class(name: str) -> type[Model]:
 
 
 def model_name(cls: type[Model]) -> str:
-    """The name under which a class stands in the table; its own name when it does not."""
+    """The name of a class in the table; its own path when it has none."""
     path = f"{cls.__module__}.{cls.__qualname__}"
     return next((name for name, known in MODELS.items() if known == path), path)
