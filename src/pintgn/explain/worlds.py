@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import torch
 
 from pintgn.events.log import Query
 from pintgn.explain.kernels import count_walks, distances, events_in_order
-from pintgn.models.base import Model
+from pintgn.models.base import eval_mode
 from pintgn.models.history_view import Events
 from pintgn.neighbors.contents import contents, left_out
 from pintgn.neighbors.index import NeighborIndex
@@ -217,7 +216,7 @@ def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absen
     stream = frozen.stream
     asked = Query(np.array([src]), np.array([dst]), np.array([at], stream._time_dtype))
     given, model = _own_positions(stream), stream.model
-    with eval_mode(model), torch.no_grad():
+    with eval_mode(model):
         worlds = []
         for absence in (_NOTHING, *absences):
             with left_out(stream.index, *absence):
@@ -250,18 +249,3 @@ def _with_positions(stream: Stream, positions: Any) -> Stream:
     reader = stream.reader()
     reader.positions, reader._late = positions, []
     return reader
-
-
-class eval_mode:
-    """Without dropout; a model in eval mode already is not touched, since others may be using it at the same time."""
-
-    def __init__(self, model: Model):
-        self.model, self.was_training = model, model.training
-
-    def __enter__(self) -> None:
-        if self.was_training:
-            self.model.eval()
-
-    def __exit__(self, *error: Any) -> None:
-        if self.was_training:
-            self.model.train()

@@ -18,13 +18,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits as cross_entrop
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
-from pintgn.learn.measure import BATCH, eval_mode
+from pintgn.learn.measure import BATCH
 from pintgn.learn.metrics import area_under_curve
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
-from pintgn.models.base import Model
+from pintgn.models.base import Model, eval_mode
 from pintgn.models.history_view import Events, HistoryView
-from pintgn.stream import Stream
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,14 @@ class SourceEmbedding(Model):
     def remembers(self) -> bool:
         return self.inner.remembers
 
-    def gather(self, query: Query, past: HistoryView) -> Any:
-        return self.inner.gather_nodes(query.src, past)
+    def gather(self, query: Query, history: HistoryView) -> Any:
+        return self.inner.gather_nodes(query.src, history)
 
     def forward(self, inputs: Any, state: Any) -> Tensor:  # (q, d)
         return self.inner.embed(inputs, state)
 
-    def gather_events(self, events: Events, past: HistoryView) -> Any:
-        return self.inner.gather_events(events, past)
+    def gather_events(self, events: Events, history: HistoryView) -> Any:
+        return self.inner.gather_events(events, history)
 
     def initial_state(self, node_features: np.ndarray | None, time_dtype: np.dtype) -> Any:
         return self.inner.initial_state(node_features, time_dtype)
@@ -99,16 +98,8 @@ def source_embeddings(run: Run, log: EventLog) -> np.ndarray:  # (e, d)
     model = run.model
     if type(model).gather_nodes is Model.gather_nodes:
         raise BadInput(f"{type(model).__name__} scores links; it has no embeddings of nodes to classify.")
-    run.new_stream()  # builds the model where that has not been done
-    stream = Stream(
-        SourceEmbedding(model),
-        run.schema,
-        node_features=log.node_features,
-        memory_block=run.settings.stream.memory_block,
-        positions_refresh=run.settings.stream.positions_refresh,
-        positions_backend=run.settings.stream.positions_backend,
-        device=run.settings.stream.device,
-    )
+    model.build(run.schema, run.seed)
+    stream = run.new_stream(SourceEmbedding(model))
     with eval_mode(stream.model):
         found = [scores[0].numpy(force=True) for _, scores in stream.prefetch(log.batches(BATCH), lambda b: [b.query])]
     return np.concatenate(found)

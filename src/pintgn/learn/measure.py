@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 import numpy as np
-import torch
 
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
@@ -14,7 +12,7 @@ from pintgn.learn.metrics import Metrics, Scores, by_novelty, rank_metrics, rank
 from pintgn.learn.negatives import Drawn
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
-from pintgn.models.base import Model
+from pintgn.models.base import eval_mode
 from pintgn.models.registry import MODELS, model_class
 from pintgn.stream import Stream
 
@@ -29,18 +27,6 @@ OnBatch = Callable[[int], None] | None
 """Called with the number of a part's events that are done."""
 Figures = dict[str, dict[str, Metrics]]
 """By negatives, then by all / seen / new."""
-
-
-@contextmanager
-def eval_mode(model: Model) -> Iterator[None]:
-    """Without dropout and gradients; the model's mode is put back."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(was_training)
 
 
 def score_part(stream: Stream, part: EventLog, queries: Sequence[Query], on_batch: OnBatch = None) -> list[np.ndarray]:

@@ -106,10 +106,10 @@ class Run:
             self.settings = replace(self.settings, model=self.model.settings())
             self.prepared = True
 
-    def new_stream(self) -> Stream:
-        """An empty stream of this run's model."""
+    def new_stream(self, model: Model | None = None) -> Stream:
+        """An empty stream of this run's model, or of another."""
         return Stream(
-            self.model,
+            model or self.model,
             self.schema,
             node_features=self.parts.log.node_features,
             seed=self.seed,

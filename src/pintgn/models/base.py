@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -147,6 +149,20 @@ class Model(nn.Module):
     def observe(self, block: Events, state: Any) -> None:
         """Update the state, in place, by a block of events."""
         raise NotImplementedError
+
+
+@contextmanager
+def eval_mode(model: Model) -> Iterator[None]:
+    """Without dropout and gradients. A model in eval mode already is not touched: others may be using it meanwhile."""
+    was_training = model.training
+    if was_training:
+        model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if was_training:
+            model.train()
 
 
 def check_least(model: Model, least: int, *names: str) -> None:

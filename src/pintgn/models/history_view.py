@@ -34,7 +34,7 @@ class Events:
         nodes, where = np.unique(np.stack([self.src, self.dst]), return_inverse=True)
         return nodes, where.reshape(2, -1)
 
-    def __getitem__(self, rows: slice) -> Events:
+    def __getitem__(self, rows: slice | np.ndarray) -> Events:
         features = None if self.features is None else self.features[rows]
         looked_up = {name: found[rows] for name, found in self.looked_up.items()}
         return Events(self.src[rows], self.dst[rows], self.t[rows], features, looked_up)
@@ -139,7 +139,7 @@ class HistoryView:
     def positions(self, nodes: np.ndarray, roots: np.ndarray, query_of: np.ndarray | None = None) -> Reads:
         """Ask for the positions (…, m, w, r) of nodes (…, m) relative to roots (…, w), as of each query's time.
 
-        There may be several rows per query: `query_of` says which query each row belongs to; by default all have equally
+        There may be several rows per query: `query_of` says which query each row belongs to; by default all have as
         many, one query's after the other's. The answer is there when `forward` begins: all reads of a batch are served
         in one native pass while the batch's events become visible group by group.
         """

@@ -15,7 +15,7 @@ def number_roots(order, t, roots, table, node, group, query_of, root_of):
         order, t (q,): the queries in order of their times, and the times.
         roots (q, w): of each query.
         table (nodes,): a guess of each node's tree node, checked before it is used: it may hold anything from 0 on.
-        node, group, query_of (q w,): of each tree node: filled with its node, its time's number, and a query that asks for it.
+        node, group, query_of (q w,): filled: each tree node's node, its time's number, and a query that asks for it.
         root_of (q, w): filled with the tree node of each root.
     """
     count, moment = 0, -1

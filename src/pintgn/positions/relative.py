@@ -316,7 +316,7 @@ class RelativePositions:
         answers = nodes.size * roots.shape[1]
         needed = answers * self._d * 12
         require_memory(needed, needed, f"an answer of {answers:,} positions", "Ask in smaller batches.")
-        raw = self.append(*events, nodes, roots, at)
+        raw = self.append(*events, nodes=nodes, roots=roots, at=at)
         return self._transformed(raw, self._elapsed(at, len(nodes)), transform)
 
     def transformed(self, raw: np.ndarray, at: np.ndarray, transform: str) -> np.ndarray:
