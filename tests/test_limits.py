@@ -38,7 +38,7 @@ SIZES = {
     "events.textfile.BLOCK": f"{EVENTS}::test_a_file_is_read_alike_in_pieces_of_any_size",
     "events.textfile.LONGEST_LINE": f"{EVENTS}::test_a_line_of_any_length_is_read_up_to_the_longest",
     "events.textfile.SAMPLE": f"{EVENTS}::test_a_text_file_is_understood_by_a_beginning_of_any_size",
-    "explain.worlds.ROOM": f"{LEARN}::test_an_explanation_is_the_same_in_pieces_of_any_size",
+    "explain.worlds.MEMORY": f"{LEARN}::test_an_explanation_is_the_same_in_pieces_of_any_size",
     "interop.tgb.BATCH": "tests/interop/test_tgb.py::test_no_figure_of_tgb_depends_on_the_batch",
     "learn.defaults.BUSY": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
     "learn.defaults.STEPS": f"{LEARN}::test_rules_for_settings_turn_where_they_say",

@@ -46,10 +46,10 @@ def test_answers_are_the_same_in_pieces_of_any_size(run, monkeypatch):
 
 
 def test_an_explanation_is_the_same_in_pieces_of_any_size(run, monkeypatch):
-    """ROOM is the bytes of all worlds at once; one world of this log needs fewer than 8 * 4 * 20."""
+    """MEMORY is the bytes of all worlds at once; one world of this log needs fewer than 8 * 4 * 20."""
     expected = pintgn.open(run).explain(3, 4).as_dict()
     for size in (1, 8 * 4, *around(8 * 4 * NODES), *around(2 * 8 * 4 * NODES), 10 * 8 * 4 * NODES):
-        monkeypatch.setattr(worlds, "ROOM", size)
+        monkeypatch.setattr(worlds, "MEMORY", size)
         assert pintgn.open(run).explain(3, 4).as_dict() == expected
 
 

@@ -8,10 +8,10 @@ from pintgn.compiled import inner, kernel
 
 
 @kernel
-def events_in_order(starts, lengths, ids, times, numbers, ways, remembered, src, dst, when):
-    """Source, destination and time of every event that either end remembers; event number remembered[i] at place i.
+def events_in_order(starts, lengths, ids, times, numbers, directions, remembered, src, dst, when):
+    """Source, destination and time of every event that either end remembers; event number remembered[i] at index i.
 
-    An empty `remembered` means that all are: every event stands at its own number.
+    An empty `remembered` means that all are: every event is at its own number.
     """
     for v in range(starts.shape[0]):
         for p in range(starts[v], starts[v] + lengths[v]):
@@ -19,7 +19,7 @@ def events_in_order(starts, lengths, ids, times, numbers, ways, remembered, src,
             if remembered.shape[0] > 0:
                 index = np.searchsorted(remembered, index)
             when[index] = times[p]
-            src[index], dst[index] = (v, ids[p]) if ways[p] == 1 else (ids[p], v)
+            src[index], dst[index] = (v, ids[p]) if directions[p] == 1 else (ids[p], v)
 
 
 @kernel
@@ -128,7 +128,7 @@ def three_steps(
 
     near and far: the contacts of root and target, grouped by the other end, newest first within a group; group_of[x] is
     the far group of a node, or -1. A contact of w and x at time s is on (near contacts later than s) x (far contacts
-    earlier than s) walks. found[i] takes (near group, far group, entry, walks, place of the newest far contact); pass
+    earlier than s) walks. found[i] takes (near group, far group, entry, walks, index of the newest far contact); pass
     an empty one to count first.
     """
     count = 0
@@ -147,8 +147,8 @@ def three_steps(
             if j == stop:
                 continue
             if found.shape[0] > 0:
-                ahead = later_than(near_times, near_starts[g], near_starts[g + 1], times[p]) - near_starts[g]
+                later = later_than(near_times, near_starts[g], near_starts[g + 1], times[p]) - near_starts[g]
                 found[count, 0], found[count, 1], found[count, 2] = g, far, p
-                found[count, 3], found[count, 4] = ahead * (stop - j), j
+                found[count, 3], found[count, 4] = later * (stop - j), j
             count += 1
     return count

@@ -28,7 +28,7 @@ from pintgn.models.history_view import Events, HistoryView
 
 @dataclass(frozen=True)
 class Classification:
-    """How well labels are told from frozen embeddings."""
+    """How well labels are predicted from frozen embeddings."""
 
     label: str
     positives: dict[str, int]  # by part
@@ -120,22 +120,22 @@ def classify(
     labels = binary_labels(run.log)
     trained, chosen = parts.val.first - run.log.first, parts.test.first - run.log.first  # of a log cut from another
     bounds = {"train": (0, len(parts.train)), "val": (trained, chosen), "test": (chosen, len(run.log))}
-    known = {name: _rows(labels, *ends) for name, ends in bounds.items()}
+    labelled = {name: _rows(labels, *ends) for name, ends in bounds.items()}
     name = str(run.log.schema.label)
-    if not 0 < labels[known["train"]].sum() < len(known["train"]):
-        value = "positive" if len(known["train"]) and labels[known["train"]].all() else "negative"
-        raise BadInput(f"label {name!r} is {value} in all {len(known['train'])} training events; there is no other.")
+    if not 0 < labels[labelled["train"]].sum() < len(labelled["train"]):
+        value = "positive" if len(labelled["train"]) and labels[labelled["train"]].all() else "negative"
+        raise BadInput(f"label {name!r} is {value} in all {len(labelled['train'])} training events; there is no other.")
     features = torch.from_numpy(source_embeddings(run, parts.log))
     truth = torch.from_numpy(labels.astype(np.float32))
     history: list[dict[str, Any]] = []
     best: tuple[float, int, float | None] = (-1.0, 0, None)
     with reproducible(run.settings.train.threads):
         torch.manual_seed(seed)
-        mean, std = features[known["train"]].mean(0), features[known["train"]].std(0) + 1e-6
+        mean, std = features[labelled["train"]].mean(0), features[labelled["train"]].std(0) + 1e-6
         features = (features - mean) / std
         decoder = Decoder(features.shape[1])
         optimizer = torch.optim.Adam(decoder.parameters(), learning_rate, fused=True)
-        rows = torch.from_numpy(known["train"])
+        rows = torch.from_numpy(labelled["train"])
         for epoch in range(1, epochs + 1):
             decoder.train()
             for chosen in rows.split(batch):  # in order of time, as TGN does
@@ -146,7 +146,7 @@ def classify(
             decoder.eval()
             with torch.no_grad():
                 logits = decoder(features).numpy()
-            val, test = (_auc(labels, logits, known[part]) for part in ("val", "test"))
+            val, test = (_auc(labels, logits, labelled[part]) for part in ("val", "test"))
             history.append({"epoch": epoch, "val_auc": val})
             if (val or 0.0) > best[0]:
                 best = (val or 0.0, epoch, test)
@@ -154,8 +154,8 @@ def classify(
                 break
     return Classification(
         name,
-        {part: int(labels[rows].sum()) for part, rows in known.items()},
-        {part: len(rows) for part, rows in known.items()},
+        {part: int(labels[rows].sum()) for part, rows in labelled.items()},
+        {part: len(rows) for part, rows in labelled.items()},
         None if history[best[1] - 1]["val_auc"] is None else best[0],
         best[2],
         best[1],

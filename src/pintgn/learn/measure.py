@@ -30,7 +30,7 @@ Figures = dict[str, dict[str, Metrics]]
 
 
 def score_part(stream: Stream, part: EventLog, queries: Sequence[Query], on_batch: OnBatch = None) -> list[np.ndarray]:
-    """Logits of queries about a part's measured events, row by row, while the stream moves through it."""
+    """Logits of queries about a part's scored events, row by row, while the stream moves through it."""
     rows = np.flatnonzero(part.learnable)
     found: list[list[np.ndarray]] = [[] for _ in queries]
 
@@ -69,7 +69,7 @@ def rank_part(
 def ranks_in_part(
     stream: Stream, part: EventLog, candidates: Candidates, on_batch: OnBatch = None
 ) -> np.ndarray:  # (e,)
-    """The rank of each measured event's destination among its candidates, while the stream moves through the part."""
+    """The rank of each scored event's destination among its candidates, while the stream moves through the part."""
     found, done = [], 0
     with eval_mode(stream.model):
         for batch in part.batches(min(BATCH, max(1, PAIRS // candidates.count))):

@@ -184,7 +184,7 @@ class Settings:
     def to_toml(self, whole: bool = True) -> str:
         """The settings as a file that `read_settings` takes; None, which TOML lacks, is left out.
 
-        Not `whole`: as an early run would have written them, which is what a run is known by.
+        Not `whole`: as an early run would have written them, which is what its fingerprint is made from.
         """
         legacy: Mapping[str, Any] = {} if whole else LEGACY_DEFAULTS
         return toml_tables({

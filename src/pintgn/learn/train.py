@@ -180,7 +180,7 @@ def resumed(run_folder: Folder, settings: Settings, seed: int, log: EventLog, mo
 
 
 def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_progress) -> Run:
-    """Train a run from where it stands to its end."""
+    """Train a run from its last step to its end."""
     with reproducible(run.settings.train.threads):
         if run.folder is None or not (run.folder / "last.safetensors").exists():
             progress({"phase": "preparing"})
