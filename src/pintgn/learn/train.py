@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -223,7 +224,7 @@ class Trainer:
         """The loop."""
         at, settings = self.cursor, self.settings
         assert settings.epochs is not None
-        while self.optimizer and at.epoch <= settings.epochs and not self._stale:
+        while self.optimizer and at.epoch <= settings.epochs and at.stale < (settings.patience or math.inf):
             started, events_before = compiled.working_time(), at.events
             self.model.train()
             seed_step(self.run.seed, at.epoch, at.step)
@@ -302,10 +303,6 @@ class Trainer:
             if not self.model.remembers:  # what it has seen does not depend on the weights: seen once is enough
                 self.ready = stream
         return replay(stream if self.ready is None else self.ready.fork(), self.run, self.parts.val, self.negatives)[0]
-
-    @property
-    def _stale(self) -> bool:
-        return self.settings.patience is not None and self.cursor.stale >= self.settings.patience
 
     def _keep_if_best(self, value: float) -> None:
         at = self.cursor

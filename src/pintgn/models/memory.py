@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 
-from pintgn.errors import BadInput, suggest
 from pintgn.models import kernels_memory as kernels
+from pintgn.models.base import check_choice
 from pintgn.models.history_view import Events
 from pintgn.models.layers import TimeEncoding, gru, tensor
 from pintgn.models.state import StaleView, State
@@ -74,12 +74,9 @@ class Memory(nn.Module):
         context: int = 0,
     ):
         super().__init__()
-        if cell not in CELLS:
-            raise BadInput(f"memory cell {cell!r} does not exist.{suggest(cell, CELLS)}")
-        if aggregate not in AGGREGATES:
-            raise BadInput(f"memory aggregate {aggregate!r} does not exist.{suggest(aggregate, AGGREGATES)}")
-        self.width, self.features, self.aggregate, self.kind = width, features, aggregate, cell
-        self.context = context
+        check_choice("memory_cell", cell, CELLS)
+        check_choice("memory_aggregate", aggregate, AGGREGATES)
+        self.width, self.aggregate, self.kind = width, aggregate, cell
         self.message_width = 2 * width + context + features
         if cell != "identity":
             self.time = TimeEncoding(time_width)

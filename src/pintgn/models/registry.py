@@ -10,7 +10,7 @@ from pintgn.models.base import Model
 MODELS = {
     "pint": "pintgn.models.pint.PINT",
     "tgn": "pintgn.models.tgn.TGN",
-    "tgat": "pintgn.models.tgat.TGAT",
+    "tgat": "pintgn.models.tgn.TGAT",
     "jodie": "pintgn.models.tgn.JODIE",
     "dyrep": "pintgn.models.tgn.DyRep",
     "caw": "pintgn.models.caw.CAW",

@@ -10,6 +10,7 @@ fly. So calls of any size give the same state, bit for bit.
 
 from __future__ import annotations
 
+import json
 import logging
 from os import PathLike
 from pathlib import Path
@@ -17,20 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadInput, StaleQuery
-from pintgn.events.facts import reading
+from pintgn.errors import BadFile, BadInput, StaleQuery
+from pintgn.events.facts import parse, read_arrays, reading
 from pintgn.formatting import size
+from pintgn.neighbors.files import write_arrays
 from pintgn.neighbors.inputs import FLOAT64, INT64, as_events, at_least
 from pintgn.positions import inputs
 from pintgn.positions.capacity import require_memory
 from pintgn.positions.exact import NO_LIMIT, ExactTables
-from pintgn.positions.files import read_file, write_file
 from pintgn.positions.kernels import divide_counts, log_counts, pair_up
 from pintgn.positions.passes import QUERY, TOO_BIG
 from pintgn.positions.sketch import SketchRows, bytes_per_node
 
 BACKENDS = ("auto", "exact", "sketch")
-BUDGET = 2**30
+BUDGET, FORMAT = 2**30, 1
 NO_EVENTS, NO_NODES = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
 # as the passes take them; see `kernels`
 NO_GROUPS = (NO_EVENTS, NO_EVENTS, np.zeros(0), np.zeros(1, np.int64), np.zeros(0))
@@ -191,13 +192,25 @@ class RelativePositions:
     def save(self, path: str | PathLike[str]) -> None:
         """Write to one file of plain arrays; it is replaced as a whole or not at all."""
         self._finish_backlog()
-        write_file(path, self._settings(), self._arrays())
+        line = np.frombuffer(json.dumps({"format": FORMAT, **self._settings()}).encode(), np.uint8)
+        write_arrays(Path(path), {"settings": line, **self._arrays()})
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> RelativePositions:
         """Read what `save` wrote."""
-        settings, arrays = read_file(path)
-        with reading(Path(path)):
+        path = Path(path)
+        if not path.exists():
+            raise BadFile(f"{path} does not exist.")
+        try:
+            arrays = read_arrays(path)
+            settings = parse(arrays.pop("settings").tobytes(), {"format": int}, "its line of settings")
+            if settings.pop("format") != FORMAT:
+                raise KeyError("format")
+        except (BadFile, KeyError) as error:
+            raise BadFile(
+                f"{path} does not hold positions, or is damaged ({error}). RelativePositions.save writes such files."
+            ) from None
+        with reading(path):
             return cls._restored(settings, arrays)
 
     # -- the pass --------------------------------------------------------------------------------------------------
