@@ -76,7 +76,8 @@ def evaluate(
         seed: of the negatives; the same for every model. Not the run's, so that runs are compared on the same ones.
         progress: called with the events done, how many there are, and what is being measured.
     """
-    found = [one for given in (run if isinstance(run, list | tuple) else [run]) for one in _opened(given)]
+    runs: Any = run if isinstance(run, list | tuple) else [run]
+    found = [one for given in runs for one in _opened(given)]
     parts = [
         _evaluate(one, negatives, rank, part, protocol, heuristics and k == 0, seed, progress)
         for k, one in enumerate(found)

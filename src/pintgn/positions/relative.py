@@ -37,6 +37,7 @@ NO_EVENTS, NO_NODES = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
 NO_GROUPS = (NO_EVENTS, NO_EVENTS, np.zeros(0), np.zeros(1, np.int64), np.zeros(0))
 NO_QUERIES = (NO_NODES, NO_NODES, NO_EVENTS, NO_EVENTS, np.zeros(0, np.bool_), np.zeros(0))
 NO_PAIRS = (NO_EVENTS, NO_EVENTS, np.zeros(0), 0.0)
+Events = tuple[np.ndarray, np.ndarray, np.ndarray]  # src, dst, t
 log = logging.getLogger("pintgn")
 
 
@@ -318,7 +319,7 @@ class RelativePositions:
             self._backlog = None
 
     def _answer(
-        self, events: tuple, nodes: np.ndarray, roots: np.ndarray, at: np.ndarray | None, transform: str
+        self, events: Events, nodes: np.ndarray, roots: np.ndarray, at: np.ndarray | None, transform: str
     ) -> np.ndarray:  # (q, m, w, d)
         inputs.transform(transform, self._time_unit)
         if at is not None and at.size and self._clock is not None and at.min() < self._clock:
@@ -329,7 +330,7 @@ class RelativePositions:
         answers = nodes.size * roots.shape[1]
         needed = answers * self._d * 12
         require_memory(needed, needed, f"an answer of {answers:,} positions", "Ask in smaller batches.")
-        raw = self.append(*events, nodes=nodes, roots=roots, at=at)
+        raw = self.append(*events, nodes, roots, at)
         return self._transformed(raw, self._elapsed(at, len(nodes)), transform)
 
     def transformed(self, raw: np.ndarray, at: np.ndarray, transform: str) -> np.ndarray:
