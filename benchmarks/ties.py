@@ -18,7 +18,7 @@ import numpy as np
 
 from pintgn import EventLog, read_events, simulate
 from pintgn.learn.settings import Settings, read_settings
-from pintgn.learn.train import start
+from pintgn.learn.train import fit
 
 PAPER = Path(__file__).parents[1] / "paper" / "paper.toml"
 
@@ -48,7 +48,7 @@ def main() -> None:
     for name, one in (("as it is", log), ("ties broken by the order of rows", apart)):
         if name != "as it is" and given["model"].get("time_unit"):
             given["model"]["time_unit"] *= scale  # β keeps its meaning
-        run = start(Settings.of(given), one, seed=options.seed)
+        run = fit(Settings.of(given), one, seed=options.seed)
         found[name] = {group: 100 * figures["chunked_ap"] for group, figures in run.test.items()}
         if not options.json:
             told = ", ".join(f"{group} {value:.2f}" for group, value in found[name].items())

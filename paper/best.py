@@ -22,7 +22,7 @@ from pintgn.learn.ranking import Candidates
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, published_rows, read_settings
-from pintgn.learn.train import start
+from pintgn.learn.train import fit
 
 FIVE = ("default", "ranking", "historical")
 """Rows that five seeds are run of; one of all others, which say what a part is worth."""
@@ -59,7 +59,7 @@ def run_best(
             told({"job": job})
             began = time.process_time(), time.perf_counter()
             settings = Settings.of(read_settings(config, job.row))
-            run = start(
+            run = fit(
                 settings, sets.read(job.data, data_folder), folder=folder / job.place, seed=job.seed, progress=told
             )
             told({"phase": "measuring"})

@@ -28,7 +28,7 @@ from pintgn.learn.metrics import Metrics
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, read_settings
-from pintgn.learn.train import start
+from pintgn.learn.train import fit
 
 Told = Callable[[dict[str, Any]], None]
 
@@ -207,7 +207,7 @@ class Runner:
         assert settings.train.patience is not None
         meter = Meter(place, self.cap, settings.train.epochs, settings.train.patience, self.told)
         try:
-            run = start(settings, log, folder=place, seed=job.seed, progress=meter)
+            run = fit(settings, log, folder=place, seed=job.seed, progress=meter)
             ended, test = "by itself", run.test
         except Capped:
             run = Run.open(place)

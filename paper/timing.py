@@ -18,10 +18,11 @@ from typing import Any
 
 from paper.results import Row
 from pintgn.events.log import EventLog
+from pintgn.learn.defaults import resolved
 from pintgn.learn.reproducible import Stopper, reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, model_parameters
-from pintgn.learn.train import Trainer, resolved
+from pintgn.learn.train import Trainer
 from pintgn.positions import RelativePositions
 
 PLACES = (0.1, 0.5, 0.9)

@@ -237,7 +237,7 @@ class HasAnIdleParameter(Honest):
         (DependsOnBatchSize, "batch size changes nothing", "depends on the batch"),
         (DependsOnQueryOrder, "query order changes nothing", "order of the queries"),
         (UsesNodeNumbers, "node numbers change nothing", "numbered differently"),
-        (ReadsEventNumbers, "the order of simultaneous events changes nothing", "stands first in the file"),
+        (ReadsEventNumbers, "the order of simultaneous events changes nothing", "comes first in the file"),
         (ReadsPadding, "padding changes nothing", "empty slot"),
         (SharesState, "a fork is independent", "state is shared"),
         (IgnoresThePast, "observing matters", "not used"),

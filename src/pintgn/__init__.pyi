@@ -32,8 +32,8 @@ from .models.heuristics import Heuristic as Heuristic
 from .models.pint import PINT as PINT
 from .models.static import GAT as GAT
 from .models.static import GraphSAGE as GraphSAGE
-from .models.tgat import TGAT as TGAT
 from .models.tgn import JODIE as JODIE
+from .models.tgn import TGAT as TGAT
 from .models.tgn import TGN as TGN
 from .models.tgn import DyRep as DyRep
 from .neighbors.index import NeighborIndex as NeighborIndex

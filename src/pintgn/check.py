@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,6 +72,14 @@ def random_log(seed: int = 0, events: int = 260, nodes: int = 14) -> EventLog:
     )
 
 
+COLUMNS = ("src", "dst", "t", "features", "op", "node_updates", "node_features", "ids", "schema")
+
+
+def changed(log: EventLog, **columns: Any) -> EventLog:
+    """The log with other columns."""
+    return EventLog(**{name: getattr(log, name) for name in COLUMNS} | columns)
+
+
 @dataclass
 class Case:
     """A model, a log, and how to run the one over the other."""
@@ -133,7 +142,7 @@ def causal(case: Case) -> None:
                 found[:, visible],
                 honest[batch][:, visible],
                 f"Scores at t <= {case.log.t[start]} change when the events from then on change (batches of {batch}): "
-                f"the model sees {hint}. Look only through `past`.",
+                f"the model sees {hint}. Look only through `history`.",
             )
 
 
@@ -145,17 +154,7 @@ def scramble(log: EventLog, start: int, rng: np.random.Generator) -> EventLog:
     if features is not None:
         features = features.copy()
         features[start:] = rng.normal(size=features[start:].shape)
-    return EventLog(
-        src,
-        dst,
-        log.t,
-        features=features,
-        op=log.op,
-        node_updates=log.node_updates,
-        node_features=log.node_features,
-        ids=log.ids,
-        schema=log.schema,
-    )
+    return changed(log, src=src, dst=dst, features=features)
 
 
 def any_batch(case: Case) -> None:
@@ -183,7 +182,7 @@ def any_rows(case: Case) -> None:
     expected = case.scores(log, queries=queries)[:, torch.from_numpy(order)]
     for batch in BATCHES:
         hint = (
-            "Scores change when simultaneous events change places: the model prefers what stands first in the file. "
+            "Scores change with the order of simultaneous events: the model prefers what comes first in the file. "
             "Event numbers are for looking up features, not for comparing."
         )
         _same(case.scores(other, batch, [query[order] for query in queries]), expected, hint)
@@ -193,19 +192,10 @@ def rows_of(log: EventLog, order: np.ndarray) -> EventLog:
     """The log's events in another order."""
     updates = log.node_updates
     if updates is not None and log.op is not None:
-        place = np.cumsum(log.op == NODE) - 1
-        updates = updates[place[order][log.op[order] == NODE]]
-    return EventLog(
-        log.src[order],
-        log.dst[order],
-        log.t[order],
-        features=None if log.features is None else log.features[order],
-        op=None if log.op is None else log.op[order],
-        node_updates=updates,
-        node_features=log.node_features,
-        ids=log.ids,
-        schema=log.schema,
-    )
+        row = np.cumsum(log.op == NODE) - 1
+        updates = updates[row[order][log.op[order] == NODE]]
+    columns = {name: getattr(log, name) for name in ("src", "dst", "t", "features", "op")}
+    return changed(log, node_updates=updates, **{name: None if c is None else c[order] for name, c in columns.items()})
 
 
 def any_names(case: Case) -> None:
@@ -218,16 +208,12 @@ def any_names(case: Case) -> None:
 def renamed(log: EventLog, names: np.ndarray) -> EventLog:
     """The log with node i numbered names[i]; everyone keeps their own id."""
     order = np.argsort(names)
-    return EventLog(
-        names[log.src],
-        names[log.dst],
-        log.t,
-        features=log.features,
-        op=log.op,
-        node_updates=log.node_updates,
+    return changed(
+        log,
+        src=names[log.src],
+        dst=names[log.dst],
         node_features=None if log.node_features is None else log.node_features[order],
         ids=IdMap(log.ids.decode(order), None if log.ids.side is None else log.ids.side[order]),
-        schema=log.schema,
     )
 
 
@@ -273,17 +259,7 @@ def nothing_leaks_from_padding(case: Case) -> None:
         return
     features = log.features.copy()
     features[0] = 1e3
-    loud = EventLog(
-        log.src,
-        log.dst,
-        log.t,
-        features=features,
-        op=log.op,
-        node_updates=log.node_updates,
-        node_features=log.node_features,
-        ids=log.ids,
-        schema=log.schema,
-    )
+    loud = changed(log, features=features)
     queries = case.queries(log)
     elsewhere = apart & ~np.isin(queries[1].dst, [log.src[0], log.dst[0]])
     hint = "An event between two unrelated nodes changes other scores: an empty slot is read as event or node 0."

@@ -89,7 +89,7 @@ def test_the_papers_protocol_has_all_neighbors_but_positions_of_what_was_trained
     trained = Stream(Looks(), log.schema)
     trained.observe(parts.trained)
     observed = [parts.trained, parts.val, part] if name == "test" else [parts.trained, part]
-    figures, _, scores = paper.measure(trained, parts, part, ["random"], seed=0)
+    figures, scores = paper.measure(trained, parts, part, ["random"], seed=0)
     assert scores[0].positive.tolist() == looked(log, log, joined(*observed), part.query).tolist()
     # new nodes: only their events are replayed, from the same point
     only = part.where(parts.is_new(part))

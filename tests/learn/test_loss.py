@@ -11,6 +11,7 @@ import torch
 
 from pintgn import PINT, EventLog, fit
 from pintgn.errors import BadInput, UnknownName
+from pintgn.learn.defaults import from_training
 from pintgn.learn.loss import LEAST, loss_of, rate
 from pintgn.learn.negatives import earlier_pairs
 from pintgn.learn.settings import Settings, Training
@@ -52,10 +53,10 @@ def test_the_learning_rate_falls_by_a_cosine_or_stays():
 
 def test_who_gives_a_learning_rate_means_that_one():
     log = small_log()
-    assert Settings.of({}).resolved(log).train.schedule == "cosine"
-    assert Settings.of({"train": {"learning_rate": 1e-3}}).resolved(log).train.schedule == "constant"
-    told = {"train": {"learning_rate": 1e-3, "schedule": "cosine"}}
-    assert Settings.of(told).resolved(log).train.schedule == "cosine"
+    assert from_training(Settings.of({}), log).train.schedule == "cosine"
+    assert from_training(Settings.of({"train": {"learning_rate": 1e-3}}), log).train.schedule == "constant"
+    given = {"train": {"learning_rate": 1e-3, "schedule": "cosine"}}
+    assert from_training(Settings.of(given), log).train.schedule == "cosine"
 
 
 def small_log(events: int = 300) -> EventLog:
@@ -121,8 +122,8 @@ def test_unknown_losses_and_schedules_are_refused_with_a_near_miss():
 def test_a_settings_file_says_everything_and_runs_without_later_settings_are_known_by_the_same():
     """The file makes the same run again; a run from before these settings keeps its fingerprint."""
     settings = Settings.of({"model": {"pair_history": False, "contact_age": False}, "train": {"schedule": "constant"}})
-    settings = settings.resolved(small_log())
-    assert Settings.of(tomllib.loads(settings.to_toml())).resolved(small_log()) == settings
+    settings = from_training(settings, small_log())
+    assert from_training(Settings.of(tomllib.loads(settings.to_toml())), small_log()) == settings
     early = settings.to_toml(whole=False)
     assert "pair_history" not in early
     assert "schedule" not in early

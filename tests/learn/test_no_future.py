@@ -83,7 +83,7 @@ def trained(log: EventLog, given: dict) -> dict:
         if "val" in entry:
             weights.append({name: value.numpy().tobytes() for name, value in model.state_dict().items()})
 
-    run = train.start(settings, log, model, progress=watch)
+    run = train.fit(model, log, progress=watch, **given.get("train", {}), **given.get("stream", {}))
     return {
         "settings": run.settings.to_dict(),
         "time scale": run.schema.time_scale,
@@ -137,7 +137,7 @@ def test_the_papers_protocol_trains_on_the_past_alone():
 @pytest.mark.parametrize("rank", ["all", 5])
 def test_what_is_measured_on_validation_does_not_depend_on_test(rank):
     def figures(log):
-        run = train.start(Settings.of(tiny("pint", hidden=0.0)), log)
+        run = train.fit(Settings.of(tiny("pint", hidden=0.0)), log)
         return evaluate(run, ["random", "historical", "inductive", "per-event"], rank=rank, part="val").to_dict()
 
     assert figures(plain()) == figures(scrambled(borders(plain())[1]))
@@ -156,7 +156,7 @@ def test_a_search_finds_the_same_whatever_the_test_part_is(tmp_path):
 
 def test_a_classifier_of_nodes_is_chosen_whatever_the_test_part_is():
     runs = [
-        classify(train.start(Settings.of(tiny("tgn", hidden=0.0)), log), epochs=3)
+        classify(train.fit(Settings.of(tiny("tgn", hidden=0.0)), log), epochs=3)
         for log in (plain(), scrambled(borders(plain())[1]))
     ]
     assert runs[0].history == runs[1].history
@@ -168,11 +168,11 @@ def test_what_is_left_open_is_decided_by_the_training_part(monkeypatch):
     monkeypatch.setattr(defaults, "STEPS", 100)
     monkeypatch.setattr(defaults, "BUSY", 30)
     log, asked = plain(), Settings.of({"train": {"batch": 50}})
-    by_training, by_all = asked.resolved(log.split()[0]), asked.resolved(log)
+    by_training, by_all = (defaults.from_training(asked, part) for part in (log.split()[0], log))
     assert by_training.train.epochs != by_all.train.epochs
     assert by_training.model["neighbors"] != by_all.model["neighbors"]
     found = train.resolved(asked, log)
-    assert dataclasses.replace(found.train, threads=None) == by_training.train
+    assert found.train == by_training.train
     assert found.model == by_training.model
 
 
@@ -212,7 +212,7 @@ def test_a_category_first_met_later_counts_as_none(tmp_path):
     """In the log of a run, in a later file and in events one by one; the run's own log keeps it."""
     log = with_categories(["b", "d"], ["a", "d"], "onehot", ["kind"])
     with pytest.warns(PintgnWarning, match="the training part has no kind='a'; what first occurs later counts as none"):
-        run = train.start(Settings.of(tiny("tgn", hidden=0.0)), log, folder=tmp_path / "run")
+        run = train.fit(Settings.of(tiny("tgn", hidden=0.0)), log, folder=tmp_path / "run")
     assert run.schema.feature_columns() == ["kind=b", "kind=d"]
     assert run.log.schema.feature_columns() == ["kind=a", "kind=b", "kind=d"]
     begin = borders(plain())[1]
@@ -236,7 +236,7 @@ def test_a_category_first_met_later_counts_as_none(tmp_path):
 @LATER
 def test_a_column_that_is_empty_in_training_is_no_feature(tmp_path):
     log = with_categories([""], ["a", "b"], "onehot", ["kind"])
-    run = train.start(Settings.of(tiny("tgn", hidden=0.0)), log, folder=tmp_path / "run")
+    run = train.fit(Settings.of(tiny("tgn", hidden=0.0)), log, folder=tmp_path / "run")
     assert run.schema.width == 0
     live = pintgn.open(tmp_path / "run")
     live.observe([(3, 4, int(log.t[-1]) + 1, {"kind": "a"})])
@@ -262,7 +262,7 @@ def test_in_the_papers_protocol_new_nodes_are_told_from_destinations_of_their_ow
 
     compare = paper.compare
     monkeypatch.setattr(paper, "compare", note)
-    stream = train.start(Settings.of(tiny("edgebank")), log[:200]).new_stream()
+    stream = train.fit(Settings.of(tiny("edgebank")), log[:200]).new_stream()
     stream.observe(parts.trained)
     paper.measure(stream, parts, part, ["random"], seed=0)
     (first, everyone), (second, inductive) = asked

@@ -8,6 +8,7 @@ import typing
 import pytest
 
 from pintgn.errors import BadFile, BadInput, UnknownName
+from pintgn.learn.defaults import from_training, resolved
 from pintgn.learn.settings import (
     FitSettings,
     Settings,
@@ -20,7 +21,6 @@ from pintgn.learn.settings import (
     published_rows,
     read_settings,
 )
-from pintgn.learn.train import resolved
 from pintgn.models.pint import PINT
 from tests.conftest import ROOT
 from tests.learn.helpers import random_log
@@ -43,12 +43,12 @@ def test_a_model_made_in_python_keeps_every_argument():
 def test_what_is_left_open_comes_from_the_training_part_alone():
     log = random_log(1_000, 30)
     train = log.split()[0]
-    chosen = Settings.of({}).resolved(train)
-    assert chosen == Settings.of({}).resolved(train[: len(train)])
+    chosen = from_training(Settings.of({}), train)
+    assert chosen == from_training(Settings.of({}), train[: len(train)])
     assert chosen.train.epochs is not None
     assert chosen.train.learning_rate is not None
     assert chosen.model["beta"] == 1 / chosen.model["neighbors"]
-    given = Settings.of({"model": {"neighbors": 5}, "train": {"epochs": 4}}).resolved(train)
+    given = from_training(Settings.of({"model": {"neighbors": 5}, "train": {"epochs": 4}}), train)
     assert (given.model["neighbors"], given.model["beta"], given.train.epochs) == (5, 0.2, 4)
 
 

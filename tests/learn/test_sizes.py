@@ -11,7 +11,7 @@ import pintgn
 from pintgn import PINT, EventLog, fit
 from pintgn.explain import worlds
 from pintgn.learn import metrics
-from pintgn.learn.defaults import BUSY, STEPS
+from pintgn.learn.defaults import BUSY, STEPS, from_training
 from pintgn.learn.ranking import BLOCK, Candidates
 from pintgn.learn.settings import Settings
 from pintgn.live import answers as live_answers
@@ -46,10 +46,10 @@ def test_answers_are_the_same_in_pieces_of_any_size(run, monkeypatch):
 
 
 def test_an_explanation_is_the_same_in_pieces_of_any_size(run, monkeypatch):
-    """ROOM is the bytes of all worlds at once; one world of this log needs fewer than 8 * 4 * 20."""
+    """MEMORY is the bytes of all worlds at once; one world of this log needs fewer than 8 * 4 * 20."""
     expected = pintgn.open(run).explain(3, 4).as_dict()
     for size in (1, 8 * 4, *around(8 * 4 * NODES), *around(2 * 8 * 4 * NODES), 10 * 8 * 4 * NODES):
-        monkeypatch.setattr(worlds, "ROOM", size)
+        monkeypatch.setattr(worlds, "MEMORY", size)
         assert pintgn.open(run).explain(3, 4).as_dict() == expected
 
 
@@ -114,7 +114,7 @@ def test_threads_change_no_score(run, monkeypatch):
 def test_rules_for_settings_turn_where_they_say():
     def chosen(events, nodes):
         ends = np.arange(events) % nodes
-        return Settings.of({"train": {"batch": 1}}).resolved(EventLog(ends, np.roll(ends, 1), np.arange(events)))
+        return from_training(Settings.of({"train": {"batch": 1}}), EventLog(ends, np.roll(ends, 1), np.arange(events)))
 
     for events in around(10 * BUSY // 2):
         assert chosen(events, 10).model["neighbors"] == (20 if 2 * events >= 10 * BUSY else 10)

@@ -392,10 +392,10 @@ def test_every_model_can_be_trained_continued_and_opened(name, tmp_path):
         if entry.get("done", 0) >= 100:
             raise Killed
 
-    run = train.start(Settings.of(tiny(name)), log)
+    run = train.fit(Settings.of(tiny(name)), log)
     with contextlib.suppress(Killed):  # a model without parameters has no steps to be killed between
-        train.start(Settings.of(tiny(name)), log, folder=tmp_path / "run", progress=kill)
-    again = train.start(Settings.of(tiny(name)), log, folder=tmp_path / "run")
+        train.fit(Settings.of(tiny(name)), log, folder=tmp_path / "run", progress=kill)
+    again = train.fit(Settings.of(tiny(name)), log, folder=tmp_path / "run")
     assert again.settings == run.settings
     if not run.scores_links:
         assert run.test == {}
@@ -411,10 +411,10 @@ def test_every_model_can_be_trained_continued_and_opened(name, tmp_path):
 def test_what_a_model_settles_by_the_training_events_is_kept(tmp_path):
     log = random_log(300, 15)
     asked = {"model": {"name": "gat", "freeze": "train", "dim": 8}, "train": QUICK | {"epochs": 1}}
-    run = train.start(Settings.of(asked), log, folder=tmp_path / "run")
+    run = train.fit(Settings.of(asked), log, folder=tmp_path / "run")
     assert run.settings.model["freeze"] == run.parts.trained.t[-1] + 1
     assert Run.open(tmp_path / "run").settings == run.settings
-    again = train.start(Settings.of(asked), log, folder=tmp_path / "run")
+    again = train.fit(Settings.of(asked), log, folder=tmp_path / "run")
     assert again.test == run.test
 
 

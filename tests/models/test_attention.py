@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pintgn.models.attention import Attend, AttentionInputs, AttentionLayer, masked_softmax, reference
 from pintgn.models.fused import FusedFunction
-from pintgn.models.layers import Edges, Places, TimeEncoding
+from pintgn.models.layers import Edges, TimeEncoding, TreeNodes
 from pintgn.models.static import GATLayer
 
 
@@ -18,7 +18,7 @@ def random_level(rng, parents, k, states, features, positions, rows=5, dtype=tor
     rows = rows if shared else count
     table = torch.tensor(rng.normal(size=(rows, states)), dtype=dtype, requires_grad=True)
     row_of = rng.integers(0, rows, count).astype(np.int32) if shared else None
-    places = Places(table, row_of, rng.random((count, positions)).astype(kind))
+    places = TreeNodes(table, row_of, rng.random((count, positions)).astype(kind))
     mask = rng.random(parents * k) < 0.7
     mask[:k] = False
     edges = Edges(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pintgn.models.fused import Distinct, FusedFunction, WeightedReluSum
-from pintgn.models.layers import Edges, InjectiveLayer, Places
+from pintgn.models.layers import Edges, InjectiveLayer, TreeNodes
 
 
 def random_slots(rng, parents, k, width, rows, events, columns, dtype=torch.float64):
@@ -117,7 +117,7 @@ def test_the_layer_without_waste_equals_the_layer_as_written(states, positions, 
     places, slots = 9, 21
     table = torch.randn(5 if shared else places, states, requires_grad=True)
     row_of = rng.integers(0, 5, places).astype(np.int32) if shared else None
-    known = Places(table, row_of, rng.random((places, positions)).astype(np.float32))
+    known = TreeNodes(table, row_of, rng.random((places, positions)).astype(np.float32))
     edges = Edges(
         child=rng.integers(0, places, slots).astype(np.int32),
         mask=torch.ones(slots, dtype=torch.bool),

@@ -20,8 +20,7 @@ from pintgn.models.caw import CAW
 from pintgn.models.heuristics import EdgeBank, Heuristic
 from pintgn.models.pint import PINT
 from pintgn.models.static import GAT, GraphSAGE
-from pintgn.models.tgat import TGAT
-from pintgn.models.tgn import JODIE, TGN, DyRep
+from pintgn.models.tgn import JODIE, TGAT, TGN, DyRep
 from pintgn.stream import Stream
 
 pytestmark = pytest.mark.learning

@@ -138,8 +138,8 @@ def test_state_is_the_same_bit_for_bit_for_calls_of_any_size(size):
 def stepped_by_torch(memory: Memory, state: MemoryState, nodes: np.ndarray) -> torch.Tensor:
     """`Memory.current` by torch's own cell."""
     rows = state.rows(nodes)
-    stepped = memory.cell(torch.cat([rows.message, memory.time(rows.message_dt)], 1), rows.memory)
-    return torch.where(torch.from_numpy(rows.pending)[:, None], stepped, rows.memory)
+    updated = memory.cell(torch.cat([rows.message, memory.time(rows.message_dt)], 1), rows.memory)
+    return torch.where(torch.from_numpy(rows.pending)[:, None], updated, rows.memory)
 
 
 @pytest.mark.parametrize("cell", ["gru", "rnn"])
@@ -203,15 +203,15 @@ def test_the_ends_of_events_are_their_distinct_nodes():
 
 
 def counted(monkeypatch) -> list[int]:
-    """How many nodes were stepped, call by call."""
+    """How many nodes were updated, call by call."""
     calls: list[int] = []
-    stepped = Memory._stepped
+    updated = Memory._updated
 
     def count(self, message, *rest):
         calls.append(len(message))
-        return stepped(self, message, *rest)
+        return updated(self, message, *rest)
 
-    monkeypatch.setattr(Memory, "_stepped", count)
+    monkeypatch.setattr(Memory, "_updated", count)
     return calls
 
 

@@ -129,7 +129,7 @@ def test_parameters_come_from_the_seed_and_nothing_else():
         ({"layers": 0}, "layers=0; PINT needs at least 1"),
         ({"beta": -1}, "cannot be negative"),
         ({"positions_at": "inptu"}, "Did you mean 'input'"),
-        ({"memory": 4, "memory_cell": "lstm"}, "memory cell 'lstm' does not exist"),
+        ({"memory": 4, "memory_cell": "lstm"}, "memory_cell='lstm' does not exist"),
     ],
 )
 def test_settings_out_of_range_are_refused(given, message):

@@ -9,8 +9,7 @@ import torch
 from pintgn.check import check_model, random_log
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
-from pintgn.models.tgat import TGAT
-from pintgn.models.tgn import JODIE, TGN, DyRep
+from pintgn.models.tgn import JODIE, TGAT, TGN, DyRep
 from pintgn.stream import Stream
 from tests.models.literal import neighbors, walk_counts
 

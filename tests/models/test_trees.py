@@ -22,7 +22,7 @@ def random_history(rng, queries, nodes=6, events=40):
     return HistoryView(index, when, np.searchsorted(t, when), features, None, positional_length=2)
 
 
-def look(history, nodes):
+def find_children(history, nodes):
     return history.recent(nodes, K)
 
 
@@ -57,7 +57,7 @@ def test_places_unroll_to_the_trees_of_the_definition(positions, depth, seed):
     rng = np.random.default_rng(seed)
     history = random_history(rng, 7)
     roots = rng.integers(0, 8, (7, 2))  # two of the nodes have never been seen
-    trees = grow(roots, history, depth, look, 2.0, positions)
+    trees = grow(roots, history, depth, find_children, 2.0, positions)
     assert len(trees.sizes) == depth + 1
     places = np.arange(roots.size) if trees.root_of is None else trees.root_of
     for at, (row, root) in zip(places, [(q, root) for q in range(7) for root in roots[q]], strict=True):
@@ -67,7 +67,7 @@ def test_places_unroll_to_the_trees_of_the_definition(positions, depth, seed):
 @pytest.mark.parametrize("positions", [True, False])
 def test_a_node_has_one_place_in_its_group(positions):
     rng = np.random.default_rng(0)
-    trees = grow(rng.integers(0, 6, (9, 2)), random_history(rng, 9), 2, look, 1.0, positions)
+    trees = grow(rng.integers(0, 6, (9, 2)), random_history(rng, 9), 2, find_children, 1.0, positions)
     named = list(zip(trees.group.tolist(), trees.node_of.tolist(), strict=True))
     assert len(set(named)) == len(named)
     ranks = list(zip(trees.group.tolist(), trees.rank.tolist(), strict=True))
@@ -83,11 +83,11 @@ def test_a_node_has_one_place_in_its_group(positions):
 def test_chosen_trees_are_the_same_trees(depth):
     rng = np.random.default_rng(3)
     history = random_history(rng, 4)
-    ranking = grow_ranking(rng.integers(0, 6, 4), rng.integers(0, 6, (4, 5)), history, depth, look, 1.0)
+    ranking = grow_ranking(rng.integers(0, 6, 4), rng.integers(0, 6, (4, 5)), history, depth, find_children, 1.0)
     trees, chosen = ranking.trees, np.array([3, 0, 3, 23, 11])
     some = trees.some(chosen, np.zeros((5, 1, 2, 2), np.float32))
     for new, old in enumerate(chosen):
         assert unrolled(some, new, depth) == unrolled(trees, old, depth)
     assert (some.group[: len(chosen)] == np.arange(len(chosen))).all()
-    nobody = grow(np.zeros((0, 2), int), history.of(np.zeros(0, int)), depth, look, 1.0, False)
+    nobody = grow(np.zeros((0, 2), int), history.of(np.zeros(0, int)), depth, find_children, 1.0, False)
     assert nobody.sizes == [0] * (depth + 1)

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-import pintgn.positions.room
+import pintgn.positions.capacity
 from pintgn.errors import BadFile, BadInput, EventOrderError, StaleQuery, TooLarge, UnknownName
 from pintgn.positions import RelativePositions, kernels, kernels_sketch, passes
 from tests.positions.helpers import everything
@@ -316,8 +316,8 @@ def test_running_out_of_memory_in_mid_stream_loses_no_event(monkeypatch):
     expected.observe(*log)
     positions = RelativePositions(4, "exact")
     with monkeypatch.context() as patch:
-        patch.setattr(pintgn.positions.room, "SMALL", 0)
-        patch.setattr(pintgn.positions.room, "available", lambda: 200_000 - positions.nbytes)
+        patch.setattr(pintgn.positions.capacity, "SMALL", 0)
+        patch.setattr(pintgn.positions.capacity, "available", lambda: 200_000 - positions.nbytes)
         with pytest.raises(TooLarge, match=r"exact positions of \d+ nodes needs .* backend='sketch' with width=64"):
             positions.observe(*log)
         with pytest.raises(TooLarge):
@@ -327,7 +327,7 @@ def test_running_out_of_memory_in_mid_stream_loses_no_event(monkeypatch):
 
 def test_an_answer_that_does_not_fit_is_refused_before_anything_changes(monkeypatch):
     positions = small()
-    monkeypatch.setattr(pintgn.positions.room, "available", lambda: 10**6)
+    monkeypatch.setattr(pintgn.positions.capacity, "available", lambda: 10**6)
     with pytest.raises(TooLarge, match=r"an answer of 1,000,000 positions needs 48\.0 MB.* Ask in smaller batches"):
         positions.replay([0], [1], [9], np.zeros((1000, 500), int), np.zeros((1000, 2), int), np.full(1000, 9))
     assert positions.clock == 3

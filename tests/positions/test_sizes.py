@@ -7,7 +7,7 @@ import pytest
 
 from pintgn.errors import BadInput, TooLarge
 from pintgn.neighbors import inputs
-from pintgn.positions import RelativePositions, exact, room, sketch
+from pintgn.positions import RelativePositions, capacity, exact, sketch
 from pintgn.positions.arena import BINS, DENSE_SHARE, FEW, UNIT
 from pintgn.positions.simd import WIDTH
 from tests.conftest import around
@@ -115,11 +115,11 @@ def test_the_budget_is_kept_to_the_byte():
 
 def test_memory_is_asked_about_where_it_matters(monkeypatch):
     asked = []
-    monkeypatch.setattr(room, "available", lambda: asked.append(1) or 0)
-    for more in around(room.SMALL)[:2]:
-        room.demand(more, more, "this", "Take less.")
+    monkeypatch.setattr(capacity, "available", lambda: asked.append(1) or 0)
+    for more in around(capacity.SMALL)[:2]:
+        capacity.require_memory(more, more, "this", "Take less.")
     assert not asked
     with pytest.raises(TooLarge, match=r"this needs 16.8 MB.* 0 B are free. Take less."):
-        room.demand(room.SMALL + 1, room.SMALL + 1, "this", "Take less.")
-    monkeypatch.setattr(room, "available", lambda: room.SMALL + 1)
-    room.demand(room.SMALL + 1, room.SMALL + 1, "this", "Take less.")
+        capacity.require_memory(capacity.SMALL + 1, capacity.SMALL + 1, "this", "Take less.")
+    monkeypatch.setattr(capacity, "available", lambda: capacity.SMALL + 1)
+    capacity.require_memory(capacity.SMALL + 1, capacity.SMALL + 1, "this", "Take less.")

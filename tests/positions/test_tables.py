@@ -90,7 +90,7 @@ def test_sweeping_moves_tables_and_no_count():
     positions.observe(rng.integers(0, 300, 5000), rng.integers(0, 300, 5000), np.arange(5000))
     store, before = positions._store, everything(positions, 300, None)
     assert store.book[FREED] > 0
-    arena.compact(store.heads, store.arena, store.book, store._in_place())
+    arena.compact(store.heads, store.arena, store.book, store._by_offset())
     assert store.book[FREED] == 0
     assert not store.book[FREE:].any()
     check(store)

@@ -77,7 +77,7 @@ def train(
             made = learn.fit_several(chosen, log, range(seed, seed + runs), folder, progress=lines, **options)
     else:
         with EpochLines() as lines:
-            made = [learn.start(chosen, log, folder=folder, seed=seed, progress=lines, **options)]
+            made = [learn.fit(chosen, log, folder=folder, seed=seed, progress=lines, **options)]
     report(made, folder, as_json, several_table, with_report)
 
 

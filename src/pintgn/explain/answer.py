@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Contact:
-    """An event between two nodes, either way round; or its end, where logs have deletions."""
+    """An event between two nodes, in either direction; or its end, where logs have deletions."""
 
     a: Any
     b: Any

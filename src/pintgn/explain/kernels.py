@@ -11,7 +11,7 @@ from pintgn.compiled import inner, kernel
 def events_in_order(starts, lengths, ids, times, numbers, outgoing, remembered, src, dst, when):
     """Source, destination and time of every event that either end remembers; event number remembered[i] at index i.
 
-    An empty `remembered` means that all are: every event stands at its own number.
+    An empty `remembered` means that all are: every event is at its own number.
     """
     for v in range(starts.shape[0]):
         for p in range(starts[v], starts[v] + lengths[v]):
@@ -147,8 +147,8 @@ def three_steps(
             if j == stop:
                 continue
             if found.shape[0] > 0:
-                ahead = later_than(near_times, near_starts[g], near_starts[g + 1], times[p]) - near_starts[g]
+                later = later_than(near_times, near_starts[g], near_starts[g + 1], times[p]) - near_starts[g]
                 found[count, 0], found[count, 1], found[count, 2] = g, far, p
-                found[count, 3], found[count, 4] = ahead * (stop - j), j
+                found[count, 3], found[count, 4] = later * (stop - j), j
             count += 1
     return count

@@ -11,7 +11,7 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.events.schema import TimeUnit
 from pintgn.explain.answer import Contact, Explanation, Reason, Without
-from pintgn.explain.paths import LONGEST, Contacts, Path, Paths, Step, paths_of_three, paths_of_two
+from pintgn.explain.paths import LONGEST, Contacts, Paths, Step, paths_of_three, paths_of_two
 from pintgn.explain.replay import Progress, replayed_scores
 from pintgn.explain.words import ago, times, walks_of
 from pintgn.explain.worlds import Absence, Frozen, WalkCounts, scores
@@ -58,52 +58,13 @@ def explain(
         raise BadInput(f"limit={limit}; at least one reason of each kind is listed.")
     frozen = stream if isinstance(stream, Frozen) else Frozen.of(stream, at)
     ends = dict(zip((src, dst), names, strict=True)) if names else {}
-    teller = Teller(frozen, at, frozen.stream.schema.time, lambda node: ends[node] if node in ends else name(node))
-    return _Question(frozen, src, dst, at, steps, limit, teller, calibration, replay, progress).answer()
+    return _Question(
+        frozen, src, dst, at, steps, limit, lambda n: ends[n] if n in ends else name(n), calibration, replay, progress
+    ).answer()
 
 
-@dataclass
-class Teller:
-    """Says contacts and walks in users' ids and words."""
-
-    frozen: Frozen
-    at: Any
-    unit: TimeUnit
-    name: Callable[[int], Any]
-
-    def contact(self, a: int, b: int, step: Step) -> Contact:
-        return Contact(
-            self.name(a), self.name(b), step.t, self.unit.show(step.t), self.ago(step.t), self._op(step.event)
-        )
-
-    def ago(self, t: Any) -> str:
-        return ago(np.asarray(self.at).item() - t, self.unit)
-
-    def steps(self, path: Path) -> tuple[Contact, ...]:
-        pairs = zip(path.nodes[:-1], path.nodes[1:], path.newest, strict=True)
-        return tuple(self.contact(a, b, step) for a, b, step in pairs)
-
-    def walks(self, path: Path) -> str:
-        contacts = self.steps(path)
-        sentences = [f"{c.a} {'met' if c.op == 'add' else 'left'} {c.b} {c.ago}" for c in contacts[:1]]
-        sentences += [f"{c.a} had {'met' if c.op == 'add' else 'left'} {c.b} {c.ago}" for c in contacts[1:]]
-        return "; ".join(sentences) + (f" ({path.walks:,} such walks)" if path.walks > 1 else "")
-
-    def _op(self, event: int) -> str:
-        """Whether an event is a deletion; its features are marked where the log has any."""
-        schema, table = self.frozen.stream.schema, self.frozen.stream.history.event_table
-        if schema.op is None or table is None:
-            return "add"
-        deleted, updated = table[event, schema.feature_width : schema.feature_width + 2]
-        return "delete" if deleted else "node" if updated else "add"
-
-
-@dataclass
-class _Draft:
-    """A reason before the score without it is known."""
-
-    reason: Reason
-    absence: Absence
+Draft = tuple[Reason, Absence]
+"""A reason before the score without it is known, and the events that make it."""
 
 
 @dataclass
@@ -114,10 +75,14 @@ class _Question:
     at: Any
     steps: int
     limit: int
-    teller: Teller
+    name: Callable[[int], Any]  # the id of a node number
     calibration: Callable[[np.ndarray], np.ndarray] | None
     replay: bool
     progress: Progress | None
+
+    @property
+    def unit(self) -> TimeUnit:
+        return self.frozen.stream.schema.time
 
     @property
     def exact(self) -> bool:
@@ -136,17 +101,17 @@ class _Question:
         others = self._others("src", near, self.dst) + (
             self._others("dst", far, self.src) if self.src != self.dst else []
         )
-        joins.sort(key=lambda draft: (draft.reason.steps, draft.reason.kind == "walks"))  # stable: newest stay first
-        logit, chance, reasons = self._scored(joins + others)
+        joins.sort(key=lambda draft: (draft[0].steps, draft[0].kind == "walks"))  # stable: newest stay first
+        logit, probability, reasons = self._scored(joins + others)
         neighbors = sorted(reasons[len(joins) :], key=_effect)
         reached = self._reached()
         return Explanation(
-            src=self.teller.name(self.src),
-            dst=self.teller.name(self.dst),
+            src=self.name(self.src),
+            dst=self.name(self.dst),
             at=np.asarray(self.at).item(),
-            when=self.teller.unit.show(np.asarray(self.at).item()),
+            when=self.unit.show(np.asarray(self.at).item()),
             logit=logit,
-            probability=chance,
+            probability=probability,
             summary=tuple(self._summary(near, far, found, reached)),
             reached=reached,
             reasons=tuple(reasons[: len(joins)]),
@@ -157,40 +122,47 @@ class _Question:
 
     # -- reasons -----------------------------------------------------------------------------------------------------
 
-    def _contacts(self, near: Contacts) -> list[_Draft]:
+    def _contacts(self, near: Contacts) -> list[Draft]:
         """What happened between the two themselves: all of it at once, and the newest contacts one by one."""
         mine = near.group(self.dst)
         count = mine.stop - mine.start
         if not count:
             return []
-        name, show = self.teller.name, self.teller.unit.show
+        name, show = self.name, self.unit.show
         a, b = name(self.src), name(self.dst)
         ends = np.array([self.src, self.dst])
         both = f"{a} and {b}" if self.src != self.dst else f"{a} and itself"
         steps = [near.step(mine.start + k) for k in range(min(count, self.limit, ONE_BY_ONE))]
-        contacts = [self.teller.contact(self.src, self.dst, step) for step in steps]
+        contacts = [self._contact(self.src, self.dst, step) for step in steps]
         drafts = []
         if count > 1:
             text = f"{both} met {times(count)}, the last {contacts[0].ago}"
             reason = Reason("contacts", "src", text, (a, b), count, tuple(contacts), count, None)
-            drafts.append(_Draft(reason, Absence(near.events[mine], ends)))
+            drafts.append((reason, Absence(near.events[mine], ends)))
         for step, contact in zip(steps, contacts, strict=True):
             what = {"add": "contact", "delete": "end", "node": "update"}[contact.op]
             text = f"the {what} of {both} at {show(step.t)}, {contact.ago}"
             reason = Reason("contact", "src", text, (a, b), 1, (contact,), 1, None)
-            drafts.append(_Draft(reason, Absence(np.array([step.event]), ends)))
+            drafts.append((reason, Absence(np.array([step.event]), ends)))
         return drafts
 
-    def _walks(self, of: str, paths: Paths) -> list[_Draft]:
+    def _walks(self, of: str, paths: Paths) -> list[Draft]:
         drafts = []
         for path in paths.best(self.limit):
-            nodes, contacts = tuple(map(self.teller.name, path.nodes)), self.teller.steps(path)
-            left_out = len(path.absence.events)
-            reason = Reason("walks", of, self.teller.walks(path), nodes, path.walks, contacts, left_out, None)
-            drafts.append(_Draft(reason, path.absence))
+            pairs = zip(path.nodes[:-1], path.nodes[1:], path.newest, strict=True)
+            contacts = tuple(self._contact(a, b, step) for a, b, step in pairs)
+            verbs = ["met" if c.op == "add" else "left" for c in contacts]
+            met = [
+                f"{c.a} {'had ' if k else ''}{verb} {c.b} {c.ago}"
+                for k, (c, verb) in enumerate(zip(contacts, verbs, strict=True))
+            ]
+            text = "; ".join(met) + (f" ({path.walks:,} such walks)" if path.walks > 1 else "")
+            nodes, left_out = tuple(map(self.name, path.nodes)), len(path.absence.events)
+            reason = Reason("walks", of, text, nodes, path.walks, contacts, left_out, None)
+            drafts.append((reason, path.absence))
         return drafts
 
-    def _others(self, of: str, mine: Contacts, other: int) -> list[_Draft]:
+    def _others(self, of: str, mine: Contacts, other: int) -> list[Draft]:
         """Everyone among the newest contacts of an end, with all contacts the two have had."""
         looked_at = getattr(self.frozen.stream.model, "neighbors", None) or LOOKED_AT
         newest = self.frozen.stream.index.recent(mine.node, self.at, looked_at)
@@ -200,27 +172,43 @@ class _Question:
                 continue
             group = mine.group(node)
             count = group.stop - group.start
-            contact = self.teller.contact(mine.node, node, mine.step(group.start))
+            contact = self._contact(mine.node, node, mine.step(group.start))
             whom = "itself" if node == mine.node else contact.b
             text = f"{contact.a} met {whom} {contact.ago}"
             if count > 1:
                 text = f"{contact.a} met {whom} {times(count)}, the last {contact.ago}"
             reason = Reason("neighbor", of, text, (contact.a, contact.b), count, (contact,), count, None)
-            drafts.append(_Draft(reason, mine.absence(node)))
+            drafts.append((reason, mine.absence(node)))
         return drafts
 
-    def _scored(self, drafts: list[_Draft]) -> tuple[float | None, float | None, list[Reason]]:
+    def _scored(self, drafts: list[Draft]) -> tuple[float | None, float | None, list[Reason]]:
         if type(self.frozen.stream.model).forward is Model.forward:
-            return None, None, [draft.reason for draft in drafts]
-        given = (self.frozen, self.src, self.dst, self.at, [draft.absence for draft in drafts])
+            return None, None, [reason for reason, _ in drafts]
+        given = (self.frozen, self.src, self.dst, self.at, [absence for _, absence in drafts])
         replayed = self.replay and not self.frozen.reproducible
         logits = replayed_scores(*given, self.progress) if replayed else scores(*given)
         probabilities = (self.calibration or _sigmoid)(logits)
         reasons = [
-            replace(draft.reason, without=Without(float(logit), float(chance), float(logits[0] - logit)))
-            for draft, logit, chance in zip(drafts, logits[1:], probabilities[1:], strict=True)
+            replace(reason, without=Without(float(logit), float(probability), float(logits[0] - logit)))
+            for (reason, _), logit, probability in zip(drafts, logits[1:], probabilities[1:], strict=True)
         ]
         return float(logits[0]), float(probabilities[0]), reasons
+
+    def _contact(self, a: int, b: int, step: Step) -> Contact:
+        return Contact(
+            self.name(a), self.name(b), step.t, self.unit.show(step.t), self._ago(step.t), self._op(step.event)
+        )
+
+    def _ago(self, t: Any) -> str:
+        return ago(np.asarray(self.at).item() - t, self.unit)
+
+    def _op(self, event: int) -> str:
+        """Whether an event is a deletion; its features are marked where the log has any."""
+        schema, table = self.frozen.stream.schema, self.frozen.stream.history.event_table
+        if schema.op is None or table is None:
+            return "add"
+        deleted, updated = table[event, schema.feature_width : schema.feature_width + 2]
+        return "delete" if deleted else "node" if updated else "add"
 
     # -- words -------------------------------------------------------------------------------------------------------
 
@@ -235,17 +223,17 @@ class _Question:
     def _summary(
         self, near: Contacts, far: Contacts, found: list[tuple[str, Paths]], reached: dict[str, tuple[float, ...]]
     ) -> list[str]:
-        a, b = self.teller.name(self.src), self.teller.name(self.dst)
+        a, b = self.name(self.src), self.name(self.dst)
         lines = []
         direct = near.group(self.dst)
         if direct.stop > direct.start:
             met = f"{a} and {b} have met" if self.src != self.dst else f"{a} has met itself"
-            newest = self.teller.ago(near.t[direct.start].item())
+            newest = self._ago(near.t[direct.start].item())
             lines.append(f"{met} {times(direct.stop - direct.start)}, the last time {newest}.")
         for of, paths in found:
             root, end = (a, b) if of == "src" else (b, a)
             if len(paths.walks):
-                newest = self.teller.ago(paths.last.max().item())
+                newest = self._ago(paths.last.max().item())
                 only = "" if paths.through_others.any() else ", each visiting a node twice"
                 count = walks_of(reached[of][paths.steps - 1], paths.steps)
                 lines.append(f"{end} is reached from {root} by {count}, the last {newest}{only}.")
@@ -262,19 +250,19 @@ class _Question:
             )
         for contacts, who in ((near, a), (far, b)):
             if not len(contacts):
-                lines.append(f"{who} has no contacts before {self.teller.unit.show(np.asarray(self.at).item())}.")
+                lines.append(f"{who} has no contacts before {self.unit.show(np.asarray(self.at).item())}.")
         return list(dict.fromkeys(lines))
 
     def _note(self, logit: float | None) -> str:
         model = type(self.frozen.stream.model).__name__
         if logit is None:
             return f"{model} does not score links: walks are shown, scores are not."
-        said = f"Without: {model}'s logit if those events had never happened, the model being the same."
+        note = f"Without: {model}'s logit if those events had never happened, the model being the same."
         if self.exact:
-            return said
+            return note
         if self.frozen.stream.model.remembers:
-            return f"{said} What its memory keeps of them is not taken back."
-        return f"{said} Positions lose the walks through them, as far as the stream still knows those."
+            return f"{note} What its memory keeps of them is not taken back."
+        return f"{note} Positions lose the walks through them, as far as the stream still knows those."
 
 
 def _effect(reason: Reason) -> float:

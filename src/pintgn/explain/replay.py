@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
-from pintgn.explain.worlds import Absence, Frozen, eval_mode
-from pintgn.models.history_view import Events
+from pintgn.explain.worlds import Absence, Frozen
+from pintgn.models.base import eval_mode
 from pintgn.stream import Stream
 
 Progress = Callable[[int, int], None]
@@ -33,7 +32,7 @@ def replayed_scores(
     found = np.empty(len(absences) + 1)
     begins = [int(absence.events.min()) if len(absence.events) else len(events) for absence in absences]
     common, done = _empty(stream), 0
-    with eval_mode(stream.model), torch.no_grad():
+    with eval_mode(stream.model):
         found[0] = stream.score(asked).item()
         for step, world in enumerate(np.argsort(begins, kind="stable").tolist()):
             if progress is not None:
@@ -43,7 +42,7 @@ def replayed_scores(
             done = begin
             stays = np.setdiff1d(np.arange(begin, len(events)), absences[world].events)
             alone = common.fork()
-            alone.observe(_some(events, stays))
+            alone.observe(events[stays])
             found[world + 1] = alone.score(asked).item()
     if progress is not None:
         progress(len(absences), len(absences))
@@ -63,8 +62,3 @@ def _empty(stream: Stream) -> Stream:
     )
     empty.history.node_marks = stream.history.node_marks
     return empty
-
-
-def _some(events: Events, rows: np.ndarray) -> Events:
-    features = None if events.features is None else events.features[rows]
-    return Events(events.src[rows], events.dst[rows], events.t[rows], features)

@@ -8,11 +8,10 @@ from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import torch
 
 from pintgn.events.log import Query
 from pintgn.explain.kernels import count_walks, distances, events_in_order
-from pintgn.models.base import Model
+from pintgn.models.base import eval_mode
 from pintgn.models.history_view import Events
 from pintgn.neighbors.contents import contents, left_out
 from pintgn.neighbors.index import NeighborIndex
@@ -20,7 +19,7 @@ from pintgn.positions import RelativePositions
 from pintgn.stream import Stream
 from pintgn.stream.core import serve_positions
 
-ROOM = 2**27
+MEMORY = 2**27
 """Bytes that counting walks in many worlds at once may take."""
 
 
@@ -32,7 +31,7 @@ class Absence(NamedTuple):
 
 
 @dataclass
-class InOrder:
+class OrderedEvents:
     """Every event that the index remembers, from the oldest to the newest."""
 
     src: np.ndarray  # (e,)
@@ -41,7 +40,7 @@ class InOrder:
     numbers: np.ndarray | None  # (e,) event numbers; None where none was forgotten, so that they are 0, 1, 2, …
 
     @classmethod
-    def of(cls, index: NeighborIndex) -> InOrder:
+    def of(cls, index: NeighborIndex) -> OrderedEvents:
         held, numbers = contents(index), None
         if index.forgotten:
             parts = [held.numbers[first : first + n] for first, n in zip(held.starts, held.lengths, strict=True)]
@@ -52,7 +51,7 @@ class InOrder:
         return cls(src, dst, when, numbers)
 
     def index_of(self, events: Any) -> Any:
-        """Where events stand, or would stand, by number."""
+        """The indices of events, or where they would be, by number."""
         return events if self.numbers is None else np.searchsorted(self.numbers, events)
 
 
@@ -66,7 +65,7 @@ class Frozen:
 
     stream: Stream  # with an index and a memory of its own
     positions: RelativePositions | None  # a copy, where one is needed
-    known: int  # events that positions know: all, or the complete blocks
+    in_positions: int  # events that positions count: all, or the complete blocks
     by_block: bool
 
     @classmethod
@@ -78,16 +77,16 @@ class Frozen:
         late = sum(map(len, stream._late))
         by_block = stream.positions is not None and stream.positions_refresh == "block"
         behind = stream.blocks.ended_with is not None and at == stream.clock
-        known = stream.events
+        in_positions = stream.events
         if by_block:
-            known -= sum(map(len, stream.blocks.unfinished)) + (late if behind else 0)
+            in_positions -= sum(map(len, stream.blocks.unfinished)) + (late if behind else 0)
         kept = None
         if own is not None and (own.backend != "exact" or stream.index.forgotten):
             kept = own.fork()
             if by_block and not behind:
                 for block in stream._late:
                     kept.observe(block.src, block.dst, block.t)
-        return cls(copy, kept, known, by_block)
+        return cls(copy, kept, in_positions, by_block)
 
     @property
     def reproducible(self) -> bool:
@@ -97,13 +96,13 @@ class Frozen:
         )
 
     @cached_property
-    def events(self) -> InOrder:
-        return InOrder.of(self.stream.index)
+    def events(self) -> OrderedEvents:
+        return OrderedEvents.of(self.stream.index)
 
     def in_order(self) -> Events:
         """All that has happened, features included."""
-        known, table = self.events, self.stream.history.event_table
-        return Events(known.src, known.dst, known.when, None if table is None else table[: len(known.when)])
+        events, table = self.events, self.stream.history.event_table
+        return Events(events.src, events.dst, events.when, None if table is None else table[: len(events.when)])
 
     def before(self, at: Any) -> int:
         """How many of the events are before a time."""
@@ -111,7 +110,7 @@ class Frozen:
 
     def seen(self, at: Any) -> int:
         """How many of the events the model's positions count, as of a time."""
-        return int(self.events.index_of(self.known)) if self.by_block else self.before(at)
+        return int(self.events.index_of(self.in_positions)) if self.by_block else self.before(at)
 
 
 class WalkCounts:
@@ -147,7 +146,7 @@ class WalkCounts:
         need = self.levels - 1 - self._distances(self.nodes)
         useful = np.flatnonzero(reach <= need)
         row_of[useful] = np.arange(len(useful))
-        at_once = max(1, ROOM // (8 * self.levels * max(len(useful), 1)))
+        at_once = max(1, MEMORY // (8 * self.levels * max(len(useful), 1)))
         parts = []
         for begin in range(0, worlds, at_once):
             some = [_NOTHING, *self.absences][begin : begin + at_once]
@@ -198,8 +197,8 @@ class PositionsWithout:
         return self.given.transformed(raw, at, transform)
 
 
-class _Later:
-    """Stands in for positions while a model only says which it will want."""
+class _NoPositions:
+    """Takes the place of positions while a model only says which it will read."""
 
     def replay(self, src: Any, dst: Any, t: Any, nodes: np.ndarray, *more: Any, **settings: Any) -> np.ndarray:
         return np.zeros(0, np.float32)
@@ -217,11 +216,11 @@ def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absen
     stream = frozen.stream
     asked = Query(np.array([src]), np.array([dst]), np.array([at], stream._time_dtype))
     given, model = _own_positions(stream), stream.model
-    with eval_mode(model), torch.no_grad():
+    with eval_mode(model):
         worlds = []
         for absence in (_NOTHING, *absences):
             with left_out(stream.index, *absence):
-                lacking = _with_positions(stream, None if given is None else _Later())
+                lacking = _with_positions(stream, None if given is None else _NoPositions())
                 worlds.append(lacking._gather(*lacking._checked(None, [asked]), model.gather))
         if given is None:
             return np.array([stream._compute(world, model).item() for world in worlds])
@@ -250,18 +249,3 @@ def _with_positions(stream: Stream, positions: Any) -> Stream:
     reader = stream.reader()
     reader.positions, reader._late = positions, []
     return reader
-
-
-class eval_mode:
-    """Without dropout; a model in eval mode already is not touched, since others may be using it at the same time."""
-
-    def __init__(self, model: Model):
-        self.model, self.was_training = model, model.training
-
-    def __enter__(self) -> None:
-        if self.was_training:
-            self.model.eval()
-
-    def __exit__(self, *error: Any) -> None:
-        if self.was_training:
-            self.model.train()

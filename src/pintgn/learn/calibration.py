@@ -2,8 +2,8 @@
 
 p = sigmoid(a · logit + b), with a and b fitted on the validation part: its events against as many random destinations.
 So a probability answers: if this link and one to a random destination were equally likely beforehand, how likely is it
-that this is the one that happens? It ranks like the logit (a > 0). It is not the chance that two nodes meet within some
-time, which depends on how often anything happens at all.
+that this is the one that happens? It ranks like the logit (a > 0). It is not the probability that two nodes meet
+within some time, which depends on how often anything happens at all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pintgn.learn.metrics import Scores, check_finite
 
 @dataclass(frozen=True)
 class Calibration:
-    """A logit's way to a probability."""
+    """Turns logits into probabilities."""
 
     slope: float = 1.0
     offset: float = 0.0

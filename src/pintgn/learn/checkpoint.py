@@ -1,4 +1,4 @@
-"""All that moves while a run trains, and how it is put on disk and taken up again."""
+"""All that changes while a run trains, and how it is saved and restored."""
 
 from __future__ import annotations
 
@@ -98,18 +98,18 @@ def save_last(
 
 
 def load_last(run: Run, optimizer: torch.optim.Optimizer | None, average: Average) -> tuple[Cursor, dict, dict]:
-    """Take up what `save_last` left; returns the cursor and the memory's columns for `load_memory`."""
+    """Restore what `save_last` saved; returns the cursor and the memory's columns for `load_memory`."""
     run.load_weights("last.safetensors")
     arrays, metadata = run.read_checkpoint("last.safetensors")
     check(metadata, PROGRESS, "last.safetensors")
     average.steps = metadata["averaged"]
     average.weights = [torch.from_numpy(arrays[f"average.{k}"]) for k in range(len(average.weights))]
     if optimizer is not None:
-        taken = optimizer.state_dict()
+        state = optimizer.state_dict()
         for key, value in _part(arrays, "optimizer.").items():
             k, name = key.split(".", 1)
-            taken["state"].setdefault(int(k), {})[name] = torch.from_numpy(np.array(value))
-        optimizer.load_state_dict(taken)
+            state["state"].setdefault(int(k), {})[name] = torch.from_numpy(np.array(value))
+        optimizer.load_state_dict(state)
     cursor = Cursor(**{name: metadata[name] for name in Cursor.__dataclass_fields__})
     return cursor, _part(arrays, "memory."), _part(arrays, "undo.")
 

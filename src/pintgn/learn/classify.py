@@ -18,18 +18,17 @@ from torch.nn.functional import binary_cross_entropy_with_logits as cross_entrop
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
-from pintgn.learn.measure import BATCH, eval_mode
+from pintgn.learn.measure import BATCH
 from pintgn.learn.metrics import area_under_curve
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
-from pintgn.models.base import Model
+from pintgn.models.base import Model, eval_mode
 from pintgn.models.history_view import Events, HistoryView
-from pintgn.stream import Stream
 
 
 @dataclass(frozen=True)
 class Classification:
-    """How well labels are told from frozen embeddings."""
+    """How well labels are predicted from frozen embeddings."""
 
     label: str
     positives: dict[str, int]  # by part
@@ -64,14 +63,14 @@ class SourceEmbedding(Model):
     def remembers(self) -> bool:
         return self.inner.remembers
 
-    def gather(self, query: Query, past: HistoryView) -> Any:
-        return self.inner.gather_nodes(query.src, past)
+    def gather(self, query: Query, history: HistoryView) -> Any:
+        return self.inner.gather_nodes(query.src, history)
 
     def forward(self, inputs: Any, state: Any) -> Tensor:  # (q, d)
         return self.inner.embed(inputs, state)
 
-    def gather_events(self, events: Events, past: HistoryView) -> Any:
-        return self.inner.gather_events(events, past)
+    def gather_events(self, events: Events, history: HistoryView) -> Any:
+        return self.inner.gather_events(events, history)
 
     def initial_state(self, node_features: np.ndarray | None, time_dtype: np.dtype) -> Any:
         return self.inner.initial_state(node_features, time_dtype)
@@ -99,16 +98,8 @@ def source_embeddings(run: Run, log: EventLog) -> np.ndarray:  # (e, d)
     model = run.model
     if type(model).gather_nodes is Model.gather_nodes:
         raise BadInput(f"{type(model).__name__} scores links; it has no embeddings of nodes to classify.")
-    run.new_stream()  # builds the model where that has not been done
-    stream = Stream(
-        SourceEmbedding(model),
-        run.schema,
-        node_features=log.node_features,
-        memory_block=run.settings.stream.memory_block,
-        positions_refresh=run.settings.stream.positions_refresh,
-        positions_backend=run.settings.stream.positions_backend,
-        device=run.settings.stream.device,
-    )
+    model.build(run.schema, run.seed)
+    stream = run.new_stream(SourceEmbedding(model))
     with eval_mode(stream.model):
         found = [scores[0].numpy(force=True) for _, scores in stream.prefetch(log.batches(BATCH), lambda b: [b.query])]
     return np.concatenate(found)
@@ -129,22 +120,22 @@ def classify(
     labels = binary_labels(run.log)
     trained, chosen = parts.val.first - run.log.first, parts.test.first - run.log.first  # of a log cut from another
     bounds = {"train": (0, len(parts.train)), "val": (trained, chosen), "test": (chosen, len(run.log))}
-    known = {name: _rows(labels, *ends) for name, ends in bounds.items()}
+    labelled = {name: _rows(labels, *ends) for name, ends in bounds.items()}
     name = str(run.log.schema.label)
-    if not 0 < labels[known["train"]].sum() < len(known["train"]):
-        value = "positive" if len(known["train"]) and labels[known["train"]].all() else "negative"
-        raise BadInput(f"label {name!r} is {value} in all {len(known['train'])} training events; there is no other.")
+    if not 0 < labels[labelled["train"]].sum() < len(labelled["train"]):
+        value = "positive" if len(labelled["train"]) and labels[labelled["train"]].all() else "negative"
+        raise BadInput(f"label {name!r} is {value} in all {len(labelled['train'])} training events; there is no other.")
     features = torch.from_numpy(source_embeddings(run, parts.log))
     truth = torch.from_numpy(labels.astype(np.float32))
     history: list[dict[str, Any]] = []
     best: tuple[float, int, float | None] = (-1.0, 0, None)
     with reproducible(run.settings.train.threads):
         torch.manual_seed(seed)
-        mean, std = features[known["train"]].mean(0), features[known["train"]].std(0) + 1e-6
+        mean, std = features[labelled["train"]].mean(0), features[labelled["train"]].std(0) + 1e-6
         features = (features - mean) / std
         decoder = Decoder(features.shape[1])
         optimizer = torch.optim.Adam(decoder.parameters(), learning_rate, fused=True)
-        rows = torch.from_numpy(known["train"])
+        rows = torch.from_numpy(labelled["train"])
         for epoch in range(1, epochs + 1):
             decoder.train()
             for chosen in rows.split(batch):  # in order of time, as TGN does
@@ -155,7 +146,7 @@ def classify(
             decoder.eval()
             with torch.no_grad():
                 logits = decoder(features).numpy()
-            val, test = (_auc(labels, logits, known[part]) for part in ("val", "test"))
+            val, test = (_auc(labels, logits, labelled[part]) for part in ("val", "test"))
             history.append({"epoch": epoch, "val_auc": val})
             if (val or 0.0) > best[0]:
                 best = (val or 0.0, epoch, test)
@@ -163,8 +154,8 @@ def classify(
                 break
     return Classification(
         name,
-        {part: int(labels[rows].sum()) for part, rows in known.items()},
-        {part: len(rows) for part, rows in known.items()},
+        {part: int(labels[rows].sum()) for part, rows in labelled.items()},
+        {part: len(rows) for part, rows in labelled.items()},
         None if history[best[1] - 1]["val_auc"] is None else best[0],
         best[2],
         best[1],

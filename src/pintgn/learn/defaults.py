@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from typing import Any
 
 import numpy as np
+import torch
 
 from pintgn.events.log import EventLog
+from pintgn.learn.protocol import cut
 from pintgn.learn.settings import Settings, Training, model_parameters
 from pintgn.models.registry import MODELS
 
@@ -23,14 +26,18 @@ STEPS = 4_000
 """Steps after which a model of this size has usually learned what it will."""
 
 
-def from_log(settings: Settings, train: EventLog) -> Settings:
+def resolved(settings: Settings, log: EventLog) -> Settings:
+    """The settings with everything open decided by the training part of a log."""
+    return from_training(settings, cut(log, settings.train.val, settings.train.test)[0])
+
+
+def from_training(settings: Settings, train: EventLog) -> Settings:
     """The settings with everything open decided; what was given stays as it is."""
     model = settings.model
     if settings.name in MODELS:
         known = model_parameters(settings.name)
         chosen = {key: value for key, value in model_defaults(train, model).items() if key in known}
-        given_or_chosen = chosen | model
-        model = settings.make_model().settings() | given_or_chosen
+        model = settings.make_model().settings() | chosen | model
     return dataclasses.replace(settings, model=model, train=training_defaults(train, settings.train))
 
 
@@ -50,9 +57,15 @@ def model_defaults(train: EventLog, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def training_defaults(train: EventLog, given: Training) -> Training:
-    """Epochs and learning rate, from the number of steps in an epoch. Who gives a learning rate means that one."""
+    """Epochs and learning rate, from the number of steps in an epoch; threads, from the machine.
+
+    Who gives a learning rate means that one.
+    """
     steps = max(math.ceil(len(train) / given.batch), 1)
     epochs = min(max(math.ceil(STEPS / steps), 3), 100) if given.epochs is None else given.epochs
     rate = (3e-3 if steps < 1_000 else 1e-3) if given.learning_rate is None else given.learning_rate
     schedule = given.schedule or ("cosine" if given.learning_rate is None else "constant")
-    return dataclasses.replace(given, epochs=epochs, learning_rate=rate, schedule=schedule)
+    # the second core looks up the next batch; on few cores more threads of such small matrices only wait for each other
+    threads = torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else min(max(1, (os.cpu_count() or 1) - 1), 4)
+    threads = threads if given.threads is None else given.threads
+    return dataclasses.replace(given, epochs=epochs, learning_rate=rate, schedule=schedule, threads=threads)

@@ -11,7 +11,7 @@ from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.learn import paper
 from pintgn.learn.measure import Figures, OnBatch, compare, heuristic_streams, rank_part
 from pintgn.learn.metrics import Metrics, mean_and_std
-from pintgn.learn.negatives import KINDS, Negatives, draw
+from pintgn.learn.negatives import KINDS, Negatives, draw_each
 from pintgn.learn.protocol import PROTOCOLS, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
@@ -76,7 +76,8 @@ def evaluate(
         seed: of the negatives; the same for every model. Not the run's, so that runs are compared on the same ones.
         progress: called with the events done, how many there are, and what is being measured.
     """
-    found = [one for given in _several(run) for one in _opened(given)]
+    runs: Any = run if isinstance(run, list | tuple) else [run]
+    found = [one for given in runs for one in _opened(given)]
     parts = [
         _evaluate(one, negatives, rank, part, protocol, heuristics and k == 0, seed, progress)
         for k, one in enumerate(found)
@@ -108,7 +109,7 @@ def _evaluate(
     events, parts, name = run.parts.named(part), run.parts, run.settings.name
     before, new = parts.before(events), parts.is_new(scored_events(events))
     population = parts.log if protocol == "paper" else parts.until(events)  # the papers draw from the whole log
-    drawn = {_name(kind): draw(kind, population, events, seed, before) for kind in kinds}
+    drawn = draw_each(kinds, population, events, seed, before)
     fallback = {kind: d.fallback_fraction for kind, d in drawn.items()}
     rows: dict[str, Figures] = {}
 
@@ -165,10 +166,6 @@ def _mean(several: list[Evaluation]) -> Evaluation:
     )
 
 
-def _several(run: Any) -> list[Any]:
-    return list(run) if isinstance(run, list | tuple) else [run]
-
-
 def _opened(run: Run | str | Path) -> list[Run]:
     """A run, or all runs of a folder of several."""
     if isinstance(run, Run):
@@ -188,7 +185,3 @@ def _kinds(negatives: Any, rank: Any) -> list[str | Negatives]:
         if not callable(kind) and kind not in KINDS:
             raise UnknownName(f"there are no negatives called {kind!r}.{suggest(kind, KINDS)}")
     return kinds
-
-
-def _name(kind: str | Negatives) -> str:
-    return kind if isinstance(kind, str) else "own"

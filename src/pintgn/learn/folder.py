@@ -70,7 +70,7 @@ class Folder:
         self.write(name, json.dumps(value, indent=2) + "\n")
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor | np.ndarray], facts: Mapping[str, Any]) -> None:
-        """Arrays and what is to be known about them, in one safetensors file."""
+        """Arrays and metadata, in one safetensors file."""
         from safetensors.numpy import save
 
         arrays = {key: np.ascontiguousarray(_array(value)) for key, value in tensors.items()}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 import numpy as np
-import torch
 
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
@@ -14,7 +12,7 @@ from pintgn.learn.metrics import Metrics, Scores, by_novelty, rank_metrics, rank
 from pintgn.learn.negatives import Drawn
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
-from pintgn.models.base import Model
+from pintgn.models.base import eval_mode
 from pintgn.models.registry import MODELS, model_class
 from pintgn.stream import Stream
 
@@ -31,20 +29,8 @@ Figures = dict[str, dict[str, Metrics]]
 """By negatives, then by all / seen / new."""
 
 
-@contextmanager
-def eval_mode(model: Model) -> Iterator[None]:
-    """Without dropout and gradients; the model's mode is put back."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(was_training)
-
-
 def score_part(stream: Stream, part: EventLog, queries: Sequence[Query], on_batch: OnBatch = None) -> list[np.ndarray]:
-    """Logits of queries about a part's measured events, row by row, while the stream moves through it."""
+    """Logits of queries about a part's scored events, row by row, while the stream moves through it."""
     rows = np.flatnonzero(part.learnable)
     found: list[list[np.ndarray]] = [[] for _ in queries]
 
@@ -83,7 +69,7 @@ def rank_part(
 def ranks_in_part(
     stream: Stream, part: EventLog, candidates: Candidates, on_batch: OnBatch = None
 ) -> np.ndarray:  # (e,)
-    """The rank of each measured event's destination among its candidates, while the stream moves through the part."""
+    """The rank of each scored event's destination among its candidates, while the stream moves through the part."""
     found, done = [], 0
     with eval_mode(stream.model):
         for batch in part.batches(min(BATCH, max(1, PAIRS // candidates.count))):

@@ -1,6 +1,6 @@
-"""How well positives are told from negatives: AP, AUC, ranks. Plain functions of scores.
+"""How well scores separate positives from negatives: AP, AUC, ranks. Plain functions of scores.
 
-Written out in NumPy (importing scikit-learn costs more than a second at every start) and held against scikit-learn and
+In NumPy (importing scikit-learn costs more than a second at every start) and held against scikit-learn and
 the Temporal Graph Benchmark's evaluator by tests. A score that is not finite is refused everywhere: in a popular
 evaluator NaN wins every comparison.
 """
@@ -67,7 +67,7 @@ def average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
 
 
 def area_under_curve(truth: np.ndarray, scores: np.ndarray) -> float:
-    """The chance that a positive scores above a negative; ties count half.
+    """The probability that a positive scores above a negative; ties count half.
 
     >>> area_under_curve(np.array([True, False, False]), np.array([0.5, 0.5, 0.1]))
     0.75

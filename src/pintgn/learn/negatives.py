@@ -6,7 +6,7 @@ fell back is always reported, because published code does so silently.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +25,7 @@ Negatives = Callable[[EventLog, np.random.Generator], Query]
 
 @dataclass(frozen=True)
 class Drawn:
-    """One negative for each measured event of a part, and which of them are random for want of better."""
+    """One negative for each scored event of a part, and which of them are random for want of better."""
 
     query: Query
     fallback: np.ndarray  # (e,) bool
@@ -49,28 +49,28 @@ def earlier_pairs(log: EventLog) -> Negatives:
 
     Every distinct pair is equally likely; a random destination where the one that was drawn is in the batch.
     """
-    known, otherwise = Pairs(scored_events(log)), random_destination(log)
+    pairs, otherwise = Pairs(scored_events(log)), random_destination(log)
 
     def draw_pairs(part: EventLog, rng: np.random.Generator) -> Query:
         random = otherwise(part, rng)
-        room = int(np.searchsorted(known.first_t, part.t[0], "left"))
-        if not room:
+        earlier = int(np.searchsorted(pairs.first_t, part.t[0], "left"))
+        if not earlier:
             return random
-        keys = known.keys[rng.integers(0, room, len(part))]
-        free = ~np.isin(keys, known.key(part.src, part.dst))
-        src, dst = keys // known.width, keys % known.width
+        keys = pairs.keys[rng.integers(0, earlier, len(part))]
+        free = ~np.isin(keys, pairs.key(part.src, part.dst))
+        src, dst = keys // pairs.width, keys % pairs.width
         return Query(np.where(free, src, random.src), np.where(free, dst, random.dst), part.t)
 
     return draw_pairs
 
 
 def draw(kind: str | Negatives, population: EventLog, part: EventLog, seed: int, observed: EventLog) -> Drawn:
-    """Negatives of a part's measured events.
+    """Negatives of a part's scored events.
 
     Args:
         kind: one of `KINDS`, or a function of your own.
         population: the events that destinations and earlier pairs are taken from; usually all up to the part's end.
-        part: what is measured.
+        part: what is scored.
         seed: of the draw; the same for every model and epoch.
         observed: what came before the part; pairs in it are not `inductive`.
     """
@@ -85,9 +85,17 @@ def draw(kind: str | Negatives, population: EventLog, part: EventLog, seed: int,
         return Drawn(random_destination(population)(events, rng), np.zeros(len(events), bool))
     past = Pairs(scored_events(population))
     if kind == "per-event":
-        return past.met_before(events, rng)
+        return past.earlier_destinations(events, rng)
     since = observed.t[-1] if kind == "inductive" and len(observed) else None
     return past.by_chunks(events, rng, since)
+
+
+def draw_each(
+    kinds: Sequence[str | Negatives], population: EventLog, part: EventLog, seed: int, observed: EventLog
+) -> dict[str, Drawn]:
+    """`draw` for several kinds, by name; a function of your own is called `own`."""
+    names = [kind if isinstance(kind, str) else "own" for kind in kinds]
+    return {n: draw(kind, population, part, seed, observed) for n, kind in zip(names, kinds, strict=True)}
 
 
 class Pairs:
@@ -141,9 +149,9 @@ class Pairs:
     def _choose(begin: int, end: int, without: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
         """Up to `count` distinct pairs of begin … end-1 that are not in `without` (sorted)."""
         barred = int(np.searchsorted(without, end) - np.searchsorted(without, begin))
-        room = max(end - begin, 0)
+        total = max(end - begin, 0)
         # enough remain after those barred are dropped, and what remains is a fair draw
-        drawn = begin + rng.choice(room, min(room, count + barred), replace=False) if room else np.zeros(0, np.int64)
+        drawn = begin + (rng.choice(total, min(total, count + barred), replace=False) if total else without[:0])
         return drawn[~np.isin(drawn, without, kind="sort")][:count]
 
     def _random_pairs(self, chunk: EventLog, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -170,7 +178,7 @@ class Pairs:
 
     # -- for each event ----------------------------------------------------------------------------------------------
 
-    def met_before(self, events: EventLog, rng: np.random.Generator) -> Drawn:
+    def earlier_destinations(self, events: EventLog, rng: np.random.Generator) -> Drawn:
         """For each event a destination that the same source met before t but not at t; no chunk has a say in it.
 
         Drawn evenly from the distinct ones; a random destination where there is none.

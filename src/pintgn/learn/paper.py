@@ -12,13 +12,14 @@ that training went through, and simultaneous events do not see each other.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 
 import numpy as np
 
 from pintgn.events.log import EventLog
 from pintgn.learn.measure import Figures, compare
 from pintgn.learn.metrics import Scores
-from pintgn.learn.negatives import Negatives, draw
+from pintgn.learn.negatives import Negatives, draw_each
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.models.history_view import Events
 from pintgn.stream import Stream
@@ -46,28 +47,18 @@ class WholeLog(History):
 
 
 def measure(
-    trained: Stream, parts: Parts, part: EventLog, kinds: list[str | Negatives], seed: int
-) -> tuple[Figures, dict[str, float], list[Scores]]:
-    """Figures, fallback fractions and the scores of all events, of a stream that has observed `parts.trained` only."""
+    trained: Stream, parts: Parts, part: EventLog, kinds: Sequence[str | Negatives], seed: int
+) -> tuple[Figures, list[Scores]]:
+    """Figures and the scores of all events, of a stream that has observed `parts.trained` only."""
     stream = trained.fork(history=WholeLog(parts.log, trained.history))
     if part.first > parts.val.first:
         stream.observe(parts.val)
-    again = stream.fork()
-    names = [kind if isinstance(kind, str) else "own" for kind in kinds]
-    new = parts.is_new(scored_events(part))
-
-    def drawn(population: EventLog, events: EventLog, seed: int) -> dict:
-        return {
-            name: draw(kind, population, events, seed, parts.before(part))
-            for name, kind in zip(names, kinds, strict=True)
-        }
-
-    everything = drawn(parts.log, part, seed)
-    figures, scores = compare(stream, part, everything, new)
+    again, before = stream.fork(), parts.before(part)
+    drawn = draw_each(kinds, parts.log, part, seed, before)
+    figures, scores = compare(stream, part, drawn, parts.is_new(scored_events(part)))
     only = part.where(parts.is_new(part))
-    if len(scored_events(only)):
-        touching = drawn(only, only, seed + 1)
-        inductive, _ = compare(again, only, touching, np.ones(len(scored_events(only)), bool))
-        for name in names:
+    if count := len(scored_events(only)):
+        inductive, _ = compare(again, only, draw_each(kinds, only, only, seed + 1, before), np.ones(count, bool))
+        for name in figures:
             figures[name]["new"] = inductive[name]["new"]
-    return figures, {name: everything[name].fallback_fraction for name in names}, scores
+    return figures, scores

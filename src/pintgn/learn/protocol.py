@@ -1,4 +1,4 @@
-"""What is trained on and what is measured: a log cut by time, with some nodes hidden from training."""
+"""What is trained on and what is scored: a log cut by time, with some nodes hidden from training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Parts:
 
     `new` nodes are those never trained on; an event is `new` when it touches one (the papers' inductive events), else
     `seen`. Deletions, node events and events of the dummy node happen to the stream, but are neither trained on nor
-    measured: `measured` leaves them out.
+    scored: `scored_events` leaves them out.
     """
 
     log: EventLog
@@ -85,12 +85,12 @@ def cut(log: EventLog, val: float = 0.15, test: float = 0.15) -> tuple[EventLog,
     borders = log.group_starts[1:]
     wanted = np.array([1 - val - test, 1 - test]) * len(log)
     near = [borders[np.argsort(np.abs(borders - row), kind="stable")[:8]].tolist() for row in wanted]
-    known = np.concatenate([[0], np.cumsum(log.learnable)])
+    learnable = np.concatenate([[0], np.cumsum(log.learnable)])
     fitting = [
         (abs(one - wanted[0]) + abs(two - wanted[1]), one, two)
         for one in near[0]
         for two in near[1]
-        if one < two and 0 < known[one] < known[two] < known[-1]
+        if one < two and 0 < learnable[one] < learnable[two] < learnable[-1]
     ]
     if not fitting:
         raise BadInput(_shortage(log))

@@ -13,7 +13,7 @@ BLOCK = 200
 
 
 class Candidates:
-    """Negative destinations of a part's measured events.
+    """Negative destinations of a part's scored events.
 
     The pool is every destination of the log. Left out for an event are its own destination and the other true
     destinations *of the same source at the same time*, as in the Temporal Graph Benchmark; not those of other times.
@@ -32,7 +32,7 @@ class Candidates:
         self.events = scored_events(part)
         self.count = len(self.pool) if how_many == "all" else min(int(how_many), len(self.pool))
         self.seed = [seed, part.first, self.count]
-        # true destinations of each (source, time), as places in the pool; a part never cuts through simultaneous events
+        # true destinations of each (source, time), by index in the pool; a part never cuts through simultaneous events
         order = np.lexsort((self.events.t, self.events.src))
         src, t = self.events.src[order], self.events.t[order]
         starts = np.flatnonzero(np.concatenate([[True], (src[1:] != src[:-1]) | (t[1:] != t[:-1])])[: len(order)])
@@ -43,7 +43,7 @@ class Candidates:
         self._true = np.searchsorted(self.pool, self.events.dst[order])
 
     def __call__(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes (q, c) for the measured rows begin … end-1, and which of them count."""
+        """Nodes (q, c) for the scored rows begin … end-1, and which of them count."""
         if self.count == len(self.pool):
             nodes = np.broadcast_to(self.pool, (end - begin, self.count))
             return nodes, ~self._is_true(begin, end)
@@ -54,25 +54,25 @@ class Candidates:
 
     def _is_true(self, begin: int, end: int) -> np.ndarray:  # (q, pool)
         mask = np.zeros((end - begin, len(self.pool)), bool)
-        mask[self._true_places(begin, end)] = True
+        mask[self._true_indices(begin, end)] = True
         return mask
 
-    def _true_places(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    def _true_indices(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
         size = self._size[begin:end]
         row = np.repeat(np.arange(end - begin), size)
         within = np.arange(len(row)) - np.repeat(np.cumsum(size) - size, size)
         return row, self._true[np.repeat(self._start[begin:end], size) + within]
 
     def _sample(self, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-        """Distinct places in the pool that are no true destination; masked where there are not enough."""
+        """Distinct indices into the pool that are no true destination; masked where there are not enough."""
         rng = np.random.default_rng([*self.seed, begin])
         rows, pool = end - begin, len(self.pool)
         if 4 * self.count >= pool:
             keys = rng.random((rows, pool))
-            keys[self._true_places(begin, end)] = 2  # behind all others
+            keys[self._true_indices(begin, end)] = 2  # behind all others
             indices = np.argpartition(keys, self.count - 1, axis=1)[:, : self.count]
             return indices, np.take_along_axis(keys, indices, 1) < 2
-        row, true = self._true_places(begin, end)
+        row, true = self._true_indices(begin, end)
         barred = np.unique(row * pool + true)
         indices = rng.integers(0, pool, (rows, self.count))
         for _ in range(200):
@@ -84,7 +84,7 @@ class Candidates:
 
 
 def _repeats(indices: np.ndarray) -> np.ndarray:
-    """Which entries (q, c) stand earlier in their row already."""
+    """Which entries (q, c) occur earlier in their row."""
     order = np.argsort(indices, axis=1, kind="stable")
     ordered = np.take_along_axis(indices, order, 1)
     repeated = np.zeros(indices.shape, bool)

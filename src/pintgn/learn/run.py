@@ -99,17 +99,17 @@ class Run:
         return type(self.model).forward is not Model.forward
 
     def prepare(self) -> None:
-        """Let the model settle what depends on the training events as a whole."""
+        """Let the model compute what depends on the training events as a whole."""
         if not self.prepared:
             self.asked = self.asked or self.settings
             self.model.prepare(self.parts.trained)
             self.settings = replace(self.settings, model=self.model.settings())
             self.prepared = True
 
-    def new_stream(self) -> Stream:
-        """An empty stream of this run's model."""
+    def new_stream(self, model: Model | None = None) -> Stream:
+        """An empty stream of this run's model, or of another."""
         return Stream(
-            self.model,
+            model or self.model,
             self.schema,
             node_features=self.parts.log.node_features,
             seed=self.seed,
@@ -189,7 +189,7 @@ class Run:
             self.history, self.best_epoch = metadata["history"], metadata["best_epoch"]
             self.load_weights("best.safetensors" if self.best_epoch else "last.safetensors")
         if (self.folder / "result.json").exists():
-            self.take_result(self.folder.read_json("result.json"))
+            self.load_result(self.folder.read_json("result.json"))
 
     def read_checkpoint(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """A checkpoint of this run; one of another run is refused."""
@@ -225,7 +225,7 @@ class Run:
             "spent": self.spent,
         }
 
-    def take_result(self, metadata: dict[str, Any]) -> None:
+    def load_result(self, metadata: dict[str, Any]) -> None:
         self.test, self.heuristics = metadata["test"], metadata["heuristics"]
         how = metadata["calibration"]
         self.calibration = None if how is None else Calibration(how["slope"], how["offset"])

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
-from pintgn.events.log import EventLog
 from pintgn.learn.protocol import PROTOCOLS
 from pintgn.models.base import Model
 from pintgn.models.registry import MODELS, model_class, model_name
@@ -52,7 +51,7 @@ class Training:
         negatives_per_event: questions whose answer should be no, for each event.
         loss: `binary` cross-entropy of each answer; `ranking` adds that of the event among its negatives.
         historical: weight of a further negative for each event, a pair that met before; 0 for none. Choose by it, too,
-            when old acquaintances must be told from current ones (`pintgn evaluate --negatives historical`).
+            when former partners must be told from current ones (`pintgn evaluate --negatives historical`).
         clip: largest norm of a step's gradient; 0 for no limit.
         average: decay of the running mean of the weights that is measured and kept, per step; 0 keeps the weights
             themselves.
@@ -176,12 +175,6 @@ class Settings:
     def make_model(self) -> Model:
         return model_class(self.name).from_settings(dict(self.model))
 
-    def resolved(self, train: EventLog) -> Settings:
-        """Everything left open, decided by the training part of the log."""
-        from pintgn.learn.defaults import from_log
-
-        return from_log(self, train)
-
     def to_dict(self) -> dict[str, dict[str, Any]]:
         return {
             "model": {"name": self.name} | self.model,
@@ -192,14 +185,13 @@ class Settings:
     def to_toml(self, whole: bool = True) -> str:
         """The settings as a file that `read_settings` takes; None, which TOML lacks, is left out.
 
-        Not `whole`: as an early run would have written them, which is what a run is known by.
+        Not `whole`: as an early run would have written them, which is what its fingerprint is made from.
         """
-        lines = []
-        for table, values in self.to_dict().items():
-            later = {} if whole else LEGACY_DEFAULTS.get(table, {})
-            said = {key: value for key, value in values.items() if value is not None and later.get(key) != value}
-            lines += [f"[{table}]", *(f"{key} = {toml_value(value)}" for key, value in said.items()), ""]
-        return "\n".join(lines)
+        legacy: Mapping[str, Any] = {} if whole else LEGACY_DEFAULTS
+        return toml_tables({
+            table: {key: value for key, value in values.items() if legacy.get(table, {}).get(key) != value}
+            for table, values in self.to_dict().items()
+        })  # fmt: skip
 
     @classmethod
     def from_toml(cls, text: str) -> Settings:
@@ -224,7 +216,7 @@ def read_settings(path: str | Path, row: str | None = None) -> dict[str, Any]:
 
     In a file of many, `models.NAME` holds what the rows of a model share, and what a row has published is left out.
     """
-    given = _read_toml(Path(path))
+    given = read_toml(path)
     rows, models = given.pop("rows", None), given.pop("models", {})
     if rows is None:
         if row is not None:
@@ -241,14 +233,14 @@ def read_settings(path: str | Path, row: str | None = None) -> dict[str, Any]:
 
 def published_rows(path: str | Path) -> dict[str, dict[str, Any]]:
     """What each row of a settings file has published: figures as [mean, std], in percent, by name."""
-    return {name: row.get("published", {}) for name, row in _read_toml(Path(path)).get("rows", {}).items()}
+    return {name: row.get("published", {}) for name, row in read_toml(path).get("rows", {}).items()}
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: str | Path, what: str = "settings") -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(Path(path).read_text())
     except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"cannot read the settings in {path}: {getattr(error, 'strerror', None) or error}.") from error
+        raise BadFile(f"cannot read the {what} in {path}: {getattr(error, 'strerror', None) or error}.") from error
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{path} is not a TOML file: {error}.") from error
 
@@ -293,6 +285,14 @@ def parse_value(text: str) -> Any:
         return tomllib.loads(f"x = {text}")["x"]
     except tomllib.TOMLDecodeError:
         return text
+
+
+def toml_tables(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tables of settings as TOML; None, which it lacks, is left out."""
+    lines = []
+    for table, values in tables.items():
+        lines += [f"[{table}]", *(f"{key} = {toml_value(v)}" for key, v in values.items() if v is not None), ""]
+    return "\n".join(lines)
 
 
 def toml_value(value: Any) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import os
+import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -19,12 +18,13 @@ from pintgn.events.facts import check
 from pintgn.events.log import EventLog, Query
 from pintgn.learn import paper
 from pintgn.learn.checkpoint import Average, Cursor, load_last, load_memory, save_best, save_last
+from pintgn.learn.defaults import resolved
 from pintgn.learn.finish import Progress, finish, no_progress, replay
 from pintgn.learn.folder import Folder
 from pintgn.learn.loss import loss_of, rate
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives, earlier_pairs, random_destination
-from pintgn.learn.protocol import cut, scored_events
+from pintgn.learn.protocol import scored_events
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible, seed_step, step_rng
 from pintgn.learn.run import Run, fingerprint
 from pintgn.learn.settings import (
@@ -43,7 +43,7 @@ from pintgn.stream import Stream
 
 
 def fit(
-    model: Model | str,
+    model: Model | str | Settings,
     log: EventLog,
     *,
     folder: str | Path | None = None,
@@ -56,8 +56,9 @@ def fit(
     """Train on the first 70 % of a log, choose the epoch on the next 15 %, measure on the last.
 
     Args:
-        model: a new model, taken as it is, or a name such as "pint", whose sizes are then chosen by the log. It is
-            trained in place and ends with its best weights; a run that is continued has its own: `run.model`.
+        model: a new model, taken as it is; or a name such as "pint", whose sizes are then chosen by the log; or
+            `Settings`, which say all of it. A model is trained in place and ends with its best weights; a run that is
+            continued has its own: `run.model`.
         log: everything there is; cut by time here.
         folder: where the run is kept. A run of the same settings and data that is already there is continued to a
             bit-identical end, or returned if it has ended.
@@ -67,38 +68,14 @@ def fit(
         progress: called after every batch with how far the epoch is, and after every epoch with its results.
         settings: fields of `Training` (epochs, learning_rate, …) and of `Streaming` (memory_block, …).
     """
-    known = dataclass_parameters(Training) | dataclass_parameters(Streaming)
-    check_names(settings, known, "fit")
-    train = {key: value for key, value in settings.items() if key in dataclass_parameters(Training)}
-    stream = {key: value for key, value in settings.items() if key not in train}
-    if isinstance(model, str):
-        chosen = Settings.of({"model": {"name": model}, "train": train, "stream": stream})
-    else:
-        chosen = Settings.of_model(model, train, stream)
-    given = model if isinstance(model, Model) else None
-    return start(chosen, log, given, folder=folder, seed=seed, resume=resume, negatives=negatives, progress=progress)
-
-
-def start(
-    settings: Settings,
-    log: EventLog,
-    model: Model | None = None,
-    *,
-    folder: str | Path | None = None,
-    seed: int = 0,
-    resume: bool = True,
-    negatives: Negatives | None = None,
-    progress: Progress = no_progress,
-) -> Run:
-    """`fit` by `Settings`: what the command line calls."""
     if seed < 0:
         raise BadInput(f"seed={seed}; it is a whole number from 0 on.")
-    settings = resolved(settings, log)
-    made = settings.make_model() if model is None else model
+    chosen = resolved(_settings_of(model, settings), log)
+    made = model if isinstance(model, Model) else chosen.make_model()
     if made.positions:
         first_use.start()
     run_folder = None if folder is None else Folder(folder)
-    run = Run(settings, seed, log, made, run_folder)
+    run = Run(chosen, seed, log, made, run_folder)
     run.parts  # noqa: B018 - data that cannot be cut is refused before anything is written
     if run.scaling.vocabulary is not None:
         warnings.warn(str(run.scaling.vocabulary), PintgnWarning, stacklevel=2)
@@ -106,14 +83,28 @@ def start(
         return train(run, negatives, progress)
     with run_folder.locked():
         if run_folder.holds_run:
-            run = resumed(run_folder, settings, seed, log, made, resume)
+            run = resumed(run_folder, chosen, seed, log, made, resume)
             if not run.finished:
                 check_negatives(run_folder, negatives)
         else:
             run.prepare()
             run.create(own_negatives=negatives is not None)
-            run.note(f"started: {settings.name}, seed {seed}, {log!r}")
+            run.note(f"started: {chosen.name}, seed {seed}, {log!r}")
         return run if run.finished else train(run, negatives, progress)
+
+
+def _settings_of(model: Model | str | Settings, given: Mapping[str, Any]) -> Settings:
+    """What `fit` was given, as settings."""
+    if isinstance(model, Settings):
+        if given:
+            raise BadInput(f"fit was given Settings and {', '.join(given)} besides; put them into the Settings.")
+        return model
+    check_names(given, dataclass_parameters(Training) | dataclass_parameters(Streaming), "fit")
+    train = {key: value for key, value in given.items() if key in dataclass_parameters(Training)}
+    stream = {key: value for key, value in given.items() if key not in train}
+    if isinstance(model, str):
+        return Settings.of({"model": {"name": model}, "train": train, "stream": stream})
+    return Settings.of_model(model, train, stream)
 
 
 def resume(
@@ -144,16 +135,17 @@ def check_negatives(run_folder: Folder, negatives: Negatives | None) -> None:
 def fit_several(
     settings: Settings, log: EventLog, seeds: Sequence[int], folder: str | Path | None = None, **options: Any
 ) -> list[Run]:
-    """One run for each seed, in `folder/seed-N`; `tables.several_table` shows mean ± std. Options as of `start`."""
+    """One run for each seed, in `folder/seed-N`; `tables.several_table` shows mean ± std. Options as of `fit`."""
     runs = []
     if folder is not None:
         Folder(folder).path.mkdir(parents=True, exist_ok=True)
         Folder(folder).write_json("runs.json", {"seeds": list(seeds), "asked": settings.to_dict()})
     for seed in seeds:
         own = None if folder is None else Path(folder) / f"seed-{seed}"
-        runs.append(start(settings, log, folder=own, seed=seed, **options))
+        runs.append(fit(settings, log, folder=own, seed=seed, **options))
     if folder is not None:
-        summarize(runs, folder)
+        summary = {"runs": [run.result() for run in runs], "test": mean_of([run.test for run in runs])}
+        Folder(folder).write_json("result.json", summary)
     return runs
 
 
@@ -163,21 +155,6 @@ def resume_several(folder: str | Path, progress: Progress = no_progress) -> list
     first = Folder(folder) / f"seed-{metadata['seeds'][0]}" / "events.parquet"
     log = EventLog.open(first)
     return fit_several(Settings.of(metadata["asked"]), log, metadata["seeds"], folder, progress=progress)
-
-
-def summarize(runs: Sequence[Run], folder: str | Path) -> None:
-    """Mean ± std of several runs, beside them."""
-    summary = {"runs": [run.result() for run in runs], "test": mean_of([run.test for run in runs])}
-    Folder(folder).write_json("result.json", summary)
-
-
-def resolved(settings: Settings, log: EventLog) -> Settings:
-    """Everything left open, decided by the training part of the log and, for threads, by torch."""
-    found = settings.resolved(cut(log, settings.train.val, settings.train.test)[0])
-    # the second core looks up the next batch; on few cores more threads of such small matrices only wait for each other
-    asked = torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else min(max(1, (os.cpu_count() or 1) - 1), 4)
-    threads = asked if found.train.threads is None else found.train.threads
-    return dataclasses.replace(found, train=dataclasses.replace(found.train, threads=threads))
 
 
 def resumed(run_folder: Folder, settings: Settings, seed: int, log: EventLog, model: Model, resume: bool) -> Run:
@@ -204,7 +181,7 @@ def resumed(run_folder: Folder, settings: Settings, seed: int, log: EventLog, mo
 
 
 def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_progress) -> Run:
-    """Train a run from where it stands to its end."""
+    """Train a run from its last step to its end."""
     with reproducible(run.settings.train.threads):
         if run.folder is None or not (run.folder / "last.safetensors").exists():
             progress({"phase": "preparing"})
@@ -212,12 +189,12 @@ def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_
         with interruptible() as stopper:
             trainer = Trainer(run, negatives, progress, stopper)
             trainer.learn()
-        trainer.take_best()
+        trainer.load_best()
         run.note(f"testing the weights of epoch {run.best_epoch}")
         try:
             finish(run, trainer.ready, negatives, progress)
         except KeyboardInterrupt:
-            raise Interrupted(trainer.farewell("while testing")) from None
+            raise Interrupted(trainer.stop_message("while testing")) from None
     return run
 
 
@@ -247,21 +224,22 @@ class Trainer:
         """The loop."""
         at, settings = self.cursor, self.settings
         assert settings.epochs is not None
-        while self.optimizer and at.epoch <= settings.epochs and not self._stale:
-            started, begun_with = compiled.working_time(), at.events
+        while self.optimizer and at.epoch <= settings.epochs and at.stale < (settings.patience or math.inf):
+            started, events_before = compiled.working_time(), at.events
             self.model.train()
             seed_step(self.run.seed, at.epoch, at.step)
-            for events, scores in self.stream.prefetch(self._batches(), self._ask):
+            left = self.parts.trained[at.step * settings.batch :]
+            for _, scores in self.stream.prefetch(left.batches(settings.batch), self._ask):
                 if scores:
                     loss = loss_of(scores[0], scores[1:], settings)
                     self._step(loss)
                     at.events, at.loss = at.events + len(scores[0]), at.loss + loss.item() / 2 * len(scores[0])
                 at.step += 1
-                self._after_step(events, started, begun_with)
-            seconds, trained = compiled.working_time() - started, at.events - begun_with
+                self._after_step(started, events_before)
+            seconds, trained = compiled.working_time() - started, at.events - events_before
             with self.average.applied():
                 val = self._validate()
-                self._remember_best(val["all"][settings.choose_by] or 0.0)
+                self._keep_if_best(val["all"][settings.choose_by] or 0.0)
             entry = {"epoch": at.epoch, "loss": at.loss / max(at.events, 1), "val": val, "best_epoch": at.best_epoch}
             entry |= {"events_per_second": trained / seconds, "seconds": compiled.working_time() - started}
             at.history.append(entry)
@@ -274,10 +252,6 @@ class Trainer:
             self._stop_if_asked()
 
     # -- one step ----------------------------------------------------------------------------------------------
-
-    def _batches(self) -> Iterator[EventLog]:
-        """What is left of the epoch."""
-        yield from self.parts.trained[self.cursor.step * self.settings.batch :].batches(self.settings.batch)
 
     def _ask(self, batch: EventLog) -> list[Query]:
         """A batch's events and the negatives of each; nothing where it has none to learn from."""
@@ -302,10 +276,10 @@ class Trainer:
         self.optimizer.step()
         self.average.update()
 
-    def _after_step(self, events: EventLog, started: float, begun_with: int) -> None:
+    def _after_step(self, started: float, events_before: int) -> None:
         at, total = self.cursor, len(self.parts.trained)
         done = min(at.step * self.settings.batch, total)
-        rate = (at.events - begun_with) / max(compiled.working_time() - started, 1e-9)
+        rate = (at.events - events_before) / max(compiled.working_time() - started, 1e-9)
         loss = at.loss / max(at.events, 1)
         state = {"epoch": at.epoch, "epochs": self.settings.epochs, "done": done, "total": total}
         self.progress(state | {"loss": loss, "events_per_second": rate})
@@ -330,11 +304,7 @@ class Trainer:
                 self.ready = stream
         return replay(stream if self.ready is None else self.ready.fork(), self.run, self.parts.val, self.negatives)[0]
 
-    @property
-    def _stale(self) -> bool:
-        return self.settings.patience is not None and self.cursor.stale >= self.settings.patience
-
-    def _remember_best(self, value: float) -> None:
+    def _keep_if_best(self, value: float) -> None:
         at = self.cursor
         at.stale += 1
         if value > at.reference + self.settings.tolerance:
@@ -345,7 +315,7 @@ class Trainer:
             save_best(self.run)
         self.run.best_epoch = at.best_epoch
 
-    def take_best(self) -> None:
+    def load_best(self) -> None:
         """End with the weights that validation chose."""
         if self.optimizer is None:  # there was nothing to learn step by step; what was prepared is kept
             self._save()
@@ -382,9 +352,9 @@ class Trainer:
         if self.stopper.asked:
             self._save()
             self.run.note("stopped by the user")
-            raise Interrupted(self.farewell(f"in epoch {self.cursor.epoch}, step {self.cursor.step}"))
+            raise Interrupted(self.stop_message(f"in epoch {self.cursor.epoch}, step {self.cursor.step}"))
 
-    def farewell(self, where: str) -> str:
+    def stop_message(self, where: str) -> str:
         if self.run.folder is None:
             return f"Stopped {where}."
         path = self.run.folder.path

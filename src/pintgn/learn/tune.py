@@ -6,19 +6,19 @@ trial that was cut off is tried again. No trial ever sees the test part.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog
+from pintgn.learn.defaults import resolved
 from pintgn.learn.folder import Folder
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible
 from pintgn.learn.run import Run, fingerprint
-from pintgn.learn.settings import Settings, merged, toml_value
-from pintgn.learn.train import Trainer, resolved
+from pintgn.learn.settings import Settings, merged, read_toml, toml_tables
+from pintgn.learn.train import Trainer
 
 Space = dict[str, Any]
 """Setting -> a list of choices, or {low, high} with optional log and step: {"model.layers": [1, 2]}."""
@@ -87,13 +87,13 @@ def tune(
     run_folder = Folder(folder)
     with run_folder.locked(), interruptible() as stopper:
         study = _study(optuna, run_folder, chosen, fingerprint(log), seed)
-        _try_again(optuna, study)
-        left = trials - sum(trial.state.is_finished() and not _cut_off(optuna, trial) for trial in study.trials)
+        _retry_stopped(optuna, study)
+        left = trials - sum(trial.state.is_finished() and not _was_stopped(optuna, trial) for trial in study.trials)
 
         def objective(trial: Any) -> float:
             tried = {name: _suggested(trial, name, options) for name, options in chosen.items()}
             try:
-                value = _judge(optuna, trial, _applied(base, tried), log, seed, stopper, progress)
+                value = _value_of(optuna, trial, _applied(base, tried), log, seed, stopper, progress)
             except BadInput as error:
                 trial.set_user_attr("error", str(error))
                 raise
@@ -106,7 +106,8 @@ def tune(
             reasons = [trial.user_attrs["error"] for trial in study.trials if "error" in trial.user_attrs]
             raise BadInput(f"no trial was completed: {reasons[0] if reasons else 'every one was pruned or stopped.'}")
         best = _applied(base, study.best_params)
-        run_folder.write("best.toml", _toml(best, study.best_value, len(done)))
+        title = f"# best of {len(done)} completed trials, by validation: {study.best_value:.4f}\n\n"
+        run_folder.write("best.toml", title + toml_tables(best))
     listed = [
         {"trial": t.number, "state": t.state.name.lower(), "value": t.value, "tried": t.params} for t in study.trials
     ]
@@ -115,12 +116,7 @@ def tune(
 
 def read_space(path: str | Path) -> Space:
     """A space from a TOML file: a table `space` (or the whole file) with settings as keys."""
-    try:
-        given = tomllib.loads(Path(path).read_text())
-    except OSError as error:
-        raise BadFile(f"cannot read the space in {path}: {error.strerror or error}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{path} is not a TOML file: {error}.") from error
+    given = read_toml(path, "space")
     flat: Space = {}
     for name, value in given.get("space", given).items():
         tables = isinstance(value, Mapping) and not {"low", "high"} & value.keys()
@@ -128,7 +124,7 @@ def read_space(path: str | Path) -> Space:
     return flat
 
 
-def _judge(optuna: Any, trial: Any, given: dict, log: EventLog, seed: int, stopper: Stopper, progress: Any) -> float:
+def _value_of(optuna: Any, trial: Any, given: dict, log: EventLog, seed: int, stopper: Stopper, progress: Any) -> float:
     """Train one trial and return its best validation figure; hopeless ones are pruned between epochs."""
     chosen = resolved(Settings.of(given), log)
     run = Run(chosen, seed, log, chosen.make_model())
@@ -216,28 +212,21 @@ def _study(optuna: Any, run_folder: Folder, space: Space, data: str, seed: int) 
     return study
 
 
-def _try_again(optuna: Any, study: Any) -> None:
+def _retry_stopped(optuna: Any, study: Any) -> None:
     """Trials that were cut off are put in line again, each once."""
     again = {trial.user_attrs.get("again") for trial in study.trials}
     for trial in study.trials:
         if trial.state == optuna.trial.TrialState.RUNNING:  # its process was killed
             study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-        elif not _cut_off(optuna, trial):
+        elif not _was_stopped(optuna, trial):
             continue
         if trial.number not in again:
             study.enqueue_trial(trial.params, user_attrs={"again": trial.number})
 
 
-def _cut_off(optuna: Any, trial: Any) -> bool:
+def _was_stopped(optuna: Any, trial: Any) -> bool:
     """Whether a trial was stopped from outside, not by an error of its own."""
     return trial.state == optuna.trial.TrialState.FAIL and "error" not in trial.user_attrs
-
-
-def _toml(given: Mapping[str, Any], value: float, done: int) -> str:
-    lines = [f"# best of {done} completed trials, by validation: {value:.4f}", ""]
-    for table, values in given.items():
-        lines += [f"[{table}]", *(f"{key} = {toml_value(v)}" for key, v in values.items() if v is not None), ""]
-    return "\n".join(lines)
 
 
 def _optuna() -> Any:

@@ -80,6 +80,7 @@ class Retention:
 
 def contacts_read(model: Model) -> int | None:
     """How many of a node's newest contacts a model looks at; None when there is no limit."""
-    if isinstance(model, TreeModel) and type(model).look in (TreeModel.look, TGN.look) and not model.pair_history:
+    ours = (TreeModel.find_children, TGN.find_children)
+    if isinstance(model, TreeModel) and type(model).find_children in ours and not model.pair_history:
         return model.neighbors
     return None

@@ -13,9 +13,9 @@ from torch.nn.functional import linear
 
 from pintgn.errors import BadInput
 from pintgn.models import kernels_attention
-from pintgn.models.fused import FusedFunction, added_up, arrays, chunks, parallel_map
+from pintgn.models.fused import FusedFunction, arrays, chunks, parallel_map, summed_gradients
 from pintgn.models.kernels import SINES
-from pintgn.models.layers import MLP, Edges, Places, TimeEncoding, tensor
+from pintgn.models.layers import MLP, Edges, TimeEncoding, TreeNodes, tensor
 
 kernels: Any = kernels_attention  # compiled: their arguments are not for mypy to check
 
@@ -26,7 +26,7 @@ def check_heads(heads: int, dim: int) -> None:
 
 
 class AttentionLayer(nn.Module):
-    """One step of temporal attention (paper, appendix A; TGAT), from all places to the first ones.
+    """One step of temporal attention (paper, appendix A; TGAT), from all tree nodes to the first ones.
 
         c_u = h_u ‖ e ‖ φ(t - t')        q = [h_v ‖ φ(0)] W_q     K = C W_K     V = C W_V
         h̃_v = softmax(q Kᵀ / √width) V per head, heads side by side        h_v = MLP(h_v ‖ h̃_v)
@@ -39,20 +39,20 @@ class AttentionLayer(nn.Module):
 
     fused = True
 
-    def __init__(self, state: int, positions: int, features: int, waves: int, dim: int, heads: int):
+    def __init__(self, state: int, positions: int, features: int, time_dim: int, dim: int, heads: int):
         super().__init__()
         self.heads, self.own = heads, state + positions
-        width = state + features + positions + waves
-        self.query = nn.Linear(self.own + waves, dim, bias=False)
+        width = state + features + positions + time_dim
+        self.query = nn.Linear(self.own + time_dim, dim, bias=False)
         self.key = nn.Linear(width, dim, bias=False)
         self.value = nn.Linear(width, dim, bias=False)
         self.update = MLP(self.own + dim, dim, dim)
 
-    def forward(self, places: Places, edges: Edges, time: TimeEncoding) -> Tensor:  # (edges.parents, d)
+    def forward(self, nodes: TreeNodes, edges: Edges, time: TimeEncoding) -> Tensor:  # (edges.parents, d)
         if self.fused and edges.dt.device.type == "cpu":
-            return self._fused(places, edges, time)
-        own = places.first(edges.parents).dense()
-        c = reference(edges.seen(places), edges, time)
+            return self._fused(nodes, edges, time)
+        own = nodes.first(edges.parents).dense()
+        c = reference(edges.seen(nodes), edges, time)
         now = torch.cos(time.phase).expand(len(own), -1)  # φ(0)
         query = self.query(torch.cat([own, now], -1)).view(len(own), 1, self.heads, -1)
         key, value = (x(c).view(len(own), edges.k, self.heads, -1) for x in (self.key, self.value))
@@ -60,15 +60,15 @@ class AttentionLayer(nn.Module):
         weight = masked_softmax(scores, edges.mask.view(-1, edges.k, 1), 1)
         return self.update(torch.cat([own, (weight[..., None] * value).sum(1).flatten(1)], -1))
 
-    def _fused(self, places: Places, edges: Edges, time: TimeEncoding) -> Tensor:
-        own, own_of = each_once(places.first(edges.parents))  # (rows, s + p)
+    def _fused(self, nodes: TreeNodes, edges: Edges, time: TimeEncoding) -> Tensor:
+        own, own_of = distinct_rows(nodes.first(edges.parents))  # (rows, s + p)
         key, value = (x.weight.view(self.heads, -1, x.in_features) for x in (self.key, self.value))  # (h, d/h, c)
         of_state, of_time = self.query.weight.split([self.own, len(time.phase)], 1)
         q = linear(own, of_state, of_time @ torch.cos(time.phase)) / math.sqrt(key.shape[1])
         asked = q.view(len(own), self.heads, -1).transpose(0, 1) @ key  # (h, rows, c)
-        attend = Attend(AttentionInputs.seen(own_of, places, edges))
+        attend = Attend(AttentionInputs.seen(own_of, nodes, edges))
         found = FusedFunction.apply(
-            attend, asked, asked.new_zeros(asked.shape[:2]), places.table, time.frequency, time.phase
+            attend, asked, asked.new_zeros(asked.shape[:2]), nodes.table, time.frequency, time.phase
         )
         seen = (found @ value.transpose(1, 2)).transpose(0, 1).flatten(1)  # (parents, d)
         first = self.update.first
@@ -77,10 +77,10 @@ class AttentionLayer(nn.Module):
         return self.update.last(torch.relu(z))
 
 
-def each_once(parents: Places) -> tuple[Tensor, np.ndarray]:
-    """What places know, once for those that know the same, and which is whose: (rows, s + p), (parents,).
+def distinct_rows(parents: TreeNodes) -> tuple[Tensor, np.ndarray]:
+    """The distinct inputs of tree nodes, and the row of each node: (rows, s + p), (parents,).
 
-    Rows are numbered by first appearance, so those of the first places come first.
+    Rows are numbered by first appearance, so those of the first nodes come first.
     """
     if parents.positions.shape[1] or parents.row_of is None:
         return parents.dense(), np.arange(len(parents), dtype=np.int32)
@@ -101,9 +101,9 @@ class AttentionInputs:
     k: int
 
     @classmethod
-    def seen(cls, own_of: np.ndarray, places: Places, edges: Edges) -> AttentionInputs:
-        """Every slot sees the place at its other end."""
-        children = edges.seen(places)
+    def seen(cls, own_of: np.ndarray, nodes: TreeNodes, edges: Edges) -> AttentionInputs:
+        """Every slot sees the tree node at its other end."""
+        children = edges.seen(nodes)
         assert children.row_of is not None
         mask, dt = arrays(edges.mask, edges.dt)
         events = np.zeros((1, 0), dt.dtype) if edges.features is None else arrays(edges.features)[0]
@@ -119,32 +119,32 @@ class Attend:
     the parents. CPU only.
     """
 
-    def __init__(self, where: AttentionInputs, slope: float = 1.0):
-        self.where, self.slope = where, slope
+    def __init__(self, inputs: AttentionInputs, slope: float = 1.0):
+        self.inputs, self.slope = inputs, slope
 
     def forward(self, *tensors: Tensor) -> Tensor:  # (h, parents, c)
-        self.known = query, offset, table, frequency, phase = arrays(*tensors)
-        where, kind = self.where, query.dtype
+        self.operands = query, offset, table, frequency, phase = arrays(*tensors)
+        inputs, kind = self.inputs, query.dtype
         self.parts = (
-            query, where.own_of, offset, kind.type(self.slope), table, where.row_of, where.events, where.event_of,
-            where.positions.astype(kind, copy=False), where.dt.astype(kind, copy=False), where.mask, frequency, phase,
-            SINES[kind],
+            query, inputs.own_of, offset, kind.type(self.slope), table, inputs.row_of, inputs.events, inputs.event_of,
+            inputs.positions.astype(kind, copy=False), inputs.dt.astype(kind, copy=False), inputs.mask, frequency,
+            phase, SINES[kind],
         )  # fmt: skip
-        parents, (heads, _, width) = len(where.own_of), query.shape
-        out, self.weight = np.empty((heads, parents, width), kind), np.empty((heads, parents, where.k), kind)
+        parents, (heads, _, width) = len(inputs.own_of), query.shape
+        out, self.weight = np.empty((heads, parents, width), kind), np.empty((heads, parents, inputs.k), kind)
         parallel_map(
-            lambda share: kernels.attend(*share, where.k, *self.parts, out, self.weight), chunks(parents, where.k)
+            lambda chunk: kernels.attend(*chunk, inputs.k, *self.parts, out, self.weight), chunks(parents, inputs.k)
         )
         return torch.from_numpy(out)
 
     def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
-        (grad_,), k = arrays(grad), self.where.k
-        jobs = [(share, [np.zeros_like(x) for x in self.known]) for share in chunks(grad_.shape[1], k)]
+        (grad_,), k = arrays(grad), self.inputs.k
+        jobs = [(chunk, [np.zeros_like(x) for x in self.operands]) for chunk in chunks(grad_.shape[1], k)]
         parallel_map(lambda job: kernels.attend_backward(*job[0], k, *self.parts, self.weight, grad_, *job[1]), jobs)
-        return added_up(jobs)
+        return summed_gradients(jobs)
 
 
-def reference(children: Places, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)
+def reference(children: TreeNodes, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)
     """c of every slot, in the order of the kernels."""
     device = children.table.device
     parts = [children.spread(children.table)]

@@ -1,19 +1,21 @@
 """The contract between a model and the stream that runs it.
 
-Shape letters, used in every signature of this room:
+Shape letters, used in every signature of this package:
 
     q queries    e events    n nodes    k neighbors    d width    r positional length
     b trees (two per link query: one rooted at each endpoint)    m nodes of one tree, all levels
 
 A model is a plain `nn.Module` in two halves. `gather` looks things up in the past: arrays only, no parameters.
-`forward`
-computes: parameters, no looking up. The stream decides what the past is, so a model cannot see what it must not.
+`forward` computes: parameters, no looking up. The stream decides what the past is, so a model cannot see what it must
+not.
 """
 
 from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -102,7 +104,7 @@ class Model(nn.Module):
     # -- for subclasses ------------------------------------------------------------------------------------------
 
     def prepare(self, train: EventLog) -> None:
-        """Settle what depends on the training events as a whole, once, before the first of them is replayed.
+        """Compute what depends on the training events as a whole, once, before the first of them is replayed.
 
         Settings that were left open are filled in, so that they are saved with the model.
         """
@@ -149,6 +151,20 @@ class Model(nn.Module):
         raise NotImplementedError
 
 
+@contextmanager
+def eval_mode(model: Model) -> Iterator[None]:
+    """Without dropout and gradients. A model in eval mode already is not touched: others may be using it meanwhile."""
+    was_training = model.training
+    if was_training:
+        model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        if was_training:
+            model.train()
+
+
 def check_least(model: Model, least: int, *names: str) -> None:
     """Refuse settings that are smaller."""
     for name in names:
@@ -156,7 +172,7 @@ def check_least(model: Model, least: int, *names: str) -> None:
             raise BadInput(f"{name}={value}; {type(model).__name__} needs at least {least}.")
 
 
-def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    """Refuse a setting that is none of the known."""
-    if value not in known:
-        raise BadInput(f"{name}={value!r} does not exist.{suggest(value, known)}")
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuse a setting that is none of the choices."""
+    if value not in choices:
+        raise BadInput(f"{name}={value!r} does not exist.{suggest(value, choices)}")

@@ -24,7 +24,7 @@ READOUTS = ("mean", "attention")
 class Level:
     """The distinct prefixes of a given length, of all walks of all roots."""
 
-    parent: np.ndarray  # (x,) the prefix one step shorter, a place in the level above
+    parent: np.ndarray  # (x,) the prefix one step shorter, its index in the level above
     row: np.ndarray  # (x,) which of the distinct nodes of its query it ends at
     since: np.ndarray  # (x,) float32, how long the last step went back, in units of the log's time scale
     features: np.ndarray | None  # (x, f) of the last step's event; zeros at the root
@@ -49,7 +49,7 @@ class CAW(Model):
     For a query (u, v, t), S_u and S_v are sets of M walks of L steps whose times strictly fall from t on, each step
     drawn with probability ∝ exp(decay · (time of the event - time of the last step)). A node w of a walk becomes
 
-        I(w) = {g(w; S_u), g(w; S_v)}        g(w; S)[i] = how many walks of S have w at place i
+        I(w) = {g(w; S_u), g(w; S_v)}        g(w; S)[i] = how many walks of S have w as their i-th node
         f_1(I) = MLP(g(w; S_u)) + MLP(g(w; S_v))        f_2(dt) = cos(ω dt + b)
         enc(W) = GRU([f_1(I(w_i)) ‖ f_2(t_{i-1} - t_i) ‖ e_i ‖ x_i] for i = 0 … L)
 

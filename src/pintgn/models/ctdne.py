@@ -25,7 +25,7 @@ class CTDNE(Model):
     """Continuous-time dynamic network embeddings: skip-gram with negative sampling on walks that respect time.
 
     For an event (u, v, t) drawn uniformly, a walk is v, u, then up to `length` - 1 steps from u back in time (strictly
-    before t), each drawn uniformly: a temporal walk read from its end. For nodes i, j at most `context` places apart in
+    before t), each drawn uniformly: a temporal walk read from its end. For nodes i, j at most `context` steps apart in
     a walk, with negatives n drawn ∝ (occurrences)^(3/4),
 
         maximise   log σ(z_i · c_j) + Σ_n log σ(-z_i · c_n)
@@ -72,7 +72,7 @@ class CTDNE(Model):
         rng = np.random.default_rng([self.draw_seed, 1])
         pairs = _pairs(walks, self.context)
         occurs = np.bincount(walks[walks >= 0], minlength=self.nodes)
-        chance = np.cumsum(occurs**0.75)
+        cumulative = np.cumsum(occurs**0.75)
         generator = torch.Generator().manual_seed(self.draw_seed)
         center = torch.nn.init.uniform_(torch.empty(self.nodes, self.dim), -0.5 / self.dim, 0.5 / self.dim, generator)
         around = torch.zeros(self.nodes, self.dim)
@@ -82,7 +82,7 @@ class CTDNE(Model):
             order = rng.permutation(len(pairs))
             for start in range(0, len(order), self.batch):
                 some = pairs[order[start : start + self.batch]]
-                drawn = np.searchsorted(chance, rng.random((len(some), self.negatives)) * chance[-1], "right")
+                drawn = np.searchsorted(cumulative, rng.random((len(some), self.negatives)) * cumulative[-1], "right")
                 z = center[tensor(some[:, 0])]
                 yes = (z * around[tensor(some[:, 1])]).sum(-1)
                 no = (around[tensor(drawn)] @ z[:, :, None]).squeeze(-1)
@@ -98,9 +98,9 @@ class CTDNE(Model):
         index.append(train.src, train.dst, train.t, ties=train.ties)
         rng = np.random.default_rng([self.draw_seed, 0])
         events = rng.integers(0, len(train), self.walks * len(train))
-        turn = rng.random(len(events)) < 0.5
-        last = np.where(turn, train.src[events], train.dst[events])
-        before = np.where(turn, train.dst[events], train.src[events])
+        flip = rng.random(len(events)) < 0.5
+        last = np.where(flip, train.src[events], train.dst[events])
+        before = np.where(flip, train.dst[events], train.src[events])
         if self.length == 1:
             return np.stack([last, before], 1)
         keys = query_keys(self.draw_seed, np.arange(len(events)))
@@ -124,7 +124,7 @@ class CTDNE(Model):
 
 
 def _pairs(walks: np.ndarray, context: int) -> np.ndarray:  # (pairs, 2)
-    """Ordered pairs of nodes at most `context` places apart in a walk, both ways round."""
+    """Ordered pairs of nodes at most `context` steps apart in a walk, in both directions."""
     found = []
     for apart in range(1, min(context, walks.shape[1] - 1) + 1):
         one, two = walks[:, :-apart].ravel(), walks[:, apart:].ravel()

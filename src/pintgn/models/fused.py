@@ -24,7 +24,7 @@ def _pool() -> ThreadPoolExecutor:
 
 
 def chunks(parents: int, k: int) -> list[tuple[int, int]]:
-    """Cut the parents into one share per thread; as many threads as torch may use."""
+    """Cut the parents into one chunk per thread; as many threads as torch may use."""
     threads = min(torch.get_num_threads(), max(1, parents * k // WORTH_A_THREAD))
     if threads == 1:
         return [(0, parents)]
@@ -32,11 +32,11 @@ def chunks(parents: int, k: int) -> list[tuple[int, int]]:
 
 
 class Operation(Protocol):
-    """Something that carries its own derivative, written out: bookkeeping for many small steps costs more than they do.
+    """A function with a hand-written derivative: autograd of many small steps costs more than the steps.
 
     `forward` is called once, and keeps what `backward` needs: views of the tensors it is given and of what it returns
-    (`Run` refuses when they have changed since), copies of everything else that others may write to. `backward` may be
-    called several times.
+    (`FusedFunction` refuses when they have changed since), copies of everything else that others may write to.
+    `backward` may be called several times.
     """
 
     def forward(self, *tensors: Any) -> Tensor: ...
@@ -74,27 +74,27 @@ class WeightedReluSum:
 
     def forward(self, row: Tensor, event: Tensor, mix: Tensor, weight: Tensor) -> Tensor:  # (parents, d)
         row_, event_, mix_, weight_ = arrays(row, event, mix, weight)
-        self.known = row_, self.row_of, event_, self.event_of, self.own, mix_, weight_
+        self.operands = row_, self.row_of, event_, self.event_of, self.own, mix_, weight_
         self.learned, out = weight.requires_grad, np.empty((len(weight_) // self.k, row_.shape[1]), row_.dtype)
         run: Any = kernels.weighted_relu_sum
-        parallel_map(lambda share: run(*share, self.k, *self.known, out), chunks(len(out), self.k))
+        parallel_map(lambda chunk: run(*chunk, self.k, *self.operands, out), chunks(len(out), self.k))
         return torch.from_numpy(out)
 
     def backward(self, grad: Tensor) -> tuple[Tensor | None, ...]:
-        row, _, event, _, _, mix, weight = self.known
+        row, _, event, _, _, mix, weight = self.operands
         (grad_,), to_weight = arrays(grad), np.zeros(len(weight) if self.learned else 0, weight.dtype)
-        jobs = [(share, [np.zeros_like(x) for x in (row, event, mix)]) for share in chunks(len(grad_), self.k)]
-        run: Any = kernels.weighted_relu_sum_backward  # every thread adds up its own
-        parallel_map(lambda job: run(*job[0], self.k, *self.known, grad_, *job[1], to_weight), jobs)
-        return *added_up(jobs), torch.from_numpy(to_weight) if self.learned else None
+        jobs = [(chunk, [np.zeros_like(x) for x in (row, event, mix)]) for chunk in chunks(len(grad_), self.k)]
+        run: Any = kernels.weighted_relu_sum_backward  # every thread sums its own
+        parallel_map(lambda job: run(*job[0], self.k, *self.operands, grad_, *job[1], to_weight), jobs)
+        return *summed_gradients(jobs), torch.from_numpy(to_weight) if self.learned else None
 
 
 def arrays(*tensors: Tensor) -> list[np.ndarray]:
     return [(x.detach() if x.requires_grad else x).contiguous().numpy() for x in tensors]
 
 
-def added_up(jobs: list[tuple[Any, list[np.ndarray]]]) -> tuple[Tensor, ...]:
-    """The gradients of all jobs together; every thread has added up its own."""
+def summed_gradients(jobs: list[tuple[Any, list[np.ndarray]]]) -> tuple[Tensor, ...]:
+    """The gradients of all jobs together; every thread has summed its own."""
     sums = jobs[0][1]
     for _, more in jobs[1:]:
         for mine, other in zip(sums, more, strict=True):

@@ -60,7 +60,7 @@ class Heuristic(Model):
 
     def gather(self, query: Query, history: HistoryView) -> PairHistory:
         last = history.last(query.src, query.dst)
-        met = last.mask & ~self._parted(last.events, last.mask, history)
+        met = last.mask & ~self._deleted(last.events, last.mask, history)
         dt = np.where(met, history.t - last.t, 0)
         return PairHistory(met, dt, history.count_pair(query.src, query.dst), self.gather_nodes(query.dst, history))
 
@@ -80,7 +80,7 @@ class Heuristic(Model):
     def embed(self, inputs: np.ndarray, state: None) -> Tensor:  # (q, 2)
         return torch.from_numpy(inputs)
 
-    def _parted(self, events: np.ndarray, mask: np.ndarray, history: HistoryView) -> np.ndarray:
+    def _deleted(self, events: np.ndarray, mask: np.ndarray, history: HistoryView) -> np.ndarray:
         """Whether the last event of a pair is a deletion."""
         assert self.schema is not None
         features = history.event_features(events, mask)

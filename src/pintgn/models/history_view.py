@@ -34,7 +34,7 @@ class Events:
         nodes, where = np.unique(np.stack([self.src, self.dst]), return_inverse=True)
         return nodes, where.reshape(2, -1)
 
-    def __getitem__(self, rows: slice) -> Events:
+    def __getitem__(self, rows: slice | np.ndarray) -> Events:
         features = None if self.features is None else self.features[rows]
         looked_up = {name: found[rows] for name, found in self.looked_up.items()}
         return Events(self.src[rows], self.dst[rows], self.t[rows], features, looked_up)
@@ -105,13 +105,13 @@ class HistoryView:
             before=self._like(self.before, nodes),
         )
 
-    def keys(self, seed: int, places: int) -> np.ndarray:
-        """Keys (q, places) to draw with: functions of the seed, each query's own time, and the place.
+    def keys(self, seed: int, count: int) -> np.ndarray:
+        """Keys (q, count) to draw with: functions of the seed, each query's own time, and the column.
 
         They do not depend on the other queries, nor on the numbers of nodes: when nodes are numbered differently, the
         same is drawn. Queries of one time draw alike.
         """
-        return query_keys(seed, self.t.view(np.int64)[:, None], places, np.arange(places))
+        return query_keys(seed, self.t.view(np.int64)[:, None], count, np.arange(count))
 
     def until(self, t: float | None) -> HistoryView:
         """The past cut off at a time: nothing from t on is seen, and queries after it are as if asked at t."""
@@ -136,18 +136,18 @@ class HistoryView:
         """How often each pair had events with each other and with anyone, and how long ago the last was."""
         return self.index.pair_history(u, v, self._like(self.t, u), before=self._like(self.before, u))
 
-    def positions(self, nodes: np.ndarray, roots: np.ndarray, whose: np.ndarray | None = None) -> Reads:
+    def positions(self, nodes: np.ndarray, roots: np.ndarray, query_of: np.ndarray | None = None) -> Reads:
         """Ask for the positions (…, m, w, r) of nodes (…, m) relative to roots (…, w), as of each query's time.
 
-        There may be several rows per query: `whose` says which query each row belongs to; by default there are equally
-        many for each, one query's after the other's. The answer is there when `forward` begins: all reads of a batch
-        are served in one native pass while the batch's events become visible group by group.
+        There may be several rows per query: `query_of` says which query each row belongs to; by default all have as
+        many, one query's after the other's. The answer is there when `forward` begins: all reads of a batch are served
+        in one native pass while the batch's events become visible group by group.
         """
         if not self.positional_length:
             raise BadInput("this model asks for positions; give it a `positions` length of at least 1.")
-        if whose is None:
-            whose = np.repeat(np.arange(len(self.t)), len(nodes) // max(len(self.t), 1))
-        self.reads.append(Reads(nodes, roots, self.t[whose]))
+        if query_of is None:
+            query_of = np.repeat(np.arange(len(self.t)), len(nodes) // max(len(self.t), 1))
+        self.reads.append(Reads(nodes, roots, self.t[query_of]))
         return self.reads[-1]
 
     def event_features(self, events: np.ndarray, mask: np.ndarray) -> np.ndarray | None:

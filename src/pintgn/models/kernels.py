@@ -5,10 +5,10 @@ A slot is one neighbor of one parent; the k slots of parent p are p*k … p*k + 
     z = row[row_of[slot]] + event[event_of[slot]] + Σ_j own[slot, j] · mix[j]
 
 where either of the last two parts may be absent (an array of no rows). Slots of weight 0 are empty: nothing is read for
-them. Gradients of weights are written only where there is room for them.
+them. Gradients of weights are written only if their array is not empty.
 
 The inner loops run along a row and mix no types (hence `zero`), so that the compiler makes vector instructions of them.
-What is worked in has room for whole vectors, and zeros there.
+Scratch rows are padded with zeros to whole vectors (`full` columns).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SINE = np.array([6.28318515961, -41.3416549293, 81.6009981926, -76.5496568205, 3
 SINES = {np.dtype(kind): SINE.astype(kind) for kind in ("float32", "float64")}
 TURN = 1 / (2 * np.pi)
 NAN_SAFE_FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
-"""What the compiler may do to be fast, but what is not a number stays so: weights gone wrong must not look well."""
+"""What the compiler may do to be fast while NaNs propagate: broken weights must not look healthy."""
 
 
 @intrinsic
@@ -40,23 +40,23 @@ def wide_vectors(typing_context):
 
 @inner
 def aligned(rows, width, kind):
-    """Rows of zeros that begin where lines of the cache do, if their width is a multiple of one."""
-    room = np.zeros(rows * width + 16, kind)
-    first = (-room.ctypes.data) % 64 // room.itemsize
-    return room[first : first + rows * width].reshape((rows, width))
+    """Rows of zeros, aligned to lines of the cache if their width is a multiple of one."""
+    buffer = np.zeros(rows * width + 16, kind)
+    first = (-buffer.ctypes.data) % 64 // buffer.itemsize
+    return buffer[first : first + rows * width].reshape((rows, width))
 
 
 @inner
-def whole(width):
-    """A width with room for whole vectors: what is left over would be done one by one."""
+def padded_width(width):
+    """The width padded to whole vectors: the rest would be done one by one."""
     return width + (-width) % (64 if width > 32 else 8)
 
 
 @inner
 def padded(rows):
-    """The rows with room for whole vectors, zeros in it."""
+    """The rows, padded with zeros to whole vectors."""
     count, width = rows.shape
-    out = aligned(count, whole(width), rows.dtype)
+    out = aligned(count, padded_width(width), rows.dtype)
     for i in range(count):  # `out[:, :width] = rows` takes Numba seconds to compile
         for j in range(width):
             out[i, j] = rows[i, j]
@@ -72,16 +72,16 @@ def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, we
     alone = not with_event and length == 0  # z is a row as it stands
     by_four = length - length % 4  # columns are added four at a time: fewer passes over z
     mix = padded(mix)
-    room = mix.shape[1]
-    z, total = aligned(1, room, out.dtype)[0], aligned(1, room, out.dtype)[0]
+    full = mix.shape[1]
+    z, total = aligned(1, full, out.dtype)[0], aligned(1, full, out.dtype)[0]
     for parent in range(first, last):
-        for d in range(room):
+        for d in range(full):
             total[d] = zero
         for slot in range(parent * k, parent * k + k):
             w = weight[slot]
             if w == zero:
                 continue
-            # z; written out here and below, because a function of its own, inlined or not, is ten times slower
+            # z; repeated in the backward pass, because a function of its own, inlined or not, is ten times slower
             at = row_of[slot]
             if alone:
                 for d in range(width):
@@ -95,13 +95,13 @@ def weighted_relu_sum(first, last, k, row, row_of, event, event_of, own, mix, we
                     z[d] += event[at, d]
             for j in range(0, by_four, 4):
                 a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
-                for d in range(room):
+                for d in range(full):
                     z[d] += a * mix[j, d] + b * mix[j + 1, d] + c * mix[j + 2, d] + e * mix[j + 3, d]
             for j in range(by_four, length):
                 a = own[slot, j]
-                for d in range(room):
+                for d in range(full):
                     z[d] += a * mix[j, d]
-            for d in range(room):
+            for d in range(full):
                 total[d] += w * max(z[d], zero)
         for d in range(width):
             out[parent, d] = total[d]
@@ -119,9 +119,9 @@ def weighted_relu_sum_backward(
     alone = not with_event and length == 0 and not wanted
     by_four = length - length % 4
     mix = padded(mix)
-    room = mix.shape[1]
-    to_mix = aligned(length, room, grad.dtype)
-    z, g = aligned(1, room, grad.dtype)[0], aligned(1, room, grad.dtype)[0]
+    full = mix.shape[1]
+    to_mix = aligned(length, full, grad.dtype)
+    z, g = aligned(1, full, grad.dtype)[0], aligned(1, full, grad.dtype)[0]
     for parent in range(first, last):
         for d in range(width):
             g[d] = grad[parent, d]
@@ -142,19 +142,19 @@ def weighted_relu_sum_backward(
                     z[d] += event[at, d]
             for j in range(0, by_four, 4):
                 a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
-                for d in range(room):
+                for d in range(full):
                     z[d] += a * mix[j, d] + b * mix[j + 1, d] + c * mix[j + 2, d] + e * mix[j + 3, d]
             for j in range(by_four, length):
                 a = own[slot, j]
-                for d in range(room):
+                for d in range(full):
                     z[d] += a * mix[j, d]
 
             if wanted:
                 along = zero
-                for d in range(room):
+                for d in range(full):
                     along += g[d] * max(z[d], zero)
                 grad_weight[slot] = along
-            for d in range(room):
+            for d in range(full):
                 z[d] = w * g[d] if z[d] > zero else zero
             at = row_of[slot]
             for d in range(width):
@@ -165,14 +165,14 @@ def weighted_relu_sum_backward(
                     grad_event[at, d] += z[d]
             for j in range(0, by_four, 4):
                 a, b, c, e = own[slot, j], own[slot, j + 1], own[slot, j + 2], own[slot, j + 3]
-                for d in range(room):
+                for d in range(full):
                     to_mix[j, d] += a * z[d]
                     to_mix[j + 1, d] += b * z[d]
                     to_mix[j + 2, d] += c * z[d]
                     to_mix[j + 3, d] += e * z[d]
             for j in range(by_four, length):
                 a = own[slot, j]
-                for d in range(room):
+                for d in range(full):
                     to_mix[j, d] += a * z[d]
     for j in range(length):
         for d in range(width):

@@ -18,9 +18,9 @@ def leave_messages(
 ):  # fmt: skip
     """Commit what waited for a block's nodes, then leave the block's own messages, in the columns of a `MemoryState`.
 
-    `ends` (2, e) are the places of sources and destinations in `nodes`, `applied` (nodes, d) everyone's new state,
+    `ends` (2, e) are the indices of sources and destinations in `nodes`, `applied` (nodes, d) everyone's new state,
     `context` (e, 2, c) and `features` (e, f) what else a message says; any width may be 0. A message is the mean over
-    the node's events, with `last` over those of its newest time. `newest` and `count` (nodes,) are room to work in.
+    the node's events, with `last` over those of its newest time. `newest` and `count` (nodes,) are scratch.
     """
     d, f, c = np.uint64(applied.shape[1]), np.uint64(features.shape[1]), np.uint64(context.shape[2])
     zero = message.dtype.type(0)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from pintgn.models.fused import FusedFunction, WeightedReluSum
 
 SEEN_OFTEN = 4
-"""Slots per place from which on a place is worth mapping before it is seen, when nothing is learned."""
+"""Slots per tree node from which on it pays to map a tree node before its slots, when nothing is learned."""
 
 
 def tensor(array: np.ndarray, device: torch.device | None = None) -> Tensor:
@@ -32,37 +32,37 @@ class MLP(nn.Module):
 
 
 @dataclass
-class Places:
-    """What every place of a tree knows: a row of a table, which places may share, and its own positions."""
+class TreeNodes:
+    """The inputs of tree nodes: a row of a table, which several may share, and positions of their own."""
 
     table: Tensor  # (rows, s)
-    row_of: np.ndarray | None  # (places,); None: every place has its own row, in order
-    positions: np.ndarray  # (places, p); p may be 0
+    row_of: np.ndarray | None  # (nodes,); None: every node has its own row, in order
+    positions: np.ndarray  # (nodes, p); p may be 0
 
     def __len__(self) -> int:
         return len(self.positions)
 
-    def first(self, count: int) -> Places:
+    def first(self, count: int) -> TreeNodes:
         if self.row_of is None:
-            return Places(self.table[:count], None, self.positions[:count])
-        return Places(self.table, self.row_of[:count], self.positions[:count])
+            return TreeNodes(self.table[:count], None, self.positions[:count])
+        return TreeNodes(self.table, self.row_of[:count], self.positions[:count])
 
     def spread(self, by_row: Tensor) -> Tensor:
-        """For each place, its row of something that has a row for each row of the table."""
+        """For each node, its row of something that has a row for each row of the table."""
         if self.row_of is None:
             return by_row
         return by_row.index_select(0, tensor(self.row_of, by_row.device))
 
-    def dense(self) -> Tensor:  # (places, s + p)
+    def dense(self) -> Tensor:  # (nodes, s + p)
         own = self.spread(self.table)
         return torch.cat([own, tensor(self.positions, own.device)], -1) if self.positions.shape[1] else own
 
 
 @dataclass
 class Edges:
-    """What joins the first places to their contacts: k slots for each of them, a place's slots one after the other."""
+    """What joins the first tree nodes to their contacts: k slots for each, one node's slots after the other's."""
 
-    child: np.ndarray  # (slots,) the place at the other end
+    child: np.ndarray  # (slots,) the tree node at the other end
     mask: Tensor  # (slots,) bool, False where there is no contact
     dt: Tensor  # (slots,) time from the event to the query, in units of the log's time scale
     event_of: np.ndarray  # (slots,) which of the distinct events
@@ -79,14 +79,14 @@ class Edges:
             self.child[:slots], self.mask[:slots], self.dt[:slots], self.event_of[:slots], self.features, self.k
         )
 
-    def seen(self, places: Places) -> Places:
-        """What the place at the other end of every slot knows."""
-        row_of = self.child if places.row_of is None else places.row_of[self.child]
-        return Places(places.table, row_of, places.positions[self.child])
+    def seen(self, nodes: TreeNodes) -> TreeNodes:
+        """The tree node at the other end of every slot."""
+        row_of = self.child if nodes.row_of is None else nodes.row_of[self.child]
+        return TreeNodes(nodes.table, row_of, nodes.positions[self.child])
 
 
 class InjectiveLayer(nn.Module):
-    """One step of PINT's message passing (Eqs. 5-6), from all places to the first ones.
+    """One step of PINT's message passing (Eqs. 5-6), from all tree nodes to the first ones.
 
         ĥ_v = Σ_u MLP_agg(h_u ‖ e) · weight_u        h_v = MLP_upd(h_v ‖ ĥ_v)
 
@@ -106,12 +106,12 @@ class InjectiveLayer(nn.Module):
         self.aggregate = MLP(sum(self.split), dim, dim)
         self.update = MLP(sum(self.own) + dim, dim, dim)
 
-    def forward(self, places: Places, edges: Edges, weight: Tensor, ages: np.ndarray | None = None) -> Tensor:
-        """The first places' embeddings (parents, d), from `weight` (slots,) and `ages` (slots, a)."""
-        parents = places.first(edges.parents)
+    def forward(self, nodes: TreeNodes, edges: Edges, weight: Tensor, ages: np.ndarray | None = None) -> Tensor:
+        """The first tree nodes' embeddings (parents, d), from `weight` (slots,) and `ages` (slots, a)."""
+        parents = nodes.first(edges.parents)
         if self.fused and weight.device.type == "cpu":
-            return self._fused(places, parents, edges, weight, ages)
-        parts = [edges.seen(places).dense()]
+            return self._fused(nodes, parents, edges, weight, ages)
+        parts = [edges.seen(nodes).dense()]
         if ages is not None:
             parts.append(tensor(ages, weight.device))
         if edges.features is not None:
@@ -120,9 +120,11 @@ class InjectiveLayer(nn.Module):
         summed = message.view(edges.parents, edges.k, -1).sum(1)
         return self.update(torch.cat([parents.dense(), summed], -1))
 
-    def _fused(self, places: Places, parents: Places, edges: Edges, weight: Tensor, ages: np.ndarray | None) -> Tensor:
+    def _fused(
+        self, nodes: TreeNodes, parents: TreeNodes, edges: Edges, weight: Tensor, ages: np.ndarray | None
+    ) -> Tensor:
         last, into = self.aggregate.last, self.update.first
-        summed = self._summed(places, edges, weight, ages)
+        summed = self._summed(nodes, edges, weight, ages)
         own_state, own_position, from_sum = into.weight.split([*self.own, len(last.bias)], 1)
         total = weight.view(-1, edges.k).sum(1, keepdim=True)
         z = torch.addmm(into.bias, summed, (from_sum @ last.weight).T) + total * (from_sum @ last.bias)
@@ -132,20 +134,20 @@ class InjectiveLayer(nn.Module):
             z = torch.addmm(z, tensor(parents.positions), own_position.T)
         return self.update.last(torch.relu(z))
 
-    def _summed(self, places: Places, edges: Edges, weight: Tensor, ages: np.ndarray | None) -> Tensor:
+    def _summed(self, nodes: TreeNodes, edges: Edges, weight: Tensor, ages: np.ndarray | None) -> Tensor:
         """Σ_u relu(first map of MLP_agg) · weight_u."""
         first, (state, positions, _, _) = self.aggregate.first, self.split
         by_state, by_position, by_age, by_feature = first.weight.split(self.split, 1)
-        row, row_of = first.bias.expand(1, -1), np.zeros(len(edges.child), np.int32)  # of a slot that knows nothing
+        row, row_of = first.bias.expand(1, -1), np.zeros(len(edges.child), np.int32)  # of a slot without inputs
         own, mix = ages, by_age
         if state:
-            row = torch.addmm(first.bias, places.table, by_state.T)
-            row_of = edges.child if places.row_of is None else places.row_of[edges.child]
-        if positions and (torch.is_grad_enabled() or len(edges.child) > SEEN_OFTEN * len(places)):
-            known = places.spread(row) if state else first.bias
-            row, row_of = torch.addmm(known, tensor(places.positions), by_position.T), edges.child
-        elif positions:  # slot by slot: to write down what is seen once or twice costs more than to map it again
-            own = places.positions[edges.child]
+            row = torch.addmm(first.bias, nodes.table, by_state.T)
+            row_of = edges.child if nodes.row_of is None else nodes.row_of[edges.child]
+        if positions and (torch.is_grad_enabled() or len(edges.child) > SEEN_OFTEN * len(nodes)):
+            bias = nodes.spread(row) if state else first.bias
+            row, row_of = torch.addmm(bias, tensor(nodes.positions), by_position.T), edges.child
+        elif positions:  # slot by slot: storing what is seen once or twice costs more than mapping it again
+            own = nodes.positions[edges.child]
             own = own if ages is None else np.concatenate([own, ages], 1)
             mix = torch.cat([by_position, by_age], 1)
         none = first.weight.new_zeros(0, len(first.bias))

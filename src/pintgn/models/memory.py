@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 
-from pintgn.errors import BadInput, suggest
 from pintgn.models import kernels_memory as kernels
+from pintgn.models.base import check_choice
 from pintgn.models.history_view import Events
 from pintgn.models.layers import TimeEncoding, gru, tensor
 from pintgn.models.state import StaleView, State
@@ -53,7 +53,7 @@ class MemoryState(State):
 
 
 class Memory(nn.Module):
-    """The machine: message, aggregate, update.
+    """The memory module: message, aggregate, update.
 
     Args:
         width: length of a state s_v.
@@ -74,12 +74,9 @@ class Memory(nn.Module):
         context: int = 0,
     ):
         super().__init__()
-        if cell not in CELLS:
-            raise BadInput(f"memory cell {cell!r} does not exist.{suggest(cell, CELLS)}")
-        if aggregate not in AGGREGATES:
-            raise BadInput(f"memory aggregate {aggregate!r} does not exist.{suggest(aggregate, AGGREGATES)}")
-        self.width, self.features, self.aggregate, self.kind = width, features, aggregate, cell
-        self.context = context
+        check_choice("memory_cell", cell, CELLS)
+        check_choice("memory_aggregate", aggregate, AGGREGATES)
+        self.width, self.aggregate, self.kind = width, aggregate, cell
         self.message_width = 2 * width + context + features
         if cell != "identity":
             self.time = TimeEncoding(time_width)
@@ -106,8 +103,8 @@ class Memory(nn.Module):
     def current(self, state: MemoryState | StaleView, nodes: np.ndarray) -> Tensor:  # (len(nodes), d)
         """s_v of each node with its pending message applied, differentiable in this module's parameters.
 
-        While a model learns they are also kept: a commit in the same call of the stream need not compute them again.
-        Without gradients nothing is kept, so what is observed does not depend, in its last bits, on what is asked.
+        While a model learns they are also cached: a commit in the same call of the stream need not compute them again.
+        Without gradients nothing is cached, so what is observed does not depend, in its last bits, on what is asked.
         """
         rows = state.rows(nodes)
         assert isinstance(rows, MemoryState)
@@ -115,12 +112,12 @@ class Memory(nn.Module):
             return rows.memory
         waits = tensor(np.flatnonzero(rows.pending), rows.memory.device)
         message, dt, memory = (x.index_select(0, waits) for x in (rows.message, rows.message_dt, rows.memory))
-        applied = rows.memory.index_copy(0, waits, self._stepped(message, dt, memory))
+        applied = rows.memory.index_copy(0, waits, self._updated(message, dt, memory))
         if torch.is_grad_enabled() and isinstance(state, MemoryState):
-            state.noted = nodes, applied.detach()
+            state.cached_states = nodes, applied.detach()
         return applied
 
-    def _stepped(self, message: Tensor, dt: Tensor, memory: Tensor) -> Tensor:  # (n, d)
+    def _updated(self, message: Tensor, dt: Tensor, memory: Tensor) -> Tensor:  # (n, d)
         """cell([message ‖ φ(dt)], memory), in fewer products than the cell itself.
 
         A message begins with the node's own state, so two maps of it are one wherever they are only added; and it is
@@ -140,8 +137,8 @@ class Memory(nn.Module):
         return gru(gates, new, linear(memory, by_kept, kept_bias), memory)
 
     def _applied(self, state: MemoryState, nodes: np.ndarray) -> Tensor:
-        """`current` of sorted nodes, from what is kept if all of them are there."""
-        (known, applied), state.noted = state.noted or (nodes[:0], None), None
+        """`current` of sorted nodes, from the cache if all of them are there."""
+        (known, applied), state.cached_states = state.cached_states or (nodes[:0], None), None
         order = np.argsort(known)
         at = order[np.searchsorted(known[order[:-1]], nodes)] if len(known) else nodes
         if applied is None or (known[at] != nodes).any():
@@ -162,12 +159,12 @@ class Memory(nn.Module):
         applied = self._applied(state, nodes)
         state.grow(int(nodes[-1]) + 1)
         none = np.zeros((len(block), 2, 0), np.float32)
-        said = none if context is None else context.numpy(force=True)
+        beside = none if context is None else context.numpy(force=True)
         features = none[:, 0] if block.features is None else block.features
         work = np.empty(len(nodes), block.t.dtype), np.empty(len(nodes), np.int64)
         with state.on_cpu(nodes) as (rows, columns):
             leave: Any = kernels.leave_messages
             leave(
-                rows, ends, block.t, applied.numpy(force=True), said, features, self.aggregate == "last",
+                rows, ends, block.t, applied.numpy(force=True), beside, features, self.aggregate == "last",
                 time_unit, *columns.values(), *work,
             )  # fmt: skip

@@ -14,7 +14,7 @@ from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model, check_choice, check_least
 from pintgn.models.history_view import Events, HistoryView
-from pintgn.models.layers import MLP, Edges, Places, tensor
+from pintgn.models.layers import MLP, Edges, TreeNodes, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.trees import PAIR_FEATURES, Ranking, Trees, grow, grow_ranking, pair_features
 from pintgn.neighbors.index import Neighbors
@@ -32,8 +32,8 @@ class TreeModel(Model):
     `layers` steps of message passing follow, and the logit of a link is an MLP of the two root embeddings. Positions
     thus plug into any model of this family by its `positions` setting.
 
-    A subclass says what a step is: `make_step(state, positions, features)` makes the module of one layer,
-    `step_up(step, places, edges)` runs it from all places of the trees to those that have contacts. With
+    A subclass says what a layer is: `make_layer(state, positions, features)` makes its module, and
+    `apply_layer(layer, nodes, edges)` runs it from all nodes of the trees to those that have contacts. With
     `pair_history`, the readout also sees how often and how recently the two roots met, and each of them anyone.
 
     Args:
@@ -85,7 +85,7 @@ class TreeModel(Model):
         state_width = self._state_width()
         again = 2 * self.positions if self.positions_at == "every" else 0
         widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
-        self.steps = nn.ModuleList([self.make_step(state, r, schema.width) for state, r in widths])
+        self.steps = nn.ModuleList([self.make_layer(state, r, schema.width) for state, r in widths])
         self.readout = MLP(2 * self.dim + (PAIR_FEATURES if self.pair_history else 0), self.dim, 1)
 
     def _state_width(self) -> int:
@@ -96,7 +96,7 @@ class TreeModel(Model):
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
-    def look(self, history: HistoryView, nodes: np.ndarray) -> Neighbors:
+    def find_children(self, history: HistoryView, nodes: np.ndarray) -> Neighbors:
         """The children of nodes (q, m) in the trees: their newest contacts, or some of all their contacts.
 
         The draw depends on each query's time, not on order, batch or node numbers: all nodes of one time draw alike.
@@ -109,13 +109,13 @@ class TreeModel(Model):
         """The recurrent memory, for states and event features of these widths."""
         return Memory(width, features, self.memory_cell, self.memory_aggregate)
 
-    def make_step(self, state: int, positions: int, features: int) -> nn.Module:
+    def make_layer(self, state: int, positions: int, features: int) -> nn.Module:
         """One layer: from nodes with states and positions, joined by events with features of these widths, to `dim`."""
         raise NotImplementedError
 
-    def step_up(self, step: nn.Module, places: Places, edges: Edges) -> Tensor:  # (edges.parents, d)
-        """Run a layer from all places to the first ones, which the edges join to their contacts."""
-        return step(places, edges)
+    def apply_layer(self, layer: nn.Module, nodes: TreeNodes, edges: Edges) -> Tensor:  # (edges.parents, d)
+        """Run a layer from all tree nodes to the first ones, which the edges join to their contacts."""
+        return layer(nodes, edges)
 
     # -- looking up ----------------------------------------------------------------------------------------------
 
@@ -127,10 +127,10 @@ class TreeModel(Model):
 
     def gather_nodes(self, nodes: np.ndarray, history: HistoryView) -> Trees:
         roots = nodes.reshape(len(nodes), -1)
-        return grow(roots, history, self.layers, self.look, self.dt_unit, self.positions > 0)
+        return grow(roots, history, self.layers, self.find_children, self.dt_unit, self.positions > 0)
 
     def gather_ranking(self, query: Query, history: HistoryView) -> Ranking:
-        ranking = grow_ranking(query.src, query.dst, history, self.layers, self.look, self.dt_unit)
+        ranking = grow_ranking(query.src, query.dst, history, self.layers, self.find_children, self.dt_unit)
         if not self.pair_history:
             return ranking
         return replace(ranking, pair_history=pair_features(query.src[:, None], query.dst, history, self.dt_unit))
@@ -159,10 +159,10 @@ class TreeModel(Model):
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)
         positions = self._positions(inputs)
         again = positions if self.positions_at == "every" else positions[:, :0]
-        places, edges = Places(self._states(inputs, state), inputs.node_of, positions), self._edges(inputs)
-        for step, count in zip(self.steps, inputs.sizes[-2::-1], strict=True):
-            places = Places(self.step_up(step, places, edges.first(count)), None, again[:count])
-        found = places.table
+        nodes, edges = TreeNodes(self._states(inputs, state), inputs.node_of, positions), self._edges(inputs)
+        for layer, count in zip(self.steps, inputs.sizes[-2::-1], strict=True):
+            nodes = TreeNodes(self.apply_layer(layer, nodes, edges.first(count)), None, again[:count])
+        found = nodes.table
         return found if inputs.root_of is None else found.index_select(0, tensor(inputs.root_of, self.device))
 
     def _edges(self, inputs: Trees) -> Edges:
@@ -185,9 +185,9 @@ class TreeModel(Model):
             return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
         return torch.zeros(len(inputs.nodes), self._state_width(), device=self.device)
 
-    def _positions(self, inputs: Trees) -> np.ndarray:  # (places, 2r)
-        """r_{j→own root} ‖ r_{j→other root} of every place; width 0 without positions."""
-        read = inputs.place_positions()
+    def _positions(self, inputs: Trees) -> np.ndarray:  # (tree nodes, 2r)
+        """r_{j→own root} ‖ r_{j→other root} of every tree node; width 0 without positions."""
+        read = inputs.node_positions()
         if read is None:
             return np.zeros((len(inputs.node_of), 0), np.float32)
         if read.shape[1] == 1:  # a node query: there is no other root

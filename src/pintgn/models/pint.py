@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from pintgn.errors import BadInput
 from pintgn.events.schema import Schema
-from pintgn.models.layers import Edges, InjectiveLayer, Places
+from pintgn.models.layers import Edges, InjectiveLayer, TreeNodes
 from pintgn.models.message_passing import TreeModel
 
 
@@ -61,13 +61,13 @@ class PINT(TreeModel):
         if self.learn_beta:
             self.learned_beta = nn.Parameter(torch.tensor(float(self.beta)))
 
-    def make_step(self, state: int, positions: int, features: int) -> nn.Module:
+    def make_layer(self, state: int, positions: int, features: int) -> nn.Module:
         return InjectiveLayer(state, positions, features, self.dim, ages=AGES if self.contact_age else 0)
 
-    def step_up(self, step: nn.Module, places: Places, edges: Edges) -> Tensor:
+    def apply_layer(self, layer: nn.Module, nodes: TreeNodes, edges: Edges) -> Tensor:
         beta = torch.relu(self.learned_beta) if self.learn_beta else self.beta
         weight = torch.exp2(-beta * edges.dt) * edges.mask
-        return step(places, edges, weight, ages(edges) if self.contact_age else None)
+        return layer(nodes, edges, weight, ages(edges) if self.contact_age else None)
 
 
 AGES = 4

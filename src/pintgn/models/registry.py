@@ -10,7 +10,7 @@ from pintgn.models.base import Model
 MODELS = {
     "pint": "pintgn.models.pint.PINT",
     "tgn": "pintgn.models.tgn.TGN",
-    "tgat": "pintgn.models.tgat.TGAT",
+    "tgat": "pintgn.models.tgn.TGAT",
     "jodie": "pintgn.models.tgn.JODIE",
     "dyrep": "pintgn.models.tgn.DyRep",
     "caw": "pintgn.models.caw.CAW",
@@ -31,6 +31,6 @@ def model_class(name: str) -> type[Model]:
 
 
 def model_name(cls: type[Model]) -> str:
-    """The name under which a class stands in the table; its own name when it does not."""
+    """The name of a class in the table; its own path when it has none."""
     path = f"{cls.__module__}.{cls.__qualname__}"
     return next((name for name, known in MODELS.items() if known == path), path)

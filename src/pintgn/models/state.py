@@ -19,7 +19,7 @@ class State:
     """
 
     def __post_init__(self) -> None:
-        self.noted: Any = None  # what was computed on the way and a commit may use again; see `Memory.current`
+        self.cached_states: Any = None  # computed for a score, for a commit to use again; see `Memory.current`
 
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
@@ -42,7 +42,7 @@ class State:
                 getattr(self, f.name)[nodes] = getattr(rows, f.name)
 
     def grow(self, nodes: int) -> None:
-        """Make room for at least this many nodes, at amortised constant cost."""
+        """Grow to at least this many nodes, at amortised constant cost."""
         if nodes > len(self):
             size = max(nodes, 2 * len(self))
             for f in fields(self):

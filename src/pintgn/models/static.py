@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
-from pintgn.models.attention import Attend, AttentionInputs, check_heads, each_once, masked_softmax, reference
+from pintgn.models.attention import Attend, AttentionInputs, check_heads, distinct_rows, masked_softmax, reference
 from pintgn.models.fused import FusedFunction
 from pintgn.models.history_view import HistoryView
-from pintgn.models.layers import Edges, InjectiveLayer, Places
+from pintgn.models.layers import Edges, InjectiveLayer, TreeNodes
 from pintgn.models.message_passing import TreeModel
 from pintgn.models.trees import Trees
 
@@ -71,13 +71,13 @@ class GraphSAGE(Static):
     Args: see `Static`.
     """
 
-    def make_step(self, state: int, positions: int, features: int) -> nn.Module:
+    def make_layer(self, state: int, positions: int, features: int) -> nn.Module:
         return InjectiveLayer(state, positions, features, self.dim)
 
-    def step_up(self, step: nn.Module, places: Places, edges: Edges) -> Tensor:
+    def apply_layer(self, layer: nn.Module, nodes: TreeNodes, edges: Edges) -> Tensor:
         mask = edges.mask.view(edges.parents, -1)
         share = mask / mask.sum(1, keepdim=True).clamp(min=1)
-        return step(places, edges, share.flatten())
+        return layer(nodes, edges, share.flatten())
 
 
 @dataclass(eq=False, repr=False)
@@ -99,7 +99,7 @@ class GAT(Static):
         super().__post_init__()
         check_heads(self.heads, self.dim)
 
-    def make_step(self, state: int, positions: int, features: int) -> nn.Module:
+    def make_layer(self, state: int, positions: int, features: int) -> nn.Module:
         return GATLayer(state, features, self.dim, self.heads)
 
 
@@ -116,20 +116,20 @@ class GATLayer(nn.Module):
         self.attention = nn.Parameter(torch.empty(2, heads, dim // heads))  # a_1, a_2
         nn.init.xavier_uniform_(self.attention)
 
-    def forward(self, places: Places, edges: Edges) -> Tensor:  # (edges.parents, d)
-        parents, edges = places.first(edges.parents), _with_itself(edges)
+    def forward(self, nodes: TreeNodes, edges: Edges) -> Tensor:  # (edges.parents, d)
+        parents, edges = nodes.first(edges.parents), _with_self_loops(edges)
         weight = self.linear.weight.view(self.heads, -1, self.linear.in_features)  # (h, d/h, c)
         one, two = torch.einsum("ahd,hdc->ahc", self.attention, weight)  # (h, c) each
         if self.fused and edges.mask.device.type == "cpu":
-            own, own_of = each_once(parents)
-            where = AttentionInputs.seen(own_of, places, edges)
+            own, own_of = distinct_rows(parents)
+            where = AttentionInputs.seen(own_of, nodes, edges)
             asks = two[:, None].expand(-1, len(own), -1).contiguous()
             no_time = asks.new_zeros(0)
             offset = one[:, : self.state] @ own.T
-            found = FusedFunction.apply(Attend(where, self.slope), asks, offset, places.table, no_time, no_time)
+            found = FusedFunction.apply(Attend(where, self.slope), asks, offset, nodes.table, no_time, no_time)
         else:
             own = parents.dense()
-            c = reference(edges.seen(places), edges, None).view(len(own), -1, self.linear.in_features)
+            c = reference(edges.seen(nodes), edges, None).view(len(own), -1, self.linear.in_features)
             scores = torch.einsum("hc,pkc->hpk", two, c) + (one[:, : self.state] @ own.T)[..., None]
             scores = nn.functional.leaky_relu(scores, self.slope)
             found = torch.einsum("hpk,pkc->hpc", masked_softmax(scores, edges.mask.view(len(own), -1)), c)
@@ -137,7 +137,7 @@ class GATLayer(nn.Module):
         return nn.functional.elu(seen + self.linear.bias)
 
 
-def _with_itself(edges: Edges) -> Edges:
+def _with_self_loops(edges: Edges) -> Edges:
     """Every parent as its own first contact, joined to itself by an event without features."""
 
     def before(first: np.ndarray, rest: np.ndarray) -> np.ndarray:

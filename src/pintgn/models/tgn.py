@@ -1,4 +1,4 @@
-"""TGN: one memory machine; TGN-Att, JODIE and DyRep are settings of it (TGN's paper, Table 1)."""
+"""TGN: one memory module; TGN-Att, JODIE, DyRep and TGAT are settings of it (TGN's paper, Table 1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pintgn.events.schema import Schema
 from pintgn.models.attention import AttentionLayer, check_heads, masked_softmax
 from pintgn.models.base import check_choice
 from pintgn.models.history_view import Events, HistoryView
-from pintgn.models.layers import Edges, Places, TimeEncoding, tensor
+from pintgn.models.layers import Edges, TimeEncoding, TreeNodes, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.message_passing import TreeModel
 from pintgn.neighbors.index import Neighbors
@@ -81,7 +81,7 @@ class TGN(TreeModel):
         context = width if self.message == "neighborhood" else 0
         return Memory(width, features, self.memory_cell, self.memory_aggregate, self.time_dim, context)
 
-    def make_step(self, state: int, positions: int, features: int) -> nn.Module:
+    def make_layer(self, state: int, positions: int, features: int) -> nn.Module:
         if self.embedding == "attention":
             return AttentionLayer(state, positions, features, self.time_dim, self.dim, self.heads)
         return Projection(state + positions, self.dim, drifts=self.embedding == "time")
@@ -90,14 +90,14 @@ class TGN(TreeModel):
     def _shares_time(self) -> bool:
         return self.memory > 0 and self.memory_cell != "identity"
 
-    def look(self, history: HistoryView, nodes: np.ndarray) -> Neighbors:
+    def find_children(self, history: HistoryView, nodes: np.ndarray) -> Neighbors:
         # without attention only the time since the last event is needed
-        return super().look(history, nodes) if self.embedding == "attention" else history.recent(nodes, 1)
+        return super().find_children(history, nodes) if self.embedding == "attention" else history.recent(nodes, 1)
 
-    def step_up(self, step: nn.Module, places: Places, edges: Edges) -> Tensor:
+    def apply_layer(self, layer: nn.Module, nodes: TreeNodes, edges: Edges) -> Tensor:
         if self.embedding != "attention":
-            return step(places.first(edges.parents), edges.dt)
-        return step(places, edges, self.machine.time if self._shares_time else self.own_time)
+            return layer(nodes.first(edges.parents), edges.dt)
+        return layer(nodes, edges, self.machine.time if self._shares_time else self.own_time)
 
     # -- remembering ---------------------------------------------------------------------------------------------
 
@@ -108,11 +108,11 @@ class TGN(TreeModel):
         return {"neighbors": found.ids, "mask": found.mask}
 
     def observe(self, block: Events, state: MemoryState) -> None:
-        context = self._around(block, state) if self.message == "neighborhood" else None
+        context = self._neighborhoods(block, state) if self.message == "neighborhood" else None
         self.machine.commit(state, block, self.dt_unit, context)
 
     @torch.no_grad()
-    def _around(self, block: Events, state: MemoryState) -> Tensor:  # (e, 2, d)
+    def _neighborhoods(self, block: Events, state: MemoryState) -> Tensor:  # (e, 2, d)
         """h_u of both ends of every event."""
         ends = np.stack([block.src, block.dst], 1)[..., None]
         everyone = np.concatenate([ends, block.looked_up["neighbors"]], 2)  # (e, 2, 1 + k)
@@ -132,7 +132,7 @@ class Projection(nn.Module):
         self.linear = nn.Linear(width, dim)
         self.drift = nn.Parameter(torch.zeros(dim)) if drifts else None
 
-    def forward(self, parents: Places, dt: Tensor) -> Tensor:  # (parents, d)
+    def forward(self, parents: TreeNodes, dt: Tensor) -> Tensor:  # (parents, d)
         h = self.linear(parents.dense())
         return h if self.drift is None else h * (1 + dt[:, None] * self.drift)
 
@@ -179,3 +179,34 @@ class DyRep(TGN):
     heads: int = field(default=1, init=False)
     embedding: str = field(default="identity", init=False)
     message: str = field(default="neighborhood", init=False)
+
+
+@dataclass(eq=False, repr=False)
+class TGAT(TGN):
+    """TGAT (paper, appendix A): temporal attention over neighbors, layer by layer, without memory.
+
+        c_u = h_u ‖ e ‖ φ(t - t')        q = [h_v ‖ φ(0)] W_q     K = C W_K     V = C W_V
+        h̃_v = softmax(q Kᵀ) V        h_v = MLP(h_v ‖ h̃_v)        φ(x) = cos(ω x + b)
+
+    with ω and b learned and h_j^(0) = x_j. It is TGN-Att with its memory switched off, as the paper has it.
+
+    Differs from the released code: softmax is scaled by the square root of a head's width; dt of every depth is
+    measured from the query's own time; the newest neighbors are taken, which is far stronger than uniform ones
+    (docs/results.md has both), unless `sample="uniform"`.
+
+    Args:
+        sample: `recent`, or `uniform` as in TGAT's paper: each of the node's contacts equally likely. Nodes that are
+            asked about at one time draw alike: two with equally many contacts get those of the same ranks.
+        draw_seed: of uniform neighbors.
+        Others: see `TGN`.
+    """
+
+    layers: int = 2
+    neighbors: int = 20
+    sample: str = "recent"
+    draw_seed: int = 0
+    memory: int = field(default=0, init=False)
+    memory_cell: str = field(default="gru", init=False)
+    memory_aggregate: str = field(default="last", init=False)
+    embedding: str = field(default="attention", init=False)
+    message: str = field(default="state", init=False)

@@ -20,30 +20,32 @@ class Trees:
 
     All depths look at times strictly before the query's own t, and dt is measured from it (paper, Section 2: the
     neighborhoods N(v, t) of every layer are taken at the same t). So wherever a node stands in a tree, the same hangs
-    below it, and its embedding at every depth is the same: it has one place. With positions a place belongs to one
-    tree, because its positions do; without, to all trees of one time.
+    below it, and its embedding at every depth is the same: it is one tree node. With positions a tree node
+    belongs to one tree, because its positions do; without, to all trees of one time.
 
-    Places come level by level: first the roots, then what is one step away and has no place yet, and so on. Those of
-    the first l levels need the contacts of those of the first l - 1 alone, so message passing always goes from the
-    first places to fewer first places. What depends on a node or an event alone stands once, in a row of its own.
+    Tree nodes come level by level: first the roots, then what is one step away and new, and so on. Those of the first l
+    levels need the contacts of those of the first l - 1 alone, so message passing always goes from the first tree nodes
+    to fewer first ones. What depends on a node or an event alone is stored once, in a row of its own.
     """
 
-    sizes: list[int]  # how many places the first 1, 2, … levels have
-    root_of: np.ndarray | None  # (roots asked for,) the place of each; None: in the same order
-    group: np.ndarray  # (places,) the tree of each with positions, the time without
-    rank: np.ndarray  # (places,) how many of its group's places come before it
+    sizes: list[int]  # how many tree nodes the first 1, 2, … levels have
+    root_of: np.ndarray | None  # (roots asked for,) the tree node of each; None: in the same order
+    group: np.ndarray  # (tree nodes,) the tree of each with positions, the time without
+    rank: np.ndarray  # (tree nodes,) how many of its group come before it
     nodes: np.ndarray  # (n',) the distinct nodes
-    node_of: np.ndarray  # (places,) which of them
+    node_of: np.ndarray  # (tree nodes,) which of them
     node_features: np.ndarray | None  # (n', g)
-    child: np.ndarray  # (places but the last level's, k) the place of each contact, 0 where the mask is False
+    child: (
+        np.ndarray
+    )  # (parents, k) the tree node of each contact, 0 where the mask is False; parents: all but the last level
     mask: np.ndarray  # the same shape
     dt: np.ndarray  # the same shape, float32, in units of the log's time scale
     event_of: np.ndarray  # the same shape, which of the distinct events
     features: np.ndarray | None  # (e', f) of the distinct events
-    positions: Reads | None  # (trees, m, w, r): each tree's places in order of rank; its own root comes first
-    pair_history: np.ndarray | None = None  # (q, a) what the roots of a link know of each other; see `pair_features`
+    positions: Reads | None  # (trees, m, w, r): each tree's nodes in order of rank; its own root comes first
+    pair_history: np.ndarray | None = None  # (q, a) about the two roots of a link; see `pair_features`
 
-    def place_positions(self) -> np.ndarray | None:  # (places, w, r)
+    def node_positions(self) -> np.ndarray | None:  # (tree nodes, w, r)
         if self.positions is None:
             return None
         assert self.positions.answer is not None
@@ -61,20 +63,20 @@ class Trees:
         starts = np.stack(
             [first + np.searchsorted(self.group[first:last], every) for first, last in pairwise([0, *self.sizes])]
         )
-        room = int((starts[:, trees + 1] - starts[:, trees]).sum())
-        places, owner = np.empty(room, np.int64), np.empty(room, np.int64)
+        most = int((starts[:, trees + 1] - starts[:, trees]).sum())
+        old_index, owner = np.empty(most, np.int64), np.empty(most, np.int64)
         ends, fresh = np.empty(len(self.sizes), np.int64), np.empty((len(self.sizes), len(trees)), np.int64)
-        child = np.empty((room, self.child.shape[1]), np.int32)
+        child = np.empty((most, self.child.shape[1]), np.int32)
         kernels.choose_trees(
-            trees, np.array(self.sizes), starts, self.child, self.mask, fresh, places, owner, ends, child
+            trees, np.array(self.sizes), starts, self.child, self.mask, fresh, old_index, owner, ends, child
         )
-        parents = places[: ends[-2]]
+        parents = old_index[: ends[-2]]
         return replace(
             self,
             sizes=ends.tolist(),
             group=owner,
-            rank=self.rank[places],
-            node_of=self.node_of[places],
+            rank=self.rank[old_index],
+            node_of=self.node_of[old_index],
             child=child[: len(parents)],
             mask=self.mask[parents],
             dt=self.dt[parents],
@@ -84,7 +86,7 @@ class Trees:
 
 
 def pair_features(src: np.ndarray, dst: np.ndarray, history: HistoryView, time_unit: float) -> np.ndarray:  # (q, a)
-    """How often and how recently u met v, v met u, and each of them anyone, either way round: as columns."""
+    """How often and how recently u met v, v met u, and each of them anyone, in either direction: as columns."""
     found = history.pair_history(src, dst)
     count, dt = torch.from_numpy(found.counts).float(), torch.from_numpy(found.dt / time_unit).float()
     columns = [
@@ -97,53 +99,60 @@ def pair_features(src: np.ndarray, dst: np.ndarray, history: HistoryView, time_u
 PAIR_FEATURES = 8 * len(WAYS)
 """Columns of `pair_features`."""
 
-Look = Callable[[HistoryView, np.ndarray], Neighbors]
+Find = Callable[[HistoryView, np.ndarray], Neighbors]
 """Which contacts (q, m, k) of nodes (q, m) become their children."""
 
 
-def grow(roots: np.ndarray, history: HistoryView, depth: int, look: Look, time_unit: float, positions: bool) -> Trees:
+def grow(roots: np.ndarray, history: HistoryView, depth: int, find: Find, time_unit: float, positions: bool) -> Trees:
     """Trees of `depth` levels below the roots (q, w), each node with the contacts that `look` finds.
 
     With `positions`, every node of every tree is asked for relative to all roots of its query.
     """
     if not positions:
         order, table = np.argsort(history.t, kind="stable"), history.numbering.scratch(1 + int(roots.max(initial=0)))
-        node, group, whose, root_of = np.empty((4, roots.size), np.int64)
+        node, group, query_of_root, root_of = np.empty((4, roots.size), np.int64)
         count = kernels.number_roots(
-            order, history.t, np.ascontiguousarray(roots), table, node, group, whose, root_of.reshape(roots.shape)
+            order,
+            history.t,
+            np.ascontiguousarray(roots),
+            table,
+            node,
+            group,
+            query_of_root,
+            root_of.reshape(roots.shape),
         )
-        trees = _grown(node[:count], group[:count], whose[:count], history, depth, look, time_unit)
+        trees = _grown(node[:count], group[:count], query_of_root[:count], history, depth, find, time_unit)
         trees.root_of = root_of
         return trees
-    whose = np.repeat(np.arange(len(roots)), roots.shape[1])
-    trees = _grown(roots.ravel(), np.arange(roots.size), whose, history, depth, look, time_unit)
-    turned = np.stack([np.roll(roots, -own, axis=1) for own in range(roots.shape[1])], 1)  # own root first
-    return replace(trees, positions=history.positions(trees.nodes_by_tree(), turned.reshape(roots.size, -1)))
+    query_of_root = np.repeat(np.arange(len(roots)), roots.shape[1])
+    trees = _grown(roots.ravel(), np.arange(roots.size), query_of_root, history, depth, find, time_unit)
+    rolled = np.stack([np.roll(roots, -own, axis=1) for own in range(roots.shape[1])], 1)  # own root first
+    return replace(trees, positions=history.positions(trees.nodes_by_tree(), rolled.reshape(roots.size, -1)))
 
 
 def _grown(
     roots: np.ndarray,
     groups: np.ndarray,
-    whose: np.ndarray,
+    query_of_root: np.ndarray,
     history: HistoryView,
     depth: int,
-    look: Look,
+    find: Find,
     time_unit: float,
 ) -> Trees:
-    """The trees of roots (in order of their groups, each of the query that `whose` says), without positions."""
-    query_of = np.empty(int(groups.max(initial=-1)) + 1, np.int64)
-    query_of[groups] = whose  # of one group all have the same time: any will do
-    held = np.bincount(groups, minlength=len(query_of))
+    """The trees of roots (in order of their groups, each of the query that `query_of_root` says), without positions."""
+    query_of_group = np.empty(int(groups.max(initial=-1)) + 1, np.int64)
+    query_of_group[groups] = query_of_root  # of one group all have the same time: any will do
+    held = np.bincount(groups, minlength=len(query_of_group))
     rank = np.arange(len(roots)) - (np.cumsum(held) - held)[groups]
     group, node, sizes, found = groups, roots, [len(roots)], []
     for _ in range(depth):
         begin, end = sizes[-2] if len(sizes) > 1 else 0, sizes[-1]
-        seen = look(history.of(query_of[group[begin:end]]), node[begin:end, None])
+        seen = find(history.of(query_of_group[group[begin:end]]), node[begin:end, None])
         ids, mask, dt, events = (x[:, 0] for x in (seen.ids, seen.mask, seen.dt, seen.events))
         group, node, rank = (np.concatenate([x, np.empty(ids.size, np.int64)]) for x in (group, node, rank))
         child = np.empty(ids.shape, np.int32)
         table = history.numbering.scratch(1 + max(ids.max(initial=0, where=mask), node[:end].max(initial=0)))
-        count = kernels.number_places(np.array(sizes), group, node, begin, ids, mask, table, held, rank, child)
+        count = kernels.number_children(np.array(sizes), group, node, begin, ids, mask, table, held, rank, child)
         group, node, rank = group[:count], node[:count], rank[:count]
         sizes.append(count)
         found.append((child, mask, (dt / time_unit).astype(np.float32), events))
@@ -204,7 +213,7 @@ class Ranking:
 
 
 def grow_ranking(
-    src: np.ndarray, dst: np.ndarray, history: HistoryView, depth: int, look: Look, time_unit: float
+    src: np.ndarray, dst: np.ndarray, history: HistoryView, depth: int, find: Find, time_unit: float
 ) -> Ranking:
     """Trees and positions for sources (q,) against candidates (q, c); what is a source's alone is looked up once.
 
@@ -213,11 +222,11 @@ def grow_ranking(
     """
     roots = np.concatenate([src[:, None], dst], 1)
     of_query = np.repeat(np.arange(len(src)), roots.shape[1])
-    trees = _grown(roots.ravel(), np.arange(roots.size), of_query, history, depth, look, time_unit)
+    trees = _grown(roots.ravel(), np.arange(roots.size), of_query, history, depth, find, time_unit)
     nodes = trees.nodes_by_tree().reshape(*roots.shape, -1)
     ours = np.repeat(nodes[:, 0], dst.shape[1], 0)
     theirs = nodes[:, 1:].reshape(dst.size, -1)
     asked = np.concatenate([ours, theirs, theirs, nodes[:, 0]])
     relative = np.concatenate([dst.ravel(), dst.ravel(), np.repeat(src, dst.shape[1]), src])
-    whose = np.concatenate([np.tile(np.repeat(np.arange(len(src)), dst.shape[1]), 3), np.arange(len(src))])
-    return Ranking(len(src), trees, history.positions(asked, relative[:, None], whose))
+    query_of_root = np.concatenate([np.tile(np.repeat(np.arange(len(src)), dst.shape[1]), 3), np.arange(len(src))])
+    return Ranking(len(src), trees, history.positions(asked, relative[:, None], query_of_root))

@@ -1,12 +1,12 @@
-"""The arena in which the exact backend keeps its tables of walk counts: places, blocks, and what moves all of them.
+"""The arena in which the exact backend keeps its tables of walk counts: offsets, blocks, and what moves all of them.
 
 A table holds one level of one root's row: which nodes are reached in k steps, and how often. `counts` is the arena;
 a count is a four-byte integer until some count could pass NARROW, then all of them become eight-byte floats (see
 `widen`). `slots` is the same memory seen as four-byte words. A table has one of two shapes:
 
 * sparse: `cap` counts, then `cap + WINDOW` keys. A key is the node id, scrambled (a bijection of 32 bits, so keys
-  are unique and evenly spread). Keys ascend; the home of a key is its share of the first `spread` slots, its place
-  is that slot or the next free one; unused slots hold EMPTY, which is larger than every key, and count zero. So a
+  are unique and evenly spread). Keys ascend; the home of a key is its share of the first `spread` slots; it is in
+  that slot or the next free one; unused slots hold EMPTY, which is larger than every key, and count zero. So a
   key is found by comparing WINDOW neighbors, and two tables are added by walking both in the same order.
 * dense: `cap` counts, one per node id. `cap` is stored negative.
 
@@ -27,6 +27,7 @@ from numba import types
 from numba.extending import overload
 
 from pintgn.compiled import inner, kernel
+from pintgn.positions.kernels import first_of
 from pintgn.positions.simd import WIDTH
 
 MOST = 1e300  # eight-byte counts stop here: sums, products and logarithms of it stay finite
@@ -37,7 +38,7 @@ UNSPREAD_A, UNSPREAD_B = np.uint32(0x0E8B2F51), np.uint32(0xA5CB9243)  # their i
 HALF, TOP_BYTE, BINS = np.uint32(16), np.uint32(24), 257
 ZERO, ONE, SHIFT = np.uint64(0), np.uint64(1), np.uint64(32)
 WINDOW = np.uint64(WIDTH)
-UNIT = 16  # blocks are multiples of this many counts, and `heads` gives places in these units
+UNIT = 16  # blocks are multiples of this many counts, and `heads` gives offsets in these units
 DENSE_SHARE, FEW = 8, 256  # a table is dense if it holds one in so many of the ids it spans, FEW of them not counted
 # Block sizes: multiples of UNIT, then eight per doubling, so that freed blocks fit their next owner.
 SIZES = np.array([UNIT * i for i in range(1, 9)] + [2**e // 8 * (9 + i) for e in range(7, 36) for i in range(8)])
@@ -76,14 +77,7 @@ def _plus(count, times, more):
 
 @inner(allocates=False)
 def size_class(words):
-    low, high = 0, len(SIZES) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if SIZES[middle] < words:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return first_of(SIZES, words)
 
 
 @inner(allocates=False)
@@ -101,15 +95,15 @@ def sparse_class(held, ratio):
 
 @inner(allocates=False)
 def allocate(counts, book, c):
-    place = book[FREE + c]
-    if place > 0:
-        place -= 1
-        book[FREE + c] = np.int64(counts[place])
+    offset = book[FREE + c]
+    if offset > 0:
+        offset -= 1
+        book[FREE + c] = np.int64(counts[offset])
         book[FREED] -= SIZES[c]
     else:
-        place = book[TOP]
+        offset = book[TOP]
         book[TOP] += SIZES[c]
-    return np.uint64(place)
+    return np.uint64(offset)
 
 
 @inner(allocates=False)
@@ -128,7 +122,7 @@ def head(heads, table, column):
 
 
 @inner(allocates=False, forceinline=True)
-def place_of(heads, table):
+def offset_of(heads, table):
     return np.uint64(head(heads, table, OFF)) * np.uint64(UNIT)
 
 
@@ -139,7 +133,7 @@ def keys_of(book, offset, cap):
 
 @kernel(allocates=False)
 def compact(heads, counts, book, order):
-    """Move every block down over the freed ones; `order` lists the tables by their place in the arena."""
+    """Move every block down over the freed ones; `order` lists the tables by offset."""
     top = 0
     for table in order:
         start, size = head(heads, table, OFF) * UNIT, SIZES[block_class(head(heads, table, CAP), book[RATIO])]
@@ -153,10 +147,10 @@ def compact(heads, counts, book, order):
 
 @kernel(allocates=False)
 def widen(heads, slots, counts, book, order, new_slots, new_counts):
-    """Copy all tables into an arena of floats; returns the counts it takes. Without room it only measures."""
+    """Copy all tables into an arena of floats; returns its length. An empty new arena: only that."""
     top = 0
     for table in order:
-        old, cap = place_of(heads, table), head(heads, table, CAP)
+        old, cap = offset_of(heads, table), head(heads, table, CAP)
         size = SIZES[block_class(cap, 2)]
         if len(new_counts) > 0:
             new = np.uint64(top)
@@ -177,7 +171,7 @@ def unpack(heads, slots, counts, book, tables, nodes, values, owners):
     """List what the tables hold: node and count of each entry, and the table it belongs to. Returns how many."""
     n = 0
     for table in tables:
-        offset, cap = place_of(heads, table), head(heads, table, CAP)
+        offset, cap = offset_of(heads, table), head(heads, table, CAP)
         first = keys_of(book, offset, max(cap, 0))
         for i in range(np.uint64(abs(cap))):
             if counts[offset + i] > 0:

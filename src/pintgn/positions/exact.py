@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pintgn.formatting import size
@@ -22,17 +20,20 @@ from pintgn.positions.arena import (
     unpack,
     widen,
 )
+from pintgn.positions.capacity import require_memory
 from pintgn.positions.passes import TOO_NARROW, exact_pass
-from pintgn.positions.room import demand
 
 SLACK = 16  # the arena grows by one part in this many
 WASTE = 10  # free blocks are swept together when they take one part in this many
 START = 1 << 12
+NO_LIMIT = (2**62, 0)
 LONGEST = 2**31  # an arena of four-byte counts; its lists of free blocks are four-byte numbers, too
 
 
 class ExactTables:
     """Storage of the exact backend.
+
+    `limit` is what a pass may take: bytes in all, or bytes for each node, if that is more.
 
     Counts take four bytes while all of them are below 2**31, eight (float64) from then on: exact up to 2**53, then to
     16 digits, and never above 1e300.
@@ -40,8 +41,8 @@ class ExactTables:
 
     name = "exact"
 
-    def __init__(self, levels: int, decay: float) -> None:
-        self.levels, self.decay = levels, decay
+    def __init__(self, levels: int, decay: float, limit: tuple[int, int] = NO_LIMIT) -> None:
+        self.levels, self.decay, self.limit = levels, decay, limit
         self.heads = np.zeros((0, 6), np.int32)
         self.stamps = np.zeros(0)  # when each root was last written: used with decay
         self.book = np.zeros(FREE + len(SIZES), np.int64)
@@ -53,29 +54,21 @@ class ExactTables:
         return sum(array.nbytes for array in (self.heads, self.stamps, self.book, self.arena))
 
     def reserve(self, nodes: int) -> None:
-        """Make room for the rows of `nodes` nodes."""
+        """Allocate the rows of `nodes` nodes."""
         have = len(self.stamps)
         if nodes > have:
             new = max(nodes, have + have // 4, 64)
             more = (new - have) * (self.levels * 24 + 8)
-            demand(more, self.nbytes + more, f"exact positions for {nodes:,} nodes", self._instead(nodes))
+            require_memory(more, self.nbytes + more, f"exact positions for {nodes:,} nodes", self._advice(nodes))
             self.heads = _extended(self.heads, new * self.levels)
             self.stamps = _extended(self.stamps, new)
 
-    def advance(
-        self,
-        groups: tuple,
-        queries: tuple,
-        opened: tuple,
-        progress: np.ndarray,
-        out: np.ndarray,
-        limit: tuple[int, int],
-    ) -> int:
+    def advance(self, groups: tuple, queries: tuple, open_pairs: tuple, progress: np.ndarray, out: np.ndarray) -> int:
         """Run the pass until it is done (0), needs more memory (see `extend`) or is past the limit (TOO_BIG)."""
         scratch = 2 * len(self.stamps) if len(groups[3]) > 1 else 0
         return exact_pass(
-            self.heads, self.arena.view(np.uint32), self.arena, self.book, self.stamps, self.decay, *limit,
-            groups, queries, opened, progress,
+            self.heads, self.arena.view(np.uint32), self.arena, self.book, self.stamps, self.decay, *self.limit,
+            groups, queries, open_pairs, progress,
             np.empty(scratch + BINS, np.uint32), np.empty(scratch, self.arena.dtype),
             np.empty(out.shape[2], np.uint32), out,
         )  # fmt: skip
@@ -92,11 +85,11 @@ class ExactTables:
         return status == TOO_NARROW or (self.arena.itemsize == 4 and len(self.arena) > LONGEST)
 
     def extend(self, status: int) -> None:
-        """Give the pass what it asked for: room in the arena, or eight bytes for each count."""
+        """Give the pass what it asked for: space in the arena, or eight bytes for each count."""
         more, nodes = self.growth(status), int(self.book[NODES])
-        demand(more, self.nbytes + more, f"exact positions of {nodes:,} nodes", self._instead(nodes))
+        require_memory(more, self.nbytes + more, f"exact positions of {nodes:,} nodes", self._advice(nodes))
         if self._must_widen(status):
-            tables = (self.heads, self.arena.view(np.uint32), self.arena, self.book, self._in_place())
+            tables = (self.heads, self.arena.view(np.uint32), self.arena, self.book, self._by_offset())
             needed = widen(*tables, np.zeros(0, np.uint32), np.zeros(0))
             arena = np.zeros(needed + needed // SLACK + 8 * int(self.book[WIDEST]))
             widen(*tables, arena.view(np.uint32), arena)
@@ -104,14 +97,14 @@ class ExactTables:
         elif more:
             self.arena.resize(len(self.arena) + more // self.arena.itemsize, refcheck=False)
         else:
-            compact(self.heads, self.arena, self.book, self._in_place())
+            compact(self.heads, self.arena, self.book, self._by_offset())
 
-    def _in_place(self) -> np.ndarray:
+    def _by_offset(self) -> np.ndarray:
         """The tables that hold something, in the order of the arena."""
         used = np.flatnonzero(self.heads[:, CAP])
         return used[np.argsort(self.heads[used, OFF])]
 
-    def _instead(self, nodes: int) -> str:
+    def _advice(self, nodes: int) -> str:
         narrow = nodes * self.levels * 64 * 4
         return f"backend='sketch' with width=64 would take {size(narrow)}; a smaller d takes less."
 
@@ -136,13 +129,10 @@ class ExactTables:
             "arena": self.arena[: int(self.book[TOP])],
         }
 
-    @classmethod
-    def restored(cls, levels: int, decay: float, arrays: dict[str, Any]) -> ExactTables:
-        """The storage whose `arrays` these are copies of."""
-        made = cls(levels, decay)
-        made.heads, made.stamps, made.book = (np.array(arrays[name]) for name in ("heads", "stamps", "book"))
-        made.arena = _extended(arrays["arena"], len(arrays["arena"]) + 8 * int(made.book[WIDEST]) + START)
-        return made
+    def load(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take over copies of what `arrays` gave."""
+        self.heads, self.stamps, self.book = (np.array(arrays[name]) for name in ("heads", "stamps", "book"))
+        self.arena = _extended(arrays["arena"], len(arrays["arena"]) + 8 * int(self.book[WIDEST]) + START)
 
 
 def _extended(array: np.ndarray, length: int) -> np.ndarray:

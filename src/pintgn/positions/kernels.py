@@ -4,9 +4,9 @@ A pass takes, as plain tuples of arrays,
 
 * groups: (one, two, times, starts, elapsed). Group g is the distinct pairs starts[g]:starts[g + 1], each with how
   often it occurs; elapsed[g] is the group's time since the first event.
-* queries: (nodes (q, m), roots (q, w), row, before, ahead, elapsed). The last four list the queries in order of
+* queries: (nodes (q, m), roots (q, w), row, before, sees_open, elapsed). The last four list the queries in order of
   time: which one, how many groups it sees, whether it also sees the open group, its time since the first event.
-* opened: (into, source, times, elapsed), the open group as directed pairs sorted by `into`: `times` of its events
+* open_pairs: (into, source, times, elapsed), the open group as directed pairs sorted by `into`: `times` of its events
   bring `source` to `into`.
 """
 
@@ -24,7 +24,7 @@ HALVINGS = np.ldexp(1.0, 1023 - np.arange(2046))
 
 @inner(allocates=False)
 def first_of(sorted_nodes, node):
-    """Where `node` stands or would stand (`np.searchsorted` takes Numba a second to compile)."""
+    """The index of `node`, or where it would go (`np.searchsorted` takes Numba a second to compile)."""
     low, high = 0, len(sorted_nodes)
     while low < high:
         middle = (low + high) // 2
@@ -36,16 +36,16 @@ def first_of(sorted_nodes, node):
 
 
 @kernel
-def pair_up(keys, bounds, one, two, times, starts):
-    """The distinct pairs of each group bounds[g]:bounds[g + 1], and how often each occurs; returns their number.
+def pair_up(keys, bounds):
+    """The distinct pairs of each group bounds[g]:bounds[g + 1] as (one, two, times, starts).
 
     keys: for each event, its smaller node << 32 | its greater one; they are overwritten. Pairs come out sorted, so
     that sums do not depend on the order of simultaneous events; that is fast for small groups and sorted ones.
     """
-    pairs = 0
+    times, starts, pairs = np.empty(len(keys)), np.empty(len(bounds), np.int64), 0
     for g in range(len(bounds) - 1):
         starts[g] = pairs
-        for i in range(bounds[g], bounds[g + 1]):  # into its place among the group's pairs so far, from the end
+        for i in range(bounds[g], bounds[g + 1]):  # insertion sort into the group's pairs so far
             key, j = keys[i], pairs
             while j > starts[g] and keys[j - 1] > key:
                 j -= 1
@@ -57,9 +57,10 @@ def pair_up(keys, bounds, one, two, times, starts):
             keys[j], times[j] = key, 1.0
             pairs += 1
     starts[len(bounds) - 1] = pairs
+    one, two = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
     for i in range(pairs):
         one[i], two[i] = keys[i] >> 32, keys[i] & 0xFFFFFFFF
-    return pairs
+    return one, two, times[:pairs], starts
 
 
 @kernel
@@ -67,7 +68,7 @@ def log_counts(raw, bits, out):
     """log(1 + count) of counts (q, w, m, d), which are used up, as (q, m, w, d). `bits` is raw's view as int64.
 
     1 + count is 2**e * m: the table gives log(m) near m's first eleven bits, a short series the rest. That is exact
-    to 12 digits, several times faster than the library's log1p, and the same wherever a value stands.
+    to 12 digits, several times faster than the library's log1p, and the same at every index.
     """
     queries, roots, nodes, d = raw.shape
     for q in range(queries):

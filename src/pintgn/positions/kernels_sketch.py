@@ -88,8 +88,8 @@ def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, e
         freshen(rows, stamps, decay, two[i], elapsed)
     for k in range(rows.shape[1], 0, -1):
         for i in range(first, last):
-            for way in range(1 if one[i] == two[i] else 2):
-                source, into = (one[i], two[i]) if way == 0 else (two[i], one[i])
+            for direction in range(1 if one[i] == two[i] else 2):
+                source, into = (one[i], two[i]) if direction == 0 else (two[i], one[i])
                 if k > 1:
                     add(rows[into, k - 1], rows[source, k - 2], np.float32(times[i]))
                 else:
@@ -98,7 +98,7 @@ def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, e
 
 
 @inner(allocates=False)
-def view_root(rows, stamps, decay, seed, root, elapsed, ahead, opened, signs, view):
+def view_root(rows, stamps, decay, seed, root, elapsed, sees_open, open_pairs, signs, view):
     """Write to `view` the root's row as a query sees it: with the open group's part, faded to the query's time."""
     levels = rows.shape[1]
     view[:] = 0.0
@@ -108,8 +108,8 @@ def view_root(rows, stamps, decay, seed, root, elapsed, ahead, opened, signs, vi
         for i in range(view.shape[1]):
             view[k, i] = rows[root, k, i]
     since = stamps[root]
-    if ahead:
-        into, source, times, when = opened
+    if sees_open:
+        into, source, times, when = open_pairs
         begin, end = first_of(into, root), first_of(into, root + 1)
         if begin < end and decay > 0.0:
             for k in range(levels):
@@ -130,10 +130,10 @@ def view_root(rows, stamps, decay, seed, root, elapsed, ahead, opened, signs, vi
 
 
 @kernel(allocates=False)
-def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, opened, progress, signs, views, out):
+def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, open_pairs, progress, signs, views, out):
     """The interleaved pass. out: estimates (q, w, m, d); views (w, levels, width) and signs (width,) are scratch."""
     one, two, times, starts, when = groups
-    nodes, roots, order, before, ahead, elapsed = queries
+    nodes, roots, order, before, sees_open, elapsed = queries
     closing, levels, width = len(starts) - 1, rows.shape[1], len(signs)
     while True:
         q = progress[QUERY]
@@ -146,13 +146,13 @@ def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, opened, progre
             return
         row = order[q]
         for j in range(out.shape[1]):
-            view_root(rows, stamps, decay, seed, roots[row, j], elapsed[q], ahead[q], opened, signs, views[j])
+            view_root(rows, stamps, decay, seed, roots[row, j], elapsed[q], sees_open[q], open_pairs, signs, views[j])
         for i in range(out.shape[2]):
             node = nodes[row, i]
             reached = 0 <= node < len(seen) and seen[node]
-            if not reached and ahead[q]:
-                place = first_of(opened[0], node)
-                reached = place < len(opened[0]) and opened[0][place] == node
+            if not reached and sees_open[q]:
+                index = first_of(open_pairs[0], node)
+                reached = index < len(open_pairs[0]) and open_pairs[0][index] == node
             if reached:
                 write_signs(seed, node, signs)
             for j in range(out.shape[1]):

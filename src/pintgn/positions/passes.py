@@ -24,14 +24,14 @@ from pintgn.positions.arena import (
     TOP,
     WIDEST,
     head,
-    place_of,
+    offset_of,
     scramble,
 )
 from pintgn.positions.kernels import first_of
 from pintgn.positions.tables import add_node, add_table, dense_class, fits, look_up
 
 TINY = 1e-250  # decayed counts below this are zero: subnormal numbers are slow
-DONE, NO_ROOM, TOO_NARROW, TOO_BIG = range(4)
+DONE, NO_SPACE, TOO_NARROW, TOO_BIG = range(4)
 QUERY, GROUP, LEVEL, PAIR = range(4)  # in `progress`; level 0: the group has not begun
 
 
@@ -52,7 +52,7 @@ def scale_row(heads, counts, levels, stamps, decay, node, elapsed):
     """Bring a root's counts from the time they were last written to the present."""
     if stamps[node] != elapsed:
         for k in range(levels):
-            factor, start = fade(decay, elapsed - stamps[node], k + 1), place_of(heads, node * levels + k)
+            factor, start = fade(decay, elapsed - stamps[node], k + 1), offset_of(heads, node * levels + k)
             for i in range(np.uint64(abs(head(heads, node * levels + k, CAP)))):
                 counts[start + i] = faded(np.float64(counts[start + i]), factor)
         stamps[node] = elapsed
@@ -82,23 +82,23 @@ def close_group(heads, slots, counts, book, levels, one, two, times, first, last
     Levels go from the last to the first, each over the whole group: level k needs level k - 1 as it was before
     the group, and that is written only afterwards. So nothing has to be copied.
     """
-    # No pair takes more: both ways, enlarging the target and then inserting into it or making it dense.
+    # No pair takes more: both directions, enlarging the target and then inserting into it or making it dense.
     last_top, narrow = len(counts) - 4 * book[WIDEST] - SIZES[16], book[RATIO] == 1
     for k in range(progress[LEVEL], 0, -1):
         for i in range(progress[PAIR], last):
             u, v = one[i], two[i]
-            a, b, ways = u * levels + k - 1, v * levels + k - 1, 1 if u == v else 2
-            status = DONE if book[TOP] <= last_top else NO_ROOM
+            a, b, directions = u * levels + k - 1, v * levels + k - 1, 1 if u == v else 2
+            status = DONE if book[TOP] <= last_top else NO_SPACE
             if narrow:
-                for way in range(ways):
-                    into, source = (b, a - 1) if way == 0 else (a, b - 1)
+                for direction in range(directions):
+                    into, source = (b, a - 1) if direction == 0 else (a, b - 1)
                     if not fits(heads, counts, into, source if k > 1 else -1, times[i]):
                         status = TOO_NARROW
             if status != DONE:
                 progress[LEVEL], progress[PAIR] = k, i
                 return status
-            for way in range(ways):
-                into, source, other = (b, a - 1, u) if way == 0 else (a, b - 1, v)
+            for direction in range(directions):
+                into, source, other = (b, a - 1, u) if direction == 0 else (a, b - 1, v)
                 if k > 1:
                     add_table(heads, slots, counts, book, into, source, counts.dtype.type(times[i]), keys, vals)
                 else:
@@ -119,7 +119,7 @@ def scale_counts(raw, decay, dt):
 @inner(allocates=False, forceinline=True)
 def count_level(heads, slots, counts, book, table, nodes, names, times, factor, raw, k):
     """raw[:, k] += times * factor * what the table counts."""
-    cap, offset, spread = head(heads, table, CAP), place_of(heads, table), np.uint64(head(heads, table, SPREAD))
+    cap, offset, spread = head(heads, table, CAP), offset_of(heads, table), np.uint64(head(heads, table, SPREAD))
     if cap == 0:
         return
     for i in range(len(nodes)):
@@ -131,8 +131,8 @@ def count_level(heads, slots, counts, book, table, nodes, names, times, factor, 
 
 
 @inner(allocates=False)
-def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, elapsed, ahead, opened, raw):
-    """Counts (m, d) of each node relative to one root; `ahead`: the open group is seen, too."""
+def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, elapsed, sees_open, open_pairs, raw):
+    """Counts (m, d) of each node relative to one root; `sees_open`: the open group is seen, too."""
     levels = raw.shape[1] - 1
     for i in range(len(nodes)):
         for k in range(levels + 1):
@@ -144,8 +144,8 @@ def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, e
     for k in range(levels):
         count_level(heads, slots, counts, book, root * levels + k, nodes, names, 1.0, 1.0, raw, k + 1)
     since = stamps[root]
-    if ahead:
-        into, source, times, when = opened
+    if sees_open:
+        into, source, times, when = open_pairs
         begin, end = first_of(into, root), first_of(into, root + 1)
         if begin < end and decay > 0.0:
             scale_counts(raw, decay, when - since)
@@ -165,15 +165,15 @@ def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, e
 @kernel(allocates=False)
 def exact_pass(
     heads, slots, counts, book, stamps, decay, budget, per_node,
-    groups, queries, opened, progress, keys, vals, names, out,
+    groups, queries, open_pairs, progress, keys, vals, names, out,
 ):  # fmt: skip
-    """The interleaved pass. out: counts (q, w, m, d). See `kernels` for groups, queries and opened.
+    """The interleaved pass. out: counts (q, w, m, d). See `kernels` for groups, queries and open_pairs.
 
     It stops with TOO_BIG before a group if the tables take more than `budget` bytes and more than `per_node`
-    bytes a node. What they take depends on the events so far alone, not on calls or room.
+    bytes a node. What they take depends on the events so far alone, not on calls or spare memory.
     """
     one, two, times, starts, when = groups
-    nodes, roots, rows, before, ahead, elapsed = queries
+    nodes, roots, rows, before, sees_open, elapsed = queries
     closing, levels = len(starts) - 1, out.shape[3] - 1
     while True:
         q = progress[QUERY]
@@ -199,6 +199,6 @@ def exact_pass(
         for j in range(out.shape[1]):
             count_walks(
                 heads, slots, counts, book, stamps, decay, nodes[row], names, roots[row, j],
-                elapsed[q], ahead[q], opened, out[row, j],
+                elapsed[q], sees_open[q], open_pairs, out[row, j],
             )  # fmt: skip
         progress[QUERY] += 1

@@ -16,8 +16,8 @@ def count_below(typing_context, slots, first, key):
     def generate(context, builder, signature, arguments):
         numbers, single = ir.VectorType(ir.IntType(32), WIDTH), ir.IntType(32)
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), numbers.as_pointer())
-        found = builder.load(place)
+        address = builder.bitcast(builder.gep(array.data, [arguments[1]]), numbers.as_pointer())
+        found = builder.load(address)
         found.align = 4
         nothing = ir.Constant(numbers, ir.Undefined)
         one = builder.insert_element(nothing, arguments[2], ir.Constant(single, 0))

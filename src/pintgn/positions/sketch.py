@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from pintgn.positions.capacity import available, require_memory
 from pintgn.positions.exact import ExactTables
 from pintgn.positions.kernels_sketch import project, sketch_pass
-from pintgn.positions.room import available, demand
 
 CHUNK = 4096  # roots that are converted at a time
+
+
+def bytes_per_node(levels: int, width: int) -> int:
+    return levels * width * 4 + 9
 
 
 class SketchRows:
@@ -29,18 +31,13 @@ class SketchRows:
     def nbytes(self) -> int:
         return self.rows.nbytes + self.stamps.nbytes + self.seen.nbytes
 
-    @property
-    def per_node(self) -> int:
-        """Bytes that a node takes."""
-        return self.levels * self.width * 4 + 9
-
     def reserve(self, nodes: int) -> None:
         have = len(self.rows)
         if nodes > have:
             new = max(nodes, have + have // 8, 64)
-            more = (new - have) * self.per_node
+            more = (new - have) * bytes_per_node(self.levels, self.width)
             what = f"a sketch of {nodes:,} nodes with width={self.width}"
-            demand(more, self.nbytes + more, what, self._instead(nodes))
+            require_memory(more, self.nbytes + more, what, self._advice(nodes))
             if have:
                 self.rows.resize((new, self.levels, self.width), refcheck=False)
                 self.stamps.resize(new, refcheck=False)
@@ -50,28 +47,20 @@ class SketchRows:
                 self.stamps, self.seen = np.zeros(new), np.zeros(new, np.bool_)
         self.nodes = max(self.nodes, nodes)
 
-    def _instead(self, nodes: int) -> str:
+    def _advice(self, nodes: int) -> str:
         fits = (available() + self.nbytes) * 4 // 5 // max(nodes * self.levels * 4, 1)
         if fits < 1:
             most = (available() + self.nbytes) * 4 // 5 // max(self.levels * 4 * 16, 1)
             return f"Even width=1 does not fit; width=16 would fit {most:,} nodes. Number your nodes 0, 1, 2, …"
         return f"width={fits} would fit (a narrower sketch is noisier), or a smaller d."
 
-    def advance(
-        self,
-        groups: tuple,
-        queries: tuple,
-        opened: tuple,
-        progress: np.ndarray,
-        out: np.ndarray,
-        limit: tuple[int, int],
-    ) -> int:
+    def advance(self, groups: tuple, queries: tuple, open_pairs: tuple, progress: np.ndarray, out: np.ndarray) -> int:
         """Run the pass; it always gets to its end (0)."""
         signs = np.empty(self.width, np.float32)
         views = np.empty((out.shape[1], self.levels, self.width), np.float32)
         sketch_pass(
             self.rows, self.stamps, self.seen, self.decay, np.uint64(self.seed),
-            groups, queries, opened, progress, signs, views, out,
+            groups, queries, open_pairs, progress, signs, views, out,
         )  # fmt: skip
         return 0
 
@@ -88,10 +77,7 @@ class SketchRows:
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: getattr(self, name)[: self.nodes] for name in ("rows", "stamps", "seen")}
 
-    @classmethod
-    def restored(cls, levels: int, decay: float, width: int, seed: int, arrays: dict[str, Any]) -> SketchRows:
-        """The storage whose `arrays` these are copies of."""
-        made = cls(levels, decay, width, seed)
-        made.rows, made.stamps, made.seen = (np.array(arrays[name]) for name in ("rows", "stamps", "seen"))
-        made.nodes = len(made.rows)
-        return made
+    def load(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take over copies of what `arrays` gave."""
+        self.rows, self.stamps, self.seen = (np.array(arrays[name]) for name in ("rows", "stamps", "seen"))
+        self.nodes = len(self.rows)

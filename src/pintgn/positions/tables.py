@@ -29,7 +29,7 @@ from pintgn.positions.arena import (
     block_class,
     head,
     keys_of,
-    place_of,
+    offset_of,
     plus,
     release,
     scramble,
@@ -82,8 +82,7 @@ def fill(slots, counts, book, offset, cap, spread, old, old_cap, keys, vals, beg
 @inner(allocates=False)
 def make_sparse(heads, slots, counts, book, table, c, old, old_cap, keys, vals, begin, end, held):
     """Put an old sparse block and new nodes begin:end into a block of size class c."""
-    room = SIZES[c] * book[RATIO] - WIDTH  # in keys
-    cap = room // (book[RATIO] + 1) // 8 * 8
+    cap = (SIZES[c] * book[RATIO] - WIDTH) // (book[RATIO] + 1) // 8 * 8
     offset = allocate(counts, book, c)
     # The slots after the spread take the overflow of the last homes. Should a table's keys crowd, a smaller
     # spread always fits in the end: with 1 the table is a plain sorted list, as tiny tables are anyway.
@@ -108,7 +107,7 @@ def dense_class(last):
 @inner(allocates=False)
 def make_dense(heads, slots, counts, book, table, held, last):
     """Give a table the dense shape, large enough for ids up to `last`."""
-    old, cap, c = place_of(heads, table), head(heads, table, CAP), dense_class(last)
+    old, cap, c = offset_of(heads, table), head(heads, table, CAP), dense_class(last)
     new = allocate(counts, book, c)
     for i in range(np.uint64(SIZES[c])):
         counts[new + i] = 0
@@ -141,21 +140,21 @@ def sort_pairs(keys, vals, total):
         keys[bins + i] += keys[bins + i - ONE]
     for i in range(total):
         bin = bins + np.uint64(keys[copy + i] >> TOP_BYTE)
-        place = np.uint64(keys[bin])
-        keys[place], vals[place] = keys[copy + i], vals[copy + i]
+        index = np.uint64(keys[bin])
+        keys[index], vals[index] = keys[copy + i], vals[copy + i]
         keys[bin] += np.uint32(1)
     for i in range(ONE, total):
-        key, value, place = keys[i], vals[i], np.uint64(i)
-        while place > ZERO and keys[place - ONE] > key:
-            keys[place], vals[place] = keys[place - ONE], vals[place - ONE]
-            place -= ONE
-        keys[place], vals[place] = key, value
+        key, value, index = keys[i], vals[i], np.uint64(i)
+        while index > ZERO and keys[index - ONE] > key:
+            keys[index], vals[index] = keys[index - ONE], vals[index - ONE]
+            index -= ONE
+        keys[index], vals[index] = key, value
 
 
 @inner(allocates=False)
 def enlarge(heads, slots, counts, book, table, last, keys, vals):
-    """Make room in a dense table for ids up to `last`; it becomes sparse if it is no longer dense enough."""
-    old, cap, held = place_of(heads, table), head(heads, table, CAP), NONE
+    """Extend a dense table to ids up to `last`; it becomes sparse if it is no longer dense enough."""
+    old, cap, held = offset_of(heads, table), head(heads, table, CAP), NONE
     for i in range(np.uint64(-cap)):
         held += counts[old + i] > 0
     if dense_enough(held, last):
@@ -176,10 +175,10 @@ def enlarge(heads, slots, counts, book, table, last, keys, vals):
 def insert(heads, slots, counts, book, table, keys, vals, end):
     """Insert nodes :end, whose keys ascend and which the sparse table does not hold; LAST is already set."""
     cap, held = head(heads, table, CAP), head(heads, table, HELD) + np.int64(end)
-    done, offset = ZERO, place_of(heads, table)
+    done, offset = ZERO, offset_of(heads, table)
     if dense_enough(held, head(heads, table, LAST)):
         make_dense(heads, slots, counts, book, table, held, head(heads, table, LAST))
-        offset = place_of(heads, table)
+        offset = offset_of(heads, table)
         for i in range(end):
             counts[offset + unscramble(keys[i])] = vals[i]
         return
@@ -212,7 +211,7 @@ def add_node(heads, slots, counts, book, into, node, times, keys, vals):
     """Level 1: the other endpoint itself, `times` times."""
     if head(heads, into, CAP) < 0 and node >= -head(heads, into, CAP):
         enlarge(heads, slots, counts, book, into, node, keys, vals)
-    cap, offset = head(heads, into, CAP), place_of(heads, into)
+    cap, offset = head(heads, into, CAP), offset_of(heads, into)
     heads[into, LAST] = max(head(heads, into, LAST), node)
     if cap < 0:
         at = offset + np.uint64(node)
@@ -261,7 +260,7 @@ def add_table(heads, slots, counts, book, into, source, times, keys, vals):
         make_dense(heads, slots, counts, book, into, head(heads, into, HELD), last)
     heads[into, LAST] = last
     a_cap, b_cap = head(heads, source, CAP), head(heads, into, CAP)
-    a, b = place_of(heads, source), place_of(heads, into)
+    a, b = offset_of(heads, source), offset_of(heads, into)
     if a_cap < 0 and b_cap < 0:  # whole units: no loop over a rest
         for i in range(np.uint64(head(heads, source, LAST) // UNIT * UNIT + UNIT)):
             counts[b + i] = plus(counts[b + i], times, counts[a + i])
@@ -303,7 +302,7 @@ def tighten(heads, counts, into, source):
     most = 1
     for table in (into, source):
         if table >= 0:
-            offset, most = place_of(heads, table), 0
+            offset, most = offset_of(heads, table), 0
             for i in range(np.uint64(abs(head(heads, table, CAP)))):
                 most = max(most, int(counts[offset + i]))
             heads[table, BOUND] = most

@@ -219,8 +219,8 @@ class NoWalks:
     def replay(self, *given: Any, **settings: Any) -> np.ndarray:
         return np.zeros_like(self.positions.replay(*given, **settings))
 
-    def observe(self, src: Any, dst: Any, t: Any) -> None:
-        self.positions.observe(src, dst, t)
+    def append(self, src: Any, dst: Any, t: Any) -> Any:
+        return self.positions.append(src, dst, t)
 
     def fork(self) -> NoWalks:
         return NoWalks(self.positions.fork())

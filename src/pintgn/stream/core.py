@@ -207,7 +207,7 @@ class Stream:
         """Score span by span while memory moves on; nothing is scored without `compute`."""
         answers = []
         if isinstance(self.state, State):
-            self.state.noted = None  # the weights may have changed since
+            self.state.cached_states = None  # the weights may have changed since
         for span, view, inputs in zip(gathered.spans, gathered.views, gathered.inputs, strict=True):
             if span.resumes:
                 self.blocks.resume(self.state)

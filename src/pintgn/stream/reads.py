@@ -17,7 +17,7 @@ class Positions(Protocol):
     ) -> np.ndarray:
         """Positions (q, m, w, r) of nodes relative to roots, as of each query's time, while events happen."""
 
-    def observe(self, src: Any, dst: Any, t: Any) -> None: ...
+    def append(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray) -> Any: ...
 
     def fork(self) -> Positions: ...
 
@@ -31,7 +31,7 @@ def serve_positions(positions: Positions, transform: str, views: list[HistoryVie
             read.answer = positions.replay(*nothing, read.nodes, read.roots, read.t, transform=transform)
         return
     if not reads:
-        positions.observe(events.src, events.dst, events.t)
+        positions.append(events.src, events.dst, events.t)
         return
     slots, roots = (max(getattr(read, name).shape[1] for read in reads) for name in ("nodes", "roots"))
     found = positions.replay(
@@ -52,7 +52,7 @@ def serve_positions(positions: Positions, transform: str, views: list[HistoryVie
 
 def add_blocks(positions: Positions, blocks: list[Events]) -> None:
     for block in blocks:
-        positions.observe(block.src, block.dst, block.t)
+        positions.append(block.src, block.dst, block.t)
 
 
 def _padded(nodes: np.ndarray, width: int) -> np.ndarray:

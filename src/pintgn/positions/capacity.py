@@ -30,7 +30,7 @@ def available() -> int:
     return max(min(found), 0)
 
 
-def demand(more: int, total: int, what: str, instead: str) -> None:
+def require_memory(more: int, total: int, what: str, advice: str) -> None:
     """Refuse to take `more` bytes (for `total` in all) if they are not there."""
     if more > SMALL and more > (free := available()):
-        raise TooLarge(f"{what} needs {size(total)}, {size(more)} more than now; {size(free)} are free. {instead}")
+        raise TooLarge(f"{what} needs {size(total)}, {size(more)} more than now; {size(free)} are free. {advice}")
