@@ -13,7 +13,7 @@ from pintgn.events.columns import first_true, is_text, plain
 from pintgn.events.features import Numbers
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels import FROM_DST, FROM_SRC
-from pintgn.events.numbering import Numbering, UnfitIds, as_ids
+from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids
 from pintgn.events.sources import Source
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
         values.extend([by_name[name] for name in names], row)
         row += batch.num_rows
     listed = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
-    _check_twice(source, listed, numbering.ids())
-    grown = numbering.ids()
+    grown = numbering.finish()
+    _check_twice(source, listed, grown)
     if not names:
         return grown, ([], None)
     matrix = np.zeros((len(grown), len(names)), np.float32)
-    matrix[listed] = values.matrix.done()
+    matrix[listed] = values.matrix.finish()
     known = np.zeros(len(grown), bool)
     known[listed] = True
     if old is not None:
@@ -90,7 +90,7 @@ def _number(
     source: Source, values: pa.Array, sides: pa.Array | None, numbering: Numbering, ids: IdMap, row: int
 ) -> np.ndarray:
     try:
-        given = as_ids(values, source.untyped, numbering.kind == "text")
+        given = as_ids(values, source.untyped, numbering.kind == TEXT)
     except UnfitIds as error:
         raise BadInput(f"ids in the node table are {error}; an id is a whole number, a text or a UUID.") from error
     bad = first_true(given.missing)

@@ -44,7 +44,7 @@ class NodeTable:
             return
         more = int(max(src.max(), dst.max())) + 1 - len(self._degree)
         for column in (self._first, self._last, self._degree) if more > 0 else ():
-            column.claim(more)[:] = 0
+            column.allocate(more)[:] = 0
         keep = np.ones(2 * len(t), bool)
         keep[1::2] = src != dst
         nodes, when = np.stack([src, dst], 1).ravel()[keep], np.repeat(t, 2)[keep]
