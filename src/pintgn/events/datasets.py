@@ -10,10 +10,9 @@ import dataclasses
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import platformdirs
@@ -22,6 +21,7 @@ from pintgn.errors import BadFile, PintgnError, UnknownName, suggest
 from pintgn.events.download import Progress, download, sha256
 from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
+from pintgn.events.sources import open_parquet
 from pintgn.files import replacing
 
 JODIE = (
@@ -173,7 +173,10 @@ def read_published(name: str, path: str | Path) -> EventLog:
     except OSError as error:
         raise BadFile(f"cannot read {path} ({error.strerror or error}).") from error
     if path.suffix == ".parquet":
-        log = read_events(path, sort=True, **_parquet_columns(path))
+        with open_parquet(path) as file:
+            names = file.schema_arrow.names
+        others = [name for name in names if name not in ("src", "dst", "t", "label")]
+        log = read_events(path, sort=True, label="label" if "label" in names else None, features=others or None)
     elif path.suffix == ".zip":
         log = _from_zip(one, path)
     else:
@@ -272,43 +275,24 @@ def _read_jodie(one: DataSet, path: Path) -> EventLog:
     )
 
 
-def _read_snap(one: DataSet, path: Path) -> EventLog:
-    return read_events(path, "src", "dst", "t", sort=True, delimiter=" ", header=False, columns=["src", "dst", "t"])
-
-
-def _read_ml(one: DataSet, path: Path) -> EventLog:
-    return read_events(path, "u", "i", "ts", sort=True, delimiter=",", header=True)
-
-
-_READERS = {"jodie": _read_jodie, "snap": _read_snap, "ml": _read_ml}
+_READERS: dict[str, Callable[[DataSet, Path], EventLog]] = {
+    "jodie": _read_jodie,
+    "snap": lambda _, path: read_events(path, sort=True, delimiter=" ", header=False, columns=["src", "dst", "t"]),
+    "ml": lambda _, path: read_events(path, "u", "i", "ts", sort=True, delimiter=",", header=True),
+}
 
 
 def _from_zip(one: DataSet, path: Path) -> EventLog:
     """DGB's archives hold NAME/NAME.csv as published first, or else NAME/ml_NAME.csv."""
     try:
         with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
-            for wanted, reader in ((f"{one.name}.csv", _READERS[one.format]), (f"ml_{one.name}.csv", _read_ml)):
+            for wanted, reader in ((f"{one.name}.csv", _READERS[one.format]), (f"ml_{one.name}.csv", _READERS["ml"])):
                 for member in archive.namelist():
                     if member.rsplit("/", 1)[-1] == wanted:
                         return reader(one, Path(archive.extract(member, folder)))
             raise BadFile(f"{path.name} holds neither {one.name}.csv nor ml_{one.name}.csv.")
     except zipfile.BadZipFile as error:
         raise BadFile(f"{path.name} is not a complete zip file. Fetch it again.") from error
-
-
-def _parquet_columns(path: Path) -> dict[str, Any]:
-    from pintgn.events.sources import open_parquet
-
-    with open_parquet(path) as file:
-        names = file.schema_arrow.names
-    known = {"src", "dst", "t", "label"}
-    return {
-        "src": "src",
-        "dst": "dst",
-        "t": "t",
-        "label": "label" if "label" in names else None,
-        "features": [name for name in names if name not in known] or None,
-    }
 
 
 def _plain(log: EventLog) -> EventLog:
