@@ -267,10 +267,11 @@ class Builder:
         )  # fmt: skip
         if like is not None:
             schema = dataclasses.replace(like.schema, label=like.schema.label if plan.label else None)
-        return EventLog.trusted(
-            ids, schema, src=src, dst=dst, t=t, features=features, label=label, op=op, node_updates=updates,
-            node_features=table[1],
-        )  # fmt: skip
+        columns = {
+            "src": src, "dst": dst, "t": t, "features": features, "label": label, "op": op, "node_updates": updates,
+            "node_features": table[1],
+        }  # fmt: skip
+        return EventLog.trusted(columns, ids, schema)
 
     def _settle(
         self, src: np.ndarray, dst: np.ndarray, op: np.ndarray, t: np.ndarray, order: np.ndarray | None, ids: IdMap

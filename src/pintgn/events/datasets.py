@@ -10,20 +10,21 @@ import dataclasses
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import platformdirs
 
-from pintgn.errors import BadFile, PintgnError, UnknownName, suggest
+from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.download import Progress, download, sha256
 from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
 from pintgn.events.sources import open_parquet
-from pintgn.files import replacing
+from pintgn.files import replacing, write_errors
 
+ELSEWHERE = "Set PINTGN_CACHE to a folder that can be written."
 JODIE = (
     "S. Kumar, X. Zhang, J. Leskovec: Predicting Dynamic Embedding Trajectory in Temporal Interaction Networks. "
     "KDD 2019."
@@ -147,20 +148,20 @@ def fetch(
         return path
     given = None if mirror is None else str(mirror)
     with contextlib.ExitStack() as stack:
-        with _writing(path.parent):
+        with write_errors(path.parent, ELSEWHERE):
             path.parent.mkdir(parents=True, exist_ok=True)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-")))
         if given is not None and "://" not in given:
             source = _in_folder(one, Path(given).expanduser())
         else:
             source = folder / one.file
-            with _writing(folder):
+            with write_errors(folder, ELSEWHERE):
                 part = path.with_name(f".{one.name}.download")  # outlives this call, to go on from
                 download(_address(one, given), source, progress, part=part)
         if one.sha256 is not None and source.name == one.file and sha256(source) != one.sha256:
             raise BadFile(f"{source.name} is not the published file: its sha256 differs. Get it elsewhere.")
         log = read_published(name, source)
-        with _writing(folder), replacing(path) as part:
+        with write_errors(folder, ELSEWHERE), replacing(path) as part:
             log.save(part)
     return path
 
@@ -229,20 +230,6 @@ def _in_folder(one: DataSet, mirror: Path) -> Path:
             if (folder / name).is_file():
                 return folder / name
     raise BadFile(f"folder {mirror} has no {one.file} (nor {', '.join(names[1:])}).")
-
-
-@contextlib.contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    """Trouble with the cache folder, in one line with the way out."""
-    try:
-        yield
-    except PintgnError:
-        raise
-    except OSError as error:
-        reason = error.strerror or error
-        raise BadFile(
-            f"cannot write to {folder} ({reason}). Set PINTGN_CACHE to a folder that can be written."
-        ) from error
 
 
 # -- how files are written ---------------------------------------------------------------------------------

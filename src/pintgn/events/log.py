@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -187,13 +187,13 @@ class EventLog:
         for name, column in columns.items():
             if column is not None and name != "node_features":
                 columns[name] = column[updates if name == "node_updates" else rows]
-        return EventLog.trusted(self.ids, self.schema, first, **columns)
+        return EventLog.trusted(columns, self.ids, self.schema, first)
 
     @classmethod
-    def trusted(cls, ids: IdMap, schema: Schema, first: int = 0, **columns: np.ndarray | None) -> EventLog:
-        """A log of columns (all of `COLUMNS`) that were checked where they were made; they are not checked again."""
+    def trusted(cls, columns: Mapping[str, np.ndarray | None], ids: IdMap, schema: Schema, first: int = 0) -> EventLog:
+        """A log of columns (some of `COLUMNS`) that were checked where they were made; they are not checked again."""
         log = object.__new__(cls)
-        log.__dict__.update(columns, ids=ids, _schema=schema, first=first)
+        log.__dict__.update(dict.fromkeys(COLUMNS) | dict(columns), ids=ids, _schema=schema, first=first)
         for column in columns.values():
             if column is not None:
                 column.flags.writeable = False

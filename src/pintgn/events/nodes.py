@@ -19,14 +19,7 @@ from pintgn.events.sources import Source
 if TYPE_CHECKING:
     from pintgn.events.builder import Plan
 
-SIDE_WORDS = {
-    "src": FROM_SRC,
-    "source": FROM_SRC,
-    "0": FROM_SRC,
-    "dst": FROM_DST,
-    "destination": FROM_DST,
-    "1": FROM_DST,
-}
+SIDE_WORDS = dict.fromkeys(("src", "source", "0"), FROM_SRC) | dict.fromkeys(("dst", "destination", "1"), FROM_DST)
 
 
 def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tuple[list[str], np.ndarray | None]]:
@@ -37,7 +30,7 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
     old = None if plan.like is None else plan.like.node_features
     names = list(plan.like.schema.node_features) if plan.like is not None else []
     if source is None:
-        return ids, (names, _padded(old, len(ids), len(names)))
+        return ids, (names, None if old is None else np.pad(old, ((0, len(ids) - len(old)), (0, 0))))
     key = source.column("id")
     side = source.column("side") if plan.bipartite else None
     if plan.like is None:
@@ -76,14 +69,6 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
             stacklevel=3,
         )
     return grown, (names, matrix)
-
-
-def _padded(old: np.ndarray | None, count: int, width: int) -> np.ndarray | None:
-    if old is None:
-        return None
-    matrix = np.zeros((count, width), np.float32)
-    matrix[: len(old)] = old
-    return matrix
 
 
 def _number(

@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.events.facts import AtLeast, check, check_format, parse, reading
 from pintgn.events.ids import IdMap
-from pintgn.events.log import COLUMNS as LOG_COLUMNS
 from pintgn.events.log import EventLog
 from pintgn.events.numbering import UnfitIds
 from pintgn.events.schema import FEATURE, SHAPE, Feature, Schema
@@ -166,9 +165,7 @@ def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_featur
     features = tuple(feature for feature in stored if feature.kind != "number")
     node_names = IdMap(size=count) if metadata["numbers"] else ids
     as_stored = dataclasses.replace(schema, features=features, label=None, node_features=(), time_scale=1.0)
-    like = EventLog.trusted(
-        node_names, as_stored, **dict.fromkeys(LOG_COLUMNS) | {"src": empty, "dst": empty, "t": empty}
-    )
+    like = EventLog.trusted({"src": empty, "dst": empty, "t": empty}, node_names, as_stored)
     plan = Plan(
         src=names["all"][0], dst=names["all"][1], t=names["all"][2], op=names["op"],
         features=[feature.name for feature in features], node_updates=names["node_updates"],

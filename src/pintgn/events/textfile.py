@@ -68,7 +68,28 @@ class TextSource(Source):
             raise BadInput(f"a delimiter is one character, such as ',' or '\\t', not {delimiter!r}.")
         lines = self._sample()
         self.delimiter = delimiter or find_delimiter(lines, wanted)
-        self._lay_out(lines, wanted, t, header, columns)
+        reader = csv.reader(iter(lines[self.skip :]), delimiter=self.delimiter)
+        try:
+            first = next(row for row in reader if row)
+            after = self.skip + reader.line_num
+            second = next((row for row in reader if row), None)
+        except csv.Error as error:
+            raise BadFile(f"{self.title} cannot be read as CSV: {error}.") from error
+        first = [cell.strip() for cell in first]
+        width = len(second) if second is not None else len(first)
+        names = None if columns is None else [str(name) for name in columns]
+        if header is None:
+            named = names is None and any(str(name) in first for name in wanted if not str(name).isdecimal())
+            by_number = int(str(t)) if str(t).isdecimal() else None
+            index = names.index(str(t)) if names is not None and str(t) in names else by_number
+            # a header has no time where the times are
+            header = named or index is None or index >= len(first) or not is_time(first[index])
+        if names is not None and len(names) != width:
+            raise BadInput(f"{len(names)} names are given in columns=, but {self.title} has {width} columns.")
+        if names is None:
+            names = [name if header and name else str(index) for index, name in enumerate(first)]
+        self._set_names(names, "Rename one, or give all names with columns=[…] (and header=True).")
+        self.header, self.header_lines = (first, after) if header else ([], self.skip)
 
     # -- layout --------------------------------------------------------------------------------------------
 
@@ -102,37 +123,6 @@ class TextSource(Source):
         if not any(line.strip() for line in whole[self.skip :]):
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
         return whole
-
-    def _lay_out(
-        self,
-        lines: list[str],
-        wanted: Sequence[str | int],
-        t: str | int | None,
-        header: bool | None,
-        columns: Sequence[str] | None,
-    ) -> None:
-        reader = csv.reader(iter(lines[self.skip :]), delimiter=self.delimiter)
-        try:
-            first = next(row for row in reader if row)
-            after = self.skip + reader.line_num
-            second = next((row for row in reader if row), None)
-        except csv.Error as error:
-            raise BadFile(f"{self.title} cannot be read as CSV: {error}.") from error
-        first = [cell.strip() for cell in first]
-        width = len(second) if second is not None else len(first)
-        names = None if columns is None else [str(name) for name in columns]
-        if header is None:
-            named = names is None and any(str(name) in first for name in wanted if not str(name).isdecimal())
-            by_number = int(str(t)) if str(t).isdecimal() else None
-            index = names.index(str(t)) if names is not None and str(t) in names else by_number
-            # a header has no time where the times are
-            header = named or index is None or index >= len(first) or not is_time(first[index])
-        if names is not None and len(names) != width:
-            raise BadInput(f"{len(names)} names are given in columns=, but {self.title} has {width} columns.")
-        if names is None:
-            names = [name if header and name else str(index) for index, name in enumerate(first)]
-        self._set_names(names, "Rename one, or give all names with columns=[…] (and header=True).")
-        self.header, self.header_lines = (first, after) if header else ([], self.skip)
 
     @property
     def looks_headless(self) -> bool:
