@@ -58,30 +58,30 @@ def generate(folder: Path, rows: int, ids: str, formats: tuple[str, ...] = ("csv
     return paths
 
 
-def best_of(lock: int, *tasks: Callable[[], object]) -> list[tuple[float, float]]:
+def best_of(turns: int, *tasks: Callable[[], object]) -> list[tuple[float, float]]:
     """The best time of each task over alternating turns: by the clock, and of the processor."""
     best = [(float("inf"), float("inf"))] * len(tasks)
-    for _ in range(lock):
-        for place, task in enumerate(tasks):
+    for _ in range(turns):
+        for index, task in enumerate(tasks):
             begin, used = time.perf_counter(), time.process_time()
             task()
             now = time.perf_counter() - begin, time.process_time() - used
-            best[place] = min(best[place][0], now[0]), min(best[place][1], now[1])
+            best[index] = min(best[index][0], now[0]), min(best[index][1], now[1])
     return best
 
 
-def speed(rows: int, lock: int) -> None:
+def speed(rows: int, turns: int) -> None:
     from pintgn import read_events
 
     for warm in ([1, 2], ["a", "b"]):
         read_events({"src": warm, "dst": warm, "t": [0, 1]})  # load the native code
-    print(f"{rows:,} events, 4 columns, best of {lock}")
+    print(f"{rows:,} events, 4 columns, best of {turns}")
     print(f"{'file':18} {'MB':>5} {'pyarrow s':>10} {'pintgn s':>9} {'ratio':>6} {'processor':>10}")
     with tempfile.TemporaryDirectory() as folder:
         for ids in ("int", "text"):
             for kind, path in generate(Path(folder), rows, ids).items():
                 alone = partial(pacsv.read_csv if kind == "csv" else pq.read_table, path)
-                theirs, ours = best_of(lock, alone, partial(read_events, path, features=["amount"]))
+                theirs, ours = best_of(turns, alone, partial(read_events, path, features=["amount"]))
                 ratios = f"{ours[0] / theirs[0]:6.2f} {ours[1] / theirs[1]:10.2f}"
                 size = path.stat().st_size / 1e6
                 print(f"{ids + ' ids, ' + kind:18} {size:5.0f} {theirs[0]:10.2f} {ours[0]:9.2f} {ratios}", flush=True)
@@ -164,4 +164,4 @@ if __name__ == "__main__":
     elif given.memory:
         memory(given.rows or 20_000_000)
     else:
-        speed(given.rows or 2_000_000, given.lock)
+        speed(given.rows or 2_000_000, given.turns)

@@ -14,7 +14,7 @@ from typing import IO
 from pintgn.errors import BadFile
 
 FULL = (27, 28, 122)
-"""EFBIG, ENOSPC, EDQUOT: errors that more room would mend."""
+"""EFBIG, ENOSPC, EDQUOT: errors of a full disk or quota."""
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os.path
+import sys
 
 TYPE_CHECKING = False  # what type checkers take for true; `typing`, which has it, would cost as much as all the rest
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     def load(name: str) -> Any:
         if name in homes:
             module = importlib.import_module(homes[name])
-            return module if homes[name] == f"{package}.{name}" else getattr(module, name)
+            found = module if homes[name] == f"{package}.{name}" else getattr(module, name)
+            setattr(sys.modules[package], name, found)  # the next look needs no loading
+            return found
         from pintgn.errors import suggest
 
         raise AttributeError(f"{package} has no {name!r}.{suggest(name, homes)}")

@@ -308,7 +308,7 @@ def test_a_known_checksum_is_verified(small, cache, monkeypatch):
 
 def test_a_cache_that_cannot_be_written_is_named(small, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadFile, match=r"cannot write to .*file.*\. Set PINTGN_CACHE"):
+    with pytest.raises(BadFile, match=r"cannot write .*file.*\. Set PINTGN_CACHE"):
         fetch("uci", cache=tmp_path / "file")
 
 

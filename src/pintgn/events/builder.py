@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from pintgn.errors import BadInput
 from pintgn.events.columns import NOTHING, Growing, first_true, is_text, plain, try_cast
-from pintgn.events.features import MISSING, Categories, Labels, Numbers, is_number, spread
+from pintgn.events.features import MISSING, Categories, Labels, Numbers, spread
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels import FROM_DST, FROM_SRC
 from pintgn.events.kernels_order import DELETE, NODE, REMOVE, renumber, reorder_rows
 from pintgn.events.log import EventLog
-from pintgn.events.numbering import Ids, Numbering, UnfitIds, as_ids
+from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids
 from pintgn.events.ops import named_nodes, parse_ops, settle
 from pintgn.events.schema import Feature, Schema
 from pintgn.events.sources import Source
@@ -29,9 +29,9 @@ from pintgn.events.times import TimeColumn
 class Plan:
     """Which column plays which part, and how it is to be read."""
 
-    src: str
-    dst: str
-    t: str
+    src: str = "src"
+    dst: str = "dst"
+    t: str = "t"
     features: list[str] = field(default_factory=list)
     label: str | None = None
     op: str | None = None
@@ -64,52 +64,45 @@ def build(source: Source, plan: Plan) -> Builder:
     In a text file the first rows suggest which columns are numbers, so that they need not pass through text;
     when a later value contradicts, everything is read once more as text, which finds and names that value.
     """
-    if not isinstance(source, TextSource):
-        return _run(source, plan, {}, None)
-    sample = source.sample(plan.columns)
-    if sample is None or not sample.num_rows:
-        raise BadInput(f"{source.title} has a header but no events.")
-    hints = {}
-    like = () if plan.like is None else plan.like.schema.features
-    words = {feature.name for feature in like if feature.kind != "number"} | set(plan.categorical)
-    numeric = {*plan.features, *plan.node_updates} - words
-    for name, values in zip(plan.columns, sample.columns, strict=True):
-        kind = _suggested(values)
-        if name == plan.t:
-            if kind == pa.int64() and (plan.written is None or plan.written in UNITS):
+    columns, sample, hints = plan.columns, None, {}
+    if isinstance(source, TextSource):
+        sample = source.sample(columns)
+        if sample is None or not sample.num_rows:
+            raise BadInput(f"{source.title} has a header but no events.")
+        like = () if plan.like is None else plan.like.schema.features
+        words = {feature.name for feature in like if feature.kind != "number"} | set(plan.categorical)
+        numeric = {*plan.features, *plan.node_updates} - words
+        for name, values in zip(columns, sample.columns, strict=True):
+            kind = next((kind for kind in (pa.int64(), pa.float64()) if try_cast(values, kind) is not None), None)
+            if kind is None or name in (plan.src, plan.dst, plan.op):
+                continue
+            if name == plan.t:
+                if kind == pa.int64() and (plan.written is None or plan.written in UNITS):
+                    hints[name] = kind
+            elif name == plan.label:
                 hints[name] = kind
-        elif name == plan.label and kind is not None:
-            hints[name] = kind
-        elif kind is not None and name in numeric:
-            hints[name] = pa.float64()
-    for role in (plan.src, plan.dst, plan.op):
-        hints.pop(role or "", None)
-    try:
-        return _run(source, plan, hints, sample)
-    except Unexpected:
-        return _run(source, plan, {}, sample)
-
-
-def _run(source: Source, plan: Plan, hints: Mapping[str, pa.DataType], sample: pa.RecordBatch | None) -> Builder:
-    builder: Builder | None = None
-    for batch in source.batches(plan.columns, hints):
-        if builder is None:
-            builder = Builder(source, plan, _kinds(batch, sample, plan))
-        builder.take(batch)
-    if builder is None or not builder.rows:
-        raise BadInput(f"{source.title} has no events.")
-    return builder
-
-
-def _suggested(values: pa.Array) -> pa.DataType | None:
-    """int64 or float64 where every value in a sample of text is such a number."""
-    return next((kind for kind in (pa.int64(), pa.float64()) if try_cast(values, kind) is not None), None)
+            elif name in numeric:
+                hints[name] = pa.float64()
+    while True:
+        builder: Builder | None = None
+        try:
+            for batch in source.batches(columns, hints):
+                builder = builder or Builder(source, plan, _kinds(batch, sample, plan))
+                builder.take(batch)
+        except Unexpected:
+            if not hints:
+                raise
+            hints = {}
+            continue
+        if builder is None or not builder.rows:
+            raise BadInput(f"{source.title} has no events.")
+        return builder
 
 
 def _kinds(batch: pa.RecordBatch, sample: pa.RecordBatch | None, plan: Plan) -> dict[str, bool]:
     """Which feature columns are categories."""
     known = {} if plan.like is None else {f.name: f.kind != "number" for f in plan.like.schema.features}
-    categorical, index = set(plan.categorical), {name: k for k, name in enumerate(plan.columns)}
+    categorical, index = set(plan.categorical), {name: k for k, name in enumerate(batch.schema.names)}
     kinds = {}
     for name in plan.features:
         if name in known:
@@ -119,7 +112,7 @@ def _kinds(batch: pa.RecordBatch, sample: pa.RecordBatch | None, plan: Plan) -> 
         elif sample is not None:
             texts = (text.strip() for text in sample.column(index[name]).to_pylist())
             first = next((text for text in texts if text not in MISSING), None)
-            kinds[name] = first is not None and not is_number(first)
+            kinds[name] = first is not None and try_cast(pa.array([first]), pa.float64()) is None
         else:
             kind = batch.schema.field(index[name]).type
             coded = pa.types.is_dictionary(kind)
@@ -133,22 +126,22 @@ class Builder:
 
     def __init__(self, source: Source, plan: Plan, categories: Mapping[str, bool]):
         self.source, self.plan, self.where = source, plan, source.where
-        room = source.rows or 0
+        capacity = source.rows or 0
         self.rows = 0
         like = plan.like
         self.numbering = Numbering(plan.bipartite, None if like is None else like.ids)
-        self.known_nodes = len(self.numbering)
+        self.known_nodes = self.numbering.count
         number = None if like is None else like.schema.dummy
         self.dummy = None if like is None or number is None else str(like.id(number))
-        self.src, self.dst = Growing(np.int64, room), Growing(np.int64, room)
-        self.times = TimeColumn(plan.t, self.where, room, plan.sort, plan.written, plan.time_format is not None)
-        self.op = Growing(np.int8, room) if plan.op else None
-        self.labels = Labels(plan.label, self.where, room) if plan.label else None
+        self.src, self.dst = Growing(np.int64, capacity), Growing(np.int64, capacity)
+        self.times = TimeColumn(plan.t, self.where, capacity, plan.sort, plan.written, plan.time_format is not None)
+        self.op = Growing(np.int8, capacity) if plan.op else None
+        self.labels = Labels(plan.label, self.where, capacity) if plan.label else None
         numbers = [name for name in plan.features if not categories[name]]
-        self.numbers = Numbers(numbers, self.where, room, plan.fill)
+        self.numbers = Numbers(numbers, self.where, capacity, plan.fill)
         known = {} if like is None else {feature.name: feature for feature in like.schema.features}
         self.categories = {
-            name: Categories(name, self.where, room, known.get(name), source.untyped, name in plan.categorical)
+            name: Categories(name, self.where, capacity, known.get(name), source.untyped, name in plan.categorical)
             for name in plan.features
             if categories[name]
         }
@@ -160,12 +153,12 @@ class Builder:
         if not batch.num_rows:
             return
         plan, row = self.plan, self.rows
-        columns = {name: batch.column(index) for index, name in enumerate(plan.columns)}
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         op = NOTHING
         if self.op is not None:
             op = parse_ops(columns[plan.op], plan.op, self.where, row)  # type: ignore[index, arg-type]
             self.op.extend(op)
-        self._take_ids(columns[plan.src], columns[plan.dst], op, row)
+        self._take_ids(columns[plan.src], columns[plan.dst], op)
         self.times.extend(columns[plan.t], row)
         if self.labels is not None:
             self.labels.extend(columns[plan.label], row)  # type: ignore[index]
@@ -180,69 +173,60 @@ class Builder:
             self.updates.extend(carried, 0, where=lambda k: self.where(row + int(rows[k])))
         self.rows += batch.num_rows
 
-    def _take_ids(self, src: pa.Array, dst: pa.Array, op: np.ndarray, row: int) -> None:
-        plan = self.plan
-        one, other = self._ids(src, plan.src), self._ids(dst, plan.dst)
-        how = NOTHING
+    def _take_ids(self, src: pa.Array, dst: pa.Array, op: np.ndarray) -> None:
+        plan, row, known = self.plan, self.rows, self.numbering.kind
+        like = plan.like is not None and known is not None and len(plan.like.ids) > 0
+        ends, names, how = [], (plan.src, plan.dst), NOTHING
+        for values, name in zip((src, dst), names, strict=True):
+            try:
+                ends.append(as_ids(values, self.source.untyped, plan.like is not None and known == TEXT))
+            except UnfitIds as error:
+                raise BadInput(
+                    f"ids in {name!r} are {error}; an id is a whole number, a text or a UUID. Cast them to one of "
+                    "these."
+                ) from error
+        one, other = ends
         if len(op):
             # a column without any id in this batch has the kind of the other one
             if len(other.missing) and other.missing.all():
-                other = dataclasses.replace(one, missing=other.missing)
+                other = one._replace(missing=other.missing)
             elif len(one.missing) and one.missing.all():
-                one = dataclasses.replace(other, missing=one.missing)
-            how = named_nodes(op, one, other, (plan.src, plan.dst), self.where, row, self.dummy)
+                one = other._replace(missing=one.missing)
+            how = named_nodes(op, one, other, names, self.where, row, self.dummy)
         for ids, name, excused in ((one, plan.src, FROM_DST), (other, plan.dst, FROM_SRC)):
-            if len(ids.missing):
-                bad = first_true(ids.missing & (how != excused) if len(how) else ids.missing)
-                if bad >= 0:
-                    raise BadInput(
-                        f"{self.where(row + bad)} has no {name}: every event needs a source and a destination."
-                    )
-        self._check_kinds(one, other, row)
-        self.numbering.add(one, other, how, self.src.claim(len(src)), self.dst.claim(len(src)))
-
-    def _ids(self, values: pa.Array, name: str) -> Ids:
-        text = self.plan.like is not None and self.numbering.kind == "text"
-        try:
-            return as_ids(values, self.source.untyped, text)
-        except UnfitIds as error:
-            raise BadInput(
-                f"ids in {name!r} are {error}; an id is a whole number, a text or a UUID. Cast them to one of these."
-            ) from error
-
-    def _check_kinds(self, src: Ids, dst: Ids, row: int) -> None:
-        plan, known = self.plan, self.numbering.kind
-        if plan.like is not None and known is not None and len(plan.like.ids):
-            for ids, name in ((src, plan.src), (dst, plan.dst)):
-                if ids.kind != known:
-                    raise BadInput(
-                        f"ids in {name!r} are {ids.kind} from {self.where(row)} on, but {known} in the earlier log. "
-                        "Write them alike."
-                    )
-        elif not self.source.untyped and not plan.bipartite:
-            if src.kind != dst.kind:
+            bad = first_true(ids.missing & (how != excused) if len(how) and len(ids.missing) else ids.missing)
+            if bad >= 0:
+                raise BadInput(f"{self.where(row + bad)} has no {name}: every event needs a source and a destination.")
+            if like and ids.kind != known:
                 raise BadInput(
-                    f"ids in {plan.src!r} are {src.kind}, ids in {plan.dst!r} are {dst.kind}. Pass bipartite=True "
+                    f"ids in {name!r} are {ids.kind} from {self.where(row)} on, but {known} in the earlier log. "
+                    "Write them alike."
+                )
+        if not like and not self.source.untyped and not plan.bipartite:
+            if one.kind != other.kind:
+                raise BadInput(
+                    f"ids in {plan.src!r} are {one.kind}, ids in {plan.dst!r} are {other.kind}. Pass bipartite=True "
                     "(--bipartite) if they name different things, or cast both to text."
                 )
-            if known is not None and known != src.kind:
+            if known is not None and known != one.kind:
                 raise BadInput(
-                    f"ids are {src.kind} from {self.where(row)} on, but {known} before. Cast them to one type."
+                    f"ids are {one.kind} from {self.where(row)} on, but {known} before. Cast them to one type."
                 )
+        self.numbering.add(one, other, how, self.src.allocate(len(src)), self.dst.allocate(len(src)))
 
     # -- all batches ---------------------------------------------------------------------------------------
 
     def finish(self, nodes: Source | None = None) -> EventLog:
         """Sort if need be, settle removals, encode features, add the node table."""
         plan, like = self.plan, self.plan.like
-        self.numbering.close()
+        self.numbering.slots = []  # look-ups are over
         pa.default_memory_pool().release_unused()
         t, time = self.times.finish(None if like is None else like.schema.time)
-        src, dst = self.src.done(), self.dst.done()
-        op = None if self.op is None else self.op.done()
+        src, dst = self.src.finish(), self.dst.finish()
+        op = None if self.op is None else self.op.finish()
         label = None if self.labels is None else self.labels.finish()
         features, described = self._features()
-        updates = self.updates.matrix.done() if plan.node_updates else None
+        updates = self.updates.matrix.finish() if plan.node_updates else None
         order: np.ndarray | None = None
         old_numbers: np.ndarray | None = None
         if not self.times.ordered:
@@ -259,10 +243,10 @@ class Builder:
                 op = op[order]
             if features is not None:
                 reorder_rows(features, order)
-            number = np.empty(len(self.numbering), np.int64)
+            number = np.empty(self.numbering.count, np.int64)
             renumber(src, dst, number, self.known_nodes)
             old_numbers = np.argsort(number)
-        ids = self.numbering.ids(old_numbers)
+        ids = self.numbering.finish(old_numbers)
         if op is not None and (plan.strict or (op == REMOVE).any()):
             kept = self._settle(src, dst, op, t, order, ids)
             if kept is not None:
@@ -283,10 +267,11 @@ class Builder:
         )  # fmt: skip
         if like is not None:
             schema = dataclasses.replace(like.schema, label=like.schema.label if plan.label else None)
-        return EventLog(
-            src, dst, t, features=features, label=label, op=op, node_updates=updates, node_features=table[1],
-            ids=ids, schema=schema,
-        )  # fmt: skip
+        columns = {
+            "src": src, "dst": dst, "t": t, "features": features, "label": label, "op": op, "node_updates": updates,
+            "node_features": table[1],
+        }  # fmt: skip
+        return EventLog.trusted(columns, ids, schema)
 
     def _settle(
         self, src: np.ndarray, dst: np.ndarray, op: np.ndarray, t: np.ndarray, order: np.ndarray | None, ids: IdMap
@@ -295,7 +280,7 @@ class Builder:
         before = None
         if like is not None and len(like) and t[0] >= like.t[-1]:
             before = (like.src, like.dst, like.op)
-        result = settle(src, dst, op, len(self.numbering), self.plan.strict, before)
+        result = settle(src, dst, op, self.numbering.count, self.plan.strict, before)
         if isinstance(result, int):
             row = result if order is None else int(order[result])
             one, other = (ids.decode([node])[0].as_py() for node in (src[result], dst[result]))
@@ -310,7 +295,7 @@ class Builder:
         plan = self.plan
         if not plan.features:
             return None, ()
-        numbers = self.numbers.matrix.done()
+        numbers = self.numbers.matrix.finish()
         if not self.categories:
             return numbers, tuple(Feature(name) for name in plan.features)
         described: dict[str, Feature] = {name: Feature(name) for name in self.numbers.names}

@@ -14,31 +14,32 @@ from pintgn.errors import BadInput
 class Growing:
     """A NumPy column (or matrix, with `width`) of unknown length.
 
-    Room is reserved ahead with `np.empty`: pages that are never written cost no memory, so a generous guess is
-    free. When the guess was too small the column moves once into half as much more room, one column at a time.
+    Capacity is reserved ahead with `np.empty`: pages that are never written cost no memory, so a generous guess is
+    free. When the guess was too small the column moves into half as much again, one column at a time.
     """
 
-    def __init__(self, dtype: Any, room: int = 0, width: int | None = None):
-        self.width = width
-        self.buffer = np.empty(self._shape(max(room, 1024)), dtype)
+    def __init__(self, dtype: Any, capacity: int = 0, width: int | None = None):
+        rows = max(capacity, 1024)
+        self.buffer = np.empty(rows if width is None else (rows, width), dtype)
         self.length = 0
 
     def __len__(self) -> int:
         return self.length
 
-    def claim(self, count: int) -> np.ndarray:
+    def allocate(self, count: int) -> np.ndarray:
         """The next `count` rows, to be written by the caller."""
         self.reserve(self.length + count)
         self.length += count
         return self.buffer[self.length - count : self.length]
 
     def extend(self, values: np.ndarray) -> None:
-        self.claim(len(values))[...] = values
+        self.allocate(len(values))[...] = values
 
-    def reserve(self, room: int) -> None:
-        """Make sure that rows below `room` can be written."""
-        if room > len(self.buffer):
-            grown = np.empty(self._shape(max(room, len(self.buffer) * 3 // 2)), self.buffer.dtype)
+    def reserve(self, capacity: int) -> None:
+        """Make sure that rows below `capacity` can be written."""
+        if capacity > len(self.buffer):
+            rows = max(capacity, len(self.buffer) * 3 // 2)
+            grown = np.empty((rows, *self.buffer.shape[1:]), self.buffer.dtype)
             grown[: self.length] = self.buffer[: self.length]
             self.buffer = grown
 
@@ -46,15 +47,12 @@ class Growing:
     def values(self) -> np.ndarray:
         return self.buffer[: self.length]
 
-    def done(self) -> np.ndarray:
-        """The finished column; the spare room is given back."""
+    def finish(self) -> np.ndarray:
+        """The finished column; the spare capacity is given back."""
         # shrinking in place: the allocator cuts the end off, nothing is copied
-        self.buffer.resize(self._shape(self.length), refcheck=False)
-        column, self.buffer = self.buffer, np.empty(self._shape(0), self.buffer.dtype)
+        self.buffer.resize((self.length, *self.buffer.shape[1:]), refcheck=False)
+        column, self.buffer, self.length = self.buffer, np.empty(0, self.buffer.dtype), 0
         return column
-
-    def _shape(self, rows: int) -> Any:
-        return rows if self.width is None else (rows, self.width)
 
 
 NOTHING = np.zeros(0, np.int8)

@@ -10,20 +10,21 @@ import dataclasses
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import platformdirs
 
-from pintgn.errors import BadFile, PintgnError, UnknownName, suggest
+from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.download import Progress, download, sha256
 from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
-from pintgn.files import replacing
+from pintgn.events.sources import open_parquet
+from pintgn.files import replacing, write_errors
 
+ELSEWHERE = "Set PINTGN_CACHE to a folder that can be written."
 JODIE = (
     "S. Kumar, X. Zhang, J. Leskovec: Predicting Dynamic Embedding Trajectory in Temporal Interaction Networks. "
     "KDD 2019."
@@ -147,20 +148,20 @@ def fetch(
         return path
     given = None if mirror is None else str(mirror)
     with contextlib.ExitStack() as stack:
-        with _writing(path.parent):
+        with write_errors(path.parent, ELSEWHERE):
             path.parent.mkdir(parents=True, exist_ok=True)
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-")))
         if given is not None and "://" not in given:
             source = _in_folder(one, Path(given).expanduser())
         else:
             source = folder / one.file
-            with _writing(folder):
+            with write_errors(folder, ELSEWHERE):
                 part = path.with_name(f".{one.name}.download")  # outlives this call, to go on from
                 download(_address(one, given), source, progress, part=part)
         if one.sha256 is not None and source.name == one.file and sha256(source) != one.sha256:
             raise BadFile(f"{source.name} is not the published file: its sha256 differs. Get it elsewhere.")
         log = read_published(name, source)
-        with _writing(folder), replacing(path) as part:
+        with write_errors(folder, ELSEWHERE), replacing(path) as part:
             log.save(part)
     return path
 
@@ -173,7 +174,10 @@ def read_published(name: str, path: str | Path) -> EventLog:
     except OSError as error:
         raise BadFile(f"cannot read {path} ({error.strerror or error}).") from error
     if path.suffix == ".parquet":
-        log = read_events(path, sort=True, **_parquet_columns(path))
+        with open_parquet(path) as file:
+            names = file.schema_arrow.names
+        others = [name for name in names if name not in ("src", "dst", "t", "label")]
+        log = read_events(path, sort=True, label="label" if "label" in names else None, features=others or None)
     elif path.suffix == ".zip":
         log = _from_zip(one, path)
     else:
@@ -228,20 +232,6 @@ def _in_folder(one: DataSet, mirror: Path) -> Path:
     raise BadFile(f"folder {mirror} has no {one.file} (nor {', '.join(names[1:])}).")
 
 
-@contextlib.contextmanager
-def _writing(folder: Path) -> Iterator[None]:
-    """Trouble with the cache folder, in one line with the way out."""
-    try:
-        yield
-    except PintgnError:
-        raise
-    except OSError as error:
-        reason = error.strerror or error
-        raise BadFile(
-            f"cannot write to {folder} ({reason}). Set PINTGN_CACHE to a folder that can be written."
-        ) from error
-
-
 # -- how files are written ---------------------------------------------------------------------------------
 
 
@@ -272,43 +262,24 @@ def _read_jodie(one: DataSet, path: Path) -> EventLog:
     )
 
 
-def _read_snap(one: DataSet, path: Path) -> EventLog:
-    return read_events(path, "src", "dst", "t", sort=True, delimiter=" ", header=False, columns=["src", "dst", "t"])
-
-
-def _read_ml(one: DataSet, path: Path) -> EventLog:
-    return read_events(path, "u", "i", "ts", sort=True, delimiter=",", header=True)
-
-
-_READERS = {"jodie": _read_jodie, "snap": _read_snap, "ml": _read_ml}
+_READERS: dict[str, Callable[[DataSet, Path], EventLog]] = {
+    "jodie": _read_jodie,
+    "snap": lambda _, path: read_events(path, sort=True, delimiter=" ", header=False, columns=["src", "dst", "t"]),
+    "ml": lambda _, path: read_events(path, "u", "i", "ts", sort=True, delimiter=",", header=True),
+}
 
 
 def _from_zip(one: DataSet, path: Path) -> EventLog:
     """DGB's archives hold NAME/NAME.csv as published first, or else NAME/ml_NAME.csv."""
     try:
         with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
-            for wanted, reader in ((f"{one.name}.csv", _READERS[one.format]), (f"ml_{one.name}.csv", _read_ml)):
+            for wanted, reader in ((f"{one.name}.csv", _READERS[one.format]), (f"ml_{one.name}.csv", _READERS["ml"])):
                 for member in archive.namelist():
                     if member.rsplit("/", 1)[-1] == wanted:
                         return reader(one, Path(archive.extract(member, folder)))
             raise BadFile(f"{path.name} holds neither {one.name}.csv nor ml_{one.name}.csv.")
     except zipfile.BadZipFile as error:
         raise BadFile(f"{path.name} is not a complete zip file. Fetch it again.") from error
-
-
-def _parquet_columns(path: Path) -> dict[str, Any]:
-    from pintgn.events.sources import open_parquet
-
-    with open_parquet(path) as file:
-        names = file.schema_arrow.names
-    known = {"src", "dst", "t", "label"}
-    return {
-        "src": "src",
-        "dst": "dst",
-        "t": "t",
-        "label": "label" if "label" in names else None,
-        "features": [name for name in names if name not in known] or None,
-    }
 
 
 def _plain(log: EventLog) -> EventLog:

@@ -192,18 +192,5 @@ def digest_of(arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def check_array(arrays: dict[str, np.ndarray], name: str, dtype: Any, shape: tuple[int | None, ...], what: str) -> None:
-    """That an array is there, of this type and shape (None: any length)."""
-    array = arrays.get(name)
-    if array is None:
-        raise BadFile(f"{what} is damaged: it has no array {name!r}.")
-    fits = len(array.shape) == len(shape) and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
-    if array.dtype != dtype or not fits:
-        raise BadFile(
-            f"{what} is damaged: {name!r} is {array.dtype} of shape {array.shape}, not {np.dtype(dtype)} of shape "
-            f"{shape}.".replace("None", "any")
-        )
-
-
 def _first_line(error: BaseException) -> str:
     return f"{type(error).__name__} {str(error)[:120]}".splitlines()[0].strip().rstrip(".")

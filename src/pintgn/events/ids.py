@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.events.columns import is_text
 
 SIDES = {"src": 0, "dst": 1}
 
@@ -35,14 +36,10 @@ class IdMap:
         return self.size
 
     def __eq__(self, other: object) -> bool:
-        if (
-            not isinstance(other, IdMap)
-            or len(self) != len(other)
-            or self.separate_namespaces != other.separate_namespaces
-        ):
+        if not isinstance(other, IdMap) or len(self) != len(other):
             return False
-        same_sides = not self.separate_namespaces or bool(np.array_equal(self.side, other.side))  # type: ignore[arg-type]
-        return same_sides and self.decode().equals(other.decode())
+        same_sides = other.side is None if self.side is None else np.array_equal(self.side, other.side)  # type: ignore[arg-type]
+        return bool(same_sides) and self.decode().equals(other.decode())
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -76,7 +73,8 @@ class IdMap:
         numbers = self._lookup(values, side)
         if missing == "error" and (numbers < 0).any():
             unknown = values[int(np.argmin(numbers))].as_py()
-            raise UnknownName(f"node {unknown!r} is not in this log.{self._near(unknown)}")
+            near = suggest(unknown, self.decode()[:50_000].to_pylist()) if isinstance(unknown, str) else ""
+            raise UnknownName(f"node {unknown!r} is not in this log.{near}")
         return numbers
 
     def node(self, id: Any, side: str | None = None) -> int:
@@ -122,9 +120,8 @@ class IdMap:
             numbers = values.to_numpy(zero_copy_only=False).astype(np.int64)
             return np.where((numbers >= 0) & (numbers < self.size), numbers, -1)
         value_set, numbers = self._space(side)
-        found = pc.index_in(values, value_set=value_set).to_numpy(zero_copy_only=False)
-        found = np.nan_to_num(found, nan=-1).astype(np.int64) if found.dtype.kind == "f" else found.astype(np.int64)
-        return np.where(found >= 0, numbers[np.maximum(found, 0)], -1) if len(numbers) else np.full(len(found), -1)
+        found = pc.index_in(values, value_set=value_set).fill_null(-1).to_numpy().astype(np.int64)
+        return np.where(found >= 0, numbers[found], -1) if len(numbers) else found
 
     def _space(self, side: str | None) -> tuple[pa.Array, np.ndarray]:
         if side is not None and side not in SIDES:
@@ -142,9 +139,6 @@ class IdMap:
             return [(self.decode(), everyone)]
         return [(self.decode(everyone[self.side == s]), everyone[self.side == s]) for s in (0, 1)]
 
-    def _near(self, unknown: Any) -> str:
-        return suggest(unknown, self.decode()[:50_000].to_pylist()) if isinstance(unknown, str) else ""
-
 
 def _array(ids: Any) -> pa.Array:
     try:
@@ -157,4 +151,4 @@ def _kind(kind: pa.DataType) -> str:
     """What kind of id a type holds; widths do not matter."""
     if pa.types.is_integer(kind):
         return "whole number"
-    return "text" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else str(kind)
+    return "text" if is_text(kind) else str(kind)

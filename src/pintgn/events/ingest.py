@@ -47,7 +47,7 @@ def read_events(
     """Read events by column name; nodes are numbered by first appearance in time, src before dst.
 
     Args:
-        source: a CSV file (any delimiter) or JSON lines, also packed with gzip, zstd, bz2 or lz4; a Parquet file, a
+        source: a CSV file (any delimiter) or JSON lines, also compressed with gzip, zstd, bz2 or lz4; a Parquet file, a
             folder of Parquet files (in the order of their names), a pandas frame, an Arrow table or reader, anything
             with `__arrow_c_stream__` (Polars), a dict of arrays (two axes: one column each), a list of dicts, or a
             structured array. A file written by `EventLog.save` is restored exactly.
@@ -83,96 +83,73 @@ def read_events(
         BadFile: a file that is missing, damaged or of another kind.
     """
     written = check_format(time_format)
-    given = {"src": src, "dst": dst, "t": t}
-    roles = {"label": label, "op": op}
+    roles: dict[str, str | int | None] = {"src": src, "dst": dst, "t": t, "label": label, "op": op}
     if like is not None:
         known = like.schema
-        given = {role: getattr(known, role) if name == role else name for role, name in given.items()}
-        roles = {"label": label if label is not None else known.label, "op": op if op is not None else known.op}
         if op is not None and known.op is None:
             raise BadInput("the earlier log was read without an op column, so this one cannot have one.")
+        names = [feature.name for feature in known.features]
+        if features is not None and features != "all" and [str(name) for name in features] != names:
+            raise BadInput(f"the earlier log has the features {names}, so this one has them too; leave out features=.")
+        features, bipartite = names, known.separate_namespaces
         node_updates = list(known.node_updates) if node_updates is None else node_updates
-        features = _as_known(features, [feature.name for feature in known.features])
-        bipartite = known.separate_namespaces
-    wanted = [*given.values(), *(name for name in roles.values() if name is not None and like is None)]
-    layout = {
-        "delimiter": delimiter, "header": header, "columns": columns, "skip_lines": skip_lines, "charset": charset,
-    }  # fmt: skip
-    opened = open_source(source, wanted, given["t"], **layout)
-    asked = (
-        any((features, label, op, node_updates, bipartite, categorical, written))
-        or nodes is not None
-        or like is not None
-    )
+        roles = {role: getattr(known, role) if name in (role, None) else name for role, name in roles.items()}
+    wanted = [
+        name for role, name in roles.items() if name is not None and (like is None or role in ("src", "dst", "t"))
+    ]
+    opened = open_source(
+        source, wanted, roles["t"],
+        delimiter=delimiter, header=header, columns=columns, skip_lines=skip_lines, charset=charset,
+    )  # fmt: skip
+    asked = any((features, label, op, node_updates, bipartite, categorical, written))
+    asked = asked or nodes is not None or like is not None
     if not asked and isinstance(opened, ParquetSource) and len(opened.paths) == 1 and saved_by_pintgn(opened.paths[0]):
         log = open_log(opened.paths[0], checked=True)
-        if all(name in (role, getattr(log.schema, role)) for role, name in given.items()):
+        if all(roles[role] in (role, getattr(log.schema, role)) for role in ("src", "dst", "t")):
             return log
-    plan = _plan(opened, given, roles, features, node_updates, like)
-    plan.bipartite, plan.sort, plan.strict, plan.fill, plan.like = bipartite, sort, strict, fill, like
-    plan.time_format = written
+    plan = Plan(bipartite=bipartite, sort=sort, strict=strict, fill=fill, like=like, time_format=written)
+    _assign(plan, opened, roles, features, node_updates)
     plan.categorical = opened.columns(categorical)
-    _set_encoding(plan, opened, encoding)
-    builder = build(opened, plan)
-    return builder.finish(None if nodes is None else open_source(nodes, ["id"], charset=charset))
+    if isinstance(encoding, str):
+        plan.default_encoding = encoding
+    else:
+        plan.encoding = {opened.column(name): kind for name, kind in encoding.items()}
+    for kind in (plan.default_encoding, *plan.encoding.values()):
+        if kind not in ENCODINGS:
+            raise BadInput(f"there is no encoding {kind!r}.{suggest(kind, ENCODINGS)}")
+    return build(opened, plan).finish(None if nodes is None else open_source(nodes, ["id"], charset=charset))
 
 
-def _plan(
+def _assign(
+    plan: Plan,
     source: Source,
-    given: Mapping[str, str | int],
     roles: Mapping[str, str | int | None],
     features: str | Sequence[str | int] | None,
     node_updates: Sequence[str | int] | None,
-    like: EventLog | None,
-) -> Plan:
-    def found(role: str, name: str | int) -> str:
-        # a later file may use the default names where the earlier log had its own
-        default = like is not None and str(name) not in source.names and role in source.names
-        return source.column(role if default else name)
-
-    label, op = roles["label"], roles["op"]
-    if like is not None and label is not None and str(label) not in source.names:
-        label = None  # events to be scored later have no labels yet
-    plan = Plan(
-        src=found("src", given["src"]),
-        dst=found("dst", given["dst"]),
-        t=found("t", given["t"]),
-        label=None if label is None else source.column(label),
-        op=None if op is None else source.column(op),
-        node_updates=source.columns(_several(node_updates, "node_updates")),
-    )
+) -> None:
+    """Find the columns that play each part."""
+    for what, names in (("features", features), ("node_updates", node_updates)):
+        if isinstance(names, str | int) and (what, names) != ("features", "all"):
+            raise BadInput(f"{what} is a list of columns, as in {what}=[{names!r}].")
+    for role, name in roles.items():
+        if name is None:
+            continue
+        if plan.like is not None and str(name) not in source.name_set:
+            if role == "label":
+                continue  # events to be scored later have no labels yet
+            # a later file may use the default names where the earlier log had its own
+            name = role if role in source.name_set and role != "op" else name
+        setattr(plan, role, source.column(name))
+    plan.node_updates = source.columns(node_updates or ())
     if plan.node_updates and plan.op is None:
         raise BadInput("node_updates belong to node events; name the column that marks those with op= (--op).")
     if features == "all":
         taken = set(plan.columns)
         plan.features = [name for name in source.names if name not in taken]
     else:
-        plan.features = list(dict.fromkeys(source.columns(_several(features, "features"))))
+        plan.features = list(dict.fromkeys(source.columns(features or ())))  # type: ignore[arg-type]
     if len(plan.features) > MOST_FEATURES:
         raise BadInput(
             f"{len(plan.features):,} columns of {source.title} would be features; at most {MOST_FEATURES:,} can be. "
             "Name those that matter with features=[…] (--features)."
         )
-    return plan
-
-
-def _several(names: str | Sequence[str | int] | None, what: str) -> Sequence[str | int]:
-    if isinstance(names, str | int):
-        raise BadInput(f"{what} is a list of columns, as in {what}=[{names!r}].")
-    return names or ()
-
-
-def _as_known(features: str | Sequence[str | int] | None, known: list[str]) -> list[str]:
-    if features is not None and features != "all" and [str(name) for name in features] != known:
-        raise BadInput(f"the earlier log has the features {known}, so this one has them too; leave out features=.")
-    return known
-
-
-def _set_encoding(plan: Plan, source: Source, encoding: str | Mapping[str, str]) -> None:
-    if isinstance(encoding, str):
-        plan.default_encoding = encoding
-    else:
-        plan.encoding = {source.column(name): kind for name, kind in encoding.items()}
-    for kind in (plan.default_encoding, *plan.encoding.values()):
-        if kind not in ENCODINGS:
-            raise BadInput(f"there is no encoding {kind!r}.{suggest(kind, ENCODINGS)}")

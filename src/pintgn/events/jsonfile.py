@@ -16,8 +16,6 @@ import pyarrow as pa
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.sources import BATCH, Hints, Source, prefetched
 
-ENDINGS = (".json", ".jsonl", ".ndjson")
-
 
 class JsonSource(Source):
     """A JSON file with one event per object.
@@ -41,7 +39,8 @@ class JsonSource(Source):
                 names |= dict.fromkeys(record)
                 for name, width in self._widths(record).items():
                     vectors[name] = max(width, vectors.get(name, 0))
-        self.names, self.vectors, self.nested = list(names), vectors, self._met_nested
+        self._set_names(names)
+        self.vectors, self.nested = vectors, self._met_nested
         if not self.names:
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
 

@@ -1,12 +1,12 @@
 """Native loops that number ids.
 
-Known ids are an open-addressing table `slots` (a power of two long, two words per place): for whole numbers
+Known ids are an open-addressing table `slots` (a power of two long, two words per slot): for whole numbers
 (node number, id), for text (31 bits of hash, then the node number in the low 32; begin and length of the text
-in the arena `text`, length in the low 24). A negative first word is a free place. Two name spaces are two
+in the arena `text`, length in the low 24). A negative first word is a free slot. Two name spaces are two
 tables over one store, so numbers are given in order of first appearance over both.
 
 Text columns come as Arrow lays them out: the bytes `data`, and row r between offsets r and r + 1. Lookups go in
-short runs that first touch the memory they will need: the processor then fetches many places at a time. The
+short runs that first touch the memory they will need: the processor then fetches many slots at a time. The
 small steps are inlined, because a call between compiled functions counts references to every array it passes,
 and inner loops index with unsigned numbers, which need no check for indices from the end.
 Together that was several times faster.
@@ -29,7 +29,7 @@ BOTH, FROM_SRC, FROM_DST = 0, 1, 2
 
 
 RUN = 256
-"""Rows whose places are fetched ahead."""
+"""Rows whose slots are prefetched."""
 LOW_32, LOW_24 = 0xFFFFFFFF, 0xFFFFFF
 LONGEST_TEXT = LOW_24
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pintgn.events.stats import Statistics
+
+
+COLUMNS = ("src", "dst", "t", "features", "label", "op", "node_updates", "node_features")
 
 
 @dataclass(frozen=True)
@@ -121,10 +124,9 @@ class EventLog:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EventLog):
             return NotImplemented
-        columns = ("src", "dst", "t", "features", "label", "op", "node_updates", "node_features")
         return (
             self.schema == other.schema
-            and all(_same(getattr(self, name), getattr(other, name)) for name in columns)
+            and all(_same(getattr(self, name), getattr(other, name)) for name in COLUMNS)
             and self.ids == other.ids
         )
 
@@ -156,14 +158,7 @@ class EventLog:
         keep = np.asarray(keep, bool)
         if keep.shape != self.t.shape:
             raise BadInput(f"the mask has {keep.size} rows, the log {len(self)}.")
-        updates = self.node_updates
-        if updates is not None and self.op is not None:
-            updates = updates[keep[self.op == NODE]]
-        return self._with(
-            **{name: _rows(getattr(self, name), keep) for name in ("src", "dst", "t", "features", "label", "op")},
-            node_updates=updates,
-            first=0,
-        )
+        return self._rows(keep, 0, None if self.op is None else keep[self.op == NODE])
 
     def batches(self, size: int) -> Iterator[EventLog]:
         """Consecutive cuts of `size` events (the last may be shorter)."""
@@ -180,26 +175,29 @@ class EventLog:
         return self._cut(0, first), self._cut(first, second), self._cut(second, len(self))
 
     def _cut(self, start: int, stop: int) -> EventLog:
-        updates = self.node_updates
-        if updates is not None:
-            assert self.op is not None
+        updates = None
+        if self.node_updates is not None and self.op is not None:
             skip = int((self.op[:start] == NODE).sum())
-            updates = updates[skip : skip + int((self.op[start:stop] == NODE).sum())]
-        rows = slice(start, stop)
-        return self._with(
-            **{name: _rows(getattr(self, name), rows) for name in ("src", "dst", "t", "features", "label", "op")},
-            node_updates=updates,
-            first=self.first + start,
-        )
+            updates = slice(skip, skip + int((self.op[start:stop] == NODE).sum()))
+        return self._rows(slice(start, stop), self.first + start, updates)
 
-    def _with(self, **columns: Any) -> EventLog:
-        """A log that shares everything but these columns; they are trusted, not checked again."""
-        other = object.__new__(EventLog)
-        other.__dict__.update(node_features=self.node_features, ids=self.ids, _schema=self.schema, **columns)
-        for name in ("src", "dst", "t", "features", "label", "op", "node_updates"):
-            if getattr(other, name) is not None:
-                _frozen(getattr(other, name))
-        return other
+    def _rows(self, rows: Any, first: int, updates: Any) -> EventLog:
+        """Some of the events, and the rows of `node_updates` that go with them."""
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        for name, column in columns.items():
+            if column is not None and name != "node_features":
+                columns[name] = column[updates if name == "node_updates" else rows]
+        return EventLog.trusted(columns, self.ids, self.schema, first)
+
+    @classmethod
+    def trusted(cls, columns: Mapping[str, np.ndarray | None], ids: IdMap, schema: Schema, first: int = 0) -> EventLog:
+        """A log of columns (some of `COLUMNS`) that were checked where they were made; they are not checked again."""
+        log = object.__new__(cls)
+        log.__dict__.update(dict.fromkeys(COLUMNS) | dict(columns), ids=ids, _schema=schema, first=first)
+        for column in columns.values():
+            if column is not None:
+                column.flags.writeable = False
+        return log
 
     # -- what models see -----------------------------------------------------------------------------------
 
@@ -344,10 +342,6 @@ class EventLog:
 def _frozen(array: np.ndarray) -> np.ndarray:
     array.flags.writeable = False
     return array
-
-
-def _rows(column: np.ndarray | None, rows: Any) -> np.ndarray | None:
-    return None if column is None else column[rows]
 
 
 def _same(a: np.ndarray | None, b: np.ndarray | None) -> bool:

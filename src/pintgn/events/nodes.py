@@ -13,20 +13,13 @@ from pintgn.events.columns import first_true, is_text, plain
 from pintgn.events.features import Numbers
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels import FROM_DST, FROM_SRC
-from pintgn.events.numbering import Numbering, UnfitIds, as_ids
+from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids
 from pintgn.events.sources import Source
 
 if TYPE_CHECKING:
     from pintgn.events.builder import Plan
 
-SIDE_WORDS = {
-    "src": FROM_SRC,
-    "source": FROM_SRC,
-    "0": FROM_SRC,
-    "dst": FROM_DST,
-    "destination": FROM_DST,
-    "1": FROM_DST,
-}
+SIDE_WORDS = dict.fromkeys(("src", "source", "0"), FROM_SRC) | dict.fromkeys(("dst", "destination", "1"), FROM_DST)
 
 
 def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tuple[list[str], np.ndarray | None]]:
@@ -37,7 +30,7 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
     old = None if plan.like is None else plan.like.node_features
     names = list(plan.like.schema.node_features) if plan.like is not None else []
     if source is None:
-        return ids, (names, _padded(old, len(ids), len(names)))
+        return ids, (names, None if old is None else np.pad(old, ((0, len(ids) - len(old)), (0, 0))))
     key = source.column("id")
     side = source.column("side") if plan.bipartite else None
     if plan.like is None:
@@ -56,12 +49,12 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
         values.extend([by_name[name] for name in names], row)
         row += batch.num_rows
     listed = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
-    _check_twice(source, listed, numbering.ids())
-    grown = numbering.ids()
+    grown = numbering.finish()
+    _check_twice(source, listed, grown)
     if not names:
         return grown, ([], None)
     matrix = np.zeros((len(grown), len(names)), np.float32)
-    matrix[listed] = values.matrix.done()
+    matrix[listed] = values.matrix.finish()
     known = np.zeros(len(grown), bool)
     known[listed] = True
     if old is not None:
@@ -78,19 +71,11 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
     return grown, (names, matrix)
 
 
-def _padded(old: np.ndarray | None, count: int, width: int) -> np.ndarray | None:
-    if old is None:
-        return None
-    matrix = np.zeros((count, width), np.float32)
-    matrix[: len(old)] = old
-    return matrix
-
-
 def _number(
     source: Source, values: pa.Array, sides: pa.Array | None, numbering: Numbering, ids: IdMap, row: int
 ) -> np.ndarray:
     try:
-        given = as_ids(values, source.untyped, numbering.kind == "text")
+        given = as_ids(values, source.untyped, numbering.kind == TEXT)
     except UnfitIds as error:
         raise BadInput(f"ids in the node table are {error}; an id is a whole number, a text or a UUID.") from error
     bad = first_true(given.missing)

@@ -12,7 +12,7 @@ from pintgn.errors import BadInput, suggest
 from pintgn.events.columns import first_true, is_text, null_rows, plain
 from pintgn.events.kernels import BOTH, FROM_DST, FROM_SRC
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, follow_edges
-from pintgn.events.numbering import Ids, Numbering
+from pintgn.events.numbering import Ids
 
 SPELLINGS = {
     ADD: ("1", "+1", "1.0", "+", "a", "add", "added", "addition", "insert", "create", "link"),
@@ -108,13 +108,8 @@ def settle(
         past_op = np.full(earlier, ADD, np.int8) if before[2] is None else before[2]
         src, dst = np.concatenate([before[0], src]), np.concatenate([before[1], dst])
         op = np.concatenate([past_op, op])
-    pairs = Numbering()
-    pair, unused = np.empty(len(src), np.int64), np.empty(len(src), np.int64)
-    keys = Ids(src * nodes + dst, None)
-    pairs.add(keys, keys, np.full(len(src), FROM_SRC, np.int8), pair, unused)
-    del unused, keys
-    first, added = np.full((2, len(pairs)), len(src), np.int64)
-    np.minimum.at(first, pair, np.arange(len(src)))
+    _, first, pair = np.unique(src * nodes + dst, return_index=True, return_inverse=True)
+    added = np.full(len(first), len(src), np.int64)
     np.minimum.at(added, pair[op == ADD], np.flatnonzero(op == ADD))
     ends = np.stack([src[first], dst[first]])
     loop = ends[0] == ends[1]

@@ -225,7 +225,7 @@ def _write(
 
 def _with_dummy(ids: IdMap) -> IdMap:
     if ids.separate_namespaces:
-        raise BadInput("a log with two name spaces has no room for a dummy node. Pass node_events='self'.")
+        raise BadInput("a log with two name spaces cannot have a dummy node. Pass node_events='self'.")
     known = ids.decode()
     taken = set(known.to_pylist())
     dummy: Any = -1 if pa.types.is_integer(known.type) else DUMMY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,9 @@ from pintgn.events.seal import check_seal
 Hints = Mapping[str, pa.DataType]
 """Types that columns of a text file seem to have."""
 BATCH = 1 << 16
+COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
+"""How compressed files begin."""
+JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 THRIFT_LIMIT = 2**31 - 1
 """A footer may hold the node table of a saved log, which is larger than Arrow's cautious default allows."""
 
@@ -28,13 +31,15 @@ THRIFT_LIMIT = 2**31 - 1
 class Source:
     """A stream of batches with named columns.
 
-    `names` are the columns, `rows` their number where it is known, `loose` whether values are text whose type
+    `names` are the columns, `rows` the number of rows where it is known, `untyped` whether values are text whose type
     must be found out. `where(row)` says where a row stands: "row 7" counts from 0; text files say "line 9",
     counted from 1 with the header.
     """
 
     title = "the data"
     names: list[str]
+    name_set: frozenset[str]
+    """Of `names`: a file may have 200,000 columns, and all may be asked for."""
     rows: int | None = None
     untyped = False
     vectors: Mapping[str, int] = MappingProxyType({})
@@ -48,16 +53,22 @@ class Source:
     def where(self, row: int) -> str:
         return f"row {row}"
 
-    @property
-    def _known(self) -> frozenset[str]:
-        """The names as a set, made once: a file may have 200,000 columns, and all may be asked for."""
-        if getattr(self, "_names", None) is not self.names:
-            self._names, self._set = self.names, frozenset(self.names)
-        return self._set
+    def _set_names(self, names: Iterable[str], advice: str = "Rename one.") -> None:
+        self.names = list(names)
+        self.name_set = frozenset(self.names)
+        if len(self.name_set) == len(self.names):
+            return
+        first: dict[str, int] = {}
+        for index, name in enumerate(self.names):
+            if first.setdefault(name, index) < index:
+                raise BadInput(
+                    f"{self.title} has two columns called {name!r} (numbers {first[name]} and {index}, from 0). "
+                    f"{advice}"
+                )
 
     def column(self, given: str | int) -> str:
         """The name of a column given by name, or by position from 0."""
-        if str(given) in self._known:
+        if str(given) in self.name_set:
             return str(given)
         if str(given).isdecimal() and int(given) < len(self.names):
             return self.names[int(given)]
@@ -67,7 +78,7 @@ class Source:
         """As `column`, for several; a column of lists stands for all its parts."""
         names: list[str] = []
         for one in given:
-            width = 0 if str(one) in self._known else self.vectors.get(str(one), 0)
+            width = 0 if str(one) in self.name_set else self.vectors.get(str(one), 0)
             names += [f"{one}{k}" for k in range(width)] or [self.column(one)]
         return names
 
@@ -76,17 +87,18 @@ class Source:
 
     def _take_apart(self, schema: pa.Schema) -> None:
         """Names of an Arrow schema's columns, lists of fixed length as one column for each part."""
-        self.names, self.parts = [], {}
+        names: list[str] = []
         vectors: dict[str, int] = {}
-        self.vectors = vectors
+        self.parts, self.vectors = {}, vectors
         for field in schema:
             if pa.types.is_fixed_size_list(field.type):
                 vectors[field.name] = field.type.list_size
                 parts = [f"{field.name}{k}" for k in range(field.type.list_size)]
                 self.parts |= {name: (field.name, k) for k, name in enumerate(parts)}
-                self.names += parts
+                names += parts
             else:
-                self.names.append(field.name)
+                names.append(field.name)
+        self._set_names(names)
 
     def _stored(self, columns: Sequence[str]) -> list[str]:
         return list(dict.fromkeys(self.parts[name][0] if name in self.parts else name for name in columns))
@@ -99,17 +111,6 @@ class Source:
             values = batch.column(index[stored])
             arrays.append(values if k < 0 else pc.list_element(values, k))
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-    def _check_names(self, advice: str) -> None:
-        if len(self._known) == len(self.names):
-            return
-        first: dict[str, int] = {}
-        for index, name in enumerate(self.names):
-            if first.setdefault(name, index) < index:
-                raise BadInput(
-                    f"{self.title} has two columns called {name!r} (numbers {first[name]} and {index}, from 0). "
-                    f"{advice}"
-                )
 
 
 def prefetched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -125,11 +126,9 @@ class TableSource(Source):
     """An Arrow table, or a reader that can be read once."""
 
     def __init__(self, table: pa.Table | pa.RecordBatchReader):
-        self.table = table
+        self.table, self.title = table, "the table"
         self._take_apart(table.schema)
         self.rows = table.num_rows if isinstance(table, pa.Table) else None
-        self.title = "the table"
-        self._check_names("Rename one.")
 
     def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
         if isinstance(self.table, pa.Table):
@@ -156,7 +155,7 @@ class ArraySource(Source):
                 self.arrays[str(name)] = array
             else:
                 raise BadInput(f"column {str(name)!r} of {title} has shape {array.shape}; one or two axes are needed.")
-        self.names = list(self.arrays)
+        self._set_names(self.arrays)
         lengths = {name: len(array) for name, array in self.arrays.items()}
         if len(set(lengths.values())) > 1:
             raise BadInput(f"the columns of {title} have different lengths: {lengths}.")
@@ -214,7 +213,6 @@ class ParquetSource(Source):
         self.sealed = all(seals)
         files = [open_parquet(path) for path in self.paths]
         self._take_apart(files[0].schema_arrow)
-        self._check_names("Rename one.")
         self.starts = np.cumsum([0] + [file.metadata.num_rows for file in files]).tolist()
         self.rows = self.starts[-1]
         wanted = self._stored(self.names)
@@ -274,11 +272,20 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
         if not path.exists():
             near = suggest(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else ""
             raise BadFile(f"there is no file {path}.{near if 'Did' in near else ''}")
-        if path.is_dir() or path.suffix in (".parquet", ".pq") or _begins(path) == b"PAR1":
+        if path.is_dir() or path.suffix in (".parquet", ".pq"):
             return ParquetSource(path)
-        if (compressed := _is_json(path)) is not None:
+        try:
+            with open(path, "rb") as file:
+                start = file.read(8)
+        except OSError as error:
+            raise BadFile(f"{path} cannot be read: {error.strerror or error}.") from error
+        if start.startswith(b"PAR1"):
+            return ParquetSource(path)
+        compressed = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), None)
+        named = any(ending.lower() in JSON_ENDINGS for ending in path.suffixes[-2:])
+        if start and (named or start[:4].lstrip()[:2] in (b'{"', b"[{", b"{")):
             return _json_source(path, compressed, **text)
-        return TextSource(path, wanted, t, **text)
+        return TextSource(path, start, compressed, wanted, t, **text)
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         return TableSource(source)
     if isinstance(source, pa.RecordBatch):
@@ -306,35 +313,16 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
     )
 
 
-def _is_json(path: Path) -> str | None:
-    """How a JSON file is packed ("" if it is not), or None if a file is something else: by its ending or its look."""
-    from pintgn.events.jsonfile import ENDINGS
-    from pintgn.events.textfile import COMPRESSED
-
-    start = _begins(path)
-    compressed = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), "")
-    named = any(ending.lower() in ENDINGS for ending in path.suffixes[-2:])
-    return compressed if start and (named or start.lstrip()[:2] in (b'{"', b"[{", b"{")) else None
-
-
-def _json_source(path: Path, compressed: str, charset: str = "utf-8", **text: Any) -> Source:
+def _json_source(path: Path, compressed: str | None, charset: str = "utf-8", **text: Any) -> Source:
     from pintgn.events.jsonfile import JsonSource
 
     given = [name for name, value in text.items() if value]
     if given or text.get("header") is not None:
         raise BadInput(f"{path.name} is JSON; {(given or ['header'])[0]} is about text such as CSV. Leave it out.")
-    return JsonSource(path, compressed or None, charset)
+    return JsonSource(path, compressed, charset)
 
 
 def _advice(source: Any) -> str:
     if hasattr(source, "collect"):
         return " This one is lazy: pass source.collect()."
     return " Use pintgn.interop.from_pyg." if type(source).__name__ == "TemporalData" else ""
-
-
-def _begins(path: Path) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(4)
-    except OSError as error:
-        raise BadFile(f"{path} cannot be read: {error.strerror or error}.") from error

@@ -88,9 +88,9 @@ def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = Non
     """
     path = Path(path)
     endings = [ending.lower() for ending in path.suffixes]
-    packed = COMPRESSED.get(endings[-1]) if endings else None
-    kind = "".join(endings[-2:-1] if packed else endings[-1:])
-    if kind in (".parquet", ".pq") and not packed:
+    compression = COMPRESSED.get(endings[-1]) if endings else None
+    kind = "".join(endings[-2:-1] if compression else endings[-1:])
+    if kind in (".parquet", ".pq") and not compression:
         return save(log, path)
     if kind not in (".csv", ".tsv", ".txt"):
         raise BadInput(f"{path.name} ends in nothing that pintgn can write.{suggest(''.join(endings), ENDINGS)}")
@@ -101,7 +101,7 @@ def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = Non
         include_header=False, delimiter=delimiter, quoting_style="needed" if needs_quotes(log, delimiter) else "none"
     )
     header = delimiter.join(_quoted(name, delimiter) for name in _headings(layout)) + "\n"
-    with writing_table(path) as part, pa.output_stream(str(part), compression=packed) as stream:
+    with writing_table(path) as part, pa.output_stream(str(part), compression=compression) as stream:
         stream.write(header.encode())
         with pacsv.CSVWriter(stream, as_text(layout.batch(0, 0), 2, days).schema, write_options=options) as writer:
             for batch in layout.batches():
@@ -165,13 +165,7 @@ def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_featur
     features = tuple(feature for feature in stored if feature.kind != "number")
     node_names = IdMap(size=count) if metadata["numbers"] else ids
     as_stored = dataclasses.replace(schema, features=features, label=None, node_features=(), time_scale=1.0)
-    width = as_stored.feature_width
-    like = EventLog(
-        empty, empty, empty, ids=node_names, schema=as_stored,
-        features=np.zeros((0, width), np.float32) if width else None,
-        op=np.zeros(0, np.int8) if names["op"] else None,
-        node_updates=np.zeros((0, len(schema.node_updates)), np.float32) if names["node_updates"] else None,
-    )  # fmt: skip
+    like = EventLog.trusted({"src": empty, "dst": empty, "t": empty}, node_names, as_stored)
     plan = Plan(
         src=names["all"][0], dst=names["all"][1], t=names["all"][2], op=names["op"],
         features=[feature.name for feature in features], node_updates=names["node_updates"],
@@ -190,7 +184,7 @@ def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_featur
 
 
 def _features(path: Path, stored: tuple[Feature, ...], log: EventLog) -> np.ndarray | None:
-    """All features: categories as they were read, numbers a few columns at a time into their final place."""
+    """All features: categories as they were read, numbers a few columns at a time into their final columns."""
     if len(stored) == len(log.schema.features):
         return log.features
     matrix = np.empty((len(log), sum(feature.width for feature in stored)), np.float32)
@@ -263,8 +257,8 @@ def _write_nodes(log: EventLog) -> bytes:
     return base64.b64encode(sink.getvalue())
 
 
-def _read_nodes(packed: bytes, metadata: dict) -> tuple[IdMap, np.ndarray | None]:
-    with pa.ipc.open_stream(base64.b64decode(packed, validate=True)) as reader:
+def _read_nodes(stored: bytes, metadata: dict) -> tuple[IdMap, np.ndarray | None]:
+    with pa.ipc.open_stream(base64.b64decode(stored, validate=True)) as reader:
         table = reader.read_all().combine_chunks()
     table.validate(full=True)  # what follows trusts its lengths and offsets
     for column in table.columns:

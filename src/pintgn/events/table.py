@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
-from pintgn.events.ids import IdMap
+from pintgn.events.columns import is_text
 from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE, Feature, TimeUnit
 
@@ -92,14 +92,11 @@ class Layout:
         log = self.log
         if log.node_updates is None or log.op is None:
             return []
-        skipped = int((log.op[:start] == NODE).sum())
         here = log.op[start:stop] == NODE
-        rows = np.cumsum(here) - 1 + skipped
-        taken = log.node_updates[np.where(here, rows, 0)] if here.any() else np.zeros((len(here), 0), np.float32)
-        width = log.node_updates.shape[1]
-        if not here.any():
-            return [pa.nulls(len(here), pa.float32()) for _ in range(width)]
-        return [pa.array(taken[:, k], mask=~here) for k in range(width)]
+        skipped = int((log.op[:start] == NODE).sum())
+        values = np.zeros((len(here), log.node_updates.shape[1]), np.float32)
+        values[here] = log.node_updates[skipped : skipped + int(here.sum())]
+        return [pa.array(column, mask=~here) for column in values.T]
 
 
 def to_table(log: EventLog) -> pa.Table:
@@ -170,7 +167,7 @@ def _named_apart(log: EventLog) -> bool:
     if ids.ids is None and not ids.separate_namespaces:
         return True
     kind = ids.type
-    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if not (pa.types.is_integer(kind) or is_text(kind)):
         return False
     if ids.decode().null_count or (not pa.types.is_integer(kind) and pc.any(pc.equal(ids.decode(), "")).as_py()):
         return False
@@ -178,12 +175,8 @@ def _named_apart(log: EventLog) -> bool:
         return len(pc.unique(ids.decode())) == len(ids)
     events = slice(None) if log.op is None else log.op != NODE
     apart = not ids.side[log.src[events]].any() and ids.side[log.dst[events]].all()
-    return bool(apart) and all(_unique(ids, side) for side in (0, 1))
-
-
-def _unique(ids: IdMap, side: int) -> bool:
-    mine = ids.decode(np.flatnonzero(ids.side == side))
-    return len(pc.unique(mine)) == len(mine)
+    sides = [ids.decode(np.flatnonzero(ids.side == side)) for side in (0, 1)]
+    return bool(apart) and all(len(pc.unique(mine)) == len(mine) for mine in sides)
 
 
 # --- text -----------------------------------------------------------------------------------------------------
@@ -198,7 +191,7 @@ def as_text(batch: pa.RecordBatch, time_column: int, date_only: bool) -> pa.Reco
             values = _iso(values, date_only) if column == time_column else values.cast(pa.string())
         elif pa.types.is_floating(kind):
             values = pc.if_else(pc.is_nan(values), None, values)
-        elif not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        elif not (pa.types.is_integer(kind) or is_text(kind)):
             values = values.cast(pa.string())
         arrays.append(values)
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
@@ -240,6 +233,4 @@ def needs_quotes(log: EventLog, delimiter: str) -> bool:
     if any(re.search(pattern, word) for word in words):
         return True
     ids = log.ids.decode()
-    if pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type):
-        return bool(pc.any(pc.match_substring_regex(ids, pattern)).as_py())
-    return False
+    return is_text(ids.type) and bool(pc.any(pc.match_substring_regex(ids, pattern)).as_py())

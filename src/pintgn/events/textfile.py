@@ -24,7 +24,6 @@ LONGEST_LINE = 1 << 26
 """Bytes of a line at most: one of a million columns takes a tenth of that."""
 LOOKED_AT = 20
 """Cells of a first line that are looked at, to tell a header from data."""
-COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
 FOREIGN = {
     b"PK\x03\x04": "a zip or Excel file. Save it as CSV",
     b"ARROW1": "an Arrow file. Read it with pyarrow and pass the table",
@@ -44,6 +43,8 @@ class TextSource(Source):
     def __init__(
         self,
         path: Path,
+        start: bytes,
+        compressed: str | None,
         wanted: Sequence[str | int] = (),
         t: str | int | None = None,
         *,
@@ -53,25 +54,42 @@ class TextSource(Source):
         skip_lines: int = 0,
         charset: str = "utf-8",
     ):
-        self.path, self.title, self.skip = path, path.name, skip_lines
+        self.path, self.title, self.compressed, self.skip = path, path.name, compressed, skip_lines
         try:
             self.charset = codecs.lookup(charset).name
         except LookupError as error:
             raise BadInput(f"charset {charset!r} does not exist. Common ones are utf-8, latin-1 and cp1252.") from error
-        with open(path, "rb") as file:
-            start = file.read(8)
         if not start:
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
         for magic, advice in FOREIGN.items():
             if start.startswith(magic):
                 raise BadFile(f"{self.title} is {advice}.")
-        self.compressed = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), None)
         if delimiter is not None and len(delimiter) != 1:
             raise BadInput(f"a delimiter is one character, such as ',' or '\\t', not {delimiter!r}.")
         lines = self._sample()
         self.delimiter = delimiter or find_delimiter(lines, wanted)
-        self._lay_out(lines, wanted, t, header, columns)
-        self._check_names("Rename one, or give all names with columns=[…] (and header=True).")
+        reader = csv.reader(iter(lines[self.skip :]), delimiter=self.delimiter)
+        try:
+            first = next(row for row in reader if row)
+            after = self.skip + reader.line_num
+            second = next((row for row in reader if row), None)
+        except csv.Error as error:
+            raise BadFile(f"{self.title} cannot be read as CSV: {error}.") from error
+        first = [cell.strip() for cell in first]
+        width = len(second) if second is not None else len(first)
+        names = None if columns is None else [str(name) for name in columns]
+        if header is None:
+            named = names is None and any(str(name) in first for name in wanted if not str(name).isdecimal())
+            by_number = int(str(t)) if str(t).isdecimal() else None
+            index = names.index(str(t)) if names is not None and str(t) in names else by_number
+            # a header has no time where the times are
+            header = named or index is None or index >= len(first) or not is_time(first[index])
+        if names is not None and len(names) != width:
+            raise BadInput(f"{len(names)} names are given in columns=, but {self.title} has {width} columns.")
+        if names is None:
+            names = [name if header and name else str(index) for index, name in enumerate(first)]
+        self._set_names(names, "Rename one, or give all names with columns=[…] (and header=True).")
+        self.header, self.header_lines = (first, after) if header else ([], self.skip)
 
     # -- layout --------------------------------------------------------------------------------------------
 
@@ -106,35 +124,10 @@ class TextSource(Source):
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
         return whole
 
-    def _lay_out(
-        self,
-        lines: list[str],
-        wanted: Sequence[str | int],
-        t: str | int | None,
-        header: bool | None,
-        columns: Sequence[str] | None,
-    ) -> None:
-        reader = csv.reader(iter(lines[self.skip :]), delimiter=self.delimiter)
-        try:
-            first = next(row for row in reader if row)
-            after = self.skip + reader.line_num
-            second = next((row for row in reader if row), None)
-        except csv.Error as error:
-            raise BadFile(f"{self.title} cannot be read as CSV: {error}.") from error
-        first = [cell.strip() for cell in first]
-        width = len(second) if second is not None else len(first)
-        if header is None:
-            header = _is_header(first, wanted, t, columns)
-        if columns is not None:
-            self.names = [str(name) for name in columns]
-            if len(self.names) != width:
-                raise BadInput(f"{len(self.names)} names are given in columns=, but {self.title} has {width} columns.")
-        elif header:
-            self.names = [name or str(index) for index, name in enumerate(first)]
-        else:
-            self.names = [str(index) for index in range(len(first))]
-        self.header_lines = after if header else self.skip
-        self.looks_headless = header and any(is_time(cell) or likely_formats(cell) for cell in first[:LOOKED_AT])
+    @property
+    def looks_headless(self) -> bool:
+        """Whether the header looks like data."""
+        return any(is_time(cell) or likely_formats(cell) for cell in self.header[:LOOKED_AT])
 
     def _no_header(self) -> str:
         if not self.looks_headless:
@@ -167,7 +160,7 @@ class TextSource(Source):
             strings_can_be_null=False,
         )
         with self._open() as stream:
-            counted = _Counted(stream)
+            counted = _QuoteCounter(stream)
             try:
                 for batch in pacsv.open_csv(pa.PythonFile(counted, "r"), read, parse, convert):
                     yield batch if len(wanted) == len(columns) else batch.select(columns)
@@ -257,14 +250,13 @@ class TextSource(Source):
         return BadFile(f"{self.title} cannot be read {kind}to its end: {str(error).splitlines()[0]}")
 
 
-class _Counted(io.RawIOBase):
+class _QuoteCounter:
     """A stream that counts quotation marks on their way."""
+
+    closed = False
 
     def __init__(self, stream: Any):
         self.stream, self.quotes = stream, 0
-
-    def readable(self) -> bool:
-        return True
 
     def read(self, size: int = -1) -> bytes:
         data = self.stream.read(None if size < 0 else size)
@@ -289,21 +281,3 @@ def find_delimiter(lines: list[str], wanted: Sequence[str | int]) -> str:
         if len(widths) == 1 and max(widths) > most:
             best, most = delimiter, max(widths)
     return best
-
-
-def _is_header(
-    first: list[str], wanted: Sequence[str | int], t: str | int | None, columns: Sequence[str] | None
-) -> bool:
-    """Whether the first line names columns: it has a wanted name, or no time where the times are."""
-    if columns is not None:
-        names = [str(name) for name in columns]
-        index = names.index(str(t)) if str(t) in names else _position(t)
-    elif any(str(name) in first for name in wanted if not str(name).isdecimal()):
-        return True
-    else:
-        index = _position(t)
-    return index is None or index >= len(first) or not is_time(first[index])
-
-
-def _position(column: str | int | None) -> int | None:
-    return int(column) if column is not None and str(column).isdecimal() else None

@@ -33,14 +33,14 @@ class TimeColumn:
         self,
         name: str,
         where: Callable[[int], str],
-        room: int = 0,
+        capacity: int = 0,
         sort: bool = False,
         written: str | None = None,
         surely: bool = False,
     ):
         self.name, self.where, self.sort = name, where, sort
         self.written, self.surely = written, surely  # the format of the text; whether no other is allowed
-        self.column = Growing(np.int64, room)
+        self.column = Growing(np.int64, capacity)
         self.kind: str | None = None  # "whole", "decimal" or "date"
         self.unit = "s"
         self.offsets: set[str | None] = set()
@@ -78,9 +78,9 @@ class TimeColumn:
         offsets = {None if offset is None else str(offset) for offset in self.offsets}
         zone = None if not offsets or offsets == {None} else (offsets.pop() if len(offsets) == 1 else "UTC")
         time = TimeUnit(self.unit, zone, self.written) if self.kind == "date" else TimeUnit()
-        if like is not None and len(self.column):
+        if like is not None and self.column.length:
             time = self._as_in(like, time)
-        column = self.column.done()
+        column = self.column.finish()
         return (column.view(np.float64) if self.kind == "decimal" else column), time
 
     @property
@@ -136,7 +136,6 @@ class TimeColumn:
         raise self._unreadable(values, row)
 
     def _whole(self, values: pa.Array, row: int) -> None:
-        self._expect(("whole", "decimal"), row)
         try:
             numbers = values.cast(pa.int64()).to_numpy()
         except pa.ArrowInvalid as error:
@@ -145,13 +144,11 @@ class TimeColumn:
                 f"{self.where(row + bad)} has {self.name}={values[bad]}, beyond 2**63 - 1. Times must fit in int64."
             ) from error
         if self.kind == "decimal":
-            self._append(self._as_float(numbers, row), row)
+            self._append(self._as_float(numbers, row), row, "decimal")
         else:
-            self.kind = "whole"
-            self._append(numbers, row)
+            self._append(numbers, row, "whole")
 
     def _decimal(self, values: pa.Array, row: int, text: pa.Array | None = None) -> None:
-        self._expect(("whole", "decimal"), row)
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
         bad = first_true(~np.isfinite(numbers))
         if bad >= 0:
@@ -168,11 +165,9 @@ class TimeColumn:
             )
         if self.kind == "whole":
             self.column.values.view(np.float64)[:] = self._as_float(self.column.values, 0)
-        self.kind = "decimal"
-        self._append(numbers, row)
+        self._append(numbers, row, "decimal")
 
     def _date(self, counts: np.ndarray, unit: str, offsets: set[str | None], row: int) -> None:
-        self._expect(("date",), row)
         if self.offsets and (None in self.offsets) != (None in offsets):
             raise BadInput(
                 f"times in {self.name!r} are written with a time zone in some rows and without in others, as in "
@@ -181,17 +176,20 @@ class TimeColumn:
         self.offsets |= offsets
         if self.kind is None:
             self.unit = unit
-        elif UNITS.index(unit) > UNITS.index(self.unit):
+        elif self.kind == "date" and UNITS.index(unit) > UNITS.index(self.unit):
             self.column.values[:] = self._finer(self.column.values, self.unit, unit)
             self.unit = unit
         elif unit != self.unit:
             counts = self._finer(counts, unit, self.unit)
-        self.kind = "date"
-        self._append(counts, row)
+        self._append(counts, row, "date")
 
     # -- checks --------------------------------------------------------------------------------------------
 
-    def _append(self, values: np.ndarray, row: int) -> None:
+    def _append(self, values: np.ndarray, row: int, kind: str) -> None:
+        if self.kind is not None and "date" in (self.kind, kind) and self.kind != kind:
+            now, so_far = ("a date", "numbers") if kind == "date" else ("a number", "dates")
+            raise BadInput(f"{self.where(row)} has {now} in {self.name!r}, where there were {so_far}. Use one kind.")
+        self.kind = kind
         if not len(values):
             return
         far = beyond(values)
@@ -201,7 +199,7 @@ class TimeColumn:
                 "Check the unit, or count from a later start."
             )
         late = first_true(values[1:] < values[:-1]) + 1
-        before = self.values[-1] if len(self.column) else None
+        before = self.values[-1] if self.column.length else None
         if before is not None and values[0] < before:
             late = 0
         elif late:
@@ -216,12 +214,7 @@ class TimeColumn:
                     f"({self.name}={show(before)}). Sort the events by time, or pass sort=True (--sort)."
                 )
             self.ordered = False
-        self.column.claim(len(values)).view(values.dtype)[:] = values
-
-    def _expect(self, kinds: tuple[str, ...], row: int) -> None:
-        if self.kind is not None and self.kind not in kinds:
-            now, before = ("a date", "numbers") if kinds == ("date",) else ("a number", "dates")
-            raise BadInput(f"{self.where(row)} has {now} in {self.name!r}, where there were {before}. Use one kind.")
+        self.column.allocate(len(values)).view(values.dtype)[:] = values
 
     def _as_float(self, numbers: np.ndarray, row: int) -> np.ndarray:
         bad = first_true((numbers > EXACT) | (numbers < -EXACT))
@@ -269,8 +262,8 @@ class TimeColumn:
         if kind is None or expected is None:
             likely = likely_formats(values[k].as_py())
             if likely:
-                ways = " or ".join(repr(format) for format in likely[:2])
-                return BadInput(f"{shown}, which is no ISO-8601 date. Say how it is written: --time-format {ways}.")
+                formats = " or ".join(repr(format) for format in likely[:2])
+                return BadInput(f"{shown}, which is no ISO-8601 date. Say how it is written: --time-format {formats}.")
             return BadInput(f"{shown}, neither a number nor an ISO-8601 date such as 2021-01-04T09:30:00Z.")
         if {kind, expected} == {"date", "zoned"}:
             other = "without a time zone" if kind == "date" else "with a time zone"

@@ -30,7 +30,7 @@ class World(abc.ABC):
 
     @abc.abstractmethod
     def ids(self) -> IdMap:
-        """The nodes of this world, numbered so that each one's place in it can be told from its number."""
+        """The nodes of this world, numbered so that its number says what each one is."""
 
     @abc.abstractmethod
     def simulate(self, events: int = 10_000, seed: int = 0) -> EventLog:

@@ -39,9 +39,9 @@ def to_networkx(log: EventLog, at: Any = None, since: Any = None, *, multi: bool
     graph.add_nodes_from((names[node], attributes) for node, attributes in _attributes(log, met, rows))
     src, dst, t = log.src[alive], log.dst[alive], log.t[alive].tolist()
     if multi:
-        told = _edge_columns(log, alive)
+        columns = _edge_columns(log, alive)
         for row, (u, v) in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
-            graph.add_edge(names[u], names[v], t=t[row], **{name: column[row] for name, column in told.items()})
+            graph.add_edge(names[u], names[v], t=t[row], **{name: column[row] for name, column in columns.items()})
         return graph
     keys = src * np.int64(max(log.nodes, 1)) + dst
     order = np.argsort(keys, kind="stable")  # rows of one edge together, in order of time
@@ -124,12 +124,12 @@ def _attributes(log: EventLog, nodes: np.ndarray, rows: np.ndarray) -> Iterator[
         numbers = np.cumsum(log.op == NODE) - 1
         updates = {int(log.src[row]): int(numbers[row]) for row in rows[log.op[rows] == NODE].tolist()}
     for node in nodes.tolist():
-        told: dict[str, float] = {}
+        attributes: dict[str, float] = {}
         if log.node_features is not None:
-            told |= dict(zip(log.schema.node_features, log.node_features[node].tolist(), strict=True))
+            attributes |= dict(zip(log.schema.node_features, log.node_features[node].tolist(), strict=True))
         if node in updates and log.node_updates is not None:
-            told |= dict(zip(log.schema.node_updates, log.node_updates[updates[node]].tolist(), strict=True))
-        yield node, told
+            attributes |= dict(zip(log.schema.node_updates, log.node_updates[updates[node]].tolist(), strict=True))
+        yield node, attributes
 
 
 def _edge_columns(log: EventLog, rows: np.ndarray) -> dict[str, list]:

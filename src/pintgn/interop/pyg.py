@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pintgn.errors import BadInput, PintgnWarning, suggest
+from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE
 from pintgn.interop.packages import need
@@ -67,16 +68,20 @@ def from_pyg(data: Any, *, sort: bool = False, nodes: int | None = None, label: 
         msg = msg.reshape(events, -1).astype(np.float32, copy=False)[order]
         msg = msg if msg.shape[1] else None
     labels = None if label is None else arrays.get(label)
-    log = EventLog(
-        _whole(arrays["src"], "src")[order],
-        _whole(arrays["dst"], "dst")[order],
+    src, dst = (_whole(arrays[name], name)[order] for name in ("src", "dst"))
+    largest = int(max(src.max(initial=-1), dst.max(initial=-1)))
+    if nodes is not None and nodes <= largest:
+        raise BadInput(f"nodes={nodes}, but an event names node {largest}.")
+    return EventLog(
+        src,
+        dst,
         t[order],
         features=msg,
         label=None if labels is None else labels.reshape(-1)[order],
         op=None if op is None else op[order],
         node_updates=updates,
+        ids=None if nodes is None else IdMap(size=nodes),
     )
-    return log if nodes is None else _with_nodes(log, nodes)
 
 
 def _times(t: np.ndarray) -> np.ndarray:
@@ -95,14 +100,3 @@ def _whole(nodes: np.ndarray, name: str) -> np.ndarray:
     if (numbers != nodes).any():
         raise BadInput(f"{name} holds {nodes[numbers != nodes][0]}; node numbers are whole.")
     return numbers
-
-
-def _with_nodes(log: EventLog, nodes: int) -> EventLog:
-    from pintgn.events.ids import IdMap
-
-    if nodes < log.nodes:
-        raise BadInput(f"nodes={nodes}, but an event names node {log.nodes - 1}.")
-    return EventLog(
-        log.src, log.dst, log.t, features=log.features, label=log.label, op=log.op, node_updates=log.node_updates,
-        ids=IdMap(size=nodes),
-    )  # fmt: skip

@@ -106,8 +106,12 @@ def evaluate_tgb(run: Any, dataset: Any, part: str = "test", *, evaluator: Any =
             sizes = np.array([len(row) for row in others])
             for size in np.unique(sizes):
                 rows = sizes == size
-                told = {"y_pred_pos": logits[rows, 0], "y_pred_neg": logits[rows, 1 : 1 + size], "eval_metric": ["mrr"]}
-                for name, mean in evaluator.eval(told).items():
+                scores = {
+                    "y_pred_pos": logits[rows, 0],
+                    "y_pred_neg": logits[rows, 1 : 1 + size],
+                    "eval_metric": ["mrr"],
+                }
+                for name, mean in evaluator.eval(scores).items():
                     totals[name] = totals.get(name, 0.0) + float(mean) * int(rows.sum())
     return {name: total / len(events) for name, total in totals.items()} | {"events": len(events)}
 

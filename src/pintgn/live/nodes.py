@@ -46,7 +46,7 @@ class NodeTable:
         more = int(max(src.max(), dst.max())) + 1 - len(degree)
         if more > 0:
             for column in (self._first, self._last, self._degree):
-                column.claim(more)[:] = 0
+                column.allocate(more)[:] = 0
             degree = self._degree.values
         keep = np.ones(2 * len(t), bool)
         keep[1::2] = src != dst
