@@ -143,14 +143,14 @@ def distinguish(
     as_json: AsJson = False,
 ) -> None:
     """Who can tell them apart? Two nodes or two events at one time, for every class of models, with a witness."""
-    from pintgn.theory.judge import distinguish as judge
+    from pintgn.theory.comparison import distinguish as compare
 
     if len(ids) not in (2, 4):
         raise BadInput(f"{len(ids)} ids; pass two to compare nodes, or four to compare two events.")
     log = load()
     given = [typed_id(text, whole_numbers(log)) for text in ids]
     a, b = (given[0], given[1]) if len(given) == 2 else (tuple(given[:2]), tuple(given[2:]))
-    found = judge(log, a, b, at, depth=depth, d=d, steps=steps, times=times, side=side)
+    found = compare(log, a, b, at, depth=depth, d=d, steps=steps, times=times, side=side)
     settings = ", ".join(f"{name}={value}" for name, value in found.settings.items())
     rows = [[one.model, one.word, one.reason] for one in found.verdicts.values()]
     answer(as_json, found.to_dict(), Grid(rows, ["class", "verdict", "why"], f"{found.question} ({settings})", left=3))

@@ -72,7 +72,7 @@ def document(
 
 @dataclass
 class Canvas:
-    """Shapes so far, in order, and the room they take."""
+    """Shapes so far, in order, and how far right and down they reach."""
 
     parts: list[str] = field(default_factory=list)
     right: float = 0
@@ -108,7 +108,7 @@ class Canvas:
         self.parts.append(element("rect", x=x, y=y, width=width, height=height, fill=fill, rx=2))
         self.reach(x + width, y + height)
 
-    def place(self, other: Canvas, x: float, y: float) -> None:
+    def insert(self, other: Canvas, x: float, y: float) -> None:
         """Another drawing, moved."""
         self.parts.append(moved("".join(other.parts), x, y))
         self.reach(x + other.right, y + other.bottom)
@@ -120,7 +120,7 @@ class Canvas:
 
 
 def moved(body: str, x: float, y: float) -> str:
-    """A group of shapes at another place."""
+    """A group of shapes, moved."""
     return element("g", body, transform=f"translate({coordinate(x)} {coordinate(y)})")
 
 
