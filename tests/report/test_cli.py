@@ -88,7 +88,7 @@ def test_a_report_that_fails_does_not_spoil_the_training(command, log, tmp_path,
 
 
 def test_the_commands_on_the_page_make_the_same_run_again(command, run, tmp_path):
-    """What the page says under “Do it again” is run as it stands."""
+    """What the page says under “Reproduce” is run as it stands."""
     import html
     import re
     import shlex

@@ -9,7 +9,7 @@ import pytest
 
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
-from pintgn.theory.anonymous import anonymize, anonymous_walks, walk_totals_differ, walk_set
+from pintgn.theory.anonymous import anonymize, anonymous_walks, walk_set, walk_totals_differ
 from pintgn.theory.counts import walk_totals
 from pintgn.theory.history import EventHistory
 from pintgn.theory.items import item

@@ -13,10 +13,10 @@ import pytest
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.events.simulate import make_world
-from pintgn.theory.separation import CLASSES, Separation
+from pintgn.theory.comparison import distinguish
 from pintgn.theory.data_report import DataReport, _sample_links, report
 from pintgn.theory.history import TIMES, EventHistory
-from pintgn.theory.comparison import distinguish
+from pintgn.theory.separation import CLASSES, Separation
 from tests.theory.helpers import mirrored_log, random_log
 
 WITHOUT_POSITIONS = ("mp-tgn", "mp-tgn+memory", "tgat", "tgn-att", "temporal-wl")

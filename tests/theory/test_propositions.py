@@ -12,11 +12,11 @@ import pytest
 from pintgn.events.log import EventLog
 from pintgn.events.snapshots import GraphSnapshot, from_snapshots, to_snapshots
 from pintgn.theory.anonymous import caw_readout
+from pintgn.theory.comparison import Comparison, distinguish
 from pintgn.theory.counts import position_vectors
 from pintgn.theory.history import EventHistory
 from pintgn.theory.injective import TemporalCode
 from pintgn.theory.items import item
-from pintgn.theory.comparison import Comparison, distinguish
 from pintgn.theory.memory import memory_states
 from pintgn.theory.properties import graph_properties, temporal_diameter
 from pintgn.theory.question import read_question

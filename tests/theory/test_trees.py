@@ -129,7 +129,7 @@ def test_small_limits_name_the_depth_that_fits():
     # a triangle: every node has two entries, so a tree of depth k has 2^(k+1) - 1 nodes
     with pytest.raises(
         TooLarge,
-        match=r"computation tree of 0 has 31 nodes to level 4; at most 20 are built. Depth 3 fits \(15 nodes\)",
+        match=r"tree of 0 has 31 nodes to level 4; at most 20 are built. Depth 3 fits \(15 nodes\)",
     ):
         computation_tree(log, 0, depth=4, most=20)
 
