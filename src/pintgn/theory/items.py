@@ -99,6 +99,21 @@ class Item:
         c = self.claims[claim]
         return distinguish(self.log, c.a, c.b, c.t, depth=c.depth, d=c.d, steps=c.steps)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "title": self.title,
+            "source": self.source,
+            "text": self.text,
+            "events": [graph.events for graph in self.graphs],
+            "answers": [self.answer(i).to_dict() for i in range(len(self.claims))],
+        }
+
+    def __str__(self) -> str:
+        events = "\n".join(map(str, self.graphs))
+        answers = [str(self.answer(i)) for i in range(len(self.claims))]
+        return "\n\n".join([f"{self.title} ({self.source})", self.text, events, *answers])
+
     def svg(self) -> str:
         """The item's graphs side by side; what is compared is dashed or ringed."""
         marked = [(x,) if isinstance(x, str) else x for claim in self.claims[:1] for x in (claim.a, claim.b)]
