@@ -86,8 +86,8 @@ class Canvas:
     ) -> None:
         style: Any = {"stroke": color, "stroke_width": width, "fill": "none"}
         style |= {"stroke_dasharray": "6 5"} if dash else {}
-        way = ("Q", *middle(a, b, 2 * bend)) if bend else ("L",)
-        self.parts.append(element("path", d=path("M", *a, *way, *b), **style))
+        curve = ("Q", *middle(a, b, 2 * bend)) if bend else ("L",)
+        self.parts.append(element("path", d=path("M", *a, *curve, *b), **style))
 
     def circle(self, at: Point, radius: float, fill: str, stroke: str = INK, width: float = 1.6) -> None:
         x, y = at

@@ -1,4 +1,4 @@
-"""Who can tell them apart? What each class of models can and cannot separate, without training anything.
+"""What each class of models can and cannot distinguish, for one pair, without training anything.
 
 A *class* is all models of one kind: every choice of parameters and widths, all neighbors and all walks (no
 sampling), exact arithmetic. "Cannot" is a proof that every member gives both the same embedding. "Can" says that some

@@ -1,4 +1,4 @@
-"""What the theory says about your data, before any training: which links can be told apart, by whom, at what cost.
+"""What the theory says about your data, before any training: which links models can distinguish, and at what cost.
 
 For links that came true after a time T and a wrong destination for each, every class of models either can separate the
 two as of T or provably gives both the same score. The share that it cannot separate bounds how well it can rank them:
@@ -58,7 +58,7 @@ class Share:
 
     @property
     def ceiling(self) -> float:
-        """The best chance to rank the true one of a pair first: certain where the class can separate, else 1/2."""
+        """The best probability to rank the true one of a pair first: 1 where the class can separate them, else 1/2."""
         return 1 - 0.5 * self.cannot / self.pairs if self.pairs else 1.0
 
     @property
@@ -125,12 +125,12 @@ class DataReport:
         cost = f"Exact positions take about {memory} here ({self.position_density:.1%} dense)."
         if needed >= WORTH:
             verdict = (
-                f"Positions are necessary: without them {needed:.0%} of the links cannot be told from a wrong one, "
+                f"Positions are necessary: without them {needed:.0%} of the links cannot be distinguished from a negative, "
                 "however long one trains."
             )
         elif self.probe.useful:
             verdict = (
-                "Positions are worth their cost: in principle links can be told apart without them, but coarse "
+                "Positions are worth their cost: links can be distinguished without them, but coarse "
                 f"facts rank {self.probe.both:.0%} of the pairs right with positions, {self.probe.nodes:.0%} without."
             )
         else:
@@ -149,7 +149,7 @@ class DataReport:
             f"in time {self.temporal_diameter:,} steps.",
             "",
             f"Of {settings['pairs']} links that came true later, each against a wrong destination, the share that a",
-            f"class of models can tell apart ({settings['depth']} layers, d={settings['d']}, walks of "
+            f"class of models can distinguish ({settings['depth']} layers, d={settings['d']}, walks of "
             f"{settings['steps']} steps), by how finely it sees time:",
             "",
             f"{'':18}{heads}",
@@ -196,8 +196,8 @@ class DataReport:
         probed = {"nodes": p.nodes, "positions": p.positions, "both": p.both}
         rows = [(name, [(value, CAN)], f"{value:.1%}") for name, value in probed.items()]
         panels.insert(draw.bars("Pairs ranked right by coarse facts (half is chance)", rows), 0, panels.bottom + 26)
-        panels.text((0, 8), f"Links told apart as of t={self.at_words}, without training", 17, anchor="start")
-        return panels.svg("Share of links that each class of models can tell from a wrong one")
+        panels.text((0, 8), f"Links distinguished as of t={self.at_words}, without training", 17, anchor="start")
+        return panels.svg("Share of links that each class of models can distinguish from a negative")
 
     def to_dict(self) -> dict[str, Any]:
         views = {

@@ -97,7 +97,7 @@ class EventHistory:
 
     def __init__(self, log: EventLog, t: Any = None, times: str = "exact"):
         if times not in TIMES:
-            raise UnknownName(f"times={times!r} is not a way to see time.{suggest(times, TIMES)}")
+            raise UnknownName(f"times={times!r} is not a resolution of time.{suggest(times, TIMES)}")
         self.log, self.times = log, times
         self.t = as_of(log, t)
         self.count = int(np.searchsorted(log.t, self.t, "left"))

@@ -103,7 +103,7 @@ def cycles(log: EventLog, t: Any = None, most: int = 10**6) -> int:
     """Number of simple cycles of the underlying simple graph, counted one by one and so for small graphs only."""
     graph = _two_core(simple_graph(log, t))
     edges = sum(map(len, graph.values())) // 2
-    place = {node: i for i, node in enumerate(sorted(graph))}
+    rank = {node: i for i, node in enumerate(sorted(graph))}
     found = tried = 0
     for start in sorted(graph):
         # every cycle is found from its smallest node, once in each direction
@@ -115,7 +115,7 @@ def cycles(log: EventLog, t: Any = None, most: int = 10**6) -> int:
                 on_path.discard(stack.pop()[0])
             elif following == start and len(stack) > 2:
                 found += 1
-            elif place[following] > place[start] and following not in on_path:
+            elif rank[following] > rank[start] and following not in on_path:
                 tried += 1
                 if tried > most:
                     raise TooLarge(
