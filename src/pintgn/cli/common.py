@@ -100,14 +100,6 @@ def next_steps(first: str, *commands: str) -> None:
     say("\n".join([first, *(f"  {command}" for command in commands)]))
 
 
-def typed_id(text: str, whole_numbers: bool) -> Any:
-    """An id as typed, in the type of the log's ids."""
-    try:
-        return int(text) if whole_numbers else text
-    except ValueError:
-        raise BadInput(f"node {text!r} is not in this log: its ids are whole numbers.") from None
-
-
 class Bar:
     """The progress bar of every command, on a terminal only: what, how far, how fast, how long to go."""
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, Bar, Grid, answer, console, emit_json, say, typed_id
+from pintgn.cli.common import AsJson, Bar, Grid, answer, console, emit_json, say
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
@@ -126,12 +126,13 @@ def distinguish(
     as_json: AsJson = False,
 ) -> None:
     """Decide which classes of models can distinguish two nodes, or two events at one time, with a witness for each."""
+    from pintgn.events.codec import Codec
     from pintgn.theory.comparison import distinguish as compare
 
     if len(ids) not in (2, 4):
         raise BadInput(f"{len(ids)} ids; pass two to compare nodes, or four to compare two events.")
     log = load()
-    given = [typed_id(text, whole_numbers(log)) for text in ids]
+    given = list(map(Codec.of(log).id_from_text, ids))
     a, b = (given[0], given[1]) if len(given) == 2 else (tuple(given[:2]), tuple(given[2:]))
     found = compare(log, a, b, at, depth=depth, d=d, steps=steps, times=times, side=side)
     settings = ", ".join(f"{name}={value}" for name, value in found.settings.items())
@@ -152,10 +153,11 @@ def tree(
     as_json: AsJson = False,
 ) -> None:
     """Show the temporal computation tree of a node, or its monotone tree, as text or as a drawing."""
+    from pintgn.events.codec import Codec
     from pintgn.theory.trees import computation_tree, monotone_tree
 
     log = load()
-    node = typed_id(id, whole_numbers(log))
+    node = Codec.of(log).id_from_text(id)
     if monotone:
         grown = monotone_tree(log, node, at, depth, side=side)
     else:
@@ -196,10 +198,3 @@ def report(
     if plot is not None:
         plot.write_text(made.svg())
     answer(as_json, made.to_dict(), made)
-
-
-def whole_numbers(log: EventLog) -> bool:
-    """Whether the users' own ids are whole numbers."""
-    import pyarrow as pa
-
-    return pa.types.is_integer(log.ids.type)

@@ -125,8 +125,8 @@ class DataReport:
         cost = f"Exact positions take about {memory} here ({self.position_density:.1%} dense)."
         if needed >= WORTH:
             verdict = (
-                f"Positions are necessary: without them {needed:.0%} of the links cannot be distinguished from a negative, "
-                "however long one trains."
+                f"Positions are necessary: without them {needed:.0%} of the links cannot be distinguished from a "
+                "negative, however long one trains."
             )
         elif self.probe.useful:
             verdict = (

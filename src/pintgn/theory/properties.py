@@ -72,7 +72,7 @@ def diameter(log: EventLog, t: Any = None, most: int = 2 * 10**7) -> float:
     _guard(graph, most, "diameter")
     largest = 0
     for root in graph:
-        distance = _distances(graph, root)
+        distance, _ = _search(graph, root)
         if len(distance) < len(graph):
             return inf
         largest = max(largest, *distance.values())
@@ -85,17 +85,7 @@ def girth(log: EventLog, t: Any = None, most: int = 2 * 10**7) -> float:
     _guard(graph, most, "girth")
     shortest = inf
     for root in graph:
-        distance, parent, queue = {root: 0}, {root: root}, deque([root])
-        while queue:
-            u = queue.popleft()
-            if 2 * distance[u] + 1 >= shortest:
-                break
-            for v in graph[u]:
-                if v not in distance:
-                    distance[v], parent[v] = distance[u] + 1, u
-                    queue.append(v)
-                elif v != parent[u]:
-                    shortest = min(shortest, distance[u] + distance[v] + 1)
+        shortest = min(shortest, _search(graph, root, shortest)[1])
     return shortest
 
 
@@ -139,14 +129,18 @@ def _two_core(graph: Graph) -> Graph:
     return graph
 
 
-def _distances(graph: Graph, root: int) -> dict[int, int]:
-    distance, queue = {root: 0}, deque([root])
-    while queue:
+def _search(graph: Graph, root: int, shorter: float = inf) -> tuple[dict[int, int], float]:
+    """Breadth-first distances from a root, and the shortest cycle seen; stops where none is `shorter`."""
+    distance, parent, queue, cycle = {root: 0}, {root: root}, deque([root]), inf
+    while queue and 2 * distance[queue[0]] + 1 < shorter:
         u = queue.popleft()
-        for v in graph[u] - distance.keys():
-            distance[v] = distance[u] + 1
-            queue.append(v)
-    return distance
+        for v in graph[u]:
+            if v not in distance:
+                distance[v], parent[v] = distance[u] + 1, u
+                queue.append(v)
+            elif v != parent[u]:
+                cycle = min(cycle, distance[u] + distance[v] + 1)
+    return distance, cycle
 
 
 def _guard(graph: Graph, most: int, what: str) -> None:
