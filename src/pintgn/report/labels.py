@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,7 @@ from pintgn.drawing.plot import nice_ticks
 from pintgn.events.schema import TimeUnit
 from pintgn.formatting import MINUS, PER_SECOND, short, span
 
-NONE = "–"
-"""Where there is nothing to say."""
-
-
-def percent(value: float | None, digits: int = 2) -> str:
-    """A share in percent, without the sign; a dash for nothing."""
-    return formatting.percent(value, digits, NONE)
+percent = partial(formatting.percent, none="–")
 
 
 def percent_tick(value: float) -> str:
