@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from pintgn.events.log import EventLog
 from pintgn.theory.data_report import report
-from pintgn.theory.history import HistoryView
+from pintgn.theory.history import EventHistory
 from pintgn.theory.items import gallery
 from pintgn.theory.wl import refine, temporal_wl
 
@@ -35,18 +35,18 @@ def read(path: Path, features: int = 0) -> EventLog:
 
 def forced(log: EventLog, times: str) -> np.ndarray:
     """Three rounds from the events, whether or not the partition is stable before."""
-    past = HistoryView(log, times=times)
-    color = past.state
+    history = EventHistory(log, times=times)
+    color = history.state
     for _ in range(ROUNDS):
-        color = refine(color, past.entries)
+        color = refine(color, history.entries)
     return color
 
 
 def dictionary(log: EventLog, times: str) -> np.ndarray:
     """The same with dictionaries of tuples, as one would write it."""
-    past = HistoryView(log, times=times)
+    history = EventHistory(log, times=times)
     around: list[list[tuple[int, int]]] = [[] for _ in range(log.nodes)]
-    for u, v, label in zip(past.src.tolist(), past.dst.tolist(), past.event_label.tolist(), strict=True):
+    for u, v, label in zip(history.src.tolist(), history.dst.tolist(), history.event_label.tolist(), strict=True):
         around[u].append((v, label))
         if u != v:
             around[v].append((u, label))

@@ -11,7 +11,7 @@ import pytest
 
 from pintgn.drawing.plot import LETTER, WIDTH, Axis, Plot, dot_plot, nice_ticks, sheet
 from pintgn.events.schema import TimeUnit
-from pintgn.report.words import time_ticks
+from pintgn.report.labels import time_ticks
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3.2, 17), (0.9731, 0.9734), (0, 1e9), (1e-6, 2e-6), (5, 5)])

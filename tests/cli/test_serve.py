@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from pintgn.cli.serve import _run_until_told
+from pintgn.cli.serve import _run_until_signal
 
 uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed; pip install 'pintgn[serve]'")
 BOTH = (signal.SIGINT, signal.SIGTERM)
@@ -29,7 +29,7 @@ def stopped_by(*signals: int) -> list[bool]:
 
     server = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_level="warning"))
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        _run_until_told(server, bound)
+        _run_until_signal(server, bound)
     return stopping
 
 

@@ -82,7 +82,7 @@ def test_from_a_file_nobody_prepared_to_a_service(ask, rows, tmp_path, ctrl_c):
     code, out, err = ask("train", "käufe.csv", *advice, *quick)
     assert code == 0, err
     assert "Test part" in out
-    page = re.search(r"look at it: (\S+\.html)", err)
+    page = re.search(r"report: (\S+\.html)", err)
     assert page, err
     assert (tmp_path / page[1]).stat().st_size > 10_000
     steps = {line.split()[1]: shlex.split(line)[1:] for line in err.splitlines() if line.startswith("  pintgn ")}

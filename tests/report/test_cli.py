@@ -66,7 +66,7 @@ def test_train_ends_with_a_report_unless_told_not_to(command, log, tmp_path):
     quick = ("--epochs", "1", "--set", "dim=4")
     out, err = command("train", "events.parquet", "-o", "a", *quick)
     assert (tmp_path / "a" / "report.html").exists()
-    assert "look at it: a/report.html" in err
+    assert "report: a/report.html" in err
     out, _ = command("train", "events.parquet", "-o", "b", *quick, "--json", "--runs", "2")
     assert json.loads(out)["report"] == "b/report.html"
     assert "2 runs" in (tmp_path / "b" / "report.html").read_text()
@@ -88,7 +88,7 @@ def test_a_report_that_fails_does_not_spoil_the_training(command, log, tmp_path,
 
 
 def test_the_commands_on_the_page_make_the_same_run_again(command, run, tmp_path):
-    """What the page says under “Do it again” is run as it stands."""
+    """What the page says under “Reproduce” is run as it stands."""
     import html
     import re
     import shlex
@@ -114,4 +114,4 @@ def test_the_demo_shows_what_learning_and_positions_are_worth(command, tmp_path)
     assert (tmp_path / answer["report"]).exists()
     out, err = command(*small)  # a second time nothing is trained again, and all is the same
     assert json.loads(out) == answer
-    assert "trained before, kept in demo/pint" in err
+    assert "trained before, in demo/pint" in err

@@ -73,11 +73,11 @@ def test_a_row_does_not_differ_from_itself(figures):
         assert not difference.clear
 
 
-def test_a_model_without_positions_has_nothing_to_be_blind_to(figures):
-    assert list(figures.blindness) == ["pint (positions=4)"]
-    assert row(figures, "pint (positions=0)").members[0].blind is None
+def test_a_model_without_positions_has_no_scores_without_positions(figures):
+    assert list(figures.zeroed) == ["pint (positions=4)"]
+    assert row(figures, "pint (positions=0)").members[0].zeroed is None
     seen = row(figures, "pint (positions=4)").members[0]
-    assert (seen.blind["random"].positive != seen.scores["random"].positive).any()
+    assert (seen.zeroed["random"].positive != seen.scores["random"].positive).any()
 
 
 def test_everything_for_machines_is_plain(figures):

@@ -10,8 +10,8 @@ import pintgn
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.log import EventLog
 from pintgn.learn.measure import score_part
-from pintgn.report.slices import known_before
-from pintgn.report.study import NoWalks, Study, opened, study
+from pintgn.report.slices import prior_history
+from pintgn.report.study import Study, ZeroPositions, open_runs, study
 
 
 def scrambled(log: EventLog, first: int) -> EventLog:
@@ -29,7 +29,7 @@ def test_a_blind_stream_does_not_see_the_future(run):
     for log in (run.parts.log, scrambled(run.parts.log, test.first + cut)):
         stream = run.new_stream()
         stream.observe(log[: test.first])
-        blind = stream.fork(positions=NoWalks(stream.positions.fork()))
+        blind = stream.fork(positions=ZeroPositions(stream.positions.fork()))
         answers.append(score_part(blind, log[test.first :], [test.query])[0])
     before = test.t < test.t[cut]
     assert before.sum() > 50
@@ -45,7 +45,7 @@ def test_a_blind_stream_reads_zeros_and_leaves_the_seeing_one_alone(log, refresh
     query = log[500:540].query
     with torch.no_grad():
         seeing = stream.score(query)
-        blind = stream.fork(positions=NoWalks(stream.positions.fork()))
+        blind = stream.fork(positions=ZeroPositions(stream.positions.fork()))
         found = blind.score(query)
         assert (found != seeing).any()
         assert torch.equal(stream.score(query), seeing)
@@ -54,18 +54,18 @@ def test_a_blind_stream_reads_zeros_and_leaves_the_seeing_one_alone(log, refresh
             assert not any(read.answer.any() for view in inputs.views for read in view.reads)
 
 
-def test_what_is_known_before_an_event_does_not_depend_on_what_comes_later(run):
+def test_what_is_prior_history_an_event_does_not_depend_on_what_comes_later(run):
     parts = run.parts
     half = len(parts.test) // 2
     other = scrambled(parts.log, parts.test.first + half)
     early = parts.test[:half]
     early = early.where(early.t < parts.test.t[half])
-    known = []
+    prior = []
     for log in (parts.log, other):
         cut = type(parts)(log, parts.train, parts.val, parts.test, parts.trained, parts.seen)
-        known.append(known_before(Study(cut, early, {}, 1)))
+        prior.append(prior_history(Study(cut, early, {}, 1)))
     for name in ("src_events", "dst_events", "src_age", "dst_age", "src_idle", "apart", "meetings"):
-        np.testing.assert_array_equal(getattr(known[0], name), getattr(known[1], name))
+        np.testing.assert_array_equal(getattr(prior[0], name), getattr(prior[1], name))
 
 
 def test_runs_on_other_data_or_another_test_part_are_refused(run, log):
@@ -80,38 +80,38 @@ def test_runs_on_other_data_or_another_test_part_are_refused(run, log):
 def test_a_folder_of_several_runs_is_all_of_them_and_none_is_counted_twice(run, other_seed, tmp_path):
     for seed, one in ((0, run), (10, other_seed)):
         shutil.copytree(one.folder.path, tmp_path / "many" / f"seed-{seed}")
-    assert [one.seed for one in opened([tmp_path / "many", tmp_path / "many" / "seed-0"])] == [0, 1]
-    assert opened([run, run]) == [run]
+    assert [one.seed for one in open_runs([tmp_path / "many", tmp_path / "many" / "seed-0"])] == [0, 1]
+    assert open_runs([run, run]) == [run]
 
 
 def test_rows_are_named_by_what_tells_them_apart(run, without, place, tmp_path):
-    from pintgn.report.names import named
+    from pintgn.report.names import row_names
 
-    assert named([run]) == ["pint"]
-    assert named([run, without]) == ["pint (positions=4)", "pint (positions=0)"]
+    assert row_names([run]) == ["pint"]
+    assert row_names([run, without]) == ["pint (positions=4)", "pint (positions=0)"]
     shutil.copytree(run.folder.path, tmp_path / "copy")
-    assert named(opened([run.folder.path, tmp_path / "copy"])) == ["pint (pint)", "pint (copy)"]
-    assert named([run, without], ["with", "without"]) == ["with", "without"]
+    assert row_names(open_runs([run.folder.path, tmp_path / "copy"])) == ["pint (pint)", "pint (copy)"]
+    assert row_names([run, without], ["with", "without"]) == ["with", "without"]
     with pytest.raises(BadInput, match="1 names for 2 runs"):
-        named([run, without], ["with"])
+        row_names([run, without], ["with"])
 
 
 def test_a_folder_that_is_no_run_says_so(tmp_path, run):
     with pytest.raises(BadFile, match="holds no run"):
-        opened(tmp_path)
+        open_runs(tmp_path)
     with pytest.raises(BadInput, match="no run to report on"):
-        opened([])
+        open_runs([])
     shutil.copytree(run.folder.path, tmp_path / "begun")
     for name in ("last.safetensors", "best.safetensors", "result.json"):
         (tmp_path / "begun" / name).unlink()
     with pytest.raises(BadFile, match="--resume"):
-        opened(tmp_path / "begun")
+        open_runs(tmp_path / "begun")
 
 
 def test_a_run_that_was_stopped_is_measured_as_it_is(run, tmp_path):
     shutil.copytree(run.folder.path, tmp_path / "stopped")
     (tmp_path / "stopped" / "result.json").unlink()
-    (one,) = opened(tmp_path / "stopped")
+    (one,) = open_runs(tmp_path / "stopped")
     assert not one.finished
     (row, *_) = study([one]).rows
     assert row.members[0].calibration == run.calibration

@@ -34,8 +34,8 @@ def test_kinds_of_negatives_that_turn_the_verdict_round_are_named():
         "per-event": difference(-0.03, -0.04, -0.02, "per-event"),
     }
     words = over_kinds(found, "random", *WORDS)
-    assert words.startswith("against random links a gains 20.0 points")
-    assert words.endswith(", but against historical and per-event links a loses 8.0 and 3.0")
+    assert words.startswith("against random negatives a gains 20.0 points")
+    assert words.endswith(", but against historical and per-event negatives a loses 8.0 and 3.0")
 
 
 def test_the_ablation_is_the_run_that_differs_in_nothing_but_positions(figures):

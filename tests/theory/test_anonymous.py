@@ -9,7 +9,7 @@ import pytest
 
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
-from pintgn.theory.anonymous import anonymize, anonymous_walks, told_by_number, walk_set
+from pintgn.theory.anonymous import anonymize, anonymous_walks, walk_set, walk_totals_differ
 from pintgn.theory.counts import walk_totals
 from pintgn.theory.history import EventHistory
 from pintgn.theory.items import item
@@ -96,7 +96,7 @@ def test_numbers_of_walks_alone_tell_only_what_walks_tell():
         seen = {pair: anonymize(history, *pair, 2) for pair in pairs}
         for a in pairs:
             for b in pairs:
-                if told_by_number(totals, a, b):
+                if walk_totals_differ(totals, a, b):
                     assert seen[a].difference(seen[b]) is not None
 
 

@@ -13,10 +13,10 @@ import pytest
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.events.simulate import make_world
-from pintgn.theory.bulk import CLASSES, Bulk
+from pintgn.theory.comparison import distinguish
 from pintgn.theory.data_report import DataReport, _sample_links, report
 from pintgn.theory.history import TIMES, EventHistory
-from pintgn.theory.judge import distinguish
+from pintgn.theory.separation import CLASSES, Separation
 from tests.theory.helpers import mirrored_log, random_log
 
 WITHOUT_POSITIONS = ("mp-tgn", "mp-tgn+memory", "tgat", "tgn-att", "temporal-wl")
@@ -56,7 +56,7 @@ def test_in_the_world_repeat_all_can_separate_but_positions_say_which():
     assert made.probe.positions > 0.75
     assert made.probe.useful
     assert made.probe.gain > 0.1
-    assert made.advice.startswith("Positions are worth their cost: in principle links can be told apart without them")
+    assert made.advice.startswith("Positions are worth their cost: links can be distinguished without them")
 
 
 def test_where_partners_are_random_positions_are_not_worth_it():
@@ -72,15 +72,15 @@ def test_bulk_verdicts_equal_distinguish():
         pairs = [((0, 1), (0, 3)), ((0, 1), (2, 3)), ((2, 2), (1, 4)), ((1, 5), (0, 4)), ((0, 1), (1, 0))]
         nodes = [((0,), (3,)), ((1,), (4,)), ((2,), (5,))]
         for times in TIMES:
-            bulk = Bulk(EventHistory(log, times=times), depth=2, d=3, steps=2)
+            separation = Separation(EventHistory(log, times=times), depth=2, d=3, steps=2)
             for a, b in pairs:
                 answer = distinguish(log, a, b, depth=2, d=3, steps=2, times=times)
                 for model in CLASSES:
-                    assert bulk.verdicts(model, [(a, b)]) == [answer.can(model)], (a, b, model, times)
+                    assert separation.verdicts(model, [(a, b)]) == [answer.can(model)], (a, b, model, times)
             for (a,), (b,) in nodes:
                 answer = distinguish(log, a, b, depth=2, d=3, times=times)
                 for model in CLASSES:
-                    assert bulk.verdicts(model, [((a,), (b,))]) == [answer.can(model)]
+                    assert separation.verdicts(model, [((a,), (b,))]) == [answer.can(model)]
 
 
 def test_the_same_seed_gives_the_same_report_and_another_draws_others():

@@ -12,14 +12,14 @@ import pytest
 from pintgn.events.log import EventLog
 from pintgn.events.snapshots import GraphSnapshot, from_snapshots, to_snapshots
 from pintgn.theory.anonymous import caw_readout
+from pintgn.theory.comparison import Comparison, distinguish
 from pintgn.theory.counts import position_vectors
 from pintgn.theory.history import EventHistory
 from pintgn.theory.injective import TemporalCode
 from pintgn.theory.items import item
-from pintgn.theory.judge import Judge, distinguish
 from pintgn.theory.memory import memory_states
 from pintgn.theory.properties import graph_properties, temporal_diameter
-from pintgn.theory.question import ask
+from pintgn.theory.question import read_question
 from pintgn.theory.trees import computation_tree, monotone_tree
 from pintgn.theory.wl import refinement, temporal_wl_test
 from tests.theory.helpers import exact_embeddings, mirrored_log, partition, random_log, refines, varied_logs
@@ -398,12 +398,12 @@ def test_prop_9_pint_refined_to_stability_separates_whatever_caw_and_mp_tgns_do(
     for log in logs:
         log = EventLog(log.src, log.dst, log.t)  # plain node numbers
         for a, b in small_events(log)[::7]:
-            judge = Judge(ask(log, a, b), depth=0, d=3, steps=2)
-            pint = judge.pint("pint")
+            pair = Comparison(*read_question(log, a, b), depth=0, d=3, steps=2)
+            pint = pair.pint("pint")
             stable = pint.can or pint.needs is not None  # separated in some round
-            for other in (judge.caw().can, judge.temporal_wl().can):
+            for other in (pair.caw().can, pair.temporal_wl().can):
                 assert stable or not other
-            seen[stable, judge.caw().can, judge.temporal_wl().can] += 1
+            seen[stable, pair.caw().can, pair.temporal_wl().can] += 1
     assert seen[True, True, False]  # CAW and PINT can, MP-TGNs cannot
     assert seen[True, False, True]  # MP-TGNs and PINT can, CAW cannot
     assert seen[False, False, False]
@@ -414,9 +414,9 @@ def test_prop_9_pint_is_at_least_as_powerful_as_mp_tgns_of_equal_depth():
         log = random_log(seed, nodes=6, events=6, times=2)
         for a, b in small_events(log)[:60]:
             for depth in (0, 1, 2):
-                judge = Judge(ask(log, a, b), depth=depth, d=3, steps=2)
-                assert judge.pint("pint").can or not judge.messages("mp-tgn").can
-                assert judge.pint("pint+memory").can or not judge.messages("mp-tgn+memory").can
+                pair = Comparison(*read_question(log, a, b), depth=depth, d=3, steps=2)
+                assert pair.pint("pint").can or not pair.messages("mp-tgn").can
+                assert pair.pint("pint+memory").can or not pair.messages("mp-tgn+memory").can
 
 
 def test_prop_9_does_not_hold_at_equal_depth():

@@ -1,4 +1,4 @@
-"""The room's public names: found, lazy, and never hidden by a module of the same name."""
+"""The package's public names: found, lazy, and never hidden by a module of the same name."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 import pintgn
 from pintgn import EventLog, theory
 from pintgn.errors import TooLarge
-from pintgn.theory import bulk, judge, probe, symmetry
+from pintgn.theory import comparison, probe, separation, symmetry
 from pintgn.theory.history import EventHistory
 from pintgn.theory.symmetry import automorphism
 from tests.conftest import around
@@ -42,7 +42,7 @@ def test_a_report_says_the_same_in_pieces_of_any_size(monkeypatch):
 
     expected = said()
     for name, module, sizes in (
-        ("PAIRS_AT_ONCE", bulk, (1, *around(20), *around(40))),
+        ("PAIRS_AT_ONCE", separation, (1, *around(20), *around(40))),
         ("CHUNK", probe, (1, 7, *around(log.nodes))),
     ):
         for piece in sizes:
@@ -54,13 +54,14 @@ def test_a_report_says_the_same_in_pieces_of_any_size(monkeypatch):
 def test_walks_too_many_to_list_leave_the_verdict_open(monkeypatch):
     """At the limit they are listed. Above it there is no verdict, rather than a wrong one."""
     log = pintgn.simulate("twins", events=200, seed=1)
-    many = bulk.Bulk(EventHistory(log, None), depth=2, d=3, steps=2)
-    same = [(u, v) for u in range(log.nodes) for v in range(u) if many.totals[u] == many.totals[v] > 0]
+    many = separation.Separation(EventHistory(log, None), depth=2, d=3, steps=2)
+    totals = many.totals[:, -1]
+    same = [(u, v) for u in range(log.nodes) for v in range(u) if totals[u] == totals[v] > 0]
     pair = ((same[0][0], same[1][0]), (same[0][1], same[1][1]))
-    walks = int(max(many.totals[list(ends)].sum() for ends in pair))
+    walks = int(max(totals[list(ends)].sum() for ends in pair))
     verdicts = []
     for most in around(walks):
-        monkeypatch.setattr(bulk, "MOST_WALKS", most)
+        monkeypatch.setattr(separation, "MOST_WALKS", most)
         verdicts += many.verdicts("caw", [pair])
     assert verdicts[0] is None
     assert verdicts[1] is verdicts[2] is not None
@@ -72,7 +73,7 @@ def test_a_verdict_is_the_same_on_either_side_of_small(monkeypatch):
     expected = theory.distinguish(log, 1, 2)
     entries = len(EventHistory(log, None).entries.neighbor)
     for small in (0, *around(entries)):
-        monkeypatch.setattr(judge, "SMALL", small)
+        monkeypatch.setattr(comparison, "SMALL", small)
         found = theory.distinguish(log, 1, 2)
         assert {m: found.can(m) for m in found.verdicts} == {m: expected.can(m) for m in expected.verdicts}
 

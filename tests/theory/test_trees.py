@@ -13,7 +13,7 @@ from pintgn.errors import BadInput, TooLarge, UnknownName
 from pintgn.events.log import EventLog
 from pintgn.theory.history import EventHistory
 from pintgn.theory.items import item
-from pintgn.theory.trees import computation_tree, monotone_sizes, monotone_tree, tree_sizes
+from pintgn.theory.trees import computation_tree, level_sizes, monotone_tree
 from tests.theory.helpers import entry_list, random_log, varied_logs
 
 
@@ -23,12 +23,12 @@ def nested(history: EventHistory, v: int, depth: int, before=None):
     return v, sorted((t, e, nested(history, u, depth - 1, None if before is None else t)) for u, e, t in below)
 
 
-def unfold(tree, place=0):
+def unfold(tree, index=0):
     children = [
         (float(tree.edge(c)[0]), int(tree.history.feature[tree.nodes[c].event]), unfold(tree, c))
-        for c in tree.children[place]
+        for c in tree.children[index]
     ]
-    return tree.nodes[place].node, sorted(children)
+    return tree.nodes[index].node, sorted(children)
 
 
 def test_trees_equal_the_definition():
@@ -44,8 +44,8 @@ def test_sizes_are_counted_without_building():
         history = EventHistory(log)
         for v in range(log.nodes):
             tree, monotone = computation_tree(log, v, depth=3), monotone_tree(log, v)
-            assert tree_sizes(history, v, 3) == [tree.cut(k).size for k in range(4)]
-            assert monotone_sizes(history, v, None) == [len(monotone.level(k)) for k in range(monotone.depth + 1)]
+            assert level_sizes(history, v, 3, False) == [len(tree.level(k)) for k in range(tree.depth + 1)]
+            assert level_sizes(history, v, None, True) == [len(monotone.level(k)) for k in range(monotone.depth + 1)]
 
 
 def brute_isomorphic(a, b) -> bool:
@@ -95,9 +95,9 @@ def test_times_strictly_decrease_in_monotone_trees():
     log = random_log(2, events=14)
     for v in range(log.nodes):
         tree = monotone_tree(log, v)
-        for place, node in enumerate(tree.nodes):
+        for index, node in enumerate(tree.nodes):
             if node.parent > 0:
-                assert tree.edge(place)[0] < tree.edge(node.parent)[0]
+                assert tree.edge(index)[0] < tree.edge(node.parent)[0]
 
 
 def test_text_and_drawing_show_every_node():
@@ -114,7 +114,9 @@ def test_text_and_drawing_show_every_node():
 def test_a_tree_that_would_explode_says_its_size_and_what_fits(shared_data):
     table = pq.read_table(shared_data("uci"))
     log = EventLog(table["src"].to_numpy(), table["dst"].to_numpy(), table["t"].to_numpy())
-    with pytest.raises(TooLarge, match=r"depth-5 tree of 5 has about 2\.8e\+12 nodes.*Depth 2 fits \(67,850 nodes\)"):
+    with pytest.raises(
+        TooLarge, match=r"computation tree of 5 has about 2\.8e\+12 nodes to level 5.*Depth 2 fits \(67,850 nodes\)"
+    ):
         computation_tree(log, 5, depth=5)
     with pytest.raises(TooLarge, match=r"monotone tree of 5 has .* nodes.*Depth 2 fits"):
         monotone_tree(log, 5)
@@ -126,7 +128,8 @@ def test_small_limits_name_the_depth_that_fits():
     log = EventLog([0, 1, 2], [1, 2, 0], [1, 2, 3])
     # a triangle: every node has two entries, so a tree of depth k has 2^(k+1) - 1 nodes
     with pytest.raises(
-        TooLarge, match=r"depth-4 tree of 0 has 31 nodes; at most 20 are built. Depth 3 fits \(15 nodes\)"
+        TooLarge,
+        match=r"tree of 0 has 31 nodes to level 4; at most 20 are built. Depth 3 fits \(15 nodes\)",
     ):
         computation_tree(log, 0, depth=4, most=20)
 

@@ -43,11 +43,9 @@ apply_style(app)
 
 @app.callback(invoke_without_command=True)
 def _options(
-    version: Annotated[bool, Option("--version", help="Print the version and stop.")] = False,
-    threads: Annotated[
-        int | None, Option(min=1, help="How many threads to compute with; as many as there are cores by default.")
-    ] = None,
-    debug: Annotated[bool, Option("--debug", help="Show the full trace of an error.")] = False,
+    version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
+    threads: Annotated[int | None, Option(min=1, help="Number of threads; one for each core by default.")] = None,
+    debug: Annotated[bool, Option("--debug", help="Show the full traceback of an error.")] = False,
 ) -> None:
     if threads is not None:  # before torch is loaded, which reads it; our own kernels follow torch
         os.environ["OMP_NUM_THREADS"] = str(threads)
@@ -86,14 +84,14 @@ def run(command: Callable[[], None]) -> None:
         sys.exit(0)
 
 
-def _one_line(message: Warning | str, category: type[Warning], *place: object, **more: object) -> None:
-    """Our own warnings are notes to the user; others are ours to mend and shown only when debugging."""
+def _one_line(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
+    """Our own warnings are notes to the user; others are ours to fix and shown only when debugging."""
     if issubclass(category, PintgnWarning) or os.environ.get("PINTGN_DEBUG"):
         print(f"note: {message}", file=sys.stderr)
 
 
 class _Notes(logging.Handler):
-    """That something is compiled is said on stderr."""
+    """Log messages, such as that kernels are being compiled, on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(record.getMessage(), file=sys.stderr)

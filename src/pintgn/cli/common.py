@@ -16,7 +16,7 @@ from typer import Option
 from pintgn.errors import BadInput
 from pintgn.formatting import number, size, text_table
 
-AsJson = Annotated[bool, Option("--json", help="Print the answer as one JSON object, for machines.")]
+AsJson = Annotated[bool, Option("--json", help="Print the answer as one JSON object.")]
 
 
 def console(stderr: bool = False) -> Any:
@@ -75,24 +75,24 @@ class Grid:
         if not console.is_terminal:
             yield Text(str(self), no_wrap=True, overflow="ignore")
             return
-        made = Table(
+        table = Table(
             title=self.title or None, title_justify="left", title_style="bold", caption=self.note or None,
             caption_justify="left", box=box.SIMPLE_HEAD, show_header=bool(self.heads), pad_edge=False,
         )  # fmt: skip
         widths = [max(map(len, cells)) for cells in zip(*self.rows, *([self.heads] if self.heads else []), strict=True)]
-        room = options.max_width - sum(widths) - 3 * len(widths)
-        for place, width in enumerate(widths):
-            text = place < self.left
-            # only long text may wrap, and only where there is no room for it: numbers never do
-            made.add_column(
-                self.heads[place] if self.heads else "",
+        fits = sum(widths) + 3 * len(widths) <= options.max_width
+        for column, width in enumerate(widths):
+            text = column < self.left
+            # only long text may wrap, and only where it does not fit: numbers never do
+            table.add_column(
+                self.heads[column] if self.heads else "",
                 justify="left" if text else "right",
-                no_wrap=not text or room >= 0 or width < 20,
+                no_wrap=not text or fits or width < 20,
                 style="dim" if not self.heads and text else "",
             )
         for row in self.rows:
-            made.add_row(*(Text(cell) for cell in row))
-        yield made
+            table.add_row(*(Text(cell) for cell in row))
+        yield table
 
 
 def next_steps(first: str, *commands: str) -> None:
@@ -100,16 +100,8 @@ def next_steps(first: str, *commands: str) -> None:
     say("\n".join([first, *(f"  {command}" for command in commands)]))
 
 
-def typed_id(text: str, whole_numbers: bool) -> Any:
-    """An id as typed, in the type of the log's ids."""
-    try:
-        return int(text) if whole_numbers else text
-    except ValueError:
-        raise BadInput(f"node {text!r} is not in this log: its ids are whole numbers.") from None
-
-
 class Bar:
-    """One look for all progress, on a terminal only: what, how far, how fast, how long to go."""
+    """The progress bar of every command, on a terminal only: what, how far, how fast, how long to go."""
 
     def __init__(self, what: str, unit: str = "", left: str = "left", terminal: Any = None):
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -138,16 +130,16 @@ class Bar:
         self.progress.update(self.task, description=what, rate="", left="")
 
     def __call__(self, done: float, total: float | None = None, what: str | None = None, rate: float = 0) -> None:
-        """So much is done; the rate is worked out when it is not given."""
+        """Update the bar; the rate is estimated when it is not given."""
         task = self.progress.tasks[0]
         speed = rate or task.speed or 0.0
         shown = (size(speed) if self.unit == "bytes" else number(round(speed))) if speed else ""
-        told = f"{shown}{'' if self.unit == 'bytes' else ' ' + self.unit}/s" if shown and self.unit else ""
+        per_second = f"{shown}{'' if self.unit == 'bytes' else ' ' + self.unit}/s" if shown and self.unit else ""
         self.progress.update(
             self.task,
             completed=done,
             total=total,
-            rate=told,
+            rate=per_second,
             left=self.left if total else "",
             description=self.what if what is None else what,
         )

@@ -1,4 +1,4 @@
-"""`pintgn data`: look at events, convert them, fetch public sets."""
+"""`pintgn data`: inspect and convert events, download public sets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pintgn.cli.source import reads_events
 from pintgn.events.log import EventLog
 from pintgn.formatting import number, share
 
-app = typer.Typer(help="Look at events, convert them, fetch public data sets.", no_args_is_help=True)
+app = typer.Typer(help="Inspect and convert events, download public data sets.", no_args_is_help=True)
 
 
 @app.command()
 @reads_events
 def info(load: Callable[[], EventLog], as_json: AsJson = False) -> None:
-    """Say what is in a log: counts, repeats, self-loops, simultaneous events, gaps."""
+    """Summarise a log: counts, repeats, self-loops, simultaneous events, gaps."""
     log = load()
     columns = {"features": log.schema.feature_columns()}
     answer(as_json, lambda: log.statistics().to_dict() | columns, lambda: describe(log))
@@ -68,9 +68,9 @@ def describe(log: EventLog, title: str = "") -> Grid:
 @reads_events
 def convert(
     load: Callable[[], EventLog],
-    output: Annotated[Path, Option("--output", "-o", help="Where to: .parquet, .csv, .csv.gz or .csv.zst.")],
+    output: Annotated[Path, Option("--output", "-o", help="Output file: .parquet, .csv, .csv.gz or .csv.zst.")],
 ) -> None:
-    """Write events in another format; ids and times stay as they are, to the last digit."""
+    """Write events in another format; ids and times are kept exactly."""
     from pintgn.events.ingest import write_events
 
     log = load()
@@ -80,13 +80,13 @@ def convert(
 
 @app.command("list")
 def list_sets(as_json: AsJson = False) -> None:
-    """The public data sets that `fetch` knows, and which are here already."""
+    """List the public data sets, and which of them are downloaded."""
     from pintgn.events import datasets
 
     sets = datasets.DATASETS.values()
     facts = {s.name: {"events": s.events, "nodes": s.nodes, "cached": datasets.cached(s.name)} for s in sets}
     rows = [[s.name, s.about, f"{s.events:,}", f"{s.nodes:,}", "yes" if datasets.cached(s.name) else "-"] for s in sets]
-    answer(as_json, facts, Grid(rows, ["name", "about", "events", "nodes", "here"], left=2))
+    answer(as_json, facts, Grid(rows, ["name", "about", "events", "nodes", "downloaded"], left=2))
     if not as_json:
         say("Fetch one: pintgn data fetch NAME")
 
@@ -94,10 +94,10 @@ def list_sets(as_json: AsJson = False) -> None:
 @app.command()
 def fetch(
     name: Annotated[str, Argument(metavar="NAME", help="A name from `pintgn data list`.")],
-    mirror: Annotated[str | None, Option(help="A URL or a folder to take the file from instead.")] = None,
-    again: Annotated[bool, Option("--again", help="Fetch it anew even if it is here.")] = False,
+    mirror: Annotated[str | None, Option(help="URL or folder to take the file from instead.")] = None,
+    again: Annotated[bool, Option("--again", help="Download again, even if it is in the cache.")] = False,
 ) -> None:
-    """Download a public data set, check its published counts, keep it in the cache folder."""
+    """Download a public data set into the cache folder, and check it against its published counts."""
     from pintgn.events import datasets
 
     with Bar(name, "bytes") as bar:

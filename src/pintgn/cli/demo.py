@@ -12,14 +12,14 @@ from pintgn.cli.common import AsJson, Grid, console, emit_json, next_steps, say
 
 def demo(
     folder: Annotated[Path, Option("--output", "-o", help="Folder for events, runs and report.")] = Path("demo"),
-    events: Annotated[int, Option(help="How many events to simulate.")] = 12_000,
-    epochs: Annotated[int, Option(help="Passes over the training part.")] = 3,
-    seed: Annotated[int, Option(help="The same seed gives the same demo.")] = 0,
+    events: Annotated[int, Option(help="Number of events to simulate.")] = 12_000,
+    epochs: Annotated[int, Option(help="Number of epochs.")] = 3,
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a shop, train PINT with and without positions, and see what learning and positions are worth."""
+    """Simulate a shop, train PINT with and without positions, and show what learning and positions add."""
     from pintgn.cli.data import describe
-    from pintgn.cli.report import saying
+    from pintgn.cli.report import show_phase
     from pintgn.cli.train import EpochLines
     from pintgn.events.ingest import read_events
     from pintgn.events.simulate import make_world
@@ -37,16 +37,16 @@ def demo(
     say(f"Simulated a shop ({world.summary}): {path}")
     say(describe(log, "What is in it"))
     runs = {}
-    for name, place, positions in (("PINT", "pint", 4), ("PINT without positions", "without-positions", 0)):
-        if (folder / place / "result.json").exists():
-            say(f"\n{name}: trained before, kept in {folder / place}")
+    for name, run, positions in (("PINT", "pint", 4), ("PINT without positions", "without-positions", 0)):
+        if (folder / run / "result.json").exists():
+            say(f"\n{name}: trained before, in {folder / run}")
         else:
             say(f"\nTraining {name}: who buys what next, against a random item")
         with EpochLines(epochs) as lines:
             model = PINT(dim=32, positions=positions)
             options: dict[str, Any] = {"seed": seed, "epochs": epochs, "learning_rate": 3e-3}
-            runs[name] = fit(model, log, folder=folder / place, progress=lines, **options)
-    with saying() as progress:
+            runs[name] = fit(model, log, folder=folder / run, progress=lines, **options)
+    with show_phase() as progress:
         page = write_report(list(runs.values()), folder / "report.html", names=list(runs), progress=progress)
     results = {name: run.test["all"]["ap"] or 0.0 for name, run in runs.items()}
     first = runs["PINT"]
@@ -57,7 +57,7 @@ def demo(
         return
     console().print(result_table(results))
     next_steps(
-        f"\nThe whole story, to open in a browser: {page.path}. Next:",
+        f"\nReport, to open in a browser: {page.path}. Next:",
         f"pintgn recommend {folder / 'pint'} --src user17",
         f"pintgn report {folder / 'pint'} {folder / 'without-positions'} --open",
     )

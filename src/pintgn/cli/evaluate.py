@@ -1,4 +1,4 @@
-"""`pintgn evaluate`: how good a run is, against whom, and beside what."""
+"""`pintgn evaluate`: how good a run is, against which negatives, compared with which baselines."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ def evaluate(
     run: RunFolder,
     negatives: Annotated[
         str | None,
-        Option(help="random, historical, inductive, per-event; several with commas, or 'all'. Random by default."),
+        Option(help="Kinds, separated by commas: random (default), historical, inductive, per-event; or 'all'."),
     ] = None,
     rank: Annotated[
-        str | None, Option(help="Rank each destination against so many others, or 'all': MRR and Hits@k.")
+        str | None, Option(help="Rank each destination among this many others, or 'all': MRR and Hits@k.")
     ] = None,
-    part: Annotated[str, Option(help="test or val.")] = "test",
+    part: Annotated[str, Option(help="Part of the log: test or val.")] = "test",
     protocol: Annotated[
         str | None, Option(help="stream (what a deployed system knows) or paper; as trained by default.")
     ] = None,
     classify: Annotated[
-        bool, Option("--classify", help="Instead: tell the label column from frozen embeddings (AUC).")
+        bool, Option("--classify", help="Instead, predict the label column from frozen embeddings (AUC).")
     ] = False,
-    heuristics: Annotated[bool, Option(help="Measure the training-free rows, too.")] = True,
-    seed: Annotated[int, Option(help="Of the negatives; the same for every model.")] = 0,
+    heuristics: Annotated[bool, Option(help="Evaluate the training-free baselines, too.")] = True,
+    seed: Annotated[int, Option(help="Seed of the negatives; the same for every model.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """AP, AUC and ranks of a run (or of a folder of several), for all, seen and new nodes."""
+    """Evaluate a run, or a folder of several: AP, AUC and ranks, for all, seen and new nodes."""
     if classify:
         from pintgn.learn.classify import classify as measure_labels
 
@@ -46,8 +46,7 @@ def evaluate(
         kinds = list(KINDS) if kinds == ["all"] else kinds
         among = _rank(rank)
         if (run / "last.safetensors").exists() and not (run / "result.json").exists():
-            note = f"note: the training of {run} has not ended; its best epoch so far is measured"
-            say(note)
+            say(f"note: the training of {run} has not ended; its best epoch so far is evaluated")
         with Bar("opening the run", "events") as bar:
             found = measure(
                 run, kinds, among, part=part, protocol=protocol, heuristics=heuristics, seed=seed, progress=bar

@@ -13,23 +13,26 @@ READING = "Reading DATA"
 """The group of options that say how events are read; the same for every command that reads some."""
 
 SECTIONS = {
-    "Events": {"data": "Look at events, convert them, fetch public sets", "simulate": "Make a world with known truth"},
+    "Events": {
+        "data": "Inspect and convert events, download public data sets",
+        "simulate": "Simulate a world with known ground truth",
+    },
     "Learning": {
-        "train": "Train a model, choose it on validation, measure it",
+        "train": "Train a model, select its epoch on validation, test it",
         "tune": "Search for better settings",
-        "evaluate": "Measure a run: AP, AUC, ranks",
-        "report": "One HTML page about a run, or several",
+        "evaluate": "Evaluate a run: AP, AUC, ranks",
+        "report": "Write one HTML page about a run, or several",
     },
     "Using a run": {
-        "predict": "How likely is each of these pairs?",
-        "recommend": "The most likely next destinations",
-        "embed": "An embedding of every node",
-        "explain": "Why a pair is scored as it is",
-        "serve": "Keep it alive over HTTP",
+        "predict": "Predict how likely each of these pairs is",
+        "recommend": "List the most likely next destinations",
+        "embed": "Write an embedding of every node",
+        "explain": "Explain the score of a pair",
+        "serve": "Serve it over HTTP",
     },
     "Looking deeper": {
-        "theory": "What can be told apart, by which models, and why",
-        "demo": "All of it in a minute, without a download",
+        "theory": "Which models can distinguish what, and why",
+        "demo": "Everything in a minute, without a download",
     },
 }
 EXAMPLES = {
@@ -59,7 +62,7 @@ WORDS = {"str": "TEXT", "path": "PATH", "int": "NUMBER", "float": "NUMBER"}
 
 
 class Command(TyperCommand):
-    """A command whose options stand in groups and whose help ends in examples."""
+    """A command with grouped options, whose help ends in examples."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         pieces = [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
@@ -77,12 +80,11 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """Commands by purpose; what is said about each is never cut off."""
+    """Commands by purpose; their descriptions are never cut off."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        names = super().list_commands(ctx)
-        known = [name for section in SECTIONS.values() for name in section] if "train" in names else []
-        return [name for name in known if name in names] + [name for name in names if name not in known]
+        order = [name for section in SECTIONS.values() for name in section]
+        return sorted(super().list_commands(ctx), key=lambda name: order.index(name) if name in order else len(order))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_options(self, ctx, formatter)
@@ -101,7 +103,7 @@ class Group(TyperGroup):
 
 
 def apply_style(app: typer.Typer) -> None:
-    """Give every command and group of an app this look; a command that needs arguments shows its help without any."""
+    """Give every command and group of an app this help format; a command without its arguments shows its help."""
     app.info.cls = Group
     for one in app.registered_commands:
         one.cls = Command

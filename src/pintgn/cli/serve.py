@@ -18,25 +18,25 @@ from pintgn.errors import BadInput
 
 def serve(
     run: RunFolder,
-    port: Annotated[int, Option(min=0, max=65535, help="Where to listen; 0 takes any free port.")] = 8000,
+    port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 for any free one.")] = 8000,
     host: Annotated[
-        str, Option(help="Address to listen at. Only this machine by default; others need a key.")
+        str, Option(help="Address to listen on. Only this machine by default; others need a key.")
     ] = "127.0.0.1",
     store: Annotated[Path | None, Option(help="Folder of the events and snapshots; RUN/live by default.")] = None,
-    key_file: Annotated[Path | None, Option(help="A file with the API key that clients must send.")] = None,
+    key_file: Annotated[Path | None, Option(help="File with the API key that clients must send.")] = None,
     new_key: Annotated[
-        bool, Option("--new-key", help="Make an API key, print it once, and keep its hash in the store.")
+        bool, Option("--new-key", help="Create an API key, print it once, and keep its hash in the store.")
     ] = False,
     snapshot_every: Annotated[int, Option(min=1, help="Events between two snapshots.")] = 100_000,
     keep_last: Annotated[
-        int | None, Option(min=1, help="Keep only so many newest contacts of each node in memory.")
+        int | None, Option(min=1, help="Keep only this many newest contacts of each node in memory.")
     ] = None,
     window: Annotated[
         float | None, Option(help="Keep only contacts this recent in memory, in the log's unit of time.")
     ] = None,
     keep_events: Annotated[
         int | None,
-        Option(min=0, help="Keep about so many newest events in the store, and what no snapshot holds."),
+        Option(min=0, help="Keep about this many newest events in the store, and all that no snapshot holds."),
     ] = None,
     max_ahead: Annotated[
         float | None,
@@ -46,29 +46,29 @@ def serve(
         ),
     ] = None,
     evaluate_every: Annotated[
-        int, Option(min=0, help="Score one event in so many just before it happens; 0 for none.")
+        int, Option(min=0, help="Score every n-th event just before it is observed; 0 for none.")
     ] = 10,
     compact: Annotated[
-        bool, Option("--compact", help="Drop stored events that every snapshot holds, and stop.")
+        bool, Option("--compact", help="Drop stored events that every snapshot holds, and exit.")
     ] = False,
     undo_after: Annotated[
         str | None,
-        Option(help="Take back all live events later than this time, keep them in a file beside the store, and stop."),
+        Option(help="Undo all live events later than this time, move them to a file beside the store, and exit."),
     ] = None,
     accept_loss: Annotated[
         bool,
-        Option("--accept-loss", help="Go on without events that are missing from a damaged store, and stop."),
+        Option("--accept-loss", help="Accept that events are missing from a damaged store, and exit."),
     ] = False,
     export: Annotated[
-        Path | None, Option(help="Write the run's log and all live events there, to train on again, and stop.")
+        Path | None, Option(help="Write the run's log and all live events to this file, to train on, and exit.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a run alive: take events over HTTP, answer, and never lose one.
+    """Serve a run over HTTP: accept events, answer queries, never lose an acknowledged event.
 
-    Events are on the disk before they are acknowledged. A restart goes on where the service stopped.
+    Events are on disk before they are acknowledged. A restart continues where the service stopped.
     """
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # many small questions: threads would only wait for each other
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # many small questions: more threads would only wait for each other
     try:
         import uvicorn  # noqa: F401
     except ImportError:
@@ -79,10 +79,10 @@ def serve(
 
     folder = store or run / "live"
     if key_file is not None and new_key:
-        raise BadInput("--key-file and --new-key are two ways to say the key; choose one.")
+        raise BadInput("--key-file and --new-key exclude each other; choose one.")
     key = Key.stored(folder) if key_file is None else Key.read(key_file)
     if key is None and not new_key and not is_local(host):
-        raise BadInput(f"--host {host} lets other machines in. Add --new-key or --key-file PATH, so that not all may.")
+        raise BadInput(f"--host {host} accepts other machines. Require a key: add --new-key or --key-file PATH.")
     options = Options(
         snapshot_every=snapshot_every,
         keep_last=keep_last,
@@ -108,9 +108,9 @@ def serve(
             _accept(service, folder, as_json)
             return
         if export is not None:
-            known = len(service.reports)
+            before = len(service.reports)
             _export(service, export, as_json)
-            for report in service.reports[known:]:  # what only reading all of it has shown
+            for report in service.reports[before:]:  # damage found only by reading everything
                 say(f"note: {report}")
             return
         if new_key:  # now that the store is ours
@@ -171,7 +171,7 @@ def _listen(service: Any, key: Any, host: str, port: int, as_json: bool) -> None
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host.strip("[]"), port))
-        bound.listen(128)  # before anybody is told the address
+        bound.listen(128)  # before the address is printed
     except OSError as error:
         bound.close()
         raise BadInput(f"cannot listen at {host}:{port}: {error.strerror}. Choose another --port.") from None
@@ -182,18 +182,18 @@ def _listen(service: Any, key: Any, host: str, port: int, as_json: bool) -> None
         shown = f"{service.live!r}\n{address}  ({ends} stops; nothing acknowledged is lost)"
         answer(as_json, facts, shown)
         sys.stdout.flush()
-        _run_until_told(Server(app, service.limits), bound)
+        _run_until_signal(Server(app, service.limits), bound)
     say("stopping: writing a snapshot")
 
 
-def _run_until_told(server: Any, bound: Any) -> None:
+def _run_until_signal(server: Any, bound: Any) -> None:
     """Run until Ctrl-C or SIGTERM, and come back: uvicorn would let the signal end the process, with no snapshot.
 
     A signal that is ignored stays so: `nohup`, or a script that puts us in the background, wants it that way.
     """
     server.capture_signals = contextlib.nullcontext
-    heeded = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, server.handle_exit) for number in heeded}
+    handled = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, server.handle_exit) for number in handled}
     try:
         server.run(sockets=[bound])
     finally:

@@ -1,4 +1,4 @@
-"""`pintgn simulate`: synthetic worlds with known truth."""
+"""`pintgn simulate`: synthetic worlds with known ground truth."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from pintgn.errors import BadInput
 
 def simulate(
     world: Annotated[str, Argument(metavar="WORLD", help="repeat, twins or shop.")],
-    output: Annotated[Path, Option("--output", "-o", help="Where to: .parquet, .csv, .csv.gz or .csv.zst.")],
-    events: Annotated[int, Option(help="How many events.")] = 10_000,
-    seed: Annotated[int, Option(help="The same seed gives the same world.")] = 0,
+    output: Annotated[Path, Option("--output", "-o", help="Output file: .parquet, .csv, .csv.gz or .csv.zst.")],
+    events: Annotated[int, Option(help="Number of events.")] = 10_000,
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
     settings: Annotated[
         list[str] | None, Option("--set", help="A setting of the world, as in --set communities=5.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a world with known truth: repeat (recency), twins (only positions help), shop (drift, new users)."""
+    """Simulate a world whose truth is known: repeat (recency), twins (only positions help), shop (drift, new users)."""
     from pintgn.events.ingest import write_events
     from pintgn.events.simulate import make_world
 

@@ -1,4 +1,4 @@
-"""The options that say where events come from; the same for every command that reads some."""
+"""The DATA argument and the options to read it, the same for every command that reads events."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ def _option(*names: str, metavar: str | None = None, help: str) -> Any:
 
 COLUMN, COLUMNS = "COLUMN", "COLUMNS"
 OPTIONS: dict[str, Any] = {
-    "src": Annotated[str, _option(metavar=COLUMN, help="Who acts: the source ids.")],
-    "dst": Annotated[str, _option(metavar=COLUMN, help="On whom: the destination ids.")],
-    "t": Annotated[str, _option("--time", "-t", metavar=COLUMN, help="When: numbers, or ISO-8601 dates.")],
+    "src": Annotated[str, _option(metavar=COLUMN, help="The source ids: who acts.")],
+    "dst": Annotated[str, _option(metavar=COLUMN, help="The destination ids: on whom.")],
+    "t": Annotated[str, _option("--time", "-t", metavar=COLUMN, help="The times: numbers, or ISO-8601 dates.")],
     "time_format": Annotated[
         str | None,
-        _option(metavar="FORMAT", help="How times are written: '%d.%m.%Y %H:%M', or s, ms, us, ns since 1970."),
+        _option(metavar="FORMAT", help="Format of times: '%d.%m.%Y %H:%M', or s, ms, us, ns since 1970."),
     ],
     "features": Annotated[
         str | None, _option(metavar=COLUMNS, help="Event features, separated by commas; 'all' for every other column.")
     ],
     "categorical": Annotated[
-        str | None, _option(metavar=COLUMNS, help="Features that are categories although they look like numbers.")
+        str | None, _option(metavar=COLUMNS, help="Features that are categories although they are numbers.")
     ],
-    "fill": Annotated[float | None, _option(help="What a missing feature counts as; otherwise it is an error.")],
+    "fill": Annotated[float | None, _option(help="Value of missing features; an error by default.")],
     "label": Annotated[str | None, _option(metavar=COLUMN, help="Labels, such as a node's changing state.")],
-    "op": Annotated[str | None, _option(metavar=COLUMN, help="What an event does: add, delete, node or remove.")],
-    "node_updates": Annotated[str | None, _option(metavar=COLUMNS, help="What node events carry.")],
-    "nodes": Annotated[str | None, _option(metavar="FILE", help="Node features: a column 'id' and numbers.")],
-    "bipartite": Annotated[bool, _option("--bipartite", help="Source and destination ids are named apart.")],
+    "op": Annotated[str | None, _option(metavar=COLUMN, help="Operation of an event: add, delete, node or remove.")],
+    "node_updates": Annotated[str | None, _option(metavar=COLUMNS, help="New node features that node events carry.")],
+    "nodes": Annotated[str | None, _option(metavar="FILE", help="Node features: a column 'id' and numeric columns.")],
+    "bipartite": Annotated[bool, _option("--bipartite", help="Source and destination ids are separate namespaces.")],
     "sort": Annotated[bool, _option("--sort", help="Sort the events by time (stable).")],
     "strict": Annotated[bool, _option("--strict", help="Refuse a deletion of something never added.")],
-    "delimiter": Annotated[str | None, _option(help="What separates CSV columns; found out when not given.")],
-    "charset": Annotated[str, _option(help="How a text file is encoded, such as latin-1.")],
+    "delimiter": Annotated[str | None, _option(help="Separator of CSV columns; detected by default.")],
+    "charset": Annotated[str, _option(help="Encoding of a text file, such as latin-1.")],
     "no_header": Annotated[
         bool, _option("--no-header", help="The CSV has no header; name columns by position, from 0.")
     ],
@@ -131,12 +131,12 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     source = _with_columns(data, options)
     if not sys.stderr.isatty() or not Path(data).is_file() or Path(data).stat().st_size < LARGE:
         return read_events(source, **options)
-    with Bar(f"reading {Path(data).name}"):  # there is no telling how far it is, only that it is at it
+    with Bar(f"reading {Path(data).name}"):  # how far it is cannot be known
         return read_events(source, **options)
 
 
 def _with_columns(data: str, options: dict[str, Any]) -> Any:
-    """The opened source; columns that nobody named and that are not called src, dst and t are found by their names."""
+    """The opened source; where columns are not given and not called src, dst and t, usual names are tried."""
     from pintgn.events.guess import by_look, by_name
     from pintgn.events.sources import ParquetSource, open_source
     from pintgn.events.store import saved_by_pintgn
@@ -147,7 +147,7 @@ def _with_columns(data: str, options: dict[str, Any]) -> Any:
     if not missing or (isinstance(source, ParquetSource) and any(map(saved_by_pintgn, source.paths))):
         return source
     given = {options[role] for role in ("src", "dst", "t") if role not in missing}
-    for name in given:  # a mistyped one is said before anything is guessed
+    for name in given:  # a mistyped name is an error before anything is guessed
         source.column(name)
     found = {role: name for role, name in by_name(source.names).items() if role in missing and name not in given}
     if len(found) == len(missing) and not getattr(source, "looks_headless", False):

@@ -1,4 +1,4 @@
-"""`pintgn theory`: what can be told apart, by which models, and why."""
+"""`pintgn theory`: which models can distinguish what, and why."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, Bar, Grid, answer, console, emit_json, say, typed_id
+from pintgn.cli.common import AsJson, Bar, Grid, answer, console, emit_json, say
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.formatting import number
 
-app = typer.Typer(help="What can be told apart, by which models, and why.", no_args_is_help=True)
+app = typer.Typer(help="Which models can distinguish what, and why.", no_args_is_help=True)
 
 At = Annotated[str | None, Option("--at", metavar="T", help="As of when: a number in the log's unit, or a date.")]
-Depth = Annotated[int, Option(help="Layers of message passing.")]
+Depth = Annotated[int, Option(help="Number of message-passing layers.")]
 Positions = Annotated[int, Option("-d", "--positions", help="Length of the position vectors.")]
-Times = Annotated[str, Option(help="How finely models see time: exact, octaves or blind.")]
-Side = Annotated[str | None, Option(help="src or dst, where sources and destinations are named apart.")]
+Times = Annotated[str, Option(help="Resolution at which models see time: exact, octaves or blind.")]
+Side = Annotated[str | None, Option(help="src or dst, where the two are separate namespaces.")]
 
 
 @app.command()
 def gallery(
-    name: Annotated[str | None, Argument(metavar="NAME", help="An item of the gallery; all when not given.")] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="An item of the gallery; all by default.")] = None,
     output: Annotated[
-        Path | None, Option("--output", "-o", help="A folder for drawings and events (all items: a page).")
+        Path | None, Option("--output", "-o", help="Folder for drawings and events; for all items, a page.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """The paper's constructions: what each shows, drawn, and what every class of models says to it."""
+    """Show the paper's constructions: drawings, explanations and a verdict for every class of models."""
     from pintgn.theory import items as shown
 
     items = [shown.item(name)] if name else list(shown.gallery().values())
@@ -41,23 +41,9 @@ def gallery(
         written = _write_item(items[0], output) if name else _write_page(shown, output)
         say(f"{output}: {written} files")
     if as_json:
-        emit_json(
-            {
-                item.name: {
-                    "title": item.title,
-                    "source": item.source,
-                    "text": item.text,
-                    "events": [list(graph.events) for graph in item.graphs],
-                    "answers": [item.answer(i).to_dict() for i in range(len(item.claims))],
-                }
-                for item in items
-            }
-        )
+        emit_json({item.name: item.to_dict() for item in items})
     elif name:
-        item = items[0]
-        events = [" ".join(f"({u}, {v}, {t})" for u, v, t in graph.events) for graph in item.graphs]
-        answers = [str(item.answer(i)) for i in range(len(item.claims))]
-        print("\n\n".join([f"{item.title} ({item.source})", item.text, "\n".join(events), *answers]))
+        print(items[0])
     elif output is None:
         rows = [[item.name, item.title, item.source] for item in items]
         console().print(Grid(rows, ["name", "what it shows", "in the paper"], left=3))
@@ -70,23 +56,20 @@ def _write_item(item: Any, folder: Path) -> int:
     from pyarrow import csv
 
     folder.mkdir(parents=True, exist_ok=True)
-    files = {f"{item.name}.svg": item.svg(), f"{item.name}-trees.svg": item.trees_svg()}
-    for file, text in files.items():
-        if text is not None:
-            (folder / file).write_text(text)
-    count = sum(text is not None for text in files.values())
-    for place, graph in enumerate(item.graphs):
-        stem = item.name + (f"-{place + 1}" if len(item.graphs) > 1 else "")
-        events = sorted(graph.events, key=lambda event: event[2])
-        columns = {"src": [u for u, _, _ in events], "dst": [v for _, v, _ in events], "t": [t for *_, t in events]}
-        csv.write_csv(pa.table(columns), folder / f"{stem}.csv")
-        count += 1
+    drawings = {f"{item.name}.svg": item.svg(), f"{item.name}-trees.svg": item.trees_svg()}
+    drawings = {file: svg for file, svg in drawings.items() if svg is not None}
+    for file, svg in drawings.items():
+        (folder / file).write_text(svg)
+    tables = {}
+    for i, graph in enumerate(item.graphs, 1):
+        stem = f"{item.name}-{i}" if len(item.graphs) > 1 else item.name
+        tables[f"{stem}.csv"] = dict(zip(("src", "dst", "t"), graph.columns, strict=True))
         if graph.colors:
-            rows = graph.log.node_features
-            nodes = {"id": list(graph.layout)} | {f"x{i}": rows[:, i] for i in range(rows.shape[1])}
-            csv.write_csv(pa.table(nodes), folder / f"{stem}-nodes.csv")
-            count += 1
-    return count
+            columns = {f"x{i}": column for i, column in enumerate(graph.log.node_features.T)}
+            tables[f"{stem}-nodes.csv"] = {"id": list(graph.layout)} | columns
+    for file, table in tables.items():
+        csv.write_csv(pa.table(table), folder / file)
+    return len(drawings) + len(tables)
 
 
 def _write_page(shown: Any, folder: Path) -> int:
@@ -102,15 +85,15 @@ def _write_page(shown: Any, folder: Path) -> int:
 @reads_events
 def wl(
     load: Callable[..., EventLog],
-    rounds: Annotated[int | None, Option(help="How many rounds; until stable when not given.")] = None,
+    rounds: Annotated[int | None, Option(help="Number of rounds; until stable by default.")] = None,
     at: At = None,
     times: Times = "exact",
     against: Annotated[
-        str | None, Option(metavar="DATA", help="Test this log, read with the same options, for isomorphism.")
+        str | None, Option(metavar="DATA", help="Test isomorphism with this log, read with the same options.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Temporal WL: colours of the nodes per round; or, with --against, the test of two graphs."""
+    """Run temporal WL: colours of the nodes after each round or, with --against, the test of two graphs."""
     from pintgn.theory.wl import temporal_wl, temporal_wl_test
 
     log = load()
@@ -137,20 +120,21 @@ def distinguish(
     at: At = None,
     depth: Depth = 2,
     d: Positions = 4,
-    steps: Annotated[int | None, Option(help="Longest walk of CAW, in steps; as deep as the trees.")] = None,
+    steps: Annotated[int | None, Option(help="Longest walk of CAW, in steps; --depth by default.")] = None,
     times: Times = "exact",
     side: Side = None,
     as_json: AsJson = False,
 ) -> None:
-    """Who can tell them apart? Two nodes or two events at one time, for every class of models, with a witness."""
-    from pintgn.theory.judge import distinguish as judge
+    """Decide which classes of models can distinguish two nodes, or two events at one time, with a witness for each."""
+    from pintgn.events.codec import Codec
+    from pintgn.theory.comparison import distinguish as compare
 
     if len(ids) not in (2, 4):
         raise BadInput(f"{len(ids)} ids; pass two to compare nodes, or four to compare two events.")
     log = load()
-    given = [typed_id(text, whole_numbers(log)) for text in ids]
+    given = list(map(Codec.of(log).id_from_text, ids))
     a, b = (given[0], given[1]) if len(given) == 2 else (tuple(given[:2]), tuple(given[2:]))
-    found = judge(log, a, b, at, depth=depth, d=d, steps=steps, times=times, side=side)
+    found = compare(log, a, b, at, depth=depth, d=d, steps=steps, times=times, side=side)
     settings = ", ".join(f"{name}={value}" for name, value in found.settings.items())
     rows = [[one.model, one.word, one.reason] for one in found.verdicts.values()]
     answer(as_json, found.to_dict(), Grid(rows, ["class", "verdict", "why"], f"{found.question} ({settings})", left=3))
@@ -162,17 +146,18 @@ def tree(
     load: Callable[[], EventLog],
     id: Annotated[str, Argument(metavar="ID", help="The node at the root.")],
     at: At = None,
-    depth: Annotated[int | None, Option(help="Levels below the root; 2, or all of a monotone tree.")] = None,
+    depth: Annotated[int | None, Option(help="Levels below the root; 2 by default, all of a monotone tree.")] = None,
     monotone: Annotated[bool, Option("--monotone", help="Only paths whose times decrease.")] = False,
-    svg: Annotated[Path | None, Option(help="Write a drawing here.")] = None,
+    svg: Annotated[Path | None, Option(help="SVG file for a drawing.")] = None,
     side: Side = None,
     as_json: AsJson = False,
 ) -> None:
-    """The temporal computation tree of a node, or its monotone tree, as text or as a drawing."""
+    """Show the temporal computation tree of a node, or its monotone tree, as text or as a drawing."""
+    from pintgn.events.codec import Codec
     from pintgn.theory.trees import computation_tree, monotone_tree
 
     log = load()
-    node = typed_id(id, whole_numbers(log))
+    node = Codec.of(log).id_from_text(id)
     if monotone:
         grown = monotone_tree(log, node, at, depth, side=side)
     else:
@@ -199,12 +184,12 @@ def report(
     depth: Depth = 2,
     d: Positions = 4,
     steps: Annotated[int, Option(help="Longest walk of CAW, in steps.")] = 2,
-    pairs: Annotated[int, Option(help="How many links, and pairs of nodes, to draw.")] = 300,
-    seed: Annotated[int, Option(help="The same seed draws the same.")] = 0,
-    plot: Annotated[Path | None, Option(help="Write a drawing (SVG) here.")] = None,
+    pairs: Annotated[int, Option(help="Number of links, and of pairs of nodes, to sample.")] = 300,
+    seed: Annotated[int, Option(help="Random seed.")] = 0,
+    plot: Annotated[Path | None, Option(help="SVG file for a drawing.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What each class of models can separate in your data, and whether positions are worth their cost."""
+    """Report what each class of models can distinguish in your data, and whether positions are worth their cost."""
     from pintgn.theory.data_report import report as make
 
     log = load()
@@ -213,10 +198,3 @@ def report(
     if plot is not None:
         plot.write_text(made.svg())
     answer(as_json, made.to_dict(), made)
-
-
-def whole_numbers(log: EventLog) -> bool:
-    """Whether the users' own ids are whole numbers."""
-    import pyarrow as pa
-
-    return pa.types.is_integer(log.ids.type)

@@ -1,4 +1,4 @@
-"""`pintgn train`: learn from a log, choose on validation, measure on test, keep the run."""
+"""`pintgn train`: train on a log, select on validation, test, keep the run."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 
-ModelName = Annotated[str | None, Option("--model", help="Which model: pint, tgn, tgat, …; pint by default.")]
+ModelName = Annotated[str | None, Option("--model", help="Model name: pint, tgn, tgat, …; pint by default.")]
 Sets = Annotated[
     list[str] | None,
     Option("--set", help="A setting, as in --set model.layers=2 or --set train.epochs=5; may be repeated."),
 ]
-Config = Annotated[Path | None, Option(help="A TOML file of settings: tables model, train and stream.")]
-Row = Annotated[str | None, Option(help="Which row of a settings file that has many.")]
+Config = Annotated[Path | None, Option(help="TOML file of settings: tables model, train and stream.")]
+Row = Annotated[str | None, Option(help="Name of a row, in a settings file that has several.")]
 
 
 @reads_events
 def train(
     load: Callable[..., EventLog],
     folder: Annotated[
-        Path | None, Option("--output", "-o", help="Folder for the run; runs/DATA-MODEL by default.")
+        Path | None, Option("--output", "-o", help="Folder of the run; runs/DATA-MODEL by default.")
     ] = None,
     model: ModelName = None,
     settings: Sets = None,
     config: Config = None,
     row: Row = None,
-    epochs: Annotated[int | None, Option(help="At most so many passes; short for --set train.epochs.")] = None,
-    seed: Annotated[int, Option(help="Of hidden nodes, parameters and negatives.")] = 0,
-    runs: Annotated[int, Option(help="So many runs with seeds from --seed on; mean ± std.")] = 1,
+    epochs: Annotated[int | None, Option(help="Maximum number of epochs; short for --set train.epochs.")] = None,
+    seed: Annotated[int, Option(help="Seed of hidden nodes, parameters and negatives.")] = 0,
+    runs: Annotated[int, Option(help="Number of runs, with seeds from --seed on; mean ± std.")] = 1,
     resume: Annotated[bool, Option("--resume", help="Continue a run; DATA may be its folder.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print the settings as resolved, and stop.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the resolved settings, and exit.")] = False,
     with_report: Annotated[
-        bool, Option("--report/--no-report", help="Write a page about it at the end: FOLDER/report.html.")
+        bool, Option("--report/--no-report", help="Write a report at the end: FOLDER/report.html.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model on the first 70 % of the events, choose its epoch on the next 15 %, measure it on the last 15 %."""
+    """Train a model on the first 70 % of the events, select its epoch on the next 15 %, test it on the last 15 %."""
     given = read_given(config, row, model, settings)  # mistyped settings are found before the data is read
     if epochs is not None:
         given.setdefault("train", {})["epochs"] = epochs
@@ -53,14 +53,13 @@ def train(
         first_use.start()
     from pintgn.learn import train as learn
     from pintgn.learn.settings import Settings
-    from pintgn.learn.tables import several_table
 
     data = str(load.data)  # type: ignore[attr-defined]
-    if resume and ((Path(data) / "run.json").exists() or (Path(data) / "runs.json").exists()):
+    one, several = ((Path(data) / name).exists() for name in ("run.json", "runs.json"))
+    if resume and (one or several):
         with EpochLines() as lines:
-            one = (Path(data) / "run.json").exists()
             made = [learn.resume(data, progress=lines)] if one else learn.resume_several(data, progress=lines)
-        report(made, Path(data), as_json, several_table, with_report)
+        show_result(made, Path(data), as_json, with_report)
         return
     if runs < 1:
         raise BadInput(f"--runs {runs}; at least one is needed.")
@@ -71,18 +70,17 @@ def train(
         emit_json(found.to_dict()) if as_json else print(found.to_toml(), end="")
         return
     folder = folder or free_folder(data, chosen.name)
-    options: dict[str, Any] = {"resume": resume}
-    if runs > 1:
-        with EpochLines() as lines:
-            made = learn.fit_several(chosen, log, range(seed, seed + runs), folder, progress=lines, **options)
-    else:
-        with EpochLines() as lines:
-            made = [learn.fit(chosen, log, folder=folder, seed=seed, progress=lines, **options)]
-    report(made, folder, as_json, several_table, with_report)
+    with EpochLines() as lines:
+        if runs > 1:
+            seeds = range(seed, seed + runs)
+            made = learn.fit_several(chosen, log, seeds, folder, progress=lines, resume=resume)
+        else:
+            made = [learn.fit(chosen, log, folder=folder, seed=seed, progress=lines, resume=resume)]
+    show_result(made, folder, as_json, with_report)
 
 
 def read_given(config: Path | None, row: str | None, model: str | None, sets: list[str] | None) -> dict[str, Any]:
-    """The tables of --config, --model and --set, later ones laid over earlier ones, names and types checked."""
+    """The settings of --config, --model and --set, later ones over earlier ones, names and types checked."""
     from pintgn.learn.settings import Settings, merged, parse_setting, read_settings
 
     given: dict[str, Any] = {} if config is None else read_settings(config, row)
@@ -111,23 +109,21 @@ def free_folder(data: str, model: str) -> Path:
     return folder
 
 
-def report(
-    made: list[Any], folder: Path, as_json: bool, several: Callable[..., str] | None = None, page: bool = False
-) -> None:
-    """The answer on stdout; what to do next on stderr; and a page about it, if asked."""
+def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool) -> None:
+    """The answer on stdout; what to do next on stderr; and a report, if wanted."""
     from pintgn.cli.report import after_training
+    from pintgn.learn.tables import several_table
 
+    if not as_json:
+        print(several_table(made) if len(made) > 1 else made[0])
+    written = after_training(made, folder) if with_report else None
     if as_json:
-        written = after_training(made, folder) if page else None
-        answer = [
+        results = [
             run.result() | {"folder": str(run.folder.path), "settings": run.settings.to_dict(), "history": run.history}
             for run in made
         ]
-        answer_of_all = answer[0] if len(made) == 1 else {"folder": str(folder), "runs": answer}
-        emit_json(answer_of_all | {"report": written})
+        emit_json((results[0] if len(made) == 1 else {"folder": str(folder), "runs": results}) | {"report": written})
         return
-    print(several(made) if several is not None and len(made) > 1 else made[0])
-    written = after_training(made, folder) if page else None
     one = made[0].folder.path
     of_links = [
         f"pintgn evaluate {folder} --negatives historical --rank 100",
@@ -137,7 +133,7 @@ def report(
     ]
     of_nodes = [f"pintgn embed {one} -o vectors.parquet", f"pintgn evaluate {folder} --classify"]
     next_steps(
-        f"\n{folder} keeps it all" + (f"; look at it: {written}. " if written else ". ") + "Next:",
+        f"\nSaved in {folder}" + (f"; report: {written}. " if written else ". ") + "Next:",
         *(of_links if made[0].scores_links else of_nodes),
     )
 

@@ -20,20 +20,20 @@ def tune(
     load: Callable[..., EventLog],
     folder: Annotated[
         Path | None,
-        Option("--output", "-o", help="Folder of the search; runs/DATA-tune by default. It goes on if it is there."),
+        Option("--output", "-o", help="Folder of the search; runs/DATA-tune by default. An existing one is continued."),
     ] = None,
     space: Annotated[
         str, Option(help="default, paper (the paper's grid), or a TOML file: model.layers = [1, 2] …")
     ] = "default",
-    trials: Annotated[int, Option(help="How many trials in all.")] = 20,
+    trials: Annotated[int, Option(help="Total number of trials.")] = 20,
     model: ModelName = None,
     settings: Sets = None,
     config: Config = None,
     row: Row = None,
-    seed: Annotated[int, Option(help="Of the search and of every trial.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the search and of every trial.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Search for settings: optuna over the paper's grid or your own space, chosen on validation, resumable."""
+    """Search for settings with optuna, over the paper's grid or your own space, selected on validation. Resumable."""
     given = read_given(config, row, model, settings)
     from pintgn.learn.tune import SPACES, read_space
     from pintgn.learn.tune import tune as search

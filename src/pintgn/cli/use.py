@@ -17,9 +17,11 @@ from pintgn.formatting import plural, text_table
 
 Observe = Annotated[
     list[str] | None,
-    Option(help="A file of newer events that are observed first; may be repeated, in order of time."),
+    Option(help="File of newer events to observe first; may be repeated, in order of time."),
 ]
-At = Annotated[str | None, Option(help="A time in the log's own unit, or a date; right after the newest event.")]
+At = Annotated[
+    str | None, Option(help="As of when: a time in the log's unit, or a date; after the newest event by default.")
+]
 
 
 def predict(
@@ -33,16 +35,16 @@ def predict(
     time: Annotated[str | None, Option("--time", "-t", help="Column of the times, if there is one.")] = None,
     at: At = None,
     output: Annotated[
-        Path | None, Option("--output", "-o", help="Write there, .csv or .parquet, instead of printing.")
+        Path | None, Option("--output", "-o", help="Output file, .csv or .parquet; printed by default.")
     ] = None,
-    delimiter: Annotated[str | None, Option(help="What separates columns of PAIRS; found out by itself.")] = None,
-    charset: Annotated[str, Option(help="How PAIRS is encoded, such as latin-1.")] = "utf-8",
+    delimiter: Annotated[str | None, Option(help="Separator of the columns of PAIRS; detected by default.")] = None,
+    charset: Annotated[str, Option(help="Encoding of PAIRS, such as latin-1.")] = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """How likely is each pair? A logit, and a probability calibrated on validation."""
+    """Predict how likely each pair is: a logit, and a probability calibrated on validation."""
     from pintgn.live.predict import predict as score
 
-    live = opened(run, observe)
+    live = open_live(run, observe)
     table = score(live, pairs, src=src, dst=dst, t=time, at=at, delimiter=delimiter, charset=charset)
     if output is not None:
         write_table(table, output)
@@ -57,15 +59,15 @@ def predict(
 
 def recommend(
     run: RunFolder,
-    src: Annotated[str, Option(help="Whose next destinations.")],
-    k: Annotated[int, Option("-k", "--count", help="How many.")] = 10,
+    src: Annotated[str, Option(help="The source.")],
+    k: Annotated[int, Option("-k", "--count", help="Number of destinations.")] = 10,
     at: At = None,
     observe: Observe = None,
     as_json: AsJson = False,
 ) -> None:
-    """The most likely destinations of a source, best first."""
-    live = opened(run, observe)
-    note_stranger(live, live.codec.id_from_text(src))
+    """List the most likely destinations of a source, best first."""
+    live = open_live(run, observe)
+    note_unseen(live, live.codec.id_from_text(src))
     found = live.recommend(live.codec.id_from_text(src), k, at)
     rows = [[str(one.dst), f"{one.probability:.4f}", f"{one.logit:.3f}"] for one in found]
     facts = {"run": run, "src": src, "recommended": [one._asdict() for one in found]}
@@ -81,11 +83,11 @@ def embed(
     observe: Observe = None,
     as_json: AsJson = False,
 ) -> None:
-    """An embedding of every node as of a time, as Parquet columns or NumPy arrays: id, (side,) embedding."""
+    """Write an embedding of every node as of a time, as Parquet columns or NumPy arrays: id, (side,) embedding."""
     output = output or run / "embeddings.parquet"
     if output.suffix not in (".parquet", ".pq", ".npz"):
         raise BadInput(f"{output} does not end in .parquet or .npz; embeddings are written as Parquet or NumPy arrays.")
-    live = opened(run, observe)
+    live = open_live(run, observe)
     ids, matrix = live.embed(at=at)
     sides = [("src", "dst")[side] for side in live.names.sides] if live.names.separate_namespaces else None
     write_embeddings(live, ids, matrix, sides, output)
@@ -111,8 +113,8 @@ def write_embeddings(live: Any, ids: list[Any], matrix: Any, sides: list[str] | 
     write_table(pa.table(columns | ({} if sides is None else {"side": pa.array(sides)})), path)
 
 
-def opened(run: Path, observe: list[str] | None) -> Any:
-    """A run that has also observed newer events."""
+def open_live(run: Path, observe: list[str] | None) -> Any:
+    """The live state of a run, after observing newer events."""
     from pintgn.live.live import open as open_run
 
     live = open_run(run)
@@ -125,9 +127,9 @@ def opened(run: Path, observe: list[str] | None) -> Any:
     return live
 
 
-def _convert_first(live: Any, path: str, told: str) -> str:
-    """How to mend a file that other commands would be told how to read, as this one cannot be."""
-    wanted = re.findall(r"\((--(?:sort|charset [\w-]+))\)", told)
+def _convert_first(live: Any, path: str, error: str) -> str:
+    """The command that converts a file, where the error suggests a reading option that this command does not have."""
+    wanted = re.findall(r"\((--(?:sort|charset [\w-]+))\)", error)
     if not wanted:
         return ""
     schema = live.schema
@@ -138,12 +140,11 @@ def _convert_first(live: Any, path: str, told: str) -> str:
     return f" Here: pintgn data convert {shlex.quote(path)} {flags} {' '.join(wanted)} -o later.parquet"
 
 
-def note_stranger(live: Any, id: Any, side: int = 0) -> None:
+def note_unseen(live: Any, id: Any, side: int = 0) -> None:
     """Say that an id has never been seen: it is a new node, or a typing error."""
     if id not in live.names.space(side):
         near = suggest(id, live.names.ids[:50_000]) if live.codec.text else ""
-        note = f"note: {id!r} has never been seen, and counts as a new node.{near if 'Did' in near else ''}"
-        say(note)
+        say(f"note: {id!r} has never been seen, and counts as a new node.{near if 'Did' in near else ''}")
 
 
 def write_table(table: Any, path: Path) -> None:

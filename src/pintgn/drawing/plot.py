@@ -45,7 +45,7 @@ class Axis(NamedTuple):
         return [(value, self.words(value)) for value in nice_ticks(self.low, self.high, most)]
 
     def scale(self, a: float, b: float) -> Callable[[float], float]:
-        """From values to places between a and b."""
+        """From values to coordinates between a and b."""
         low, high = (math.log10(self.low), math.log10(self.high)) if self.log else (self.low, self.high)
         return lambda value: a + (b - a) * ((math.log10(value) if self.log else value) - low) / (high - low or 1.0)
 
@@ -54,7 +54,7 @@ class Plot:
     """One chart: axes first, then marks, in data coordinates.
 
     Args:
-        left: room for the words of the y axis.
+        left: width of the words of the y axis.
         name: what the chart shows, for those who cannot see it.
         grid: lines across from the ticks of `x`, of `y` or of both.
     """
@@ -181,28 +181,28 @@ def dot_plot(
         zero: whether a line marks zero.
     """
     rows = [row if len(row) <= 22 else f"{row[:21]}…" for row in rows]
-    known = [point for _, points in series for point in points if point is not None]
-    values = [value for point in known for value in point[:3]] + [0.0] * zero
+    drawn = [point for _, points in series for point in points if point is not None]
+    values = [value for point in drawn for value in point[:3]] + [0.0] * zero
     low, high = span or padded(min(values), max(values))
     left = max(LETTER * max(map(len, rows)) + 14, 40)
-    each = 24.0 if len(series) == 1 else 11.0 * len(series) + 16
-    height = 10 + each * len(rows) + 38
-    places = [(len(rows) - 0.5 - k, word) for k, word in enumerate(rows)]
+    row_height = 24.0 if len(series) == 1 else 11.0 * len(series) + 16
+    height = 10 + row_height * len(rows) + 38
+    heights = [(len(rows) - 0.5 - k, word) for k, word in enumerate(rows)]
     ticks = [(value, words(value)) for value in nice_ticks(low, high, 4)]
-    x, y = Axis(low, high, x_label, ticks), Axis(0, len(rows), ticks=places)
+    x, y = Axis(low, high, x_label, ticks), Axis(0, len(rows), ticks=heights)
     plot = Plot(x, y, left=left, height=height, grid="x", name=name)
     if zero:
         plot.rule(x=0.0, kind="base")
     for k in range(1, len(rows) if len(series) > 1 else 0):
         plot.rule(y=float(k), kind="mesh")
-    step = 11.0 / each
+    step = 11.0 / row_height
     for k, (kind, points) in enumerate(series):
         shift = ((len(series) - 1) / 2 - k) * step
-        for (place, _), point in zip(places, points, strict=True):
+        for (y_row, _), point in zip(heights, points, strict=True):
             if point is not None:
-                value, least, most, told = point
-                plot.whisker((max(least, low), place + shift), (min(most, high), place + shift), kind)
-                plot.dot(value, place + shift, kind, told, radius=3.6)
+                value, least, most, tooltip = point
+                plot.whisker((max(least, low), y_row + shift), (min(most, high), y_row + shift), kind)
+                plot.dot(value, y_row + shift, kind, tooltip, radius=3.6)
     return plot
 
 
@@ -254,8 +254,8 @@ def padded(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
     >>> padded(0.0, 1.0), padded(2.0, 2.0)
     ((-0.06, 1.06), (1.94, 2.06))
     """
-    room = (high - low or 1.0) * share
-    return low - room, high + room
+    margin = (high - low or 1.0) * share
+    return low - margin, high + margin
 
 
 def nice_ticks(low: float, high: float, most: int = 5) -> list[float]:

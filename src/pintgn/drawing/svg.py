@@ -72,7 +72,7 @@ def document(
 
 @dataclass
 class Canvas:
-    """Shapes so far, in order, and the room they take."""
+    """Shapes so far, in order, and how far right and down they reach."""
 
     parts: list[str] = field(default_factory=list)
     right: float = 0
@@ -86,8 +86,8 @@ class Canvas:
     ) -> None:
         style: Any = {"stroke": color, "stroke_width": width, "fill": "none"}
         style |= {"stroke_dasharray": "6 5"} if dash else {}
-        way = ("Q", *middle(a, b, 2 * bend)) if bend else ("L",)
-        self.parts.append(element("path", d=path("M", *a, *way, *b), **style))
+        curve = ("Q", *middle(a, b, 2 * bend)) if bend else ("L",)
+        self.parts.append(element("path", d=path("M", *a, *curve, *b), **style))
 
     def circle(self, at: Point, radius: float, fill: str, stroke: str = INK, width: float = 1.6) -> None:
         x, y = at
@@ -108,7 +108,7 @@ class Canvas:
         self.parts.append(element("rect", x=x, y=y, width=width, height=height, fill=fill, rx=2))
         self.reach(x + width, y + height)
 
-    def place(self, other: Canvas, x: float, y: float) -> None:
+    def insert(self, other: Canvas, x: float, y: float) -> None:
         """Another drawing, moved."""
         self.parts.append(moved("".join(other.parts), x, y))
         self.reach(x + other.right, y + other.bottom)
@@ -120,7 +120,7 @@ class Canvas:
 
 
 def moved(body: str, x: float, y: float) -> str:
-    """A group of shapes at another place."""
+    """A group of shapes, moved."""
     return element("g", body, transform=f"translate({coordinate(x)} {coordinate(y)})")
 
 

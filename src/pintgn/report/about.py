@@ -1,26 +1,27 @@
-"""The sections about everything but quality: the data, time and memory, settings, how to do it again."""
+"""The sections about everything but quality: the data, time and memory, settings, how to reproduce it."""
 
 from __future__ import annotations
 
+import platform
 import shlex
 from collections.abc import Sequence
 from typing import Any
+
+import numpy
+import torch
 
 from pintgn import __version__
 from pintgn.formatting import count, plural, size, span
 from pintgn.learn.run import Run, fingerprint
 from pintgn.report import data as draw
 from pintgn.report.charts import heads, series
-from pintgn.report.html import card, card_or_why, cells, code, empty, facts, grid, legend, section, table, text, wide
+from pintgn.report.html import card, cells, code, empty, facts, grid, legend, section, table, text, wide
+from pintgn.report.labels import duration, percent
 from pintgn.report.study import Study
-from pintgn.report.words import duration, percent
-
-TIES = "Simultaneous events do not see each other."
 
 
 def data(study: Study) -> str:
-    log, parts = study.log, study.parts
-    stats, unit = log.statistics(), log.schema.time
+    log, stats, unit = study.log, study.log.statistics(), study.log.schema.time
     repeated = percent(stats.repeated_links / max(stats.events, 1), 0)
     lead = (
         f"<strong>{plural(stats.events, 'event')}</strong> between <strong>{plural(stats.nodes, 'node')}</strong>, "
@@ -28,18 +29,23 @@ def data(study: Study) -> str:
         + ("; sources and destinations are different nodes." if stats.bipartite else ".")
     )
     if log.label is not None:
-        labels = text(log.schema.label)
-        lead += f" Its labels ({labels}) have figures of their own: <code>pintgn evaluate RUN --classify</code>."
-    gaps = draw.gaps_between_events(log)
-    groups = draw.simultaneous(log)
-    key = legend([("k0", "repeated"), ("k1", "new, nodes known"), ("k2", "with a new node")])
+        lead += f" The labels ({text(log.schema.label)}) are evaluated by <code>pintgn evaluate RUN --classify</code>."
+    key = legend([("k0", "repeated"), ("k1", "new, between known nodes"), ("k2", "with a new node")])
+    gaps, groups = draw.gaps_between_events(log), draw.simultaneous(log)
     cards = [
-        card("What is in it", facts(_facts(study, stats))),
-        card("Events over time", draw.events_over_time(parts), "Learned from the left, tested on the right."),
-        card("New and repeated links", draw.links_over_time(log), "What has to be remembered, and what foreseen.", key),
-        card_or_why("How soon a node is back", gaps, _zero_gaps(log), "No node has two events at different times."),
-        card_or_why("How much happens at once", groups, TIES, "No two events share a time."),
-        card("How unevenly it is spread", draw.activity(log), draw.busiest_half(log)),
+        card("Overview", facts(_facts(study, stats))),
+        card("Events over time", draw.events_over_time(study.parts), "Trained on the left, tested on the right."),
+        card(
+            "New and repeated links", draw.links_over_time(log), "What can be remembered, what must be predicted.", key
+        ),
+        card("Time between events of a node", gaps, _zero_gaps(log), why="No node has two events at different times."),
+        card(
+            "Simultaneous events",
+            groups,
+            "Simultaneous events do not see each other.",
+            why="No two events share a time.",
+        ),
+        card("Events per node", draw.activity(log), draw.busiest_half(log)),
     ]
     return section("data", "The data", lead, grid(*cards))
 
@@ -81,62 +87,49 @@ def _facts(study: Study, stats: Any) -> list[tuple[str, str]]:
 
 def cost(study: Study) -> str:
     columns = ["", "parameters", "epochs", "training", "events per second", "testing", "peak memory", "threads"]
-    body, odd = "", []
-    for row in study.trained:
-        for run in row.runs:
-            body += _cost_row(row.name, run)
-            if not run.finished:
-                odd.append(f"{text(row.name)} was stopped in epoch {len(run.history) + 1} and is shown as it is.")
-            if run.settings.train.protocol == "paper":
-                odd.append(
-                    f'{text(row.name)} was trained with <code>protocol = "paper"</code>, so its recorded figures are '
-                    "measured that way; all else on this page is measured in the full stream."
-                )
+    figures = [("all", "ap"), ("seen", "ap"), ("new", "ap"), ("all", "auc"), ("all", "chunked_ap")]
+    spent = recorded = ""
+    notes = []
+    for row, run in study.runs:
+        name = f"{text(row.name)} <small>seed {run.seed}</small>"
+        spent += cells([name, *_spent(run)])
+        values = [run.test[group][metric] if run.test else None for group, metric in figures]
+        recorded += cells([name, *map(percent, (*values, run.calibration_error))])
+        if not run.finished:
+            notes.append(
+                f"{text(row.name)} was stopped in epoch {len(run.history) + 1}; its best epoch so far is shown."
+            )
+        if run.settings.train.protocol == "paper":
+            notes.append(
+                f'{text(row.name)} was trained with <code>protocol = "paper"</code>, and its recorded figures follow '
+                "that protocol; all others on this page are measured in the full stream."
+            )
     lead = "As recorded when each run was trained; peak memory is that of the whole process. "
     return section(
         "cost",
         "Time and memory",
-        lead + " ".join(dict.fromkeys(odd)),
-        wide("", table(columns, body)),
+        lead + " ".join(dict.fromkeys(notes)),
+        wide("", table(columns, spent)),
         wide(
-            "As recorded at the end of training",
-            recorded(study),
-            "What <code>result.json</code> holds: each run's own negatives, drawn with its own seed.",
+            "Figures recorded at the end of training",
+            table([*heads(figures), "calibration error"], recorded),
+            "From <code>result.json</code>: against each run's own negatives, drawn with its own seed.",
         ),
     )
 
 
-def _cost_row(name: str, run: Run) -> str:
+def _spent(run: Run) -> list[str]:
     spent, history = run.spent, run.history
-    parameters = sum(p.numel() for p in run.model.parameters())
-    training = spent.get("training_seconds", sum(entry["seconds"] for entry in history))
     rates = [entry["events_per_second"] for entry in history]
-    shown = [
-        _of(name, run),
-        count(parameters),
+    return [
+        count(sum(p.numel() for p in run.model.parameters())),
         count(len(history)),
-        span(training) if history else "–",
+        span(spent.get("training_seconds", sum(entry["seconds"] for entry in history))) if history else "–",
         count(sorted(rates)[len(rates) // 2]) if rates else "–",
         span(spent["testing_seconds"]) if "testing_seconds" in spent else "–",
         size(spent["peak_memory_bytes"]) if "peak_memory_bytes" in spent else "–",
         str(run.settings.train.threads or "–"),
     ]
-    return cells(shown)
-
-
-def recorded(study: Study) -> str:
-    """The figures that `fit` wrote down."""
-    columns = [("all", "ap"), ("seen", "ap"), ("new", "ap"), ("all", "auc"), ("all", "chunked_ap")]
-    body = ""
-    for row in study.trained:
-        for run in row.runs:
-            values = [run.test[group][name] if run.test else None for group, name in columns]
-            body += cells([_of(row.name, run), *map(percent, (*values, run.calibration_error))])
-    return table([*heads(columns), "calibration error"], body)
-
-
-def _of(name: str, run: Run) -> str:
-    return f"{text(name)} <small>seed {run.seed}</small>"
 
 
 def settings(study: Study) -> str:
@@ -156,8 +149,12 @@ def settings(study: Study) -> str:
             else:
                 body += f"<tr><th>{text(key)}</th><td>{text(values[0])}</td></tr>"
         cards.append(card(title, f"<table><tbody>{body}</tbody></table>"))
-    cards[2] = f'<div class="stack">{cards[2]}{card("Made with", made_with(study))}</div>'
-    lead = "As resolved: what was left open has been decided by the training part of the log. "
+    versions: dict[str, Any] = {"pintgn": __version__, "Python": platform.python_version(), "torch": torch.__version__}
+    versions |= {"numpy": numpy.__version__, "seed of the negatives": study.seed}
+    checksum = f"<span><code>{fingerprint(study.runs[0][1].log)}</code></span>"
+    made_with = facts([*((name, text(value)) for name, value in versions.items()), ("data (BLAKE2b)", checksum)])
+    cards[2] = f'<div class="stack">{cards[2]}{card("Made with", made_with)}</div>'
+    lead = "With defaults filled in; those that depend on the data come from the training part of the log. "
     if len(rows) > 1:
         lead += f"The rows differ in {text(', '.join(differ))}." if differ else "The rows do not differ."
     key = legend([(colors[row.name], row.name) for row in rows]) if len(rows) > 1 else ""
@@ -168,91 +165,44 @@ def _value(value: Any) -> str:
     return "none" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def made_with(study: Study) -> str:
-    return facts(
-        [
-            ("pintgn", text(__version__)),
-            *((name, text(version)) for name, version in _versions()),
-            ("seed of the negatives", str(study.seed)),
-            ("data (BLAKE2b)", f"<span><code>{fingerprint(study.trained[0].runs[0].log)}</code></span>"),
-        ]
-    )
-
-
 def reproduce(study: Study, commands: Sequence[str] | None = None) -> str:
     """Commands that make the same runs and the same page again; made from the runs' folders when none are given."""
-    runs = [run for row in study.trained for run in row.runs]
-    kept = [str(run.folder.path) for run in runs if run.folder is not None]
+    runs = [run for _, run in study.runs]
+    folders = [str(run.folder.path) for run in runs if run.folder is not None]
     lead = (
         "The same data, settings, seed and number of threads give the same weights and figures, bit for bit, on the "
         "same machine."
     )
     if commands is not None:
-        return section("reproduce", "Do it again", lead, wide("", code(*commands)))
-    if len(kept) < len(runs):
-        how = "<code>fit(…, folder=…)</code> keeps a run, and the commands to train it again will stand here."
-        box = empty("Train again", "These runs were not kept in a folder.", how)
-        return section("reproduce", "Do it again", lead, grid(box))
-    lines = [
-        f"pintgn train {_quoted(place + '/events.parquet')} --config {_quoted(place + '/settings.toml')} "
-        f"--seed {run.seed} -o {_quoted(place + '-again')}"
-        for run, place in zip(runs, kept, strict=True)
-    ]
-    page = "pintgn report " + " ".join(map(_quoted, kept))
-    return section("reproduce", "Do it again", lead, wide("Train again", code(*lines)), wide("This page", code(page)))
-
-
-def _quoted(path: str) -> str:
-    return shlex.quote(path)
-
-
-def _versions() -> list[tuple[str, str]]:
-    import platform
-
-    import numpy
-    import torch
-
-    return [("Python", platform.python_version()), ("torch", torch.__version__), ("numpy", numpy.__version__)]
+        body = [wide("", code(*commands))]
+    elif len(folders) < len(runs):
+        how = "With <code>fit(…, folder=…)</code> a run is kept, and the commands to train it again appear here."
+        body = [grid(empty("Train again", "These runs were not kept in a folder.", how))]
+    else:
+        lines = [
+            f"pintgn train {shlex.quote(folder + '/events.parquet')} --config {shlex.quote(folder + '/settings.toml')} "
+            f"--seed {run.seed} -o {shlex.quote(folder + '-again')}"
+            for run, folder in zip(runs, folders, strict=True)
+        ]
+        body = [wide("Train again", code(*lines)), wide("This page", code(f"pintgn report {shlex.join(folders)}"))]
+    return section("reproduce", "Reproduce", lead, *body)
 
 
 def notes(study: Study) -> str:
-    said = [
-        (
-            "Test part.",
-            "The last events of the log, by time. Each is scored as of its own time, by what came strictly "
-            "before it, and then observed; simultaneous events do not see each other.",
-        ),
-        (
-            "AP, AUC.",
-            "AUC is the chance that a true link scores above a wrong one. AP averages the precision over the "
-            "true links, over all scores at once; “200-row chunks” is the mean over chunks, as papers report.",
-        ),
-        (
-            "MRR, Hits@k.",
-            f"Each true destination is ranked among {plural(study.candidates, 'other destination')} of the "
-            "log that its source does not meet at that time. MRR is the mean of 1 / rank; Hits@k: how often rank ≤ k.",
-        ),
-        (
-            "Seen and new.",
-            "New events touch a node that no training event showed to the model. Which nodes are hidden "
-            "depends on a run's seed; differences are over events in the same group for both rows.",
-        ),
-        (
-            "Training-free rows.",
-            "edgebank: has this pair met? heuristic: how often, how recently, how popular the "
-            "destination is. A model that does not beat them has learned nothing.",
-        ),
-        (
-            "Probabilities.",
-            "Fitted on validation, against as many random destinations: if this link and a random one "
-            "were equally likely beforehand, how likely is this the one that happens?",
-        ),
-    ]
-    return section(
-        "notes",
-        "How it was measured",
-        "",
-        '<div class="notes">'
-        + "".join(f"<p><strong>{text(name)}</strong> {text(words)}</p>" for name, words in said)
-        + "</div>",
-    )
+    others = plural(study.candidates, "other destination")
+    definitions = {
+        "Test part.": "The last events of the log, by time. Each is scored as of its own time, by what came strictly "
+        "before it, and then observed; simultaneous events do not see each other.",
+        "AP, AUC.": "AUC is the probability that a true link scores above a negative. AP averages the precision over "
+        "the true links, over all scores at once; “200-row chunks” is the mean over chunks, as papers report.",
+        "MRR, Hits@k.": f"Each true destination is ranked among {others} of the log that its source does not meet at "
+        "that time. MRR is the mean of 1 / rank; Hits@k: how often rank ≤ k.",
+        "Seen and new.": "New events involve a node that the model did not see in training. Which nodes are hidden "
+        "depends on a run's seed; differences are over events in the same group for both rows.",
+        "Training-free rows.": "edgebank: has this pair met? heuristic: how often, how recently, how popular the "
+        "destination is. A model that does not beat them has learned nothing.",
+        "Probabilities.": "Fitted on validation, against as many random destinations: if this link and a random one "
+        "were equally likely beforehand, how likely is this the one that happens?",
+    }
+    body = "".join(f"<p><strong>{text(name)}</strong> {text(words)}</p>" for name, words in definitions.items())
+    return section("notes", "How it was measured", "", f'<div class="notes">{body}</div>')

@@ -12,10 +12,10 @@ from pintgn.drawing.plot import Axis, Plot, Point, dot_plot, padded
 from pintgn.formatting import count, short, signed
 from pintgn.learn.metrics import Scores
 from pintgn.report.figures import GROUPS, RANKING, Figure, Figures, over_time
+from pintgn.report.labels import percent, percent_tick, time_label, time_ticks
 from pintgn.report.slices import Slice, in_slice
 from pintgn.report.spread import BootstrapBlocks
 from pintgn.report.study import Row, Study
-from pintgn.report.words import percent, percent_tick, time_label, time_ticks
 
 Words = Callable[[float], str]
 COLORS = 6
@@ -62,9 +62,10 @@ def by_negatives(figures: Figures, metric: str = "ap") -> str:
 def by_novelty(figures: Figures, kind: str, metric: str) -> str:
     """A figure of every row for all events, those between seen nodes, and those with a new one."""
     study = figures.study
-    known = [g for g in GROUPS if any(figures.table[r.name][kind][g][metric].value is not None for r in study.scoring)]
+    tables = [figures.table[row.name][kind] for row in study.scoring]
+    groups = [group for group in GROUPS if any(table[group][metric].value is not None for table in tables)]
     among = f"among {study.candidates} others" if kind == RANKING else f"against {kind} negatives"
-    asked = {GROUP_WORDS[group]: (kind, group) for group in known}
+    asked = {GROUP_WORDS[group]: (kind, group) for group in groups}
     return _compared(figures, asked, metric, f"{METRICS[metric]} (%) {among}", f"by novelty, {among}")
 
 
@@ -83,9 +84,7 @@ def differences(figures: Figures, first: str, second: str) -> str:
     """Paired differences of two rows with their 95 % intervals."""
     shown = [d for d in figures.differences if (d.first, d.second) == (first, second) and d.metric != "auc"]
     words = [
-        f"{d.kind} {METRICS[d.metric]}" + ("" if d.group == "all" else f", {d.group}")
-        if d.kind != RANKING
-        else f"MRR{'' if d.group == 'all' else f', {d.group}'}"
+        ("MRR" if d.kind == RANKING else f"{d.kind} {METRICS[d.metric]}") + ("" if d.group == "all" else f", {d.group}")
         for d in shown
     ]
     points = [
@@ -124,7 +123,7 @@ def validation(study: Study, group: str = "all", metric: str = "ap") -> str | No
 
 def _curves(study: Study, of: Callable[[Any], Any], label: str, ticks: Words, words: Words, ring: bool) -> str | None:
     """A value of every epoch; None where no epoch has it."""
-    runs = [(row, run) for row in study.trained for run in row.runs if run.history]
+    runs = [(row, run) for row, run in study.runs if run.history]
     values = [value for _, run in runs for entry in run.history if (value := of(entry)) is not None]
     if not values:
         return None
@@ -138,8 +137,8 @@ def _curves(study: Study, of: Callable[[Any], Any], label: str, ticks: Words, wo
         plot.line(xs, ys, color)
         for x, y in zip(xs, ys, strict=True):
             chosen = ring and x == run.best_epoch
-            told = f"{row.name}, seed {run.seed}, epoch {x}: {words(y)}" + (", chosen" if chosen else "")
-            plot.dot(x, y, color, told, hollow=chosen, radius=4.4 if chosen else 2.2)
+            tip = f"{row.name}, seed {run.seed}, epoch {x}: {words(y)}" + (", chosen" if chosen else "")
+            plot.dot(x, y, color, tip, hollow=chosen, radius=4.4 if chosen else 2.2)
     return plot.svg()
 
 
@@ -230,14 +229,14 @@ def through_test(study: Study, kind: str) -> str | None:
 
 
 def with_and_without(figures: Figures, name: str) -> str:
-    """AP of a row as it is and with every position read as zero."""
+    """AP of a row as it is and with positions set to zero."""
     kinds = list(figures.study.drawn)
-    seen = [_point(figures.table[name][kind]["all"]["ap"], f"{kind}, as it is") for kind in kinds]
-    blind: list[Point | None] = []
-    for kind, point in zip(kinds, seen, strict=True):
-        value = (point[0] if point else 0.0) - figures.blindness[name][kind].value
-        blind.append((value, value, value, f"{kind}, positions read as zero: {percent(value)}"))
-    rows: list[tuple[str, list[Point | None]]] = [(series(figures.study)[name], seen), ("maybe", blind)]
+    full = [_point(figures.table[name][kind]["all"]["ap"], f"{kind}, as it is") for kind in kinds]
+    zeroed: list[Point | None] = []
+    for kind, point in zip(kinds, full, strict=True):
+        value = (point[0] if point else 0.0) - figures.zeroed[name][kind].value
+        zeroed.append((value, value, value, f"{kind}, positions set to zero: {percent(value)}"))
+    rows: list[tuple[str, list[Point | None]]] = [(series(figures.study)[name], full), ("maybe", zeroed)]
     return dot_plot(
         kinds, rows, x_label="AP (%), all events", words=percent_tick, name=f"{name} with and without its positions"
     ).svg()
@@ -245,22 +244,22 @@ def with_and_without(figures: Figures, name: str) -> str:
 
 def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: BootstrapBlocks) -> str:
     """MRR of every row slice by slice; gray bars are shares of the test events."""
-    ticks = [(float(k), part.word) for k, part in enumerate(slices)]
+    ticks = [(float(k), part.label) for k, part in enumerate(slices)]
     y = Axis(0, 1.04, "MRR (%), bars: share of test events (%)", words=percent_tick)
     plot = Plot(Axis(-0.5, len(slices) - 0.5, label, ticks), y)
     for k, part in enumerate(slices):
         share = part.events / len(study.events)
-        tip = f"{part.word}: {count(part.events)} test events ({percent(share, 1)} %)"
+        tip = f"{part.label}: {count(part.events)} test events ({percent(share, 1)} %)"
         plot.bar(k - 0.5, k + 0.5, 0, share, "ghost", tip, gap=4)
     shown = study.scoring
-    for place, row in enumerate(shown):
-        shift = (place - (len(shown) - 1) / 2) * min(0.16, 0.6 / len(shown))
+    for index, row in enumerate(shown):
+        shift = (index - (len(shown) - 1) / 2) * min(0.16, 0.6 / len(shown))
         found = [in_slice(row, part, blocks) for part in slices]
         color = series(study)[row.name]
         for k, (value, error) in enumerate(found):
             off = error or 0.0
             plot.whisker((k + shift, max(value - off, 0)), (k + shift, min(value + off, 1)), color)
             spread = "" if error is None else f" ± {percent(error, 1)}"
-            tip = f"{row.name}, {slices[k].word}: {percent(value, 1)}{spread}"
+            tip = f"{row.name}, {slices[k].label}: {percent(value, 1)}{spread}"
             plot.dot(k + shift, value, color, tip, radius=3)
     return plot.svg()

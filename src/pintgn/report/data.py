@@ -10,7 +10,7 @@ from pintgn.drawing.plot import Axis, Plot
 from pintgn.events.log import EventLog
 from pintgn.formatting import PER_SECOND, count, plural, short
 from pintgn.learn.protocol import Parts
-from pintgn.report.words import duration, percent, percent_tick, time_label, time_ticks
+from pintgn.report.labels import duration, percent, percent_tick, time_label, time_ticks
 
 BINS = 60
 
@@ -38,23 +38,26 @@ def events_over_time(parts: Parts) -> str:
 def novelty(log: EventLog) -> tuple[np.ndarray, np.ndarray]:
     """For each event whether its pair, and whether both of its nodes, occur in an earlier row."""
     pair = log.src * np.int64(max(log.nodes, 1)) + log.dst
-    known_pair = np.ones(len(log), bool)
-    known_pair[np.unique(pair, return_index=True)[1]] = False
-    ends = np.stack([log.src, log.dst], 1).ravel()
-    known = np.ones(len(ends), bool)
-    known[np.unique(ends, return_index=True)[1]] = False
-    return known_pair, known[::2] & known[1::2]
+    ends = seen_before(np.stack([log.src, log.dst], 1).ravel())
+    return seen_before(pair), ends[::2] & ends[1::2]
+
+
+def seen_before(values: np.ndarray) -> np.ndarray:
+    """Whether each value occurs earlier in the array."""
+    seen = np.ones(len(values), bool)
+    seen[np.unique(values, return_index=True)[1]] = False
+    return seen
 
 
 def links_over_time(log: EventLog) -> str:
     """Shares of repeated links, new links between known nodes, and links that bring a new node, as the log goes on."""
-    known_pair, known_nodes = novelty(log)
+    seen_pair, seen_nodes = novelty(log)
     edges = np.unique(np.linspace(0, len(log), min(40, len(log)) + 1).astype(int))
     y = Axis(0, 1, "share of events (%)", words=percent_tick)
     plot = Plot(Axis(0, len(log), "events, in order of time"), y, name="New and repeated links")
     for first, last in pairwise(edges.tolist()):
-        again = float(known_pair[first:last].mean())
-        fresh = float((~known_nodes[first:last]).mean())
+        again = float(seen_pair[first:last].mean())
+        fresh = float((~seen_nodes[first:last]).mean())
         rest = 1 - again - fresh
         floor = 0.0
         for share, series, word in (
@@ -102,8 +105,8 @@ def gaps_between_events(log: EventLog) -> str | None:
 
 def _duration_ticks(low: float, high: float, log: EventLog) -> list[tuple[float, str]]:
     per = PER_SECOND[log.schema.time.unit or "s"]
-    known = [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400, 1000 * 86400]
-    return [(s * per, duration(s * per, log.schema.time)) for s in known if low <= s * per <= high]
+    seconds = [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400, 1000 * 86400]
+    return [(s * per, duration(s * per, log.schema.time)) for s in seconds if low <= s * per <= high]
 
 
 SIZES = ((1, 1), (2, 2), (3, 5), (6, 10), (11, 30), (31, 100), (101, 300), (301, None))
@@ -129,16 +132,16 @@ def simultaneous(log: EventLog) -> str | None:
     return plot.svg()
 
 
-def events_of_nodes(log: EventLog) -> np.ndarray:
-    """How many events each node with any has, fewest first (a self-loop counts once)."""
+def event_counts(log: EventLog) -> np.ndarray:
+    """How many events each node (n,) has; a self-loop counts once."""
     once = log.src != log.dst
-    events = np.bincount(np.concatenate([log.src, log.dst[once]]), minlength=1)
-    return np.sort(events[events > 0])
+    return np.bincount(np.concatenate([log.src, log.dst[once]]), minlength=log.nodes)
 
 
 def busiest_half(log: EventLog) -> str:
     """How few nodes make up half of it all, in words."""
-    events = events_of_nodes(log)
+    events = event_counts(log)
+    events = np.sort(events[events > 0])
     half = int(np.searchsorted(np.cumsum(events[::-1]), events.sum() / 2)) + 1
     share = percent(half / len(events), 0 if half > 0.01 * len(events) else 1)
     return f"{plural(half, 'node')} ({share} %) {'makes' if half == 1 else 'make'} up half of all activity."
@@ -146,21 +149,14 @@ def busiest_half(log: EventLog) -> str:
 
 def activity(log: EventLog) -> str:
     """How unevenly events are spread over nodes: the share of nodes with at least so many events."""
-    events = events_of_nodes(log)
-    values, first = np.unique(events, return_index=True)
-    share = 1 - first / len(events)
+    counts = event_counts(log)
+    values, nodes = np.unique(counts[counts > 0], return_counts=True)
+    share = nodes[::-1].cumsum()[::-1] / nodes.sum()
     least, most = float(values[0]), float(max(values[-1], 2 * values[0]))
     last = float(share[-1])
-    y = Axis(last / 1.3, 1.0, "share of nodes with at least as many (%)", _percents(last), log=True)
+    ticks = [(10.0**-k, short(100 * 10.0**-k)) for k in range(int(-np.log10(last / 1.3)) + 1)]
+    y = Axis(last / 1.3, 1.0, "share of nodes with at least as many (%)", ticks, log=True)
     plot = Plot(Axis(least, most, "events of a node", log=True), y, left=44, name="Events per node")
     keep = np.unique(np.geomspace(1, len(values), min(len(values), 80)).astype(int) - 1)
     plot.line(values[keep].tolist(), share[keep].tolist(), "ink")
     return plot.svg()
-
-
-def _percents(least: float) -> list[tuple[float, str]]:
-    found, value = [], 1.0
-    while value >= least / 1.3:
-        found.append((value, short(100 * value)))
-        value /= 10
-    return found

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from pintgn.learn.metrics import Scores, rank_metrics
-from pintgn.report.spread import BootstrapBlocks, Draws, interval, mean_of, plain, standard_error
-from pintgn.report.study import Measured, Row, Study
+from pintgn.report.spread import BootstrapBlocks, Draws, interval, mean_of, standard_error
+from pintgn.report.study import Row, RunScores, Study
 
 GROUPS = ("all", "seen", "new")
 RANKING = "ranking"
@@ -56,7 +56,7 @@ class Figures:
 
     def __post_init__(self) -> None:
         self.blocks = BootstrapBlocks.cut(self.study.events.t, self.study.seed)
-        self._kept: dict[Any, Draws] = {}
+        self._cache: dict[Any, Draws] = {}
 
     # -- single figures ----------------------------------------------------------------------------------------------
 
@@ -74,13 +74,11 @@ class Figures:
         return "seeds" if len(row.members) > 1 else "blocks" if self.blocks.enough else "none"
 
     def _figures(self, row: Row, kind: str, group: str) -> dict[str, Figure]:
-        each = [self._metrics(one, kind, group) for one in row.members]
-        events = round(float(np.mean([one["events"] for one in each])))
+        metrics = [_metrics(one, kind, _rows(one, group)) for one in row.members]
+        events = round(float(np.mean([one["events"] for one in metrics])))
         found = {}
-        for name in each[0]:
-            if name == "events":
-                continue
-            values = [one[name] for one in each if one[name] is not None]
+        for name in (name for name in metrics[0] if name != "events"):
+            values = [one[name] for one in metrics if one[name] is not None]
             value = float(np.mean(values)) if values else None
             if len(row.members) > 1:
                 spread = float(np.std(values)) if values else None
@@ -90,17 +88,13 @@ class Figures:
             found[name] = Figure(value, spread, events)
         return found
 
-    def _metrics(self, one: Measured, kind: str, group: str) -> dict[str, Any]:
-        rows = _rows(one, group)
-        return rank_metrics(one.ranks[rows]) if kind == RANKING else one.scores[kind][rows].metrics()
-
-    def _draws(self, one: Measured, kind: str, group: str) -> Draws:
+    def _draws(self, one: RunScores, kind: str, group: str) -> Draws:
         key = (id(one), kind, group)
-        if key not in self._kept:
-            self._kept[key] = self._drawn(one, kind, _rows(one, group))
-        return self._kept[key]
+        if key not in self._cache:
+            self._cache[key] = self._drawn(one, kind, _rows(one, group))
+        return self._cache[key]
 
-    def _drawn(self, one: Measured, kind: str, rows: np.ndarray) -> Draws:
+    def _drawn(self, one: RunScores, kind: str, rows: np.ndarray) -> Draws:
         if kind != RANKING:
             return self.blocks.precision(one.scores[kind], rows)
         values = {"mrr": 1 / one.ranks} | {f"hits@{k}": (one.ranks <= k) * 1.0 for k in (1, 3, 10)}
@@ -131,10 +125,7 @@ class Figures:
         same = all(np.array_equal(mask, rows) for mask in masks)
 
         def of(row: Row) -> tuple[dict[str, float], Draws]:
-            values = [
-                rank_metrics(one.ranks[rows]) if kind == RANKING else one.scores[kind][rows].metrics()
-                for one in row.members
-            ]
+            values = [_metrics(one, kind, rows) for one in row.members]
             draws = [self._draws(one, kind, group) if same else self._drawn(one, kind, rows) for one in row.members]
             return {name: float(np.mean([v[name] for v in values])) for name in draws[0]}, mean_of(draws)
 
@@ -153,14 +144,14 @@ class Figures:
     # -- positions ---------------------------------------------------------------------------------------------------
 
     @cached_property
-    def blindness(self) -> dict[str, dict[str, Difference]]:
-        """By row with positions and kind of negatives: AP as it is minus AP with every position read as zero."""
+    def zeroed(self) -> dict[str, dict[str, Difference]]:
+        """By row with positions and kind of negatives: AP as it is minus AP with positions set to zero."""
         found: dict[str, dict[str, Difference]] = {}
         for row in self.study.scoring:
-            if any(one.blind is None for one in row.members):
+            if any(one.zeroed is None for one in row.members):
                 continue
-            blind = Row(row.name, [Measured(one.blind or {}, one.ranks, one.new) for one in row.members])
-            found[row.name] = {kind: self.difference(row, blind, kind)[0] for kind in self.study.drawn}
+            zeroed = Row(row.name, [RunScores(one.zeroed or {}, one.ranks, one.new) for one in row.members])
+            found[row.name] = {kind: self.difference(row, zeroed, kind)[0] for kind in self.study.drawn}
         return found
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,23 +171,25 @@ class Figures:
             "rows": rows,
             "differences": [asdict(one) for one in self.differences],
             "without_reading_positions": {
-                name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in self.blindness.items()
+                name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in self.zeroed.items()
             },
         }
 
 
-def _rows(one: Measured, group: str) -> np.ndarray:
+def _rows(one: RunScores, group: str) -> np.ndarray:
     return np.ones_like(one.new) if group == "all" else ~one.new if group == "seen" else one.new
+
+
+def _metrics(one: RunScores, kind: str, rows: np.ndarray) -> dict[str, Any]:
+    return rank_metrics(one.ranks[rows]) if kind == RANKING else one.scores[kind][rows].metrics()
 
 
 def over_time(study: Study, row: Row, kind: str, edges: np.ndarray) -> np.ndarray:
     """AUC (mean over runs) of each stretch of test events between row numbers `edges`."""
-    found = []
-    for first, last in pairwise(edges.tolist()):
-        each = [_auc(one.scores[kind][first:last]) for one in row.members]
-        found.append(np.nan if any(value is None for value in each) else float(np.mean(each)))  # type: ignore[arg-type]
-    return np.array(found)
+    pieces = [[one.scores[kind][first:last] for one in row.members] for first, last in pairwise(edges.tolist())]
+    return np.array([np.mean([_auc(scores) for scores in piece]) for piece in pieces])
 
 
-def _auc(scores: Scores) -> float | None:
-    return plain(scores.metrics()["auc"]) if len(scores) else None
+def _auc(scores: Scores) -> float:
+    auc = scores.metrics()["auc"] if len(scores) else None
+    return np.nan if auc is None else auc

@@ -20,21 +20,22 @@ def unbroken(html: str) -> str:
     return html.replace(" %", "\u00a0%").replace(" points", "\u00a0points")
 
 
-def card(title: str, body: str, note: str = "", legend: str = "") -> str:
-    """A titled box with a drawing, and a line below the title that says what to see."""
-    told = f"<p>{note}</p>" if note else ""
-    return f'<figure class="card"><h3>{text(title)}</h3>{told}{legend}{body}</figure>'
+def card(title: str, body: str | None, note: str = "", legend: str = "", why: str = "") -> str:
+    """A titled box with a drawing, and a line below the title that says what to see; without a drawing, why."""
+    if body is None:
+        return empty(title, why)
+    return f'<figure class="card"><h3>{text(title)}</h3>{paragraph(note)}{legend}{body}</figure>'
+
+
+def paragraph(html: str, kind: str = "") -> str:
+    """Nothing where there is nothing to say."""
+    return html and f"<p{kind and f' class={kind}'}>{html}</p>"
 
 
 def empty(title: str, why: str, what_next: str = "") -> str:
     """A box for what could not be drawn: why, and what would help."""
-    more = f"<p>{what_next}</p>" if what_next else ""
-    return f'<div class="card"><h3>{text(title)}</h3><div class="empty"><p>{text(why)}</p>{more}</div></div>'
-
-
-def card_or_why(title: str, drawing: str | None, note: str, why: str) -> str:
-    """A box with a drawing, or with the reason why there is none."""
-    return empty(title, why) if drawing is None else card(title, drawing, note)
+    inner = f"<p>{text(why)}</p>{paragraph(what_next)}"
+    return f'<div class="card"><h3>{text(title)}</h3><div class="empty">{inner}</div></div>'
 
 
 def grid(*cards: str) -> str:
@@ -43,8 +44,7 @@ def grid(*cards: str) -> str:
 
 def wide(title: str, body: str, note: str = "") -> str:
     head = f"<h3>{text(title)}</h3>" if title else ""
-    told = f"<p>{note}</p>" if note else ""
-    return f'<div class="card wide">{head}{told}{body}</div>'
+    return f'<div class="card wide">{head}{paragraph(note)}{body}</div>'
 
 
 def legend(items: Sequence[tuple[str, str]]) -> str:
@@ -60,11 +60,10 @@ def table(heads: Sequence[str], body: str) -> str:
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead>{inner}</table></div>'
 
 
-def cells(values: Sequence[str], kind: str = "") -> str:
+def cells(values: Sequence[str]) -> str:
     """A row; the first cell is its head."""
     first, *rest = values
-    opened = f'<tr class="{kind}">' if kind else "<tr>"
-    return f"{opened}<th>{first}</th>" + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
+    return f"<tr><th>{first}</th>" + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
 
 
 def id_cells(ids: Sequence[Any], values: Sequence[str]) -> str:
@@ -83,8 +82,7 @@ def code(*lines: str) -> str:
 
 
 def section(name: str, title: str, lead: str, *body: str) -> str:
-    told = f'<p class="lead">{unbroken(lead)}</p>' if lead else ""
-    return f'<section id="{name}"><h2>{text(title)}</h2>{told}{"".join(body)}</section>'
+    return f'<section id="{name}"><h2>{text(title)}</h2>{paragraph(unbroken(lead), "lead")}{"".join(body)}</section>'
 
 
 def page(title: str, style: str, body: str) -> str:

@@ -1,4 +1,4 @@
-"""What rows are called: the model's name, and where two would be called alike, what tells them apart."""
+"""What rows are called: the model's name, and where two would be called alike, what they differ in."""
 
 from __future__ import annotations
 
@@ -16,50 +16,48 @@ MOST = 3
 """Differing settings that fit into a name."""
 
 
-def named(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
+def row_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
     """The name of each run's row. Runs that differ in nothing but their seed have one name."""
     if names is not None:
         if len(names) != len(runs):
             raise BadInput(f"{len(names)} names for {len(runs)} runs; give one for each.")
         return list(names)
-    settings = [asked(run) for run in runs]
+    settings = [given_settings(run) for run in runs]
     keys = [json.dumps(one, sort_keys=True, default=str) for one in settings]
     twins = Counter(zip(keys, (run.seed for run in runs), strict=True))
     if max(twins.values()) > 1:  # one run copied, or trained twice: rows of their own
-        keys = [f"{key} {place(run)}" for key, run in zip(keys, runs, strict=True)]
+        keys = [f"{key} {folder_name(run)}" for key, run in zip(keys, runs, strict=True)]
     rows: dict[str, tuple[Run, dict[str, Any]]] = {}
     for key, run, one in zip(keys, runs, settings, strict=True):
         rows.setdefault(key, (run, one))
-    found = dict(zip(rows, _apart(list(rows.values())), strict=True))
+    found = dict(zip(rows, _distinct(list(rows.values())), strict=True))
     return [found[key] for key in keys]
 
 
-def asked(run: Run) -> dict[str, Any]:
+def given_settings(run: Run) -> dict[str, Any]:
     """A run's settings before the model filled in what it had left open, which may depend on the seed."""
-    if run.asked is not None:
-        tables: dict[str, dict[str, Any]] = run.asked.to_dict()
-    elif run.folder is not None:
-        tables = run.folder.read_json("run.json").get("asked") or run.settings.to_dict()
-    else:
-        tables = run.settings.to_dict()
+    stored = run.folder.read_json("run.json").get("asked") if run.asked is None and run.folder is not None else None
+    tables: dict[str, dict[str, Any]] = stored or (run.asked or run.settings).to_dict()
     flat = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
     return {key: value for key, value in flat.items() if key.split(".")[-1] not in UNIMPORTANT}
 
 
-def place(run: Run) -> str:
-    """The folder of a run, as short as it is known."""
+def folder_name(run: Run) -> str:
+    """What a run's folder is called; its seed where it has none."""
     return f"seed {run.seed}" if run.folder is None else run.folder.path.name or str(run.folder.path)
 
 
-def _apart(rows: list[tuple[Run, dict[str, Any]]]) -> list[str]:
+def _distinct(rows: list[tuple[Run, dict[str, Any]]]) -> list[str]:
     plain = [run.settings.name for run, _ in rows]
     found = []
     for name, (run, settings) in zip(plain, rows, strict=True):
         alike = [other for (_, other), called in zip(rows, plain, strict=True) if called == name]
         if len(alike) > 1:
             keys = [key for key in settings if len({json.dumps(other.get(key), default=str) for other in alike}) > 1]
-            told = ", ".join(f"{key.split('.')[-1]}={settings[key]}" for key in keys[:MOST])
-            name = f"{name} ({told or place(run)})"
+            shown = ", ".join(f"{key.split('.')[-1]}={settings[key]}" for key in keys[:MOST])
+            name = f"{name} ({shown or folder_name(run)})"
         found.append(name)
     counts = Counter(found)
-    return [f"{name} [{place(run)}]" if counts[name] > 1 else name for name, (run, _) in zip(found, rows, strict=True)]
+    return [
+        f"{name} [{folder_name(run)}]" if counts[name] > 1 else name for name, (run, _) in zip(found, rows, strict=True)
+    ]

@@ -9,9 +9,10 @@ import numpy as np
 
 from pintgn.events.log import EventLog
 from pintgn.neighbors.index import NeighborIndex
+from pintgn.report.data import event_counts
+from pintgn.report.labels import duration
 from pintgn.report.spread import BootstrapBlocks, standard_error
 from pintgn.report.study import Row, Study
-from pintgn.report.words import duration
 
 DEGREES = (0, 1, 3, 10, 30, 100, 300)
 LEAST_EVENTS = 5
@@ -22,7 +23,7 @@ LEAST_EVENTS = 5
 class Slice:
     """Test events that have something in common."""
 
-    word: str
+    label: str
     rows: np.ndarray  # (e,) bool
 
     @property
@@ -31,19 +32,19 @@ class Slice:
 
 
 @dataclass(frozen=True)
-class Known:
+class Prior:
     """What had been seen strictly before each test event."""
 
     src_events: np.ndarray  # (e,) of its source
     dst_events: np.ndarray
-    src_age: np.ndarray  # time since the source was first seen; NaN for a stranger
+    src_age: np.ndarray  # time since the source was first seen; NaN for a new one
     dst_age: np.ndarray
-    src_idle: np.ndarray  # time since the source's last event; NaN for a stranger
+    src_idle: np.ndarray  # time since the source's last event; NaN for a new one
     apart: np.ndarray  # time since the two last met; NaN where they never did
     meetings: np.ndarray
 
 
-def known_before(study: Study) -> Known:
+def prior_history(study: Study) -> Prior:
     log, events = study.log, study.events
     index = NeighborIndex()
     index.append(log.src, log.dst, log.t)
@@ -53,7 +54,7 @@ def known_before(study: Study) -> Known:
         first[ends[::-1]] = np.minimum(first[ends[::-1]], log.t[::-1])
     last = index.last(events.src, events.dst, events.t)
     newest = index.recent(events.src, events.t, 1)
-    return Known(
+    return Prior(
         src_events,
         dst_events,
         np.where(src_events > 0, events.t - first[events.src], np.nan),
@@ -70,8 +71,8 @@ def by_count(values: np.ndarray) -> list[Slice]:
     for low, high in zip(DEGREES, (*DEGREES[1:], None), strict=True):
         rows = (values >= low) & (values < (np.inf if high is None else high))
         if rows.any():
-            word = f"{low}" if high == low + 1 else f"{low}–{high - 1}" if high else f"{low}+"
-            found.append(Slice(word, rows))
+            label = f"{low}" if high == low + 1 else f"{low}–{high - 1}" if high else f"{low}+"
+            found.append(Slice(label, rows))
     return found
 
 
@@ -79,27 +80,31 @@ def by_time(values: np.ndarray, log: EventLog, never: str, parts: int = 4) -> li
     """Those without a time, then about equally many in each of `parts` slices, shortest first."""
     missing = np.isnan(values)
     found = [Slice(never, missing)] if missing.any() else []
-    known = values[~missing]
-    if not len(known):
+    if missing.all():
         return found
-    edges = np.unique(np.quantile(known, np.linspace(0, 1, parts + 1)[1:], method="inverted_cdf"))
-    words: list[str] = []
+    edges = np.unique(np.quantile(values[~missing], np.linspace(0, 1, parts + 1)[1:], method="inverted_cdf"))
+    labels: list[str] = []
     for digits in range(2, 8):  # as few as tell the slices apart
-        words = [duration(float(high), log.schema.time, digits).replace(" ", "\u00a0") for high in edges]
-        if len(set(words)) == len(words):
+        labels = [f"≤ {duration(float(high), log.schema.time, digits)}".replace(" ", "\u00a0") for high in edges]
+        if len(set(labels)) == len(labels):
             break
-    words = [f"≤ {word}" for word in words[:-1]] + ["longer" if len(words) > 1 else f"≤ {words[0]}"]
-    low = -np.inf
-    for high, word in zip(edges, words, strict=True):
-        found.append(Slice(word, ~missing & (values > low) & (values <= high)))
-        low = high
-    return found
+    if len(labels) > 1:
+        labels[-1] = "longer"
+    lows = np.append(-np.inf, edges[:-1])
+    return found + [
+        Slice(label, ~missing & (values > low) & (values <= high))
+        for low, high, label in zip(lows, edges, labels, strict=True)
+    ]
 
 
 def in_slice(row: Row, part: Slice, blocks: BootstrapBlocks) -> tuple[float, float | None]:
     """Mean reciprocal rank of a row within a slice (mean over runs), and its standard error over blocks."""
-    inverse = np.mean([1 / one.ranks for one in row.members], 0)
+    inverse = _inverse_ranks(row)
     return float(inverse[part.rows].mean()), standard_error(blocks.mean(inverse, part.rows))
+
+
+def _inverse_ranks(row: Row) -> np.ndarray:
+    return np.mean([1 / one.ranks for one in row.members], 0)
 
 
 @dataclass(frozen=True)
@@ -114,22 +119,17 @@ class NodeResult:
     first_meetings: float  # share of its test events between two that had never met
 
 
-def worst_nodes(study: Study, row: Row, known: Known, side: str, most: int = 8) -> tuple[list[NodeResult], int]:
+def worst_nodes(study: Study, row: Row, prior: Prior, side: str, most: int = 8) -> tuple[list[NodeResult], int]:
     """The sources or destinations whose events were ranked worst, and how many test events each has at least."""
-    ends = getattr(study.events, side)
-    inverse = np.mean([1 / one.ranks for one in row.members], 0)
     other = next((one for one in reversed(study.scoring) if not one.trained), None)
-    beside = None if other is None else 1 / other.members[0].ranks
-    nodes, of, events = np.unique(ends, return_inverse=True, return_counts=True)
+    nodes, of, events = np.unique(getattr(study.events, side), return_inverse=True, return_counts=True)
     least = LEAST_EVENTS
     while least > 1 and (events >= least).sum() < 3:
         least -= 1
-    means = np.bincount(of, inverse) / events
-    others = None if beside is None else np.bincount(of, beside) / events
-    fresh = np.bincount(of, np.isnan(known.apart)) / events
-    before = study.parts.before(study.parts.test)
-    once = before.src != before.dst
-    degree = np.bincount(np.concatenate([before.src, before.dst[once]]), minlength=study.log.nodes)
+    means = np.bincount(of, _inverse_ranks(row)) / events
+    others = None if other is None else np.bincount(of, _inverse_ranks(other)) / events
+    first = np.bincount(of, np.isnan(prior.apart)) / events
+    degree = event_counts(study.parts.before(study.parts.test))
     chosen = np.flatnonzero(events >= least)
     chosen = chosen[np.lexsort((nodes[chosen], -events[chosen], means[chosen]))][:most]
     ids = study.log.ids.decode(nodes[chosen]).to_pylist()
@@ -140,7 +140,7 @@ def worst_nodes(study: Study, row: Row, known: Known, side: str, most: int = 8) 
             float(means[k]),
             None if others is None else float(others[k]),
             int(degree[nodes[k]]),
-            float(fresh[k]),
+            float(first[k]),
         )
         for id, k in zip(ids, chosen.tolist(), strict=True)
     ]
@@ -158,16 +158,16 @@ class Surprise:
     meetings: int
 
 
-def least_expected(study: Study, row: Row, known: Known, most: int = 8) -> list[Surprise]:
+def least_expected(study: Study, row: Row, prior: Prior, most: int = 8) -> list[Surprise]:
     """The test events with the lowest calibrated probability, by the row's first run."""
     one = row.members[0]
     positive = one.scores[study.main].positive
     order = np.argsort(positive, kind="stable")[:most]
-    chance = np.full(len(positive), np.nan) if one.calibration is None else one.calibration(positive)
+    probability = np.full(len(positive), np.nan) if one.calibration is None else one.calibration(positive)
     events = study.events
     src, dst = (study.log.ids.decode(ends[order]).to_pylist() for ends in (events.src, events.dst))
     show = study.log.schema.time.show
     return [
-        Surprise(src[k], dst[k], show(events.t[row]), float(chance[row]), int(known.meetings[row]))
+        Surprise(src[k], dst[k], show(events.t[row]), float(probability[row]), int(prior.meetings[row]))
         for k, row in enumerate(order.tolist())
     ]

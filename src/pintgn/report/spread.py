@@ -9,7 +9,6 @@ negatives, same draws. What this does not cover is the randomness of training; t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -80,24 +79,19 @@ class BootstrapBlocks:
 
 def standard_error(draws: np.ndarray) -> float | None:
     """The standard deviation over draws; None where too few have a value."""
-    known = draws[np.isfinite(draws)]
-    return float(known.std()) if len(known) > DRAWS // 2 else None
+    finite = draws[np.isfinite(draws)]
+    return float(finite.std()) if len(finite) > DRAWS // 2 else None
 
 
 def interval(draws: np.ndarray, share: float = 0.95) -> tuple[float, float] | None:
     """The middle 95 % of the draws; None where too few have a value."""
-    known = draws[np.isfinite(draws)]
-    if len(known) <= DRAWS // 2:
+    finite = draws[np.isfinite(draws)]
+    if len(finite) <= DRAWS // 2:
         return None
-    low, high = np.quantile(known, [(1 - share) / 2, (1 + share) / 2])
+    low, high = np.quantile(finite, [(1 - share) / 2, (1 + share) / 2])
     return float(low), float(high)
 
 
 def mean_of(several: list[Draws]) -> Draws:
     """The mean over runs, draw by draw."""
     return {name: np.mean([one[name] for one in several], 0) for name in several[0]}
-
-
-def plain(value: Any) -> Any:
-    """NumPy numbers as Python's; None for what is not finite."""
-    return None if value is None or not np.isfinite(value) else float(value)

@@ -20,7 +20,7 @@ from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run, fingerprint
-from pintgn.report.names import named
+from pintgn.report.names import row_names
 from pintgn.stream import Stream
 from pintgn.stream.reads import Positions
 
@@ -28,15 +28,15 @@ Progress = Callable[[str], None]
 
 
 @dataclass
-class Measured:
-    """One model on the test part, event by event."""
+class RunScores:
+    """One model's scores on the test part, event by event."""
 
     scores: dict[str, Scores]  # by kind of negatives
     ranks: np.ndarray  # (e,) among the candidates
-    new: np.ndarray  # (e,) which events touch a node that it was not trained on
+    new: np.ndarray  # (e,) which events involve a node that was not seen in training
     run: Run | None = None  # None for training-free rows
     calibration: Calibration | None = None
-    blind: dict[str, Scores] | None = None  # the same model, every read of positions answered with zeros
+    zeroed: dict[str, Scores] | None = None  # the same model, its positions set to zero
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Row:
     """What stands in one row of every table: runs that differ in their seed, or one training-free model."""
 
     name: str
-    members: list[Measured]
+    members: list[RunScores]
 
     @property
     def runs(self) -> list[Run]:
@@ -65,7 +65,7 @@ class Study:
     """Everything that was measured, before it is put into figures."""
 
     parts: Parts
-    events: EventLog  # the test part's measured events
+    events: EventLog  # the test part's scored events
     drawn: dict[str, Drawn]  # the first kind is the one that the page leads with
     candidates: int  # destinations that each event is ranked against
     rows: list[Row] = field(default_factory=list)
@@ -80,6 +80,11 @@ class Study:
         return [row for row in self.rows if row.trained]
 
     @property
+    def runs(self) -> list[tuple[Row, Run]]:
+        """Every trained run, with its row."""
+        return [(row, run) for row in self.rows for run in row.runs]
+
+    @property
     def scoring(self) -> list[Row]:
         return [row for row in self.rows if row.scores_links]
 
@@ -88,12 +93,12 @@ class Study:
         """The kind of negatives that the page leads with."""
         return next(iter(self.drawn))
 
-    def kinds(self, *more: str) -> list[str]:
+    def kinds(self, *others: str) -> list[str]:
         """The leading kind of negatives, and others that were drawn."""
-        return [self.main, *(kind for kind in more if kind in self.drawn and kind != self.main)]
+        return [self.main, *(kind for kind in others if kind in self.drawn and kind != self.main)]
 
 
-def opened(runs: Any) -> list[Run]:
+def open_runs(runs: Any) -> list[Run]:
     """Runs, folders of runs and folders of several runs, as one list without repeats."""
     given = [runs] if isinstance(runs, Run | str | Path) else list(runs)
     found: list[Run] = []
@@ -103,9 +108,15 @@ def opened(runs: Any) -> list[Run]:
             continue
         folder = Path(one)
         inside = [path.parent for path in sorted(folder.glob("seed-*/run.json"), key=_by_seed)]
-        for place in inside if inside and not (folder / "run.json").exists() else [folder]:
-            if place.resolve() not in [run.folder.path.resolve() for run in found if run.folder is not None]:
-                found.append(_opened(place))
+        for path in inside if inside and not (folder / "run.json").exists() else [folder]:
+            if path.resolve() in [run.folder.path.resolve() for run in found if run.folder is not None]:
+                continue
+            found.append(Run.open(path))
+            if not (path / "last.safetensors").exists():
+                raise BadFile(
+                    f"the run in {path} was stopped before its first checkpoint, so there is nothing to report. "
+                    f"Continue it: pintgn train {path} --resume."
+                )
     if not found:
         raise BadInput("there is no run to report on; name at least one folder of a run.")
     return found
@@ -114,16 +125,6 @@ def opened(runs: Any) -> list[Run]:
 def _by_seed(path: Path) -> tuple[int, str]:
     name = path.parent.name.removeprefix("seed-")
     return (int(name) if name.isdecimal() else 0, name)
-
-
-def _opened(folder: Path) -> Run:
-    run = Run.open(folder)
-    if not (folder / "last.safetensors").exists():
-        raise BadFile(
-            f"the run in {folder} was stopped before its first checkpoint, so there is nothing to report. "
-            f"Continue it: pintgn train {folder} --resume."
-        )
-    return run
 
 
 def study(
@@ -137,58 +138,53 @@ def study(
     """Measure runs on the test part of the log that they share.
 
     Args:
-        runs: trained on the same log, cut at the same places. Those that differ in nothing but their seed share a row.
+        runs: trained on the same log, split at the same times. Those that differ in nothing but their seed share a row.
         names: of the rows, one for each run; made from model names and settings when not given.
         negatives: kinds of your own by name, before the usual ones.
         rank: how many destinations each event is ranked against, or `"all"`.
         seed: of negatives and candidates; the same for every run, whatever its own seed.
     """
-    _check_together(runs)
+    _check_comparable(runs)
     parts, test = runs[0].parts, runs[0].parts.test
     before = parts.before(test)
     kinds: dict[str, str | Negatives] = {**(negatives or {}), **{kind: kind for kind in KINDS}}
     drawn = {name: draw(kind, parts.log, test, seed, before) for name, kind in kinds.items()}
     candidates = Candidates(parts.log, test, rank, seed)
-    rows: dict[str, list[Measured]] = {}
-    for name, run in zip(named(runs, names), runs, strict=True):
+    rows: dict[str, list[RunScores]] = {}
+    for name, run in zip(row_names(runs, names), runs, strict=True):
         progress(f"measuring {name}" + (f", seed {run.seed}" if len(runs) > 1 else ""))
         with reproducible(run.settings.train.threads):
-            rows.setdefault(name, []).append(_measured(run, drawn, candidates))
+            rows.setdefault(name, []).append(_scored(run, drawn, candidates))
     new = parts.is_new(scored_events(test))
     for name, stream in heuristic_streams(parts, runs[0].schema, before):
         if name not in rows:
             progress(f"measuring {name}")
-            scores = dict(zip(drawn, compare(stream.fork(), test, drawn, new)[1], strict=True))
-            rows[name] = [Measured(scores, ranks_in_part(stream, test, candidates), new)]
+            scores = _by_kind(stream.fork(), test, drawn, new)
+            rows[name] = [RunScores(scores, ranks_in_part(stream, test, candidates), new)]
     found = [Row(name, members) for name, members in rows.items()]
     return Study(parts, candidates.events, drawn, candidates.count, found, seed)
 
 
-def _check_together(runs: Sequence[Run]) -> None:
+def _check_comparable(runs: Sequence[Run]) -> None:
     first = runs[0]
     for other in runs[1:]:
-        if fingerprint(other.log) != fingerprint(first.log):
-            raise BadInput(
-                f"{_place(first)} and {_place(other)} were trained on different data; write a report for each."
-            )
         mine, theirs = first.parts.test, other.parts.test
-        if (mine.first, len(mine)) != (theirs.first, len(theirs)):
-            raise BadInput(
-                f"{_place(first)} and {_place(other)} were tested on different parts of the log "
-                f"(train.val, train.test); write a report for each."
-            )
+        if fingerprint(other.log) != fingerprint(first.log):
+            problem = "were trained on different data"
+        elif (mine.first, len(mine)) != (theirs.first, len(theirs)):
+            problem = "were tested on different parts of the log (train.val, train.test)"
+        else:
+            continue
+        names = [repr(run) if run.folder is None else str(run.folder.path) for run in (first, other)]
+        raise BadInput(f"{' and '.join(names)} {problem}; write a report for each.")
 
 
-def _place(run: Run) -> str:
-    return repr(run) if run.folder is None else str(run.folder.path)
-
-
-def _measured(run: Run, drawn: dict[str, Drawn], candidates: Candidates) -> Measured:
+def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates) -> RunScores:
     """A run on its test part; its stream has observed everything before it, as a deployed system would have."""
     parts, test = run.parts, run.parts.test
     new = parts.is_new(scored_events(test))
     if not run.scores_links:
-        return Measured({}, np.zeros(0), new, run)
+        return RunScores({}, np.zeros(0), new, run)
     stream = run.new_stream()
     calibration = run.calibration
     stream.observe(parts.train)
@@ -197,18 +193,18 @@ def _measured(run: Run, drawn: dict[str, Drawn], candidates: Candidates) -> Meas
     else:
         stream.observe(parts.val)
 
-    def scored(by: Stream) -> dict[str, Scores]:
-        return dict(zip(drawn, compare(by, test, drawn, new)[1], strict=True))
-
-    scores = scored(stream.fork())
-    without = None
+    scores, zeroed = _by_kind(stream.fork(), test, drawn, new), None
     if stream.positions is not None:
-        without = scored(stream.fork(positions=NoWalks(stream.positions.fork())))
-    return Measured(scores, ranks_in_part(stream, test, candidates), new, run, calibration, without)
+        zeroed = _by_kind(stream.fork(positions=ZeroPositions(stream.positions.fork())), test, drawn, new)
+    return RunScores(scores, ranks_in_part(stream, test, candidates), new, run, calibration, zeroed)
 
 
-class NoWalks:
-    """Positions that say there are no walks: what a trained model does without them.
+def _by_kind(stream: Stream, test: Any, drawn: dict[str, Drawn], new: np.ndarray) -> dict[str, Scores]:
+    return dict(zip(drawn, compare(stream, test, drawn, new)[1], strict=True))
+
+
+class ZeroPositions:
+    """Positions that are zero, as if there were no walks: what a trained model does without them.
 
     It is not what a model that never had positions would do; that takes a run of its own.
     """
@@ -222,5 +218,5 @@ class NoWalks:
     def append(self, src: Any, dst: Any, t: Any) -> Any:
         return self.positions.append(src, dst, t)
 
-    def fork(self) -> NoWalks:
-        return NoWalks(self.positions.fork())
+    def fork(self) -> ZeroPositions:
+        return ZeroPositions(self.positions.fork())

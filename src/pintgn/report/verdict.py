@@ -4,61 +4,57 @@ from __future__ import annotations
 
 from pintgn.formatting import listed, plural, signed
 from pintgn.report.figures import RANKING, Difference, Figure, Figures
-from pintgn.report.names import asked
+from pintgn.report.labels import percent
+from pintgn.report.names import given_settings
 from pintgn.report.slices import Slice, in_slice
 from pintgn.report.study import Row
-from pintgn.report.words import percent
 
 NEGATIVES = {
     "random": "a random one",
     "historical": "one that happened before but not now",
     "inductive": "one that first happened during the test",
-    "per-event": "one to somebody its source met before",
+    "per-event": "one to a destination that its source met before",
 }
 
 
-def against(kind: str) -> str:
-    """What a true link is compared with, in words."""
-    return NEGATIVES.get(kind, f"a wrong one ({kind})")
-
-
-def links(kind: str) -> str:
-    """What wrong links of a kind are called."""
-    return f"{kind} links" if kind in NEGATIVES else f"“{kind}”"
+def negatives_of(kind: str) -> str:
+    """What negatives of a kind are called."""
+    return f"{kind} negatives" if kind in NEGATIVES else f"“{kind}”"
 
 
 def best_row(figures: Figures) -> Row:
     """The trained row with the best AP against the leading kind of negatives."""
-    main = figures.study.main
-    rows = [row for row in figures.study.scoring if row.trained]
-    return max(rows, key=lambda row: figures.table[row.name][main]["all"]["ap"].value or 0.0)
+    row = _best(figures, trained=True)
+    assert row is not None
+    return row
 
 
 def baseline(figures: Figures) -> Row | None:
     """The training-free row with the best AP."""
+    return _best(figures, trained=False)
+
+
+def _best(figures: Figures, trained: bool) -> Row | None:
     main = figures.study.main
-    rows = [row for row in figures.study.scoring if not row.trained]
+    rows = [row for row in figures.study.scoring if row.trained == trained]
     return max(rows, key=lambda row: figures.table[row.name][main]["all"]["ap"].value or 0.0, default=None)
 
 
 def headline(figures: Figures) -> str:
     """One line: how often the true link comes out on top."""
-    row = best_row(figures)
-    auc = figures.table[row.name][figures.study.main]["all"]["auc"].value
-    return f"{row.name} ranks the true link above {against(figures.study.main)} {percent(auc, 1)} % of the time"
+    row, main = best_row(figures), figures.study.main
+    other = NEGATIVES.get(main, f"a negative ({main})")
+    return f"{row.name} ranks the true link above {other} {percent(_auc(figures, row, main).value, 1)} % of the time"
 
 
 def summary(figures: Figures) -> list[str]:
-    """The paragraph below it: beside what, how sure, how hard, for whom."""
-    study = figures.study
+    """The paragraph below it: compared with what, how sure, how hard, for whom."""
     row, other = best_row(figures), baseline(figures)
-    found = [f"Measured on {plural(len(study.events), 'event')} that came after everything it was trained on."]
+    events = plural(len(figures.study.events), "event")
+    found = [f"Measured on {events} that came after everything it was trained on."]
     if other is not None:
         found.append(_beside(figures, row, other))
-    found += _other_trained(figures, row)
-    found += _harder(figures, row)
-    found += _novelty(figures, row)
-    return found
+    return [*found, *_other_trained(figures, row), *_harder(figures, row), *_novelty(figures, row)]
 
 
 def _auc(figures: Figures, row: Row, kind: str, group: str = "all") -> Figure:
@@ -97,8 +93,8 @@ def _other_trained(figures: Figures, row: Row) -> list[str]:
     others = [other for other in figures.study.scoring if other.trained and other.name != row.name]
     if not others:
         return []
-    told = [f"{other.name} gets {percent(_auc(figures, other, main).value, 1)} %" for other in others]
-    return [f"Beside it, {listed(told)}."]
+    results = [f"{other.name} gets {percent(_auc(figures, other, main).value, 1)} %" for other in others]
+    return [f"By comparison, {listed(results)}."]
 
 
 def _harder(figures: Figures, row: Row) -> list[str]:
@@ -106,7 +102,7 @@ def _harder(figures: Figures, row: Row) -> list[str]:
     if "historical" in study.drawn and study.drawn["historical"].fallback_fraction < 0.5:
         values = {one.name: _auc(figures, one, "historical").value or 0.0 for one in study.scoring}
         mine, top = values[row.name], max(values, key=lambda name: values[name])
-        harder = ", which is harder," if mine < (_auc(figures, row, study.main).value or 0.0) else ""
+        harder = " (a harder test)" if mine < (_auc(figures, row, study.main).value or 0.0) else ""
         better = f"; {top} gets {percent(values[top], 1)} %" if values[top] > mine else ""
         found.append(f"Against pairs that met before but not at that time{harder} it is {percent(mine, 1)} %{better}.")
     first = figures.table[row.name][RANKING]["all"]["hits@1"].value
@@ -121,25 +117,25 @@ def _harder(figures: Figures, row: Row) -> list[str]:
 def _novelty(figures: Figures, row: Row) -> list[str]:
     seen, new = (_auc(figures, row, figures.study.main, group) for group in ("seen", "new"))
     if new.value is None:
-        return ["No test event touches a node that it was not trained on."]
+        return ["Every node of a test event was seen in training."]
     if seen.value is None:
-        return ["Every test event touches a node that it was not trained on."]
+        return ["Every test event involves a node that was not seen in training."]
     share = percent(new.events / len(figures.study.events), 0)
     return [
-        f"For the {share} % of events with a node that it was never trained on it is {percent(new.value, 1)} %, "
+        f"For the {share} % of events with a node that was not seen in training it is {percent(new.value, 1)} %, "
         f"for the others {percent(seen.value, 1)} %."
     ]
 
 
 def over_kinds(found: dict[str, Difference], main: str, better: str, worse: str, neither: str) -> str:
     """A difference against the leading kind of negatives, and against those where it is clearly the other way round."""
-    words = f"against {links(main)} {compared(found[main], better, worse, neither)}"
+    words = f"against {negatives_of(main)} {compared(found[main], better, worse, neither)}"
     turned = [d for kind, d in found.items() if kind != main and d.clear and d.value * found[main].value < 0]
     if not turned:
         return words
     verb = better if turned[0].value > 0 else worse
     kinds = listed([d.kind for d in turned])
-    return f"{words}, but against {kinds} links {verb} {listed([f'{abs(100 * d.value):.1f}' for d in turned])}"
+    return f"{words}, but against {kinds} negatives {verb} {listed([f'{abs(100 * d.value):.1f}' for d in turned])}"
 
 
 def ablations(figures: Figures) -> list[tuple[Row, Row]]:
@@ -148,7 +144,7 @@ def ablations(figures: Figures) -> list[tuple[Row, Row]]:
     rows = [row for row in figures.study.scoring if row.trained]
     for row in rows:
         for other in rows:
-            mine, theirs = asked(row.runs[0]), asked(other.runs[0])
+            mine, theirs = given_settings(row.runs[0]), given_settings(other.runs[0])
             differ = {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)}
             if differ == {"model.positions"} and mine["model.positions"] and not theirs["model.positions"]:
                 found.append((row, other))
@@ -156,7 +152,7 @@ def ablations(figures: Figures) -> list[tuple[Row, Row]]:
 
 
 def weakest(figures: Figures, row: Row, slices: dict[str, list[Slice]]) -> str:
-    """The slice that costs most: the lowest MRR among slices with at least a twentieth of the events."""
+    """The slice that is ranked worst: the lowest MRR among slices with at least a twentieth of the events."""
     least = max(len(figures.study.events) / 20, 1)
     found = [
         (in_slice(row, part, figures.blocks)[0], label, part)
@@ -170,6 +166,6 @@ def weakest(figures: Figures, row: Row, slices: dict[str, list[Slice]]) -> str:
     value, label, part = min(found, key=lambda one: one[0])
     whole = figures.table[row.name][RANKING]["all"]["mrr"].value
     return (
-        f"{row.name} is weakest where “{label}” is {part.word}: MRR {percent(value, 1)} % over "
+        f"{row.name} is weakest where “{label}” is {part.label}: MRR {percent(value, 1)} % over "
         f"{plural(part.events, 'event')}, against {percent(whole, 1)} % over all."
     )

@@ -17,12 +17,12 @@ from pintgn.learn.run import Run
 from pintgn.report import about, results, verdict
 from pintgn.report.figures import RANKING, Figures
 from pintgn.report.html import page, text, unbroken
-from pintgn.report.study import Progress, opened, study
-from pintgn.report.words import percent
+from pintgn.report.labels import percent
+from pintgn.report.study import Progress, open_runs, study
 
 SECTIONS = {
     "results": "Results",
-    "differences": "Side by side",
+    "differences": "Differences",
     "data": "Data",
     "learning": "Learning",
     "scores": "Scores",
@@ -31,7 +31,7 @@ SECTIONS = {
     "failures": "Where it fails",
     "cost": "Cost",
     "settings": "Settings",
-    "reproduce": "Do it again",
+    "reproduce": "Reproduce",
     "notes": "Notes",
 }
 
@@ -80,11 +80,10 @@ def write_report(
     target = Path(output)
     if target.suffix.lower() not in (".html", ".htm"):
         raise BadInput(f"{target} does not end in .html; the report is an HTML page.")
-    found = opened(runs)
-    with replacing(target) as part:  # a place that cannot be written to is found before anything is measured
-        scored_events = study(found, names, negatives, rank, seed, progress)
+    found = open_runs(runs)
+    with replacing(target) as part:  # a file that cannot be written is found before anything is measured
+        figures = Figures(study(found, names, negatives, rank, seed, progress))
         progress("drawing")
-        figures = Figures(scored_events)
         report = Report(target, *_opening(figures), figures.to_dict())
         html = _page(figures, report, commands)
         with write_errors(target):
@@ -96,14 +95,14 @@ def _opening(figures: Figures) -> tuple[str, list[str]]:
     if any(row.trained for row in figures.study.scoring):
         return verdict.headline(figures), verdict.summary(figures)
     names = ", ".join(row.name for row in figures.study.trained)
-    said = "It does not score links. How well its embeddings tell labels: pintgn evaluate RUN --classify."
-    return f"{names} embeds nodes", [said]
+    next_step = "It does not score links. How well its embeddings predict labels: pintgn evaluate RUN --classify."
+    return f"{names} embeds nodes", [next_step]
 
 
 def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> str:
-    scored_events = figures.study
-    found = {"data": about.data(scored_events)}
-    if any(row.trained for row in scored_events.scoring):
+    study = figures.study
+    found = {"data": about.data(study)}
+    if any(row.trained for row in study.scoring):
         found |= {
             "results": results.results(figures),
             "differences": results.differences(figures),
@@ -114,15 +113,15 @@ def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> s
             "failures": results.failures(figures),
         }
     found |= {
-        "cost": about.cost(scored_events),
-        "settings": about.settings(scored_events),
-        "reproduce": about.reproduce(scored_events, commands),
-        "notes": about.notes(scored_events),
+        "cost": about.cost(study),
+        "settings": about.settings(study),
+        "reproduce": about.reproduce(study, commands),
+        "notes": about.notes(study),
     }
     shown = [name for name in SECTIONS if found.get(name)]
     links = "".join(f'<a href="#{name}">{SECTIONS[name]}</a>' for name in shown)
-    events = plural(len(scored_events.log), "event")
-    names = ", ".join(row.name for row in scored_events.trained)
+    events = plural(len(study.log), "event")
+    names = ", ".join(row.name for row in study.trained)
     body = (
         f'<header><p class="brand">pintgn report · {text(names)} · {events}</p>'
         f"<h1>{unbroken(text(report.headline))}</h1>"
@@ -142,9 +141,9 @@ def tiles(figures: Figures) -> str:
     main = figures.study.main
     has_new = figures.table[row.name][main]["new"]["ap"].value is not None
     kinds = [
-        (f"AP, {verdict.links(main)}", main, "all", "ap"),
-        ("AP, new nodes", main, "new", "ap") if has_new else (f"AUC, {verdict.links(main)}", main, "all", "auc"),
-        ("AP, historical links", "historical", "all", "ap"),
+        (f"AP, {verdict.negatives_of(main)}", main, "all", "ap"),
+        ("AP, new nodes", main, "new", "ap") if has_new else (f"AUC, {verdict.negatives_of(main)}", main, "all", "auc"),
+        ("AP, historical negatives", "historical", "all", "ap"),
         (f"MRR among {figures.study.candidates}", RANKING, "all", "mrr"),
     ]
     made = ""

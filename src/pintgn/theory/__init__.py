@@ -1,4 +1,4 @@
-"""What can be told apart, and why: slow, obviously right code that the fast rooms are tested against.
+"""What models can distinguish, and why: slow, obviously right code that the fast packages are tested against.
 
     from pintgn.theory import distinguish, temporal_wl, report
 

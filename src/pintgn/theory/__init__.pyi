@@ -2,6 +2,10 @@
 
 from .anonymous import anonymous_walks as anonymous_walks
 from .anonymous import caw_readout as caw_readout
+from .comparison import MODELS as MODELS
+from .comparison import Distinction as Distinction
+from .comparison import Verdict as Verdict
+from .comparison import distinguish as distinguish
 from .data_report import DataReport as DataReport
 from .data_report import report as report
 from .injective import TemporalCode as TemporalCode
@@ -10,10 +14,6 @@ from .injective import float_limits as float_limits
 from .injective import forgetting_age as forgetting_age
 from .items import gallery as gallery
 from .items import item as item
-from .judge import MODELS as MODELS
-from .judge import Distinction as Distinction
-from .judge import Verdict as Verdict
-from .judge import distinguish as distinguish
 from .properties import graph_properties as graph_properties
 from .properties import temporal_diameter as temporal_diameter
 from .trees import Tree as Tree

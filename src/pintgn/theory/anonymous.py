@@ -15,11 +15,11 @@ import numpy as np
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
 from pintgn.theory.counts import EXACT, walk_totals
-from pintgn.theory.history import EventHistory, classes, node_of
+from pintgn.theory.history import EventHistory, node_of, number_rows
 from pintgn.theory.wl import check_count
 
 LARGEST = 200_000
-"""Walks per event that are listed unless told otherwise."""
+"""Walks per event that are listed by default."""
 
 Vector = tuple[int, ...]
 Step = tuple[int, tuple[Vector, Vector], int]
@@ -37,11 +37,10 @@ class WalkSet:
         return len(self.nodes)
 
     def occurrences(self) -> dict[int, Vector]:
-        """g(w; S_u): how many walks have node w at each place. Nodes on no walk are left out."""
+        """g(w; S_u): how many walks have node w at each step. Nodes on no walk are left out."""
         width = self.nodes.shape[1]
-        place = np.broadcast_to(np.arange(width), self.nodes.shape)
         used = self.nodes >= 0
-        pairs, counts = np.unique(self.nodes[used] * width + place[used], return_counts=True)
+        pairs, counts = np.unique((self.nodes * width + np.arange(width))[used], return_counts=True)
         vectors: dict[int, list[int]] = {}
         for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
             vectors.setdefault(pair // width, [0] * width)[pair % width] = count
@@ -153,27 +152,27 @@ def anonymize(history: EventHistory, u: int, v: int, steps: int) -> AnonymousWal
         first, second = sorted(g.get(node, none) for g in seen)
         return (second, first), int(state[node])
 
-    who = [anonymous(node) for node in sorted(seen[0].keys() | seen[1].keys())]
-    known = sorted(set(who))
-    place = {w: i for i, w in enumerate(known)}
+    names = {node: anonymous(node) for node in seen[0].keys() | seen[1].keys()}
+    distinct = sorted(set(names.values()))
+    rank = {name: i for i, name in enumerate(distinct)}
     number = np.full(history.nodes, -1)
-    number[sorted(seen[0].keys() | seen[1].keys())] = [place[w] for w in who]
+    number[list(names)] = [rank[name] for name in names.values()]
     counts: dict[tuple[Step, ...], int] = {}
     for walks in ends:
         carried = np.where(walks.events >= 0, _labels(history, walks.events), -1)
         table = np.concatenate([np.where(walks.nodes >= 0, number[walks.nodes], -1), carried], 1)
-        _, first, repeats = np.unique(classes(table), return_index=True, return_counts=True)
+        _, first, repeats = np.unique(number_rows(table, len(table)), return_index=True, return_counts=True)
         for row, count in zip(table[first].tolist(), repeats.tolist(), strict=True):
-            places, labels = row[: steps + 1], [-1, *row[steps + 1 :]]
-            walk = tuple((label, *known[w]) for w, label in zip(places, labels, strict=True) if w >= 0)
+            nodes, labels = row[: steps + 1], [-1, *row[steps + 1 :]]
+            walk = tuple((label, *distinct[w]) for w, label in zip(nodes, labels, strict=True) if w >= 0)
             counts[walk] = counts.get(walk, 0) + count
     return AnonymousWalks(history, counts)
 
 
-def told_by_number(totals: np.ndarray, a: Sequence[int], b: Sequence[int]) -> bool:
+def walk_totals_differ(totals: np.ndarray, a: Sequence[int], b: Sequence[int]) -> bool:
     """Whether the number of walks (n,) from the ends alone separates two events, so that none need be listed.
 
-    A walk starts at an end u, whose I_CAW says at place 0 how many walks start at u (and once more if both ends are u).
+    A walk starts at an end u, whose I_CAW says at step 0 how many walks start at u (and once more if both ends are u).
     """
     mine, theirs = (sorted(totals[list(dict.fromkeys(ends))].tolist()) for ends in (a, b))
     return mine != theirs and max(mine + theirs) < EXACT
@@ -198,16 +197,16 @@ def caw_readout(log: EventLog, t: Any = None, steps: int = 2) -> Counter[Hashabl
 
 
 def _since(history: EventHistory, walk: tuple[Step, ...]) -> tuple:
-    """An anonymised walk with the values behind the classes, so that walks of different pasts compare."""
+    """An anonymised walk with the values behind the classes, so that walks of different histories compare."""
     nodes, rows = history.log.node_features, history.feature_rows
     first = {int(label): i for i, label in reversed(list(enumerate(history.event_label)))}
-    place = {int(state): i for i, state in reversed(list(enumerate(history.state)))}
+    of_state = {int(state): i for i, state in reversed(list(enumerate(history.state)))}
     before, steps = Fraction(history.t), []
     for label, pair, state in walk:
         event = first.get(label)
         now = before if event is None else Fraction(history.when[event].item())
         carried = () if event is None or rows is None else tuple(rows[event].tolist())
-        node = () if nodes is None else tuple(nodes[place[state]].tolist())
+        node = () if nodes is None else tuple(nodes[of_state[state]].tolist())
         steps.append((before - now, carried, pair, node))
         before = now
     return tuple(steps)

@@ -141,7 +141,7 @@ GIRTH_MESSAGES = Item(
 )
 
 _COMMON = (("u", "v", 1), ("w", "z", 1), ("a", "b", 1), ("v", "w", 2))
-_PLACES = {"u": (0.0, 0.0), "v": (1.0, 0.0), "w": (1.0, 1.0), "z": (0.0, 1.0), "a": (2.1, 1.0), "b": (2.1, 0.0)}
+_SQUARE = {"u": (0.0, 0.0), "v": (1.0, 0.0), "w": (1.0, 1.0), "z": (0.0, 1.0), "a": (2.1, 1.0), "b": (2.1, 0.0)}
 
 GIRTH_WALKS = Item(
     "girth-walks",
@@ -152,7 +152,7 @@ GIRTH_WALKS = Item(
     "events are the same. Any readout of the events' embeddings is then the same for both graphs. This is one "
     "possible choice: the text fixes only the idea, and that diameter, girth and cycles differ.",
     (
-        Graph((*_COMMON, ("u", "z", 3)), _PLACES, caption="with (u, z, 3)"),
+        Graph((*_COMMON, ("u", "z", 3)), _SQUARE, caption="with (u, z, 3)"),
         Graph(
             (*_COMMON, ("a", "z", 3)),
             {"u": (0.0, 0.0), "v": (1.0, 0.0), "w": (1.0, 1.0), "z": (0.0, 1.0), "a": (0.0, 2.0), "b": (1.0, 2.0)},

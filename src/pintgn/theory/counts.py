@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.theory.history import Entries, EventHistory, accumulate, classes, number
+from pintgn.theory.history import Entries, EventHistory, accumulate, number_rows
 
 EXACT = 2**53
 """Whole numbers below this are exact in float64; beyond it counting starts over with Python's integers."""
@@ -62,14 +62,6 @@ def rooted_copies(
 
     Returns the colours, the entries of all copies, and where in each the pair's own root is.
     """
-    rows = [np.concatenate([vectors[root] for root in pair], 1) for pair in pairs]
-    own = rows_to_classes([np.tile(state, len(pairs)), np.concatenate(rows)])
-    return own, history.entries.copies(len(pairs)), [copy * history.nodes + pair[0] for copy, pair in enumerate(pairs)]
-
-
-def rows_to_classes(columns: list[np.ndarray]) -> np.ndarray:
-    """A dense integer for each row of several integer columns (m,) or (m, k), which may hold Python's integers."""
-    matrix = np.concatenate([c.reshape(len(c), -1) for c in columns], 1)
-    if matrix.dtype == object:
-        return number([repr(row).encode() for row in matrix.tolist()])
-    return classes(matrix.astype(np.int64))
+    rows = np.concatenate([np.concatenate([state[:, None], *(vectors[root] for root in pair)], 1) for pair in pairs])
+    roots = [copy * history.nodes + pair[0] for copy, pair in enumerate(pairs)]
+    return number_rows(rows, len(rows)), Entries.join([history.entries] * len(pairs)), roots

@@ -1,4 +1,4 @@
-"""What the theory says about your data, before any training: which links can be told apart, by whom, at what cost.
+"""What the theory says about your data, before any training: which links models can distinguish, and at what cost.
 
 For links that came true after a time T and a wrong destination for each, every class of models either can separate the
 two as of T or provably gives both the same score. The share that it cannot separate bounds how well it can rank them:
@@ -22,17 +22,20 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.formatting import size
-from pintgn.theory.bulk import CLASSES, Bulk, Pair
+from pintgn.theory import draw
 from pintgn.theory.counts import position_vectors
 from pintgn.theory.history import TIMES, EventHistory
 from pintgn.theory.probe import Probe, probe
 from pintgn.theory.properties import temporal_diameter
+from pintgn.theory.separation import CLASSES, Pair, Separation
 from pintgn.theory.wl import check_count
 
 WORTH = 0.01
 """From this share of links on, positions are called necessary."""
 PROBED = 1000
 """Links the probe ranks; it learns from twice as many."""
+
+CAN, CANNOT, UNKNOWN = "#3b7dbd", "#e8a33d", "#c9c9c9"
 
 Progress = Callable[[int, int, str], None]
 
@@ -55,18 +58,29 @@ class Share:
 
     @property
     def ceiling(self) -> float:
-        """The best chance to rank the true one of a pair first: certain where the class can separate, else 1/2."""
+        """The best probability to rank the true one of a pair first: 1 where the class can separate them, else 1/2."""
         return 1 - 0.5 * self.cannot / self.pairs if self.pairs else 1.0
 
+    @property
+    def pieces(self) -> list[tuple[float, str]]:
+        """Shares of the pairs, with the colour of each."""
+        return [
+            (n / max(self.pairs, 1), fill)
+            for n, fill in ((self.can, CAN), (self.cannot, CANNOT), (self.unknown, UNKNOWN))
+        ]
+
     def to_dict(self) -> dict[str, float]:
-        return {"can": self.can, "cannot": self.cannot, "unknown": self.unknown, "ceiling": self.ceiling}
+        return asdict(self) | {"ceiling": self.ceiling}
+
+    def __str__(self) -> str:
+        can = f"{self.can / self.pairs:.1%}" if self.pairs else "-"
+        return can + (f" +{self.unknown / self.pairs:.0%}?" if self.unknown else "")
 
 
 @dataclass(frozen=True)
 class View:
-    """What holds for models that see time in one way."""
+    """What holds for models that see time at one resolution. CAW embeds links, not nodes."""
 
-    times: str
     links: dict[str, Share]
     nodes: dict[str, Share]
     colors: list[int]
@@ -87,18 +101,6 @@ class View:
 
 
 @dataclass(frozen=True)
-class Positions:
-    """How dense positions are, from sampled roots, and what the exact ones would take."""
-
-    d: int
-    roots: int
-    density: float
-    """Share of nodes with a non-zero position relative to a root."""
-    megabytes: float
-    """For all nodes: eight bytes for each of d counts and for the node's number, where not zero."""
-
-
-@dataclass(frozen=True)
 class DataReport:
     """The answer of `report`; `str` gives it as text, `svg` as a drawing, `to_dict` as plain values."""
 
@@ -109,23 +111,26 @@ class DataReport:
     temporal_diameter: int
     settings: dict[str, Any]
     views: dict[str, View]
-    positions: Positions
+    position_density: float
+    """Share of nodes with a non-zero position relative to a root, from sampled roots."""
+    position_megabytes: float
+    """Of exact positions of all nodes: eight bytes for each of d counts and for the node's number, where not zero."""
     probe: Probe
 
     @property
     def advice(self) -> str:
         """Whether positions are worth their cost, in a few sentences."""
         needed = self.views["exact"].gain
-        took, dense = size(1e6 * self.positions.megabytes), f"{self.positions.density:.1%}"
-        cost = f"Exact positions take about {took} here ({dense} dense)."
+        memory = size(1e6 * self.position_megabytes)
+        cost = f"Exact positions take about {memory} here ({self.position_density:.1%} dense)."
         if needed >= WORTH:
             verdict = (
-                f"Positions are necessary: without them {needed:.0%} of the links cannot be told from a wrong one, "
-                "however long one trains."
+                f"Positions are necessary: without them {needed:.0%} of the links cannot be distinguished from a "
+                "negative, however long one trains."
             )
         elif self.probe.useful:
             verdict = (
-                "Positions are worth their cost: in principle links can be told apart without them, but coarse "
+                "Positions are worth their cost: links can be distinguished without them, but coarse "
                 f"facts rank {self.probe.both:.0%} of the pairs right with positions, {self.probe.nodes:.0%} without."
             )
         else:
@@ -136,14 +141,63 @@ class DataReport:
         return f"{verdict} {cost}"
 
     def __str__(self) -> str:
-        from pintgn.theory.report_page import text
+        """The report as tables for people."""
+        settings, p = self.settings, self.probe
+        heads = "".join(f"{times:>12}" for times in TIMES)
+        lines = [
+            f"As of t={self.at_words}: {self.events:,} events, {self.active_nodes:,} active nodes, longest walk back "
+            f"in time {self.temporal_diameter:,} steps.",
+            "",
+            f"Of {settings['pairs']} links that came true later, each against a wrong destination, the share that a",
+            f"class of models can distinguish ({settings['depth']} layers, d={settings['d']}, walks of "
+            f"{settings['steps']} steps), by how finely it sees time:",
+            "",
+            f"{'':18}{heads}",
+            *self._rows("links"),
+            "",
+            "The same for pairs of nodes:",
+            "",
+            *self._rows("nodes"),
+            "",
+            "Colours of the temporal WL test after each round, and the depth that the links need:",
+            "",
+        ]
+        for times, view in self.views.items():
+            counts = ", ".join(f"{count:,}" for count in view.colors[:8]) + (", …" if len(view.colors) > 8 else "")
+            lines.append(f"  {times:<16}{counts}; depth {view.depth}")
+        if any(share.unknown for view in self.views.values() for share in view.links.values()):
+            lines += ["", "+? are pairs with too many walks to list."]
+        lines += [
+            "",
+            "Pairs of links ranked right by coarse facts, learned from earlier links without training:",
+            "",
+            f"  {'nodes alone':<16}{p.nodes:>12.1%}",
+            f"  {'positions alone':<16}{p.positions:>12.1%}",
+            f"  {'both':<16}{p.both:>12.1%}   positions add {p.gain:+.1%} ± {p.error:.1%}",
+            "",
+            self.advice,
+        ]
+        return "\n".join(lines)
 
-        return text(self)
+    def _rows(self, kind: str) -> list[str]:
+        """A line for each class: what it separates at each resolution of time."""
+        shares = {times: getattr(view, kind) for times, view in self.views.items()}
+        models = [model for model in CLASSES if model in shares["exact"]]
+        return [f"  {model:<16}" + "".join(f"{shares[times][model]!s:>12}" for times in TIMES) for model in models]
 
     def svg(self) -> str:
-        from pintgn.theory.report_page import svg
-
-        return svg(self)
+        """Bars of what each class can and cannot separate, one panel for each resolution of time."""
+        panels, p = draw.Canvas(), self.probe
+        key = [("can separate", CAN), ("provably cannot", CANNOT), ("not decided", UNKNOWN)]
+        for number, (times, meaning) in enumerate(TIMES.items()):
+            rows = [(model, share.pieces, str(share)) for model, share in self.views[times].links.items()]
+            panel = draw.bars(f"{times}: {meaning}", rows, key if not number else ())
+            panels.insert(panel, 0, panels.bottom + 26 if number else 34)
+        probed = {"nodes": p.nodes, "positions": p.positions, "both": p.both}
+        rows = [(name, [(value, CAN)], f"{value:.1%}") for name, value in probed.items()]
+        panels.insert(draw.bars("Pairs ranked right by coarse facts (half is chance)", rows), 0, panels.bottom + 26)
+        panels.text((0, 8), f"Links distinguished as of t={self.at_words}, without training", 17, anchor="start")
+        return panels.svg("Share of links that each class of models can distinguish from a negative")
 
     def to_dict(self) -> dict[str, Any]:
         views = {
@@ -163,8 +217,8 @@ class DataReport:
             "temporal_diameter": self.temporal_diameter,
             **self.settings,
             "views": views,
-            "position_density": self.positions.density,
-            "position_megabytes": self.positions.megabytes,
+            "position_density": self.position_density,
+            "position_megabytes": self.position_megabytes,
             "probe": asdict(self.probe),
             "advice": self.advice,
         }
@@ -181,7 +235,7 @@ def report(
     roots: int = 200,
     seed: int = 0,
     negatives: np.ndarray | None = None,
-    progress: Progress | None = None,
+    progress: Progress = lambda done, total, what: None,
 ) -> DataReport:
     """Say what each class of models can separate in a log as of a time.
 
@@ -204,16 +258,16 @@ def report(
     rng = np.random.default_rng(seed)
     links, nodes = _sample_links(history, pairs, negatives, rng), _sample_nodes(history, pairs, rng)
     total = len(TIMES) + 2
-    tell = progress or (lambda done, total, what: None)
     views: dict[str, View] = {}
-    known: dict[str, list[bool | None]] = {}
+    verdicts: dict[str, list[bool | None]] = {}
     for done, times in enumerate(reversed(TIMES)):  # coarse times first: what they separate, finer ones do too
-        tell(done, total, f"{times} times")
-        views[times] = _view(Bulk(EventHistory(log, history.t, times), depth, d, steps), links, nodes, known)
-    tell(len(TIMES), total, "probe")
-    asked = _sample_links(history, PROBED, negatives, rng)
-    probed = probe(*_lesson(history, 2 * PROBED, negatives, rng), history, asked, d)[0]
-    tell(len(TIMES) + 1, total, "density of positions")
+        progress(done, total, f"{times} times")
+        separation = Separation(EventHistory(log, history.t, times), depth, d, steps)
+        views[times] = _view(separation, links, nodes, verdicts)
+    progress(len(TIMES), total, "probe")
+    test = _sample_links(history, PROBED, negatives, rng)
+    probed = probe(*_earlier_links(history, 2 * PROBED, negatives, rng), history, test, d)
+    progress(len(TIMES) + 1, total, "density of positions")
     drawn = rng.choice(history.nodes, min(roots, history.nodes), replace=False)
     density = float((position_vectors(history, drawn, d) != 0).any(2).mean())
     answer = DataReport(
@@ -224,32 +278,31 @@ def report(
         temporal_diameter(log, history.t),
         {"depth": depth, "d": d, "steps": steps, "pairs": len(links), "seed": seed},
         {times: views[times] for times in TIMES},
-        Positions(d, len(drawn), density, density * history.nodes**2 * 8 * (d + 1) / 1e6),
+        density,
+        density * history.nodes**2 * 8 * (d + 1) / 1e6,
         probed,
     )
-    tell(total, total, "done")
+    progress(total, total, "done")
     return answer
 
 
-def _view(bulk: Bulk, links: np.ndarray, nodes: np.ndarray, known: dict[str, list[bool | None]]) -> View:
-    ends: list[Pair] = [((u, v), (u, w)) for u, v, w in links.tolist()]
+def _view(separation: Separation, links: np.ndarray, nodes: np.ndarray, verdicts: dict[str, list[bool | None]]) -> View:
+    """The shares at one resolution of time; `verdicts` about links hold those at a coarser one, and then these."""
+    events: list[Pair] = [((u, v), (u, w)) for u, v, w in links.tolist()]
     single: list[Pair] = [((u,), (v,)) for u, v in nodes.tolist()]
-    of_links: dict[str, Share] = {}
-    of_nodes: dict[str, Share] = {}
     for model in CLASSES:
-        known[model] = bulk.verdicts(model, ends, known.get(model, ()))
-        of_links[model] = Share.of(known[model])
-        if model != "caw":  # CAW embeds links, not nodes
-            of_nodes[model] = Share.of(bulk.verdicts(model, single))
-    present = bulk.history.present
-    counts = [len(np.unique(color[present])) for color in bulk.stable]
-    return View(bulk.history.times, of_links, of_nodes, counts, bulk.first_levels(ends))
+        verdicts[model] = separation.verdicts(model, events, verdicts.get(model, ()))
+    of_links = {model: Share.of(verdicts[model]) for model in CLASSES}
+    of_nodes = {model: Share.of(separation.verdicts(model, single)) for model in CLASSES if model != "caw"}
+    present = separation.history.present
+    counts = [len(np.unique(color[present])) for color in separation.colors["temporal-wl"]]
+    return View(of_links, of_nodes, counts, separation.first_levels(events))
 
 
-def _lesson(
+def _earlier_links(
     history: EventHistory, pairs: int, negatives: np.ndarray | None, rng: np.random.Generator
 ) -> tuple[EventHistory, np.ndarray]:
-    """An earlier past, and links that came true between it and now: as many events as lie behind now, or half."""
+    """An earlier history, and links that came true between it and now: as many events as come after now, or half."""
     log = history.log
     row = max(2 * history.count - len(log), history.count // 2)
     row = int(np.searchsorted(log.t, log.t[row], "right")) if log.t[row] == log.t[0] else row

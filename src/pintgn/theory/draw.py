@@ -16,6 +16,8 @@ QUERIES = ("#1f77b4", "#e8710a")
 """Stroke of the two things that are compared."""
 SOFT = "#8a8a8a"
 RADIUS = 17.0
+UNIT = 84.0
+"""Pixels between two nodes that a layout puts one apart."""
 
 
 def graph(
@@ -24,18 +26,14 @@ def graph(
     fills: Mapping[str, int] | None = None,
     marked: Sequence[Sequence[str]] = (),
     caption: str = "",
-    unit: float = 84,
 ) -> Canvas:
     """A temporal graph: nodes where `layout` puts them, events as lines with their time.
 
     `marked` are the two things compared: a pair is drawn as a dashed line, a single node as a coloured ring.
     """
-    canvas = Canvas()
+    canvas, head = _captioned(caption)
     left, top = min(x for x, _ in layout.values()), min(y for _, y in layout.values())
-    head = 34 if caption else 0
-    at = {name: ((x - left) * unit + RADIUS, (y - top) * unit + RADIUS + head) for name, (x, y) in layout.items()}
-    if caption:
-        canvas.text((0, 8), caption, 14, anchor="start")
+    at = {name: ((x - left) * UNIT + RADIUS, (y - top) * UNIT + RADIUS + head) for name, (x, y) in layout.items()}
     pairs = {frozenset(event[:2]) for event in events}
     drawn: dict[frozenset[str], int] = {}
     for color, mark in zip(QUERIES, marked, strict=False):
@@ -49,75 +47,56 @@ def graph(
         drawn[pair] = drawn.get(pair, 0) + 1
         canvas.line(at[u], at[v], bend=bend)
         labels.append((middle(at[u], at[v], bend), f"{t:g}"))
-    for place, text in labels:
-        canvas.text(place, text, 13, halo=True)
+    for point, text in labels:
+        canvas.text(point, text, 13, halo=True)
     rings = {mark[0]: color for color, mark in zip(QUERIES, marked, strict=False) if len(mark) == 1}
-    for name, place in at.items():
+    for name, point in at.items():
         ring = rings.get(name)
-        canvas.circle(place, RADIUS, FILLS[(fills or {}).get(name, 0) % len(FILLS)], ring or INK, 3 if ring else 1.6)
-        canvas.text(place, name, 14)
+        canvas.circle(point, RADIUS, FILLS[(fills or {}).get(name, 0) % len(FILLS)], ring or INK, 3 if ring else 1.6)
+        canvas.text(point, name, 14)
     return canvas
 
 
-def side_by_side(drawings: Sequence[Canvas], gap: float = 70) -> Canvas:
+def _captioned(caption: str) -> tuple[Canvas, float]:
+    """An empty canvas under a caption, and how much of it the caption takes."""
     canvas = Canvas()
-    for drawing in drawings:
-        canvas.place(drawing, canvas.right + (gap if canvas.parts else 0), 0)
-    return canvas
-
-
-def tree(tree: Tree, caption: str = "", level: float = 72, spread: float = 44) -> Canvas:
-    """A tree, root on top; edges carry the times of their events."""
-    canvas = Canvas()
-    head = 34 if caption else 0
     if caption:
         canvas.text((0, 8), caption, 14, anchor="start")
-    x = [0.0] * tree.size
-    free = 0.0
-    for place in _leaves_in_order(tree):
-        x[place] = free
-        free += max(spread, text_width(tree.label(place), 13) + 14)
-    for place in range(tree.size - 1, -1, -1):
-        below = tree.children[place]
-        if below:
-            x[place] = (x[below[0]] + x[below[-1]]) / 2
-    at = [(x[i] + RADIUS, node.level * level + RADIUS + head) for i, node in enumerate(tree.nodes)]
-    classes = {state: i for i, state in enumerate(sorted(set(tree.states), key=repr, reverse=True))}  # as one-hot
-    for place, node in enumerate(tree.nodes):
-        if node.parent >= 0:
-            canvas.line(at[node.parent], at[place], SOFT)
-    for place, node in enumerate(tree.nodes):
-        if node.parent >= 0:
-            # nearer to the child, where lines from one parent are apart
-            (ax, ay), (bx, by) = at[node.parent], at[place]
-            canvas.text((ax + 0.6 * (bx - ax), ay + 0.6 * (by - ay)), tree.time(place), 12, halo=True)
-    for place, node in enumerate(tree.nodes):
-        fill = FILLS[classes[tree.states[node.node]] % len(FILLS)]
-        canvas.circle(at[place], RADIUS - 3, fill)
-        canvas.text(at[place], tree.label(place), 13)
+    return canvas, 34 if caption else 0
+
+
+def side_by_side(drawings: Sequence[Canvas]) -> Canvas:
+    canvas = Canvas()
+    for drawing in drawings:
+        canvas.insert(drawing, canvas.right + (70 if canvas.parts else 0), 0)
     return canvas
 
 
-def tree_svg(shown: Tree, most: int = 400) -> str:
-    """A tree as a whole drawing; a very large one is cut to the levels that fit."""
-    depth = shown.depth
-    while depth and shown.cut(depth).size > most:
-        depth -= 1
-    note = f", cut at level {depth}" if depth < shown.depth else ""
-    title = f"{shown.kind} tree of {shown.label(0)}{note}"
-    return tree(shown.cut(depth), title).svg(title)
-
-
-def _leaves_in_order(shown: Tree) -> list[int]:
-    order, stack = [], [0]
-    while stack:
-        place = stack.pop()
-        below = shown.children[place]
-        if below:
-            stack += reversed(below)
-        else:
-            order.append(place)
-    return order
+def tree(tree: Tree, caption: str = "") -> Canvas:
+    """A tree, root on top; edges carry the times of their events."""
+    canvas, head = _captioned(caption)
+    x, free, stack = [0.0] * tree.size, 0.0, [0]
+    while stack:  # leaves side by side, from left to right
+        index = stack.pop()
+        stack += reversed(tree.children[index])
+        if not tree.children[index]:
+            x[index] = free
+            free += max(44, text_width(tree.label(index), 13) + 14)
+    for index in range(tree.size - 1, -1, -1):  # and parents above the middle of their children
+        if below := tree.children[index]:
+            x[index] = (x[below[0]] + x[below[-1]]) / 2
+    at = [(x[i] + RADIUS, node.level * 72 + RADIUS + head) for i, node in enumerate(tree.nodes)]
+    classes = {state: i for i, state in enumerate(sorted(set(tree.states), key=repr, reverse=True))}  # as one-hot
+    for index in range(1, tree.size):
+        canvas.line(at[tree.nodes[index].parent], at[index], SOFT)
+    for index in range(1, tree.size):
+        # nearer to the child, where lines from one parent are apart
+        (ax, ay), (bx, by) = at[tree.nodes[index].parent], at[index]
+        canvas.text((ax + 0.6 * (bx - ax), ay + 0.6 * (by - ay)), tree.time(index), 12, halo=True)
+    for index, node in enumerate(tree.nodes):
+        canvas.circle(at[index], RADIUS - 3, FILLS[classes[tree.states[node.node]] % len(FILLS)])
+        canvas.text(at[index], tree.label(index), 13)
+    return canvas
 
 
 def bars(

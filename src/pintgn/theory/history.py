@@ -1,6 +1,6 @@
 """What a model may look at when it is asked at time t: the events strictly before t, as neighbor entries.
 
-Everything in this room that compares nodes starts here. Times, event features and node features become dense
+Everything in this package that compares nodes starts here. Times, event features and node features become dense
 integers ("classes"), equal exactly where the values are equal, so that later comparisons are exact and cheap.
 """
 
@@ -25,10 +25,12 @@ TIMES = {
 """How finely the models of a class see time. The paper's theorems are about exact times."""
 
 
-def classes(rows: np.ndarray) -> np.ndarray:
-    """A dense integer for each row (m,) of a matrix, equal exactly where rows are equal, in a fixed order."""
-    if not rows.shape[1]:
-        return np.zeros(len(rows), np.int64)
+def number_rows(rows: np.ndarray | None, count: int) -> np.ndarray:
+    """A dense integer for each of `count` rows of a matrix, equal exactly where rows are equal, in a fixed order."""
+    if rows is None or not rows.shape[1]:
+        return np.zeros(count, np.int64)
+    if rows.dtype == object:
+        return number([repr(row).encode() for row in rows.tolist()])
     rows = np.ascontiguousarray(rows + 0.0 if rows.dtype.kind == "f" else rows)  # -0.0 becomes 0.0
     size, data = rows.shape[1] * rows.itemsize, rows.tobytes()
     return number([data[i : i + size] for i in range(0, len(data), size)])
@@ -40,8 +42,8 @@ def number(signatures: Sequence[bytes]) -> np.ndarray:
     A dictionary of the strings themselves: equal numbers mean equal bytes, so there are no collisions. Sorting
     makes the numbers independent of the order in which nodes or events happen to be stored.
     """
-    place = {signature: i for i, signature in enumerate(sorted(set(signatures)))}
-    return np.fromiter(map(place.__getitem__, signatures), np.int64, len(signatures))
+    rank = {signature: i for i, signature in enumerate(sorted(set(signatures)))}
+    return np.fromiter(map(rank.__getitem__, signatures), np.int64, len(signatures))
 
 
 @dataclass(frozen=True)
@@ -67,13 +69,9 @@ class Entries:
     def of(self, node: int) -> slice:
         return slice(int(self.start[node]), int(self.start[node + 1]))
 
-    def copies(self, count: int) -> Entries:
-        """The disjoint union of this graph with itself; copy i has the nodes i*n … (i+1)*n - 1."""
-        return Entries.join([self] * count)
-
     @classmethod
     def join(cls, parts: Sequence[Entries]) -> Entries:
-        """The disjoint union of several graphs whose labels mean the same."""
+        """The disjoint union of several graphs whose labels mean the same; of one with itself, copy i is at i*n."""
         nodes = np.cumsum([0] + [part.nodes for part in parts])
         sizes = np.cumsum([0] + [len(part.neighbor) for part in parts])
         start = [part.start[:-1] + size for part, size in zip(parts, sizes, strict=False)]
@@ -99,7 +97,7 @@ class EventHistory:
 
     def __init__(self, log: EventLog, t: Any = None, times: str = "exact"):
         if times not in TIMES:
-            raise UnknownName(f"times={times!r} is not a way to see time.{suggest(times, TIMES)}")
+            raise UnknownName(f"times={times!r} is not a resolution of time.{suggest(times, TIMES)}")
         self.log, self.times = log, times
         self.t = as_of(log, t)
         self.count = int(np.searchsorted(log.t, self.t, "left"))
@@ -159,14 +157,12 @@ class EventHistory:
     @cached_property
     def feature(self) -> np.ndarray:
         """Feature class of every event (e,)."""
-        rows = self.feature_rows
-        return np.zeros(self.count, np.int64) if rows is None else classes(rows)
+        return number_rows(self.feature_rows, self.count)
 
     @cached_property
     def state(self) -> np.ndarray:
         """Class of every node's initial features x_v (n,); all alike when there are none."""
-        rows = self.log.node_features
-        return np.zeros(self.nodes, np.int64) if rows is None else classes(rows)
+        return number_rows(self.log.node_features, self.nodes)
 
     @cached_property
     def time_class(self) -> np.ndarray:
@@ -189,21 +185,13 @@ class EventHistory:
     def name(self, node: int) -> str:
         return str(self.log.id(int(node)))
 
-    def show_time(self, event: int) -> str:
-        """An event's time as the models see it."""
-        t = self.when[event]
-        if self.times == "exact":
-            return f"t={self.log.schema.time.show(t)}"
-        if self.times == "blind":
-            return "any time"
-        high = int(np.frexp(float(self.t - t))[1])
-        return f"2^{high - 1} to 2^{high} ago"
-
     def describe(self, event: int) -> str:
         """What models see of an event besides its other end: time and, where they differ, features."""
-        text = self.show_time(event)
+        high = int(np.frexp(float(self.t - self.when[event]))[1])
+        text = {"blind": "any time", "octaves": f"2^{high - 1} to 2^{high} ago"}.get(self.times)
+        text = text or f"t={self.log.schema.time.show(self.when[event])}"
         if self.feature.max(initial=0) > 0:
-            text += f" with features {short(self.feature_rows[event])}"  # type: ignore[index]
+            text += f" with features {show_row(self.feature_rows[event])}"  # type: ignore[index]
         return text
 
 
@@ -269,7 +257,7 @@ def accumulate(
     return value
 
 
-def short(row: np.ndarray, most: int = 4) -> str:
+def show_row(row: np.ndarray, most: int = 4) -> str:
     """A feature row in a few characters."""
     shown = ", ".join(f"{value:g}" for value in row[:most])
     return f"[{shown}{', …' if len(row) > most else ''}]"

@@ -72,7 +72,7 @@ class TemporalCode:
             self.symbols.append(symbol)
         return self._number[symbol]
 
-    def place(self, symbol: Hashable, t: Any) -> int:
+    def last_digit(self, symbol: Hashable, t: Any) -> int:
         """How many digits behind the point the slot of (symbol, t) ends."""
         if t not in self._rank:
             raise BadInput(f"time {t!r} is not among the {len(self.times)} times of this code.")
@@ -80,7 +80,7 @@ class TemporalCode:
 
     def weight(self, symbol: Hashable, t: Any) -> Fraction:
         """f(x, e) alpha^(-beta t): what one pair adds."""
-        return Fraction(1, self.base ** self.place(symbol, t))
+        return Fraction(1, self.base ** self.last_digit(symbol, t))
 
     def encode(self, multiset: Iterable[Item]) -> Fraction:
         """The sum, exactly."""
@@ -96,8 +96,7 @@ class TemporalCode:
         for number, symbol in enumerate(self.symbols):
             for rank, t in enumerate(self.times, 1):
                 digits = value * self.base ** (self.k * number + self.beta * rank)
-                count = digits.numerator // digits.denominator % size
-                if count:
+                if count := digits.numerator // digits.denominator % size:
                     found[symbol, t] = count
         return found
 
@@ -145,9 +144,7 @@ def float_limit(
     if total > limit:
         raise TooLarge(f"{total:,} multisets; at most {limit:,} are tried. Use fewer symbols, times or pairs.")
     code = TemporalCode(range(1, times + 1), most, base)
-    items = sorted(
-        ((s, t) for s in range(symbols) for t in code.times), key=lambda item: code.weight(*item)
-    )  # smallest weight first
+    items = sorted(((s, t) for s in range(symbols) for t in code.times), key=lambda item: code.weight(*item))
     weights = {item: dtype(float(code.weight(*item))) for item in items}
     seen: dict[Any, tuple[Item, ...]] = {}
     collision = None
@@ -162,9 +159,9 @@ def float_limit(
     return FloatLimit(symbols, times, most, base, np.dtype(dtype).name, code.bits, total, len(seen), collision)
 
 
-def float_limits(dtype: Any = np.float32, most: int = 4, base: int = 2, pairs: Sequence[int] = ()) -> list[FloatLimit]:
-    """`float_limit` for growing numbers of symbols, two times each, until most multisets are lost."""
-    return [float_limit(symbols, 2, most, base, dtype) for symbols in (pairs or range(1, 17))]
+def float_limits(dtype: Any = np.float32, symbols: Sequence[int] = range(1, 17)) -> list[FloatLimit]:
+    """`float_limit` for growing numbers of symbols, two times each; with 16, most float32 sums collide."""
+    return [float_limit(count, 2, dtype=dtype) for count in symbols]
 
 
 def forgetting_age(alpha: float = 2.0, beta: float = 1.0, dtype: Any = np.float32) -> float:

@@ -18,8 +18,8 @@ from pintgn.errors import UnknownName, suggest
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.theory import draw
+from pintgn.theory.comparison import Distinction, distinguish
 from pintgn.theory.injective import float_limits, forgetting_age
-from pintgn.theory.judge import Distinction, distinguish
 from pintgn.theory.trees import computation_tree, monotone_tree
 
 Event = tuple[str, str, int]
@@ -35,18 +35,31 @@ class Graph:
     caption: str = ""
 
     @property
+    def columns(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]:
+        """Sources, destinations and times, in order of time."""
+        src, dst, t = zip(*sorted(self.events, key=lambda event: event[2]), strict=True)
+        return src, dst, t
+
+    @property
     def log(self) -> EventLog:
         """The events as a log; colours are one-hot node features."""
         names = list(self.layout)
-        events = sorted(self.events, key=lambda event: event[2])
+        src, dst, t = self.columns
         kinds = [self.colors.get(name, 0) for name in names]
         return EventLog(
-            [names.index(u) for u, _, _ in events],
-            [names.index(v) for _, v, _ in events],
-            [t for *_, t in events],
+            [names.index(u) for u in src],
+            [names.index(v) for v in dst],
+            t,
             node_features=np.eye(max(kinds) + 1, dtype=np.float32)[kinds] if self.colors else None,
             ids=IdMap(pa.array(names)),
         )
+
+    def drawing(self, marked: Sequence[Sequence[str]] = ()) -> draw.Canvas:
+        """The graph as a drawing, with what is compared marked."""
+        return draw.graph(self.layout, list(zip(*self.columns, strict=True)), self.colors, marked, self.caption)
+
+    def __str__(self) -> str:
+        return " ".join(f"({u}, {v}, {t})" for u, v, t in self.events)
 
 
 @dataclass(frozen=True)
@@ -86,21 +99,26 @@ class Item:
         c = self.claims[claim]
         return distinguish(self.log, c.a, c.b, c.t, depth=c.depth, d=c.d, steps=c.steps)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "title": self.title,
+            "source": self.source,
+            "text": self.text,
+            "events": [graph.events for graph in self.graphs],
+            "answers": [self.answer(i).to_dict() for i in range(len(self.claims))],
+        }
+
+    def __str__(self) -> str:
+        events = "\n".join(map(str, self.graphs))
+        answers = [str(self.answer(i)) for i in range(len(self.claims))]
+        return "\n\n".join([f"{self.title} ({self.source})", self.text, events, *answers])
+
     def svg(self) -> str:
         """The item's graphs side by side; what is compared is dashed or ringed."""
-        marked: Sequence[Any] = ()
-        if self.claims:
-            marked = [(x,) if isinstance(x, str) else x for x in (self.claims[0].a, self.claims[0].b)]
-        drawings = [
-            draw.graph(
-                graph.layout,
-                sorted(graph.events, key=lambda e: e[2]),
-                graph.colors,
-                marked if not i else (),
-                graph.caption,
-            )
-            for i, graph in enumerate(self.graphs)
-        ]
+        marked = [(x,) if isinstance(x, str) else x for claim in self.claims[:1] for x in (claim.a, claim.b)]
+        first, *others = self.graphs
+        drawings = [first.drawing(marked), *(graph.drawing() for graph in others)]
         return draw.side_by_side(drawings).svg(f"{self.source}: {self.title}")
 
     def trees_svg(self) -> str | None:
@@ -152,7 +170,7 @@ def page(images: str = "img") -> tuple[str, dict[str, str]]:
         lines += [fill(one.text, 116), ""]
         for number, shown in enumerate(one.graphs):
             caption = f" {shown.caption}" if shown.caption else ""
-            lines += ([""] if number else []) + [fill(f"Events{caption}: {_events(shown)}.", 116)]
+            lines += ([""] if number else []) + [fill(f"Events{caption}: {shown}.", 116)]
         lines.append("")
         lines += _facts(one)
         for number in range(len(one.claims)):
@@ -164,7 +182,7 @@ def page(images: str = "img") -> tuple[str, dict[str, str]]:
 def _floats(drawings: dict[str, str], images: str) -> list[str]:
     """The experiment beside Prop. 8: where sums of floats stop being injective."""
     title = "Where sums of floats stop being injective"
-    limits = [*float_limits(np.float32, pairs=range(1, 9)), *float_limits(np.float64, pairs=range(8, 13))]
+    limits = [*float_limits(np.float32, symbols=range(1, 9)), *float_limits(np.float64, symbols=range(8, 13))]
     rows: list[tuple[str, Sequence[tuple[float, str]], str]] = []
     for limit in limits:
         kept = f"{limit.distinct:,} of {limit.multisets:,} multisets"
@@ -187,10 +205,6 @@ def _floats(drawings: dict[str, str], images: str) -> list[str]:
     return [f"## {title}", "", "Prop. 8", "", f"![{title}]({images}/gallery-floats.svg)", "", fill(text, 116), ""]
 
 
-def _events(graph: Graph) -> str:
-    return " ".join(f"({u}, {v}, {t})" for u, v, t in graph.events)
-
-
 def _facts(one: Item) -> list[str]:
     if not one.facts:
         return []
@@ -211,7 +225,5 @@ def _verdicts(one: Item, number: int) -> list[str]:
         "| class | verdict | why |",
         "|---|---|---|",
     ]
-    for verdict in answer.verdicts.values():
-        why = verdict.reason.replace("|", "\\|")
-        lines.append(f"| {verdict.model} | {verdict.word} | {why} |")
-    return [*lines, ""]
+    rows = ([v.model, v.word, v.reason.replace("|", "\\|")] for v in answer.verdicts.values())
+    return [*lines, *(f"| {' | '.join(row)} |" for row in rows), ""]

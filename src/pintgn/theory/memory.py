@@ -34,18 +34,12 @@ def memory_states(history: EventHistory, aggregate: str = "injective") -> np.nda
     if aggregate not in AGGREGATES:
         raise UnknownName(f"there is no memory aggregate {aggregate!r}.{suggest(aggregate, AGGREGATES)}")
     state: list[int] = history.state.tolist()
-    known: dict[Hashable, int] = {}
+    numbers: dict[Hashable, int] = {}
     fresh = max(state, default=-1) + 1
     last: list = [None] * history.nodes
     exact = history.times == "exact"
-    src, dst, when, feature = (
-        history.src.tolist(),
-        history.dst.tolist(),
-        history.when.tolist(),
-        history.feature.tolist(),
-    )
-    bounds = history.group_starts.tolist()
-    for begin, end in pairwise(bounds):
+    src, dst, when, feature = (x.tolist() for x in (history.src, history.dst, history.when, history.feature))
+    for begin, end in pairwise(history.group_starts.tolist()):
         messages: dict[int, list[tuple[int, int]]] = {}
         for i in range(begin, end):
             u, v = src[i], dst[i]
@@ -60,7 +54,7 @@ def memory_states(history: EventHistory, aggregate: str = "injective") -> np.nda
                 content = tuple(sorted(received))
             else:
                 content = (proportions(s for s, _ in received), proportions(e for _, e in received))
-            update.append((v, known.setdefault((state[v], age, content), fresh + len(known))))
+            update.append((v, numbers.setdefault((state[v], age, content), fresh + len(numbers))))
         for v, s in update:
             state[v], last[v] = s, t
     return np.unique(np.array(state, np.int64), return_inverse=True)[1].reshape(-1)

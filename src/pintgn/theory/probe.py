@@ -43,68 +43,54 @@ class Probe:
         return self.gain > max(0.01, 2 * self.error)
 
 
-def probe(
-    earlier: EventHistory, taught: np.ndarray, history: EventHistory, asked: np.ndarray, d: int
-) -> tuple[Probe, dict[str, np.ndarray]]:
-    """Teach by links (q, 3) as of one past, ask about links as of a later one.
+def probe(earlier: EventHistory, train: np.ndarray, history: EventHistory, test: np.ndarray, d: int) -> Probe:
+    """Learn from links (q, 3) as of one history, rank links as of a later one.
 
-    Rows are source, true destination, wrong destination. Also returns whether each asked pair is ranked right (1),
-    wrong (0) or tied (1/2), by what was used.
+    Rows are source, true destination, wrong destination.
     """
-    facts = [_facts(earlier, taught, d), _facts(history, asked, d)]
+    learned, asked = _facts(earlier, train, d), _facts(history, test, d)
+    width = learned[0].shape[1] - 2 * d
     right = {}
-    for name in ("nodes", "positions", "both"):
-        (true, wrong), (ask_true, ask_wrong) = (
-            [_pick(side, name) for side in (known["true"], known["wrong"])] for known in facts
-        )
-        first, second = _score(true, wrong, ask_true), _score(true, wrong, ask_wrong)
+    for name, columns in (("nodes", slice(width)), ("positions", slice(width, None)), ("both", slice(None))):
+        first, second = (_score(*(side[:, columns] for side in (*learned, links))) for links in asked)
         right[name] = np.where(np.isclose(first, second), 0.5, first > second)
     more = right["both"] - right["nodes"]
     error = float(more.std(ddof=1) / np.sqrt(len(more))) if len(more) > 1 else 1.0
     means = {name: float(values.mean()) for name, values in right.items()}
-    return Probe(**means, gain=float(more.mean()), error=error), right
+    return Probe(**means, gain=float(more.mean()), error=error)
 
 
-def _facts(history: EventHistory, links: np.ndarray, d: int) -> dict[str, dict[str, np.ndarray]]:
-    """Integer facts (q, …) about the true and the wrong link of each row."""
+def _facts(history: EventHistory, links: np.ndarray, d: int) -> list[np.ndarray]:
+    """Integer facts (q, …) about the true and about the wrong link of each row: of nodes, then 2 d of positions."""
     degree = np.diff(history.entries.start)
     last = np.full(history.nodes, -1, np.int64)
     seen = degree > 0
     age = history.t - history.entry_time[history.entries.start[1:][seen] - 1]
     last[seen] = np.frexp(np.asarray(age, np.float64))[1] + 1100
-    roots, place = np.unique(links, return_inverse=True)
-    place = place.reshape(links.shape)
-    found: dict[str, dict[str, np.ndarray]] = {}
     u = links[:, 0]
-    relative = _relative(history, links, roots, place, d)
-    for side, name in ((1, "true"), (2, "wrong")):
-        v = links[:, side]
+    found = []
+    for v, positions in zip(links[:, 1:].T, _relative(history, links, d), strict=True):
         together = last[u] * (int(last.max()) + 2) + last[v] + 1
-        nodes = np.stack([_octave(degree[v]), last[v], together, (u == v).astype(np.int64)], 1)
-        found[name] = {"nodes": nodes, "positions": relative[name]}
+        found.append(np.column_stack([_octave(degree[v]), last[v], together, u == v, positions]))
     return found
 
 
-def _relative(
-    history: EventHistory, links: np.ndarray, roots: np.ndarray, place: np.ndarray, d: int
-) -> dict[str, np.ndarray]:
-    """Positions of each link's ends relative to each other, to a power of two: (q, 2 d)."""
-    read = {name: np.zeros((len(links), 2 * d), np.int64) for name in ("true", "wrong")}
+def _relative(history: EventHistory, links: np.ndarray, d: int) -> np.ndarray:
+    """Positions of both ends of the true and the wrong link relative to each other, to a power of two: (2, q, 2 d)."""
+    roots, index = np.unique(links, return_inverse=True)
+    index = index.reshape(links.shape)
+    found = np.zeros((2, len(links), 2 * d), np.int64)
     for begin in range(0, len(roots), CHUNK):
         vectors = position_vectors(history, roots[begin : begin + CHUNK], d)
-        for side, name in ((1, "true"), (2, "wrong")):
+        for side in (1, 2):
             for root, other, columns in ((0, side, slice(0, d)), (side, 0, slice(d, 2 * d))):
-                rows = np.flatnonzero((place[:, root] >= begin) & (place[:, root] < begin + CHUNK))
-                read[name][rows, columns] = _octave(vectors[place[rows, root] - begin, links[rows, other]])
-    return read
+                rows = np.flatnonzero((index[:, root] >= begin) & (index[:, root] < begin + CHUNK))
+                found[side - 1, rows, columns] = _octave(vectors[index[rows, root] - begin, links[rows, other]])
+    return found
 
 
 def _octave(counts: np.ndarray) -> np.ndarray:
     return np.frexp(np.asarray(counts, np.float64))[1].astype(np.int64)
-
-
-def _pick(facts: dict[str, np.ndarray], name: str) -> np.ndarray:
-    return np.concatenate(list(facts.values()), 1) if name == "both" else facts[name]
 
 
 def _score(true: np.ndarray, wrong: np.ndarray, asked: np.ndarray) -> np.ndarray:
@@ -112,10 +98,10 @@ def _score(true: np.ndarray, wrong: np.ndarray, asked: np.ndarray) -> np.ndarray
     score = np.zeros(len(asked))
     for column in range(true.shape[1]):
         values = np.unique(np.concatenate([true[:, column], wrong[:, column]]))
-        counts = [
-            np.bincount(np.searchsorted(values, known[:, column]), minlength=len(values)) for known in (true, wrong)
-        ]
-        odds = np.log((counts[0] + 1) / (counts[1] + 1))
-        place = np.minimum(np.searchsorted(values, asked[:, column]), len(values) - 1)
-        score += np.where(values[place] == asked[:, column], odds[place], 0)
+        first, second = (
+            np.bincount(np.searchsorted(values, x[:, column]), minlength=len(values)) for x in (true, wrong)
+        )
+        odds = np.log((first + 1) / (second + 1))
+        index = np.minimum(np.searchsorted(values, asked[:, column]), len(values) - 1)
+        score += np.where(values[index] == asked[:, column], odds[index], 0)
     return score

@@ -72,7 +72,7 @@ def diameter(log: EventLog, t: Any = None, most: int = 2 * 10**7) -> float:
     _guard(graph, most, "diameter")
     largest = 0
     for root in graph:
-        distance = _distances(graph, root)
+        distance, _ = _search(graph, root)
         if len(distance) < len(graph):
             return inf
         largest = max(largest, *distance.values())
@@ -85,17 +85,7 @@ def girth(log: EventLog, t: Any = None, most: int = 2 * 10**7) -> float:
     _guard(graph, most, "girth")
     shortest = inf
     for root in graph:
-        distance, parent, queue = {root: 0}, {root: root}, deque([root])
-        while queue:
-            u = queue.popleft()
-            if 2 * distance[u] + 1 >= shortest:
-                break
-            for v in graph[u]:
-                if v not in distance:
-                    distance[v], parent[v] = distance[u] + 1, u
-                    queue.append(v)
-                elif v != parent[u]:
-                    shortest = min(shortest, distance[u] + distance[v] + 1)
+        shortest = min(shortest, _search(graph, root, shortest)[1])
     return shortest
 
 
@@ -103,7 +93,7 @@ def cycles(log: EventLog, t: Any = None, most: int = 10**6) -> int:
     """Number of simple cycles of the underlying simple graph, counted one by one and so for small graphs only."""
     graph = _two_core(simple_graph(log, t))
     edges = sum(map(len, graph.values())) // 2
-    place = {node: i for i, node in enumerate(sorted(graph))}
+    rank = {node: i for i, node in enumerate(sorted(graph))}
     found = tried = 0
     for start in sorted(graph):
         # every cycle is found from its smallest node, once in each direction
@@ -115,7 +105,7 @@ def cycles(log: EventLog, t: Any = None, most: int = 10**6) -> int:
                 on_path.discard(stack.pop()[0])
             elif following == start and len(stack) > 2:
                 found += 1
-            elif place[following] > place[start] and following not in on_path:
+            elif rank[following] > rank[start] and following not in on_path:
                 tried += 1
                 if tried > most:
                     raise TooLarge(
@@ -139,14 +129,18 @@ def _two_core(graph: Graph) -> Graph:
     return graph
 
 
-def _distances(graph: Graph, root: int) -> dict[int, int]:
-    distance, queue = {root: 0}, deque([root])
-    while queue:
+def _search(graph: Graph, root: int, shorter: float = inf) -> tuple[dict[int, int], float]:
+    """Breadth-first distances from a root, and the shortest cycle seen; stops where none is `shorter`."""
+    distance, parent, queue, cycle = {root: 0}, {root: root}, deque([root]), inf
+    while queue and 2 * distance[queue[0]] + 1 < shorter:
         u = queue.popleft()
-        for v in graph[u] - distance.keys():
-            distance[v] = distance[u] + 1
-            queue.append(v)
-    return distance
+        for v in graph[u]:
+            if v not in distance:
+                distance[v], parent[v] = distance[u] + 1, u
+                queue.append(v)
+            elif v != parent[u]:
+                cycle = min(cycle, distance[u] + distance[v] + 1)
+    return distance, cycle
 
 
 def _guard(graph: Graph, most: int, what: str) -> None:

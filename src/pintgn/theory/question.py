@@ -2,62 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.theory.history import EventHistory, node_of
+from pintgn.theory.separation import Ends
 
 
-@dataclass(frozen=True)
-class Question:
-    """Can a and b be told apart? Both are nodes (one number each) or events (two numbers each)."""
-
-    history: EventHistory
-    kind: str
-    a: tuple[int, ...]
-    b: tuple[int, ...]
-
-    def rooted(self, ends: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """(own root, other root) for every end of an event; just the root of a node."""
-        return [ends] if len(ends) == 1 else [ends, ends[::-1]]
-
-    @property
-    def words(self) -> str:
-        show = self.history.log.schema.time.show
-        names = [
-            self.history.name(x[0]) if self.kind == "nodes" else "{" + ", ".join(map(self.history.name, x)) + "}"
-            for x in (self.a, self.b)
-        ]
-        return f"{self.kind} {names[0]} and {names[1]} at t={show(self.history.t)}"
-
-
-def ask(log: EventLog, a: Any, b: Any, t: Any = None, *, times: str = "exact", side: str | None = None) -> Question:
+def read_question(
+    log: EventLog, a: Any, b: Any, t: Any = None, times: str = "exact", side: str | None = None
+) -> tuple[EventHistory, Ends, Ends]:
     """Read two nodes or two events in the users' ids; anything else is an error that says what is allowed."""
-    one, other = _as_event(a), _as_event(b)
-    if (one is None) != (other is None):
+    events = [(name, *found) for name, given in (("a", a), ("b", b)) if (found := _as_event(given)) is not None]
+    if not events:
+        return EventHistory(log, t, times), (node_of(log, a, side),), (node_of(log, b, side),)
+    if len(events) == 1:
         raise BadInput(f"{a!r} and {b!r}: compare two nodes, or two events as pairs of nodes, not one of each.")
-    if one is None or other is None:
-        history = EventHistory(log, t, times)
-        return Question(history, "nodes", (node_of(log, a, side),), (node_of(log, b, side),))
-    given = {"t": log.time(t, bound=True)} if t is not None else {}
-    for name, (_, when) in (("a", one), ("b", other)):
-        if when is not None:
-            given[name] = log.time(when, bound=True)
-    if len(set(given.values())) > 1:
-        said = ", ".join(f"{name} at {when}" if name != "t" else f"t={when}" for name, when in given.items())
-        raise BadInput(f"the events are not simultaneous: {said}. Only events of one time can be compared.")
-    history = EventHistory(log, next(iter(given.values()), None), times)
-    first, second = _ends(log, one[0]), _ends(log, other[0])
-    if isinstance(a, set | frozenset):  # a set has no order; show the same one every time
-        first = tuple(sorted(first))  # type: ignore[assignment]
-    if isinstance(b, set | frozenset):
-        second = tuple(sorted(second))  # type: ignore[assignment]
-    return Question(history, "events", first, second)
+    stated = {name: log.time(when, bound=True) for name, _, when in (("t", (), t), *events) if when is not None}
+    if len(set(stated.values())) > 1:
+        shown = ", ".join(f"{name} at {when}" if name != "t" else f"t={when}" for name, when in stated.items())
+        raise BadInput(f"the events are not simultaneous: {shown}. Only events of one time can be compared.")
+    first, second = (
+        tuple(sorted(_ends(log, *ends))) if isinstance(given, set | frozenset) else _ends(log, *ends)
+        for given, (_, ends, _) in zip((a, b), events, strict=True)
+    )  # a set has no order; show the same one every time
+    return EventHistory(log, next(iter(stated.values()), None), times), first, second
 
 
-def _as_event(given: Any) -> tuple[tuple[Any, ...], Any] | None:
+def _as_event(given: Any) -> tuple[tuple[Any, Any], Any] | None:
     """The ends of an event and its time, if given; None if this is a node's id."""
     if isinstance(given, set | frozenset):
         ends = tuple(given)
@@ -71,14 +44,13 @@ def _as_event(given: Any) -> tuple[tuple[Any, ...], Any] | None:
     return None
 
 
-def _ends(log: EventLog, ends: tuple[Any, ...]) -> tuple[int, int]:
+def _ends(log: EventLog, u: Any, v: Any) -> tuple[int, int]:
     if not log.ids.separate_namespaces:
-        return node_of(log, ends[0]), node_of(log, ends[1])
-    u, v = ends
-    known = [
-        log.ids.encode([x], "src", missing="mark")[0] >= 0 and log.ids.encode([y], "dst", missing="mark")[0] >= 0
-        for x, y in ((u, v), (v, u))
-    ]
-    if known == [False, True]:  # a set has no order, and sources and destinations are named apart
+        return node_of(log, u), node_of(log, v)
+
+    def fits(src: Any, dst: Any) -> bool:
+        return all(log.ids.encode([id], side, missing="mark")[0] >= 0 for id, side in ((src, "src"), (dst, "dst")))
+
+    if fits(v, u) and not fits(u, v):  # a set has no order, and sources and destinations are named apart
         u, v = v, u
     return node_of(log, u, "src"), node_of(log, v, "dst")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pintgn.errors import TooLarge
-from pintgn.theory.history import EventHistory
+from pintgn.theory.history import Entries, EventHistory
 from pintgn.theory.wl import refinement
 
 LARGEST = 300
@@ -24,7 +24,7 @@ def automorphism(
     """
     if history.present.sum() > most:
         raise TooLarge(f"symmetries are searched in graphs of at most {most} nodes; this has {history.present.sum()}.")
-    graph = history.entries.copies(2)
+    graph = Entries.join([history.entries] * 2)
     n = history.nodes
     take = np.flatnonzero(history.present | np.isin(np.arange(n), [*a, *b]))
     base = refinement(np.tile(history.state, 2), graph)[-1]

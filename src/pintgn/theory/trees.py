@@ -7,7 +7,7 @@ number of walks, so their size is counted first and a tree that would explode is
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,13 +17,14 @@ import numpy as np
 
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
+from pintgn.theory import draw
 from pintgn.theory.counts import one_deeper
-from pintgn.theory.history import EventHistory, accumulate, node_of, short
+from pintgn.theory.history import EventHistory, accumulate, node_of
 from pintgn.theory.memory import memory_states
 from pintgn.theory.wl import check_count
 
 LARGEST = 200_000
-"""Nodes in the largest tree that is built unless told otherwise."""
+"""Nodes in the largest tree that is built by default."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class TreeNode:
     node: int
     level: int
     parent: int
-    """Place of the parent in `Tree.nodes`; -1 for the root."""
+    """Index of the parent in `Tree.nodes`; -1 for the root."""
     event: int
     """Event number of the edge to the parent; -1 for the root."""
 
@@ -58,11 +59,11 @@ class Tree:
 
     @cached_property
     def children(self) -> list[list[int]]:
-        """Places of every tree node's children, most recent event first."""
+        """Indices of every tree node's children, most recent event first."""
         lists: list[list[int]] = [[] for _ in self.nodes]
-        for place, node in enumerate(self.nodes):
+        for index, node in enumerate(self.nodes):
             if node.parent >= 0:
-                lists[node.parent].append(place)
+                lists[node.parent].append(index)
         return lists
 
     def level(self, k: int) -> list[int]:
@@ -79,12 +80,12 @@ class Tree:
 
     def cut(self, depth: int) -> Tree:
         """The tree down to a level."""
-        # places stay valid: nodes are listed level by level
+        # indices stay valid: nodes are listed level by level
         return Tree(self.history, [node for node in self.nodes if node.level <= depth], self.states, self.kind)
 
-    def edge(self, place: int) -> tuple[float, tuple[float, ...]]:
+    def edge(self, index: int) -> tuple[float, tuple[float, ...]]:
         """What the edge to a tree node's parent carries: time and event features, as they are."""
-        event = self.nodes[place].event
+        event = self.nodes[index].event
         rows = self.history.feature_rows
         return self.history.when[event].item(), () if rows is None else tuple((rows[event] + 0.0).tolist())
 
@@ -96,10 +97,10 @@ class Tree:
         """
         table = {} if table is None else table
         code = [0] * self.size
-        for place in range(self.size - 1, -1, -1):
-            below = sorted((self.edge(child), code[child]) for child in self.children[place])
-            signature = (self.states[self.nodes[place].node], tuple(below))
-            code[place] = table.setdefault(signature, len(table))
+        for index in range(self.size - 1, -1, -1):
+            below = sorted((self.edge(child), code[child]) for child in self.children[index])
+            signature = (self.states[self.nodes[index].node], tuple(below))
+            code[index] = table.setdefault(signature, len(table))
         return code[0]
 
     def isomorphic(self, other: Tree) -> bool:
@@ -116,13 +117,12 @@ class Tree:
 
     # -- looks ---------------------------------------------------------------------------------------------
 
-    def label(self, place: int) -> str:
-        node = self.nodes[place]
-        return self.history.name(node.node)
+    def label(self, index: int) -> str:
+        return self.history.name(self.nodes[index].node)
 
-    def time(self, place: int) -> str:
+    def time(self, index: int) -> str:
         """The time of the event that leads to a tree node."""
-        return self.history.log.schema.time.show(self.history.when[self.nodes[place].event])
+        return self.history.log.schema.time.show(self.history.when[self.nodes[index].event])
 
     def text(self, most: int = 200) -> str:
         """The tree as indented text, at most so many lines.
@@ -137,22 +137,25 @@ class Tree:
         lines = [self.label(0)]
         stack = [(child, "", child == self.children[0][-1]) for child in reversed(self.children[0])]
         while stack:
-            place, indent, last = stack.pop()
+            index, indent, last = stack.pop()
             if len(lines) == most:
                 lines.append(f"… {self.size:,} nodes in all")
                 break
-            event = self.history.describe(self.nodes[place].event)
-            lines.append(f"{indent}{'└' if last else '├'}─ {event} ─ {self.label(place)}")
+            event = self.history.describe(self.nodes[index].event)
+            lines.append(f"{indent}{'└' if last else '├'}─ {event} ─ {self.label(index)}")
             inner = indent + ("   " if last else "│  ")
-            below = self.children[place]
+            below = self.children[index]
             stack += [(child, inner, child == below[-1]) for child in reversed(below)]
         return "\n".join(lines)
 
-    def svg(self) -> str:
-        """The tree as an SVG drawing."""
-        from pintgn.theory.draw import tree_svg
-
-        return tree_svg(self)
+    def svg(self, most: int = 400) -> str:
+        """The tree as an SVG drawing; a very large one is cut to the levels that fit."""
+        depth = self.depth
+        while depth and self.cut(depth).size > most:
+            depth -= 1
+        note = f", cut at level {depth}" if depth < self.depth else ""
+        title = f"{self.kind} tree of {self.label(0)}{note}"
+        return draw.tree(self.cut(depth), title).svg(title)
 
     def __str__(self) -> str:
         return self.text()
@@ -174,16 +177,7 @@ def computation_tree(
     times need not decrease along a path. States are initial features, or with `memory` injective memory states.
     """
     check_count(depth, "depth", least=0)
-    history = EventHistory(log, t)
-    root = node_of(log, node, side)
-    sizes = tree_sizes(history, root, depth)
-    if sizes[-1] > most:
-        fits = sum(size <= most for size in sizes) - 1
-        raise TooLarge(
-            f"the depth-{depth} tree of {node!r} has {_count(sizes[-1])} nodes; at most {most:,} are built. "
-            f"Depth {fits} fits ({sizes[fits]:,} nodes)."
-        )
-    return _grow(history, root, depth, _states(history, memory), monotone=False)
+    return grow(EventHistory(log, t), node_of(log, node, side), depth, False, memory, most)
 
 
 def monotone_tree(
@@ -201,93 +195,65 @@ def monotone_tree(
     It ends by itself; `depth` cuts it earlier.
     """
     check_count(depth, "depth", least=0, none=True)
-    history = EventHistory(log, t)
-    return grow_monotone(history, node_of(log, node, side), depth, memory, most)
+    return grow(EventHistory(log, t), node_of(log, node, side), depth, True, memory, most)
 
 
-def grow_monotone(
-    history: EventHistory, root: int, depth: int | None = None, memory: bool = False, most: int = LARGEST
+def grow(
+    history: EventHistory,
+    root: int,
+    depth: int | None,
+    monotone: bool,
+    memory: bool = False,
+    most: int = LARGEST,
 ) -> Tree:
-    """As `monotone_tree`, for a node number and a past at hand."""
-    levels = monotone_sizes(history, root, depth, most)
-    totals = np.cumsum(np.array(levels, object))
+    """A tree of either kind, for a node number; it is counted first, and refused if it is too large."""
+    kind = "monotone" if monotone else "computation"
+    levels = level_sizes(history, root, depth, monotone, most)
+    totals = list(itertools.accumulate(levels))
     if totals[-1] > most:
-        fits = int((totals <= most).sum()) - 1
+        count = f"{totals[-1]:,}" if totals[-1] < 10**9 else f"about {totals[-1]:.1e}"
+        fits = sum(total <= most for total in totals) - 1
         raise TooLarge(
-            f"the monotone tree of {history.name(root)} has {_count(totals[-1])} nodes to level {len(levels) - 1}; "
+            f"the {kind} tree of {history.name(root)} has {count} nodes to level {len(levels) - 1}; "
             f"at most {most:,} are built. Depth {fits} fits ({totals[fits]:,} nodes)."
         )
-    return _grow(history, root, len(levels) - 1, _states(history, memory), monotone=True)
-
-
-def tree_sizes(history: EventHistory, root: int, depth: int) -> list[int]:
-    """Number of nodes of the computation trees of depth 0, 1, …, `depth`, counted without building them."""
-    entries = history.entries
-    pairs = Counter(zip(entries.owner.tolist(), entries.neighbor.tolist(), strict=True))
-    steps: dict[int, list[tuple[int, int]]] = {}
-    for (v, u), count in pairs.items():
-        steps.setdefault(v, []).append((u, count))
-    reached, sizes = {root: 1}, [1]
-    for _ in range(depth):
-        following: dict[int, int] = {}
-        for v, ways in reached.items():
-            for u, count in steps.get(v, ()):
-                following[u] = following.get(u, 0) + ways * count
-        reached = following
-        sizes.append(sizes[-1] + sum(reached.values()))
-        if sizes[-1] > 10**30:  # large enough to refuse
-            break
-    return sizes
-
-
-def monotone_sizes(history: EventHistory, root: int, depth: int | None, most: int = LARGEST) -> list[int]:
-    """Number of nodes at each level of a monotone tree, counted until it ends, `depth`, or the total passes `most`."""
-    width = 4
-    while True:
-        wide = width if depth is None else depth + 1
-        counts = np.zeros((history.nodes, wide))
-        counts[root, 0] = 1
-        levels = np.minimum(accumulate(history, counts, one_deeper, backward=True), 1e290).sum(0)
-        sizes = [int(size) for size in levels]
-        over = np.flatnonzero(np.cumsum(levels) > most)
-        if 0 in sizes:
-            return sizes[: sizes.index(0)]
-        if depth is not None:
-            return sizes
-        if len(over):
-            return sizes[: over[0] + 1]
-        width *= 2
-
-
-def _grow(history: EventHistory, root: int, depth: int, states: Sequence[Hashable], monotone: bool) -> Tree:
     entries, time, event = history.entries, history.entry_time, history.entry_event
     nodes = [TreeNode(root, 0, -1, -1)]
     begin = 0
-    for level in range(1, depth + 1):
+    for level in range(1, len(levels)):
         end = len(nodes)
-        for place in range(begin, end):
-            rows = entries.of(nodes[place].node)
+        for parent in range(begin, end):
+            rows = entries.of(nodes[parent].node)
             stop = rows.stop
-            if monotone and nodes[place].event >= 0:  # a node's entries are in order of time
-                stop = rows.start + int(np.searchsorted(time[rows], history.when[nodes[place].event], "left"))
+            if monotone and nodes[parent].event >= 0:  # a node's entries are in order of time
+                stop = rows.start + int(np.searchsorted(time[rows], history.when[nodes[parent].event], "left"))
             for row in range(stop - 1, rows.start - 1, -1):
-                nodes.append(TreeNode(int(entries.neighbor[row]), level, place, int(event[row])))
+                nodes.append(TreeNode(int(entries.neighbor[row]), level, parent, int(event[row])))
         begin = end
-    return Tree(history, nodes, states, "monotone" if monotone else "computation")
-
-
-def _states(history: EventHistory, memory: bool) -> list[Hashable]:
+    states: Sequence[Hashable] = [None] * history.nodes
     if memory:
-        return memory_states(history).tolist()
-    rows = history.log.node_features
-    return [None] * history.nodes if rows is None else [tuple(row) for row in (rows + 0.0).tolist()]
+        states = memory_states(history).tolist()
+    elif (features := history.log.node_features) is not None:
+        states = [tuple(row) for row in (features + 0.0).tolist()]
+    return Tree(history, nodes, states, kind)
 
 
-def show_state(history: EventHistory, node: int) -> str:
-    """A node's initial features in a few characters."""
-    rows = history.log.node_features
-    return "no features" if rows is None else f"features {short(rows[node])}"
-
-
-def _count(number: int) -> str:
-    return f"{number:,}" if number < 10**9 else f"about {number:.1e}"
+def level_sizes(history: EventHistory, root: int, depth: int | None, monotone: bool, most: int = LARGEST) -> list[int]:
+    """Nodes at each level of a tree, counted without building it: to its end, to `depth` or beyond `most`."""
+    if monotone:
+        width = 4 if depth is None else depth + 1
+        while True:
+            counts = np.zeros((history.nodes, width))
+            counts[root, 0] = 1
+            levels = np.minimum(accumulate(history, counts, one_deeper, backward=True), 1e290).sum(0).tolist()
+            if depth is not None or 0 in levels or sum(levels) > most:
+                break
+            width *= 2
+    else:
+        reached: np.ndarray = np.zeros(history.nodes)
+        reached[root] = 1
+        levels = [1.0]
+        while len(levels) <= (depth or 0) and 0 < levels[-1] < 1e30:  # large enough to refuse
+            reached = np.bincount(history.entries.neighbor, reached[history.entries.owner], history.nodes)
+            levels.append(float(reached.sum()))
+    return [int(size) for size in itertools.takewhile(bool, levels)]

@@ -11,19 +11,12 @@ import numpy as np
 
 from pintgn.formatting import plural
 from pintgn.theory.history import Entries, EventHistory
-
-
-def first_level(colors: Sequence[np.ndarray], a: Sequence[int], b: Sequence[int]) -> int | None:
-    """The first round in which two unordered groups of nodes have different colours; None if in no round."""
-    for level, color in enumerate(colors):
-        if sorted(color[list(a)].tolist()) != sorted(color[list(b)].tolist()):
-            return level
-    return None
+from pintgn.theory.separation import first_level
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One place where two trees differ, at the end of two paths that look alike."""
+    """Where two trees differ, at the end of two paths that look alike."""
 
     level: int
     path: list[tuple[int, int, int]]
@@ -35,11 +28,11 @@ class Difference:
 
 
 class Explainer:
-    """Turns colours that differ into a place in the trees where one can see it.
+    """Turns colours that differ into the tree nodes where one can see it.
 
     Args:
-        past: whose events.
-        entries: the coloured graph, which may be several copies of the past's graph side by side.
+        history: whose events.
+        entries: the coloured graph, which may be several copies of the history's graph side by side.
         colors: initial colours and those after each round.
         state: says how the initial colours of two nodes of the coloured graph differ.
         proportions: whether multisets were compared up to scale.

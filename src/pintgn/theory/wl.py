@@ -15,7 +15,7 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
-from pintgn.theory.history import Entries, EventHistory, classes, number
+from pintgn.theory.history import Entries, EventHistory, number, number_rows
 
 
 def refine(own: np.ndarray, entries: Entries, proportions: bool = False) -> np.ndarray:
@@ -145,10 +145,10 @@ def temporal_wl_test(first: EventLog, second: EventLog, t: Any = None) -> TestRe
 
     The graphs have the nodes that take part in events before t. "Non-isomorphic" is a proof; "inconclusive" is not.
     """
-    pasts = [EventHistory(log, t) for log in (first, second)]
-    entries, own = shared(pasts)
-    nodes = np.cumsum([0] + [history.nodes for history in pasts])
-    present = np.concatenate([history.present for history in pasts])
+    histories = [EventHistory(log, t) for log in (first, second)]
+    entries, own = shared(histories)
+    nodes = np.cumsum([0] + [history.nodes for history in histories])
+    present = np.concatenate([history.present for history in histories])
     sides = [np.flatnonzero(present[a:b]) + a for a, b in pairwise(nodes)]
     if len(sides[0]) != len(sides[1]):
         return TestResult("non-isomorphic", 0, f"{len(sides[0])} nodes against {len(sides[1])}")
@@ -159,24 +159,28 @@ def temporal_wl_test(first: EventLog, second: EventLog, t: Any = None) -> TestRe
             c = int(odd[0])
             which = 0 if counts[0][c] else 1
             node = int(np.flatnonzero(color[sides[which]] == c)[0])
-            name = pasts[which].name(sides[which][node] - nodes[which])
+            name = histories[which].name(sides[which][node] - nodes[which])
             many = f"{counts[0][c]} of the first and {counts[1][c]} of the second"
             return TestResult("non-isomorphic", r, f"{many} graph's nodes look like {name} at depth {r}")
     return TestResult("inconclusive", r, f"both graphs have the same colours, stable after round {r}")
 
 
-def shared(pasts: list[EventHistory]) -> tuple[Entries, np.ndarray]:
-    """Several pasts as one disjoint union: entries with labels that mean the same, and initial colours."""
-    feature = _merged([history.feature_rows for history in pasts], sum(history.count for history in pasts), "event")
-    own = _merged([history.log.node_features for history in pasts], sum(history.nodes for history in pasts), "node")
-    if len({history.when.dtype for history in pasts}) > 1:
+def shared(histories: list[EventHistory]) -> tuple[Entries, np.ndarray]:
+    """Several histories as one disjoint union: entries with labels that mean the same, and initial colours."""
+    feature = _merged(
+        [history.feature_rows for history in histories], sum(history.count for history in histories), "event"
+    )
+    own = _merged(
+        [history.log.node_features for history in histories], sum(history.nodes for history in histories), "node"
+    )
+    if len({history.when.dtype for history in histories}) > 1:
         raise BadInput("one log has whole-number times and the other fractions; give both the same type.")
-    when = np.unique(np.concatenate([history.when for history in pasts]), return_inverse=True)[1].reshape(-1)
+    when = np.unique(np.concatenate([history.when for history in histories]), return_inverse=True)[1].reshape(-1)
     label = np.unique(feature * (int(when.max()) + 1) + when, return_inverse=True)[1].reshape(-1)
-    bounds = np.cumsum([0] + [history.count for history in pasts])
+    bounds = np.cumsum([0] + [history.count for history in histories])
     parts = [
         Entries(history.entries.start, history.entries.neighbor, label[begin:][history.entry_event])
-        for history, begin in zip(pasts, bounds, strict=False)
+        for history, begin in zip(histories, bounds, strict=False)
     ]
     return Entries.join(parts), own
 
@@ -186,8 +190,8 @@ def _merged(rows: list[np.ndarray | None], count: int, kind: str) -> np.ndarray:
     if len({None if r is None else r.shape[1] for r in rows}) > 1:
         widths = " and ".join("none" if r is None else str(r.shape[1]) for r in rows)
         raise BadInput(f"the two logs have different numbers of {kind} features: {widths}.")
-    known = [r for r in rows if r is not None]
-    return classes(np.concatenate(known)) if known else np.zeros(count, np.int64)
+    given = [r for r in rows if r is not None]
+    return number_rows(np.concatenate(given) if given else None, count)
 
 
 def check_count(value: Any, name: str, least: int, none: bool = False) -> None:

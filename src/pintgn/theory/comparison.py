@@ -1,4 +1,4 @@
-"""Who can tell them apart? What each class of models can and cannot separate, without training anything.
+"""What each class of models can and cannot distinguish, for one pair, without training anything.
 
 A *class* is all models of one kind: every choice of parameters and widths, all neighbors and all walks (no
 sampling), exact arithmetic. "Cannot" is a proof that every member gives both the same embedding. "Can" says that some
@@ -8,8 +8,7 @@ member (in fact almost every choice of parameters, with wide enough layers) give
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,15 @@ import numpy as np
 from pintgn.errors import TooLarge, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import LARGEST as MOST_WALKS
-from pintgn.theory.anonymous import anonymize, told_by_number
-from pintgn.theory.counts import position_vectors, rooted_copies, walk_totals
-from pintgn.theory.memory import memory_states
-from pintgn.theory.question import Question, ask
+from pintgn.theory.anonymous import anonymize, walk_totals_differ
+from pintgn.theory.counts import rooted_copies
+from pintgn.theory.history import EventHistory, show_row
+from pintgn.theory.question import read_question
+from pintgn.theory.separation import Ends, Separation, first_level, rooted
 from pintgn.theory.symmetry import automorphism
-from pintgn.theory.trees import grow_monotone, show_state
-from pintgn.theory.witness import Explainer, first_level
-from pintgn.theory.wl import check_count, refinement
+from pintgn.theory.trees import grow
+from pintgn.theory.witness import Explainer
+from pintgn.theory.wl import check_count
 
 MODELS = {
     "mp-tgn": "message passing with injective layers, no memory",
@@ -39,6 +39,7 @@ MODELS = {
 }
 """The classes, from `distinguish(...)["pint"]` to the table's rows."""
 
+WITH_MEMORY = ("mp-tgn+memory", "tgn-att", "pint+memory")
 SMALL = 100_000
 """Neighbor entries up to which colours are refined to stability, to say which depth would do."""
 
@@ -101,14 +102,10 @@ class Distinction:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {
-            "question": self.question,
-            **self.settings,
-            "verdicts": {
-                name: {"can": v.can, "why": v.why, "level": v.level, "needs": v.needs, "caveat": v.caveat}
-                for name, v in self.verdicts.items()
-            },
-        }
+        plain = {name: asdict(v) for name, v in self.verdicts.items()}
+        for verdict in plain.values():
+            del verdict["model"]
+        return {"question": self.question, **self.settings, "verdicts": plain}
 
 
 def distinguish(
@@ -144,27 +141,29 @@ def distinguish(
     check_count(depth, "depth", least=0)
     check_count(d, "d", least=1)
     check_count(steps, "steps", least=1, none=True)
-    question = ask(log, a, b, t, times=times, side=side)
-    settings = {"depth": depth, "d": d, "steps": max(depth, 1) if steps is None else steps}
-    if times != "exact":
-        settings["times"] = times  # type: ignore[assignment]
-    judge = Judge(question, **{k: int(v) for k, v in settings.items() if k != "times"})
-    return Distinction(question.words, settings, judge.verdicts())
+    steps = max(depth, 1) if steps is None else steps
+    pair = Comparison(*read_question(log, a, b, t, times, side), depth, d, steps)
+    settings = {"depth": depth, "d": d, "steps": steps} | ({} if times == "exact" else {"times": times})
+    return Distinction(pair.question, settings, pair.all_verdicts())
 
 
-class Judge:
-    """Answers one question for one class at a time, sharing what the classes have in common."""
+class Comparison(Separation):
+    """Two nodes (one number each) or two events (two numbers each): a verdict with its witness for each class."""
 
-    def __init__(self, question: Question, depth: int, d: int, steps: int):
-        self.question, self.history = question, question.history
-        self.depth, self.d, self.steps = depth, d, steps
-        self.a, self.b = question.a, question.b
-        self.same = sorted(self.a) == sorted(self.b)
+    def __init__(self, history: EventHistory, a: Ends, b: Ends, depth: int, d: int, steps: int):
+        super().__init__(history, depth, d, steps, SMALL)
+        self.a, self.b = a, b
 
-    def verdicts(self) -> dict[str, Verdict]:
-        if self.same:
+    @property
+    def question(self) -> str:
+        names = [", ".join(map(self.history.name, ends)) for ends in (self.a, self.b)]
+        what = "nodes {} and {}" if len(self.a) == 1 else "events {{{}}} and {{{}}}"
+        return f"{what.format(*names)} at t={self.history.log.schema.time.show(self.history.t)}"
+
+    def all_verdicts(self) -> dict[str, Verdict]:
+        if sorted(self.a) == sorted(self.b):
             return {model: Verdict(model, False, "they are the same") for model in MODELS}
-        judged = [
+        found = [
             self.messages("mp-tgn"),
             self.messages("mp-tgn+memory"),
             self.messages("tgat"),
@@ -175,69 +174,43 @@ class Judge:
             self.temporal_wl(),
             self.any(),
         ]
-        return {verdict.model: verdict for verdict in judged}
+        return {verdict.model: verdict for verdict in found}
 
-    # -- colours -------------------------------------------------------------------------------------------
-
-    @cached_property
-    def memory(self) -> np.ndarray:
-        return memory_states(self.history)
-
-    @cached_property
-    def mean_memory(self) -> np.ndarray:
-        return memory_states(self.history, "mean")
-
-    def _rounds(self, entries: int) -> int | None:
-        """Refine to stability where that is cheap; else only as deep as asked."""
-        return None if entries <= SMALL else self.depth
-
-    @cached_property
-    def stable_colors(self) -> list[np.ndarray]:
-        return refinement(self.history.state, self.history.entries)
+    # -- message passing -----------------------------------------------------------------------------------
 
     def messages(self, model: str) -> Verdict:
-        """A class of message-passing models, by colour refinement (Lemma 1 and Prop. 2)."""
-        entries = self.history.entries
-        proportions = model in ("tgat", "tgn-att")
-        own = {"mp-tgn+memory": "memory", "tgn-att": "mean_memory"}.get(model)
-        if own is None and not proportions:
-            colors = self.stable_colors
-        else:
-            start = self.history.state if own is None else getattr(self, own)
-            colors = refinement(start, entries, self._rounds(len(entries.neighbor)), proportions)
-        return self._by_colors(model, colors, self.a, self.b, self._states_differ(own), entries, proportions)
+        """A class of message-passing models, by colour refinement."""
+        colors, entries = self.colors[model], self.history.entries
+        return self._by_colors(model, colors, self.a, self.b, self._state_words(model), entries)
 
     def _by_colors(
-        self, model: str, colors: list, a: Sequence[int], b: Sequence[int], state: Any, entries: Any, proportions: bool
+        self, model: str, colors: list, a: Sequence[int], b: Sequence[int], state: Any, entries: Any
     ) -> Verdict:
-        level = first_level(colors, a, b)
+        level, proportions = first_level(colors, a, b), model in ("tgat", "tgn-att")
         if level is not None and level <= self.depth:
             explain = Explainer(self.history, entries, colors, state, proportions)
             return Verdict(model, True, explain.words(a, b, level), level)
         alike = "equal in proportion" if proportions else "isomorphic"
-        annotated = {
-            "mp-tgn+memory": " with memory",
-            "tgn-att": " with memory",
-            "pint": " with positions",
-            "pint+memory": " with memory and positions",
-        }.get(model, "")
+        extras = ["memory"] * (model in WITH_MEMORY) + ["positions"] * model.startswith("pint")
+        annotated = f" with {' and '.join(extras)}" if extras else ""
         deep = "to any depth" if level is None and len(entries.neighbor) <= SMALL else f"to level {self.depth}"
         return Verdict(model, False, f"trees{annotated} are {alike} {deep}", None, level)
 
-    def _states_differ(self, memory: str | None) -> Callable[[int, int], str]:
+    def _state_words(self, model: str) -> Callable[[int, int], str]:
         """Words for two nodes whose initial colours differ: by features, or by memory."""
+        history = self.history
 
         def words(x: int, y: int) -> str:
-            names = self.history.name(x), self.history.name(y)
-            if memory is None or self.history.state[x] != self.history.state[y]:
-                return " and ".join(
-                    f"{name} has {show_state(self.history, node)}" for name, node in zip(names, (x, y), strict=True)
-                )
+            names = history.name(x), history.name(y)
+            if model not in WITH_MEMORY or history.state[x] != history.state[y]:
+                rows = history.log.node_features
+                shown = ["no features" if rows is None else f"features {show_row(rows[node])}" for node in (x, y)]
+                return " and ".join(f"{name} has {features}" for name, features in zip(names, shown, strict=True))
             text = f"the memories of {names[0]} and {names[1]} differ"
-            if memory == "memory" and self.history.times == "exact":
+            if model != "tgn-att" and history.times == "exact":
                 try:  # injective memory knows the monotone tree and nothing else (proof of Prop. 3)
-                    level = grow_monotone(self.history, x).first_difference(grow_monotone(self.history, y))
-                    text += f", as their monotone trees do from level {level} on"
+                    trees = [grow(history, node, None, monotone=True) for node in (x, y)]
+                    text += f", as their monotone trees do from level {trees[0].first_difference(trees[1])} on"
                 except TooLarge:
                     pass
             return text
@@ -249,61 +222,60 @@ class Judge:
         kinds = max(int(self.history.state.max(initial=0)), int(self.history.feature.max(initial=0))) + 1
         if verdict.can and kinds > 2 and not self.messages("tgat").can:
             caveat = "for generic features: different mixtures of particular features may have the same mean"
-            return Verdict(verdict.model, True, verdict.why, verdict.level, None, caveat)
+            return replace(verdict, caveat=caveat)
         return verdict
 
     def temporal_wl(self) -> Verdict:
-        level = first_level(self.stable_colors, self.a, self.b)
+        colors = self.colors["temporal-wl"]
+        level = first_level(colors, self.a, self.b)
         if level is None:
-            why = f"the same colours, stable after round {len(self.stable_colors) - 1}"
-            return Verdict("temporal-wl", False, why)
+            return Verdict("temporal-wl", False, f"the same colours, stable after round {len(colors) - 1}")
         return Verdict("temporal-wl", True, f"colours differ from round {level} on", level)
 
     # -- positions -----------------------------------------------------------------------------------------
 
     def pint(self, model: str) -> Verdict:
         """Trees whose nodes j carry s_j, r_{j->own root} and, for events, r_{j->other root} (Sec. 4)."""
-        n, pairs = self.history.nodes, [*self.question.rooted(self.a), *self.question.rooted(self.b)]
+        n, copies = self.history.nodes, [*rooted(self.a), *rooted(self.b)]
+        vectors = self.positions({*self.a, *self.b})
         state = self.memory if model == "pint+memory" else self.history.state
-        roots = sorted({root for pair in pairs for root in pair})
-        vectors = dict(zip(roots, position_vectors(self.history, roots, self.d), strict=True))
-        own, entries, marks = rooted_copies(self.history, pairs, vectors, state)
+        own, entries, roots = rooted_copies(self.history, copies, vectors, state)
         colors = [own]
-        a, b = marks[: len(self.a)], marks[len(self.a) :]
+        a, b = roots[: len(self.a)], roots[len(self.a) :]
         if first_level(colors, a, b) is None:
-            colors = refinement(own, entries, self._rounds(len(entries.neighbor)))
+            colors = self.refined(own, entries)
+
+        def relative(node: int, root: int) -> str:
+            values = ",".join(map(str, vectors[root][node].tolist()))
+            return f"{self.history.name(node)} relative to {self.history.name(root)} is [{values}]"
 
         def differ(x: int, y: int) -> str:
             (first, i), (second, j) = divmod(x, n), divmod(y, n)
             odd = [
-                f"{self._relative(i, r, vectors)}, {self._relative(j, q, vectors)}"
-                for r, q in zip(pairs[first], pairs[second], strict=True)
+                f"{relative(i, r)}, {relative(j, q)}"
+                for r, q in zip(copies[first], copies[second], strict=True)
                 if not np.array_equal(vectors[r][i], vectors[q][j])
             ]
-            return " and ".join(odd) or self._states_differ("memory" if state is not self.history.state else None)(i, j)
+            return " and ".join(odd) or self._state_words(model)(i, j)
 
-        return self._by_colors(model, colors, a, b, differ, entries, False)
-
-    def _relative(self, node: int, root: int, vectors: dict[int, np.ndarray]) -> str:
-        values = ",".join(str(value) for value in vectors[root][node].tolist())
-        return f"{self.history.name(node)} relative to {self.history.name(root)} is [{values}]"
+        return self._by_colors(model, colors, a, b, differ, entries)
 
     # -- walks ---------------------------------------------------------------------------------------------
 
     def caw(self, most: int = MOST_WALKS) -> Verdict:
         """Anonymised walks, as shares of all the event's walks."""
-        if self.question.kind == "nodes":
+        if len(self.a) == 1:
             return Verdict("caw", None, "CAW embeds events, not nodes")
-        totals = walk_totals(self.history, self.steps)
-        many = max(totals[list(dict.fromkeys(ends)), -1].sum() for ends in (self.a, self.b))
+        totals, pair = self.totals, (self.a, self.b)
+        many = max(totals[list(set(ends)), -1].sum() for ends in pair)
         if many > most:
-            if told_by_number(totals[:, -1], self.a, self.b):
-                counts = [" and ".join(f"{n:,.0f}" for n in totals[list(ends), -1]) for ends in (self.a, self.b)]
+            if walk_totals_differ(totals[:, -1], *pair):
+                counts = [" and ".join(f"{n:,.0f}" for n in totals[list(ends), -1]) for ends in pair]
                 return Verdict("caw", True, f"{counts[0]} walks start at the ends of one, {counts[1]} of the other", 0)
-            fits = [k for k in range(1, self.steps) if max(totals[list(e), k].sum() for e in (self.a, self.b)) <= most]
+            fits = [k for k in range(1, self.steps) if max(totals[list(ends), k].sum() for ends in pair) <= most]
             advice = f"; {fits[-1]} steps fit" if fits else ""
             return Verdict("caw", None, f"{many:,.0f} walks are too many to list{advice}")
-        first, second = (anonymize(self.history, ends[0], ends[-1], self.steps) for ends in (self.a, self.b))
+        first, second = (anonymize(self.history, ends[0], ends[-1], self.steps) for ends in pair)
         walk = first.difference(second)
         if walk is None:
             return Verdict("caw", False, "the anonymised walks are the same")
@@ -320,9 +292,8 @@ class Judge:
             for image in dict.fromkeys([self.b, self.b[::-1]]):
                 found = automorphism(self.history, self.a, image)
                 if found is not None:
-                    moved = [
-                        f"{self.history.name(x)}→{self.history.name(y)}" for x, y in sorted(found.items()) if x != y
-                    ]
+                    name = self.history.name
+                    moved = [f"{name(x)}→{name(y)}" for x, y in sorted(found.items()) if x != y]
                     shown = ", ".join(moved[:12]) + (", …" if len(moved) > 12 else "")
                     return Verdict("any", False, f"a symmetry of the graph maps one to the other: {shown}")
         except TooLarge as error:

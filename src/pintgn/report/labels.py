@@ -1,7 +1,8 @@
-"""Times of a log, and axes of them, as the page shows them; all else is in `pintgn.formatting`."""
+"""Labels of times and shares on the page and its axes; all else is in `pintgn.formatting`."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,7 @@ from pintgn.drawing.plot import nice_ticks
 from pintgn.events.schema import TimeUnit
 from pintgn.formatting import MINUS, PER_SECOND, short, span
 
-NONE = "–"
-"""Where there is nothing to say."""
-
-
-def percent(value: float | None, digits: int = 2) -> str:
-    """A share in percent, without the sign; a dash for nothing."""
-    return formatting.percent(value, digits, NONE)
+percent = partial(formatting.percent, none="–")
 
 
 def percent_tick(value: float) -> str:
@@ -41,7 +36,7 @@ def duration(value: float, unit: TimeUnit, digits: int = 2) -> str:
 
 
 def time_ticks(low: Any, high: Any, unit: TimeUnit, most: int = 4) -> list[tuple[float, str]]:
-    """Places and words on an axis of times from low to high: dates, or numbers counted from `low`.
+    """Ticks of an axis of times from low to high: dates, or numbers counted from `low`.
 
     >>> time_ticks(1_700_000_000, 1_710_000_000, TimeUnit("s"))[0]
     (1701388800.0, '2023-12')
@@ -71,12 +66,12 @@ def _date_ticks(low: Any, high: Any, unit: str, most: int) -> list[tuple[float, 
         last = stop.astype(f"datetime64[{code}]").astype(np.int64)
         found = []
         for number in range(int(-(-first // step) * step), int(last) + 1, step):
-            place = np.datetime64(number, code)  # type: ignore[call-overload]
-            if start <= place <= stop:
-                text = str(place.astype("datetime64[s]"))[:letters]
+            tick = np.datetime64(number, code)  # type: ignore[call-overload]
+            if start <= tick <= stop:
+                text = str(tick.astype("datetime64[s]"))[:letters]
                 shown = {"h": text[11:] + ":00", "m": text[11:], "s": text[11:]}.get(code, text)
                 shown = text[5:10] if code == "h" and shown == "00:00" else shown  # midnight is when the day changes
-                found.append((float(place.astype(f"datetime64[{unit}]").astype(np.int64)), shown))
+                found.append((float(tick.astype(f"datetime64[{unit}]").astype(np.int64)), shown))
         if len(found) > 1:
             return found
     return [(float(low), str(start).replace("T", " "))]

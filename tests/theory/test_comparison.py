@@ -11,9 +11,9 @@ from pintgn.errors import BadInput, TooLarge, UnknownName
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import anonymize
+from pintgn.theory.comparison import MODELS, distinguish
 from pintgn.theory.history import EventHistory
 from pintgn.theory.items import gallery, item
-from pintgn.theory.judge import MODELS, distinguish
 from tests.theory.helpers import mirrored_log, random_log
 
 CLAIMS = [(name, i) for name, shown in gallery().items() for i in range(len(shown.claims))]
@@ -72,7 +72,7 @@ def test_needs_says_how_many_layers_would_do():
 # -- witnesses ---------------------------------------------------------------------------------------------
 
 
-def test_the_witness_of_message_passing_is_a_place_in_the_trees():
+def test_the_witness_of_message_passing_is_a_node_of_the_trees():
     answer = distinguish(item("memory").log, "u", "v", 3, depth=2)
     assert answer["mp-tgn"].why == "level 2: a has no event at t=1, b has 1 (along u ─t=2→ a and v ─t=2→ b)"
     assert answer["mp-tgn"].level == 2
@@ -191,15 +191,15 @@ def test_a_real_log_is_answered_and_explosions_are_said(shared_data):
 
 
 def test_too_many_walks_to_list_are_said_with_what_fits():
-    from pintgn.theory.judge import Judge
-    from pintgn.theory.question import ask
+    from pintgn.theory.comparison import Comparison
+    from pintgn.theory.question import read_question
 
     log = mirrored_log(0, nodes=3, events=30, times=30)  # twins: the numbers of walks are the same
-    judge = Judge(ask(log, (0, 1), (0, 4)), depth=2, d=4, steps=8)
-    verdict = judge.caw(most=1000)
+    pair = Comparison(*read_question(log, (0, 1), (0, 4)), depth=2, d=4, steps=8)
+    verdict = pair.caw(most=1000)
     assert verdict.can is None
     assert verdict.why.endswith("walks are too many to list; 3 steps fit")
-    assert judge.caw().can is True
+    assert pair.caw().can is True
 
 
 # -- symmetries --------------------------------------------------------------------------------------------
