@@ -109,7 +109,7 @@ def test_the_command_serves_refuses_a_second_one_and_stops_properly(run_folder, 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--host", "0.0.0.0"], "lets other machines in"),
+        (["--host", "0.0.0.0"], "accepts other machines"),
         (["--key-file", "nowhere"], "cannot read the key"),
         (["--key-file", "x", "--new-key"], "choose one"),
         (["--window", "-3"], "more than 0"),
