@@ -21,6 +21,14 @@ def test_trained_events_touch_no_hidden_node_and_new_events_touch_a_node_never_t
     assert len(parts.trained) < len(parts.train)
 
 
+def test_the_hidden_nodes_of_others_are_the_same_for_every_seed():
+    log = random_log(1_000, 40)
+    seen = [Parts.of(log, hidden="dyglib", seed=seed).seen for seed in range(3)]
+    assert (~seen[0]).sum() >= 4
+    assert (seen[0] == seen[1]).all()
+    assert (seen[0] == seen[2]).all()
+
+
 def test_simultaneous_events_are_never_parted():
     parts = Parts.of(random_log(1_000, 40, ties=20))
     assert parts.train.t[-1] < parts.val.t[0]

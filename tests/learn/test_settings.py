@@ -69,6 +69,7 @@ def test_what_is_left_open_comes_from_the_training_part_alone():
         ({"train": {"average": 1.0}}, "average=1.0"),
         ({"train": {"clip": -1}}, "clip=-1.0"),
         ({"train": {"protocol": "papr"}}, "Did you mean 'paper'"),
+        ({"train": {"hidden": "dyglb"}}, "a share of the nodes, or 'dyglib'"),
         ({"train": 3}, "train is a table"),
     ],
 )

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+from pintgn.events.splits import DYGLIB
 from pintgn.learn.protocol import PROTOCOLS
 from pintgn.models.base import Model
 from pintgn.models.registry import MODELS, model_class, model_name
@@ -95,6 +96,10 @@ class Training:
                 raise BadInput(f"train.{name}={getattr(self, name)}; it cannot be negative.")
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
             raise BadInput(f"train.learning_rate={self.learning_rate}; it is a number above 0.")
+        if isinstance(self.hidden, str) and self.hidden != DYGLIB:
+            raise UnknownName(
+                f"train.hidden={self.hidden!r} does not exist; it is a share of the nodes, or {DYGLIB!r}."
+            )
         if not 0 <= self.average < 1:
             raise BadInput(f"train.average={self.average}; it is at least 0 and below 1.")
         for name, known in (
