@@ -97,9 +97,7 @@ class Training:
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
             raise BadInput(f"train.learning_rate={self.learning_rate}; it is a number above 0.")
         if isinstance(self.hidden, str) and self.hidden != DYGLIB:
-            raise UnknownName(
-                f"train.hidden={self.hidden!r} does not exist; it is a share of the nodes, or {DYGLIB!r}."
-            )
+            raise UnknownName(f"train.hidden={self.hidden!r}; it is a share of the nodes, or {DYGLIB!r}.")
         if not 0 <= self.average < 1:
             raise BadInput(f"train.average={self.average}; it is at least 0 and below 1.")
         for name, known in (
