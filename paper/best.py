@@ -87,11 +87,11 @@ def every_way(run: Run) -> Row:
     for name, one in (("papers", run), ("blocks", later)):
         trained = one.new_stream()
         trained.observe(parts.trained)
-        found[name] = protocol.measure(trained, parts, test, KINDS, run.seed)[0]
+        found[name] = protocol.measure(trained, parts, test, KINDS, run.seed).figures
     ready = run.new_stream()
     ready.observe(parts.before(test))
     drawn = {str(kind): draw(kind, parts.log, test, run.seed, parts.before(test)) for kind in KINDS}
-    found["stream"] = compare(ready, test, drawn, parts.is_new(scored_events(test)))[0]
+    found["stream"] = compare(ready, test, drawn, parts.is_new(scored_events(test))).figures
     return {"test": {name: {kind: rounded(one) for kind, one in kinds.items()} for name, kinds in found.items()}}
 
 

@@ -275,7 +275,7 @@ def measure(run: Run) -> dict[str, Metrics]:
     with reproducible(run.settings.train.threads):
         stream = run.new_stream()
         stream.observe(run.parts.trained)
-        return protocol.measure(stream, run.parts, run.parts.test, ["random"], run.seed)[0]["random"]
+        return protocol.measure(stream, run.parts, run.parts.test, ["random"], run.seed).figures["random"]
 
 
 def rounded(figures: dict[str, Metrics]) -> dict[str, Any]:

@@ -30,8 +30,9 @@ def world(events=900, seed=0) -> EventLog:
     return pintgn.simulate("repeat", events=events, seed=seed)
 
 
-def tiny(name, **training) -> dict:
+def tiny(name, historical=None, **training) -> dict:
     """Settings of a model by name, small enough for seconds."""
     small = {"dim": 8, "memory": 8, "time_dim": 4, "neighbors": 3, "walks": 4, "length": 2, "heads": 2, "layers": 1}
     chosen = {key: value for key, value in small.items() if key in model_parameters(name)}
+    chosen |= {} if historical is None else {"historical": historical}
     return {"model": {"name": name} | chosen, "train": QUICK | {"epochs": 1, "checkpoint_seconds": 0} | training}

@@ -36,11 +36,23 @@ def test_ranking_loss_adds_the_event_among_its_negatives():
     assert found == pytest.approx(binary / 2 + among, rel=1e-6)
 
 
-def test_historical_negatives_are_weighed_by_their_setting():
-    yes, no, met = torch.tensor([1.0]), torch.tensor([0.0]), torch.tensor([2.0])
-    plain = soft(-1) + soft(0)
-    found = loss_of(yes, [no, met], Training(historical=0.25)).item()
-    assert found == pytest.approx(plain + 0.25 * (soft(-1) + soft(2)), rel=1e-6)
+def test_two_questions_are_learned_by_the_cross_entropy_of_three_classes():
+    """A class's log-likelihood is that of an event less the logit against that kind: z_0 - z_kind = logit."""
+    rng = torch.Generator().manual_seed(0)
+    yes, random, more, met = torch.randn(4, 5, 2, generator=rng)
+    found = loss_of(yes, [random, more, met], Training(negatives_per_event=2))
+    rows = torch.cat([yes, random, more, met])
+    classes = torch.cat([torch.zeros(20, 1), -rows], 1)
+    wanted = torch.nn.functional.cross_entropy(
+        classes, torch.tensor([0] * 5 + [1] * 10 + [2] * 5), weight=torch.tensor([2.0, 1.0, 2.0]), reduction="sum"
+    )
+    assert found.item() == pytest.approx(wanted.item() / 10, rel=1e-5)
+
+
+def test_a_second_question_leaves_the_first_logits_gradient_finite_at_any_scale():
+    yes, no, met = (torch.full((3, 2), z, requires_grad=True) for z in (80.0, -80.0, 500.0))
+    loss_of(yes, [no, met], Training()).backward()
+    assert all(torch.isfinite(z.grad).all() for z in (yes, no, met))
 
 
 def test_the_learning_rate_falls_by_a_cosine_or_stays():
@@ -95,18 +107,13 @@ def test_earlier_pairs_know_nothing_of_what_comes_later():
 
 
 def test_training_with_every_addition_ends_with_finite_figures():
-    settings = QUICK | {
-        "epochs": 2,
-        "negatives_per_event": 3,
-        "loss": "ranking",
-        "historical": 0.5,
-        "schedule": "cosine",
-    }
-    run = fit(PINT(dim=8, pair_history=True, contact_age=True), small_log(600), **settings)
+    settings = QUICK | {"epochs": 2, "negatives_per_event": 3, "loss": "ranking", "schedule": "cosine"}
+    model = PINT(dim=8, pair_history=True, contact_age=True, historical=True)
+    run = fit(model, small_log(600), **settings)
     assert 0 < run.test["all"]["ap"] <= 1
 
 
-@pytest.mark.parametrize("bad", [{"negatives_per_event": 0}, {"historical": -1.0}])
+@pytest.mark.parametrize("bad", [{"negatives_per_event": 0}, {"weight_decay": -1.0}])
 def test_numbers_that_make_no_sense_are_refused(bad):
     with pytest.raises(BadInput):
         Training(**bad)

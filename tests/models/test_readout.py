@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from pintgn import PINT, EventLog, Stream, check_model
+from pintgn.errors import UnknownName
 from pintgn.events.log import Query
 from pintgn.models.history_view import HistoryView
 from pintgn.models.layers import Edges, InjectiveLayer
@@ -20,6 +21,7 @@ EXTRAS = [
     {"contact_age": True},
     {"pair_history": True},
     {"pair_history": True, "positions": 0},
+    {"historical": True, "memory": 6},
     {"contact_age": True, "pair_history": True, "layers": 2, "memory": 6},
 ]
 
@@ -36,9 +38,11 @@ def small_log(seed: int = 0, events: int = 300, nodes: int = 12) -> EventLog:
     )
 
 
-def test_ranking_equals_scoring_pair_by_pair():
+@pytest.mark.parametrize("historical", [False, True])
+def test_ranking_equals_scoring_pair_by_pair(historical):
     log = small_log()
-    stream = Stream(PINT(dim=8, neighbors=4, contact_age=True, pair_history=True), log.schema)
+    model = PINT(dim=8, neighbors=4, contact_age=True, pair_history=True, historical=historical)
+    stream = Stream(model, log.schema)
     stream.observe(log[:200])
     t = np.full(3, stream.clock + 5)
     query = Query(np.array([0, 3, 11]), np.zeros(3, np.int64), t)
@@ -48,6 +52,28 @@ def test_ranking_equals_scoring_pair_by_pair():
         pairs = query[np.repeat(np.arange(3), candidates.shape[1])].toward(candidates.ravel())
         one_by_one = stream.score(pairs).view(3, -1)
     torch.testing.assert_close(together, one_by_one, rtol=1e-5, atol=1e-5)
+
+
+def test_each_question_has_a_logit_of_its_own():
+    log = small_log()
+    for historical, questions in ((False, ("anyone",)), (True, ("anyone", "known"))):
+        stream = Stream(PINT(dim=8, neighbors=4, historical=historical), log.schema)
+        stream.observe(log[:200])
+        query = Query(np.array([0, 3]), np.array([1, 2]), np.full(2, stream.clock + 5))
+        assert stream.model.questions == questions
+        with torch.no_grad():
+            both = stream.replay(None, [query])[0]
+            anyone, known = stream.score(query), stream.score(query, "known")
+        assert both.shape == ((2, 2) if historical else (2,))
+        assert stream.replay(None, [query[:0]])[0].shape == ((0, 2) if historical else (0,))
+        if historical:
+            assert (both[:, 0] == anyone).all()
+            assert (both[:, 1] == known).all()
+            assert (anyone != known).all()
+        else:  # one logit for every question
+            assert (anyone == known).all()
+    with pytest.raises(UnknownName, match="Did you mean 'known'"):
+        stream.score(query, "knwn")
 
 
 def test_fused_message_passing_equals_the_equations_as_written():

@@ -34,6 +34,9 @@ def predict(
     dst: Annotated[str | None, Option(help="Column of the destination ids.")] = None,
     time: Annotated[str | None, Option("--time", "-t", help="Column of the times, if there is one.")] = None,
     at: At = None,
+    against: Annotated[
+        str, Option(help="What links are told from: anyone (a random destination), or known (two that met before).")
+    ] = "anyone",
     output: Annotated[
         Path | None, Option("--output", "-o", help="Output file, .csv or .parquet; printed by default.")
     ] = None,
@@ -45,7 +48,7 @@ def predict(
     from pintgn.live.predict import predict as score
 
     live = open_live(run, observe)
-    table = score(live, pairs, src=src, dst=dst, t=time, at=at, delimiter=delimiter, charset=charset)
+    table = score(live, pairs, src=src, dst=dst, t=time, at=at, against=against, delimiter=delimiter, charset=charset)
     if output is not None:
         write_table(table, output)
         say(f"{output}: {plural(table.num_rows, 'row')}")

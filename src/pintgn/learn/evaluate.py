@@ -17,6 +17,8 @@ from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
 from pintgn.learn.tables import figures_table
 
+ONE_SCORE = ", one score"
+"""Name of the row that scores every kind of negatives against anyone, beside that which answers the question asked."""
 Progress = Callable[[int, int, str], None]
 Rows = dict[str, dict[str, Metrics]]
 """By model, then by all / seen / new."""
@@ -121,14 +123,16 @@ def _evaluate(
     ready = run.new_stream()
     if protocol == "paper":
         ready.observe(parts.trained)
-        rows[name] = paper.measure(ready, parts, events, kinds, seed)[0] if kinds else {}
+        found = paper.measure(ready, parts, events, kinds, seed) if kinds else None
         ready = run.new_stream()
     ready.observe(before)
     if protocol == "stream":
-        rows[name] = compare(ready.fork(), events, drawn, new, on_batch(name))[0] if kinds else {}
+        found = compare(ready.fork(), events, drawn, new, on_batch(name)) if kinds else None
+    if found is not None:
+        rows |= {name: found.figures, name + ONE_SCORE: found.one_score}
     beside = dict(heuristic_streams(parts, run.schema, before, without=name)) if heuristics else {}
     rows |= {
-        other: compare(stream.fork(), events, drawn, new, on_batch(other))[0]
+        other: compare(stream.fork(), events, drawn, new, on_batch(other)).figures
         for other, stream in beside.items()
         if kinds
     }
@@ -138,7 +142,7 @@ def _evaluate(
         candidates = among.count
         every = {name: ready} | beside
         ranking = {other: rank_part(s, events, among, new, on_batch(f"{other}, ranking")) for other, s in every.items()}
-    by_kind = {kind: {model: figures[kind] for model, figures in rows.items()} for kind in drawn}
+    by_kind = {kind: {model: of[kind] for model, of in rows.items() if kind in of} for kind in drawn}
     return Evaluation(part, protocol, by_kind, fallback, ranking, candidates, settings=run.settings.to_dict())
 
 
@@ -147,8 +151,9 @@ def _mean(several: list[Evaluation]) -> Evaluation:
 
     def over(rows: list[Rows]) -> dict[str, Any]:
         model = next(iter(rows[0]))
-        groups = {group: mean_and_std([one[model][group] for one in rows]) for group in rows[0][model]}
-        return {model: groups} | {other: figures for other, figures in rows[0].items() if other != model}
+        own = [row for row in (model, model + ONE_SCORE) if row in rows[0]]
+        means = {row: {group: mean_and_std([one[row][group] for one in rows]) for group in rows[0][row]} for row in own}
+        return rows[0] | means
 
     first = several[0]
     names = {evaluation.settings["model"]["name"] for evaluation in several}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pintgn import compiled
 from pintgn.events.log import EventLog
 from pintgn.learn import paper
 from pintgn.learn.calibration import Calibration, expected_error
-from pintgn.learn.measure import compare, heuristic_streams
-from pintgn.learn.metrics import Metrics, Scores
+from pintgn.learn.measure import Compared, compare, heuristic_streams
+from pintgn.learn.metrics import Scores
 from pintgn.learn.negatives import Negatives, draw
 from pintgn.learn.protocol import scored_events
 from pintgn.learn.run import Run
@@ -36,13 +36,13 @@ def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress
         if run.settings.train.protocol == "paper":
             trained = run.new_stream()
             trained.observe(parts.trained)
-            figures = paper.measure(trained, parts, parts.test, [negatives or "random"], run.seed)[0]
+            figures = paper.measure(trained, parts, parts.test, [negatives or "random"], run.seed).figures
             run.test = next(iter(figures.values()))
         progress({"phase": "heuristics"})
         before, new = parts.before(parts.test), parts.is_new(scored_events(parts.test))
         drawn = {"random": draw(negatives or "random", parts.log, parts.test, run.seed, before)}
         for name, stream in heuristic_streams(parts, run.schema, before, without=run.settings.name):
-            run.heuristics[name] = compare(stream, parts.test, drawn, new)[0]["random"]
+            run.heuristics[name] = compare(stream, parts.test, drawn, new).figures["random"]
     run.finished = True
     run.spent = {
         "training_seconds": sum(entry["seconds"] for entry in run.history),
@@ -85,24 +85,28 @@ def catch_up(
     if not run.scores_links:
         stream.observe(parts.log[len(parts.train) :])
         return None
-    _, val = replay(stream, run, parts.val, negatives)
-    run.calibration = Calibration.of(val)
+    val = replay(stream, run, parts.val, negatives, run.model.questions).scores
+    run.calibration = Calibration.of(val["random"])
+    run.calibration_known = Calibration.of(val["historical"]) if "historical" in val else None
     scores = None
     if measure_test:
-        run.test, scores = replay(stream, run, parts.test, negatives)
+        found = replay(stream, run, parts.test, negatives)
+        run.test, scores = found.figures["random"], found.scores["random"]
     else:
         stream.observe(parts.test)
     return scores
 
 
 def replay(
-    stream: Stream, run: Run, part: EventLog, negatives: Negatives | None = None
-) -> tuple[dict[str, Metrics], Scores]:
-    """Metrics of a part against negatives that are the same for every model and epoch; the stream moves through it."""
-    parts = run.parts
-    drawn = {"random": draw(negatives or "random", parts.until(part), part, run.seed, parts.before(part))}
-    figures, scores = compare(stream, part, drawn, parts.is_new(scored_events(part)))
-    return figures["random"], scores[0]
+    stream: Stream, run: Run, part: EventLog, negatives: Negatives | None = None, questions: Sequence[str] = ("anyone",)
+) -> Compared:
+    """A part against negatives that are the same for every model and epoch, random ones and, where that is asked,
+    historical ones; the stream moves through it."""
+    parts, kinds = run.parts, {"random": negatives or "random"}
+    if "known" in questions:
+        kinds["historical"] = "historical"
+    drawn = {name: draw(kind, parts.until(part), part, run.seed, parts.before(part)) for name, kind in kinds.items()}
+    return compare(stream, part, drawn, parts.is_new(scored_events(part)))
 
 
 def no_progress(entry: dict[str, Any]) -> None:

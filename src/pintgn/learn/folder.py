@@ -32,6 +32,7 @@ SHAPES: dict[str, Any] = {
         "test": METRICS,
         "heuristics": Each(METRICS),
         "calibration": ({"slope": float, "offset": float}, None),
+        "calibration_known": Maybe(({"slope": float, "offset": float}, None)),
         "calibration_error": (float, None),
         "spent": Maybe(Each((float, None))),
     },

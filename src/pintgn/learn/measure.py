@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.learn.metrics import Metrics, Scores, by_novelty, rank_metrics, ranks
-from pintgn.learn.negatives import Drawn
+from pintgn.learn.negatives import QUESTION, Drawn
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.models.base import eval_mode
@@ -30,7 +31,7 @@ Figures = dict[str, dict[str, Metrics]]
 
 
 def score_part(stream: Stream, part: EventLog, queries: Sequence[Query], on_batch: OnBatch = None) -> list[np.ndarray]:
-    """Logits of queries about a part's scored events, row by row, while the stream moves through it."""
+    """Logits (q,) or (q, questions) about a part's scored events, row by row, while the stream moves through it."""
     rows = np.flatnonzero(part.learnable)
     found: list[list[np.ndarray]] = [[] for _ in queries]
 
@@ -48,15 +49,35 @@ def score_part(stream: Stream, part: EventLog, queries: Sequence[Query], on_batc
     return [np.concatenate(mine) if mine else np.zeros(0, np.float32) for mine in found]
 
 
+class Compared(NamedTuple):
+    """A part's events against several kinds of negatives."""
+
+    figures: Figures  # by the score of the question that each kind asks
+    one_score: Figures  # by the score against anyone, for the kinds that ask another question; as published models have
+    scores: dict[str, Scores]  # behind `figures`, by kind
+
+
 def compare(
     stream: Stream, part: EventLog, drawn: dict[str, Drawn], new: np.ndarray, on_batch: OnBatch = None
-) -> tuple[Figures, list[Scores]]:
-    """AP and AUC of a part's events against each kind of negatives; the scores behind them, too."""
-    events = scored_events(part)
+) -> Compared:
+    """AP and AUC of a part's events against each kind of negatives."""
+    events, model = scored_events(part), stream.model
     positive, *negatives = score_part(stream, part, [events.query, *(d.query for d in drawn.values())], on_batch)
-    scores = [Scores(positive, negative) for negative in negatives]
-    figures = {kind: by_novelty(s, new, Scores.metrics) for kind, s in zip(drawn, scores, strict=True)}
-    return figures, scores
+
+    def scores(negative: np.ndarray, against: str) -> Scores:
+        return Scores(model.answer(positive, against), model.answer(negative, against))
+
+    asked = {kind: QUESTION.get(kind, "anyone") for kind in drawn}
+    chosen = {kind: scores(z, asked[kind]) for kind, z in zip(drawn, negatives, strict=True)}
+    same = {
+        kind: scores(z, "anyone")
+        for kind, z in zip(drawn, negatives, strict=True)
+        if asked[kind] != "anyone" and asked[kind] in model.questions
+    }
+    figures, one_score = (
+        {kind: by_novelty(s, new, Scores.metrics) for kind, s in some.items()} for some in (chosen, same)
+    )
+    return Compared(figures, one_score, chosen)
 
 
 def rank_part(

@@ -19,6 +19,9 @@ from pintgn.learn.protocol import destinations, scored_events
 
 KINDS = ("random", "historical", "inductive", "per-event")
 
+QUESTION = {"historical": "known", "inductive": "known", "per-event": "known"}
+"""The question (`models.base.QUESTIONS`) that tells an event from negatives of a kind; against anyone otherwise."""
+
 Negatives = Callable[[EventLog, np.random.Generator], Query]
 """For each event of a part a question whose answer should be no: how to plug in your own."""
 

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pintgn.events.log import EventLog
-from pintgn.learn.measure import Figures, compare
-from pintgn.learn.metrics import Scores
+from pintgn.learn.measure import Compared, compare
 from pintgn.learn.negatives import Negatives, draw_each
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.models.history_view import Events
@@ -46,19 +45,18 @@ class WholeLog(History):
         return copy.copy(self)  # nothing is ever added to what it shows
 
 
-def measure(
-    trained: Stream, parts: Parts, part: EventLog, kinds: Sequence[str | Negatives], seed: int
-) -> tuple[Figures, list[Scores]]:
+def measure(trained: Stream, parts: Parts, part: EventLog, kinds: Sequence[str | Negatives], seed: int) -> Compared:
     """Figures and the scores of all events, of a stream that has observed `parts.trained` only."""
     stream = trained.fork(history=WholeLog(parts.log, trained.history))
     if part.first > parts.val.first:
         stream.observe(parts.val)
     again, before = stream.fork(), parts.before(part)
     drawn = draw_each(kinds, parts.log, part, seed, before)
-    figures, scores = compare(stream, part, drawn, parts.is_new(scored_events(part)))
+    found = compare(stream, part, drawn, parts.is_new(scored_events(part)))
     only = part.where(parts.is_new(part))
     if count := len(scored_events(only)):
-        inductive, _ = compare(again, only, draw_each(kinds, only, only, seed + 1, before), np.ones(count, bool))
-        for name in figures:
-            figures[name]["new"] = inductive[name]["new"]
-    return figures, scores
+        inductive = compare(again, only, draw_each(kinds, only, only, seed + 1, before), np.ones(count, bool))
+        for whole, new in ((found.figures, inductive.figures), (found.one_score, inductive.one_score)):
+            for name in whole:
+                whole[name]["new"] = new[name]["new"]
+    return found

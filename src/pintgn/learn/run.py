@@ -59,7 +59,8 @@ class Run:
     best_epoch: int = 0
     test: dict[str, Metrics] = field(default_factory=dict)  # all / seen / new, against random negatives
     heuristics: dict[str, dict[str, Metrics]] = field(default_factory=dict)  # the same, by training-free model
-    calibration: Calibration | None = None
+    calibration: Calibration | None = None  # against anyone
+    calibration_known: Calibration | None = None  # against known ones, of a model that answers that question
     calibration_error: float | None = None
     spent: dict[str, float] = field(default_factory=dict)  # seconds and bytes; see `finish`
     finished: bool = False
@@ -220,15 +221,16 @@ class Run:
             "protocol": self.settings.train.protocol,
             "test": self.test,
             "heuristics": self.heuristics,
-            "calibration": None if self.calibration is None else dataclasses.asdict(self.calibration),
+            "calibration": self.calibration and dataclasses.asdict(self.calibration),
+            "calibration_known": self.calibration_known and dataclasses.asdict(self.calibration_known),
             "calibration_error": self.calibration_error,
             "spent": self.spent,
         }
 
     def load_result(self, metadata: dict[str, Any]) -> None:
         self.test, self.heuristics = metadata["test"], metadata["heuristics"]
-        how = metadata["calibration"]
-        self.calibration = None if how is None else Calibration(how["slope"], how["offset"])
+        how, known = metadata["calibration"], metadata.get("calibration_known")
+        self.calibration, self.calibration_known = how and Calibration(**how), known and Calibration(**known)
         self.calibration_error, self.spent = metadata["calibration_error"], metadata.get("spent", {})
         self.finished = True
 

@@ -30,8 +30,8 @@ CHOOSE_BY = ("ap", "chunked_ap", "auc")
 SCHEDULES = ("cosine", "constant")
 LOSSES = ("binary", "ranking")
 LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
-    "train": {"schedule": "constant", "negatives_per_event": 1, "loss": "binary", "historical": 0.0},
-    "model": {"pair_history": False, "contact_age": False},
+    "train": {"schedule": "constant", "negatives_per_event": 1, "loss": "binary"},
+    "model": {"pair_history": False, "contact_age": False, "historical": False},
 }
 """Settings that early runs do not name, and what they had; so those runs stay readable."""
 
@@ -51,8 +51,6 @@ class Training:
             not given with a learning rate that is.
         negatives_per_event: questions whose answer should be no, for each event.
         loss: `binary` cross-entropy of each answer; `ranking` adds that of the event among its negatives.
-        historical: weight of a further negative for each event, a pair that met before; 0 for none. Choose by it, too,
-            when former partners must be told from current ones (`pintgn evaluate --negatives historical`).
         clip: largest norm of a step's gradient; 0 for no limit.
         average: decay of the running mean of the weights that is measured and kept, per step; 0 keeps the weights
             themselves.
@@ -75,7 +73,6 @@ class Training:
     schedule: str | None = None
     negatives_per_event: int = 1
     loss: str = "binary"
-    historical: float = 0.0
     clip: float = 1.0
     average: float = 0.99
     weight_decay: float = 0.0
@@ -91,7 +88,7 @@ class Training:
         for name, least in (("epochs", 0), ("patience", 1), ("batch", 1), ("negatives_per_event", 1), ("threads", 1)):
             if (value := getattr(self, name)) is not None and value < least:
                 raise BadInput(f"train.{name}={value}; it is at least {least}.")
-        for name in ("tolerance", "clip", "weight_decay", "historical", "checkpoint_seconds"):
+        for name in ("tolerance", "clip", "weight_decay", "checkpoint_seconds"):
             if not getattr(self, name) >= 0:
                 raise BadInput(f"train.{name}={getattr(self, name)}; it cannot be negative.")
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
@@ -132,7 +129,6 @@ class FitSettings(TypedDict, total=False):
     schedule: str | None
     negatives_per_event: int
     loss: str
-    historical: float
     clip: float
     average: float
     weight_decay: float

@@ -211,7 +211,7 @@ class Trainer:
         self.negatives_in_training = [
             negatives or random_destination(self.parts.train)
         ] * self.settings.negatives_per_event
-        if self.settings.historical:
+        if len(self.model.questions) > 1:
             self.negatives_in_training.append(earlier_pairs(self.parts.trained))
         self.best_weights: dict[str, Tensor] | None = None
         self.ready: Stream | None = None  # has observed the training part; for models without memory
@@ -296,13 +296,15 @@ class Trainer:
             stream = self.run.new_stream()
             stream.observe(self.parts.trained)
             kinds: list[str | Negatives] = [self.negatives or "random"]
-            return next(iter(paper.measure(stream, self.parts, self.parts.val, kinds, self.run.seed)[0].values()))
+            return next(iter(paper.measure(stream, self.parts, self.parts.val, kinds, self.run.seed).figures.values()))
         if self.ready is None:
             stream = self.run.new_stream()
             stream.observe(self.parts.train)
             if not self.model.remembers:  # what it has seen does not depend on the weights: seen once is enough
                 self.ready = stream
-        return replay(stream if self.ready is None else self.ready.fork(), self.run, self.parts.val, self.negatives)[0]
+        return replay(
+            stream if self.ready is None else self.ready.fork(), self.run, self.parts.val, self.negatives
+        ).figures["random"]
 
     def _keep_if_best(self, value: float) -> None:
         at = self.cursor

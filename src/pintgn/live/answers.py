@@ -45,6 +45,7 @@ class Answers:
     codec: Codec
     names: Names
     calibration: Calibration
+    calibration_known: Calibration
     destinations: Growing
     self_loops: bool
 
@@ -53,29 +54,39 @@ class Answers:
         """The time of the newest event."""
         return self.stream.clock
 
-    def score(self, src: Any, dst: Any, at: Any = None) -> dict[Any, float]:
+    def score(self, src: Any, dst: Any, at: Any = None, against: str = "anyone") -> dict[Any, float]:
         """A logit for each destination: how likely src is to meet it at a time. Changes nothing.
 
         Args:
             src: an id.
             dst: an id, or several.
             at: a time, no earlier than the newest event; right after it by default. Events strictly before it count.
+            against: what the link is told from: `anyone`, a link to a random destination; or `known`, one between two
+                that met before but do not meet now.
         """
         ids = [dst] if isinstance(dst, str | bytes) or not isinstance(dst, Iterable) else list(dst)
-        logits = self.logits([src] * len(ids), ids, at)
+        logits = self.logits([src] * len(ids), ids, at, against)
         return dict(zip(ids, logits.tolist(), strict=True))
 
-    def probability(self, src: Any, dst: Any, at: Any = None) -> dict[Any, float]:
-        """The same as probabilities, calibrated on validation: this link against one to a random destination."""
-        scores = self.score(src, dst, at)
-        return dict(zip(scores, self.calibration(np.array(list(scores.values()))).tolist(), strict=True))
+    def probability(self, src: Any, dst: Any, at: Any = None, against: str = "anyone") -> dict[Any, float]:
+        """The same as probabilities, calibrated on validation: this link against one that it is told from."""
+        scores = self.score(src, dst, at, against)
+        return dict(zip(scores, self.calibrated(np.array(list(scores.values())), against).tolist(), strict=True))
 
-    def logits(self, src: Sequence[Any], dst: Sequence[Any], at: Any = None) -> np.ndarray:
+    def calibrated(self, logits: np.ndarray, against: str = "anyone") -> np.ndarray:
+        """Logits of a question as probabilities."""
+        return (self.calibration_known if against == "known" else self.calibration)(logits)
+
+    def logits(self, src: Sequence[Any], dst: Sequence[Any], at: Any = None, against: str = "anyone") -> np.ndarray:
         """Logits of many pairs of ids, all at one time, or each at its own in the log's count (an array)."""
+        if against not in self.model.questions:
+            can = " or ".join(map(repr, self.model.questions))
+            hint = " Train with --set model.historical=true to ask that." if against == "known" else ""
+            raise BadInput(f"against={against!r}; this run answers against {can}.{hint}")
         when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
         query = Query(*self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst))), when)
         return self._computed(
-            self.stream.score(query[start : start + SCORED]) for start in range(0, len(query), SCORED)
+            self.stream.score(query[start : start + SCORED], against) for start in range(0, len(query), SCORED)
         )
 
     def recommend(

@@ -64,6 +64,7 @@ class Live(Answers):
         self.run, self.stream = run, run.stream if stream is None else stream
         self.model = self.stream.model
         self.calibration = run.calibration or Calibration()
+        self.calibration_known = run.calibration_known or Calibration()
         self.schema = log.schema
         self.codec, self.names, self.nodes = Codec.of(log), Names(log.ids), NodeTable.of(log)
         self.retention = retention or Retention()
@@ -161,7 +162,7 @@ class Live(Answers):
         rows, negative = self.prequential.draw(numbers, dst, learnable, self.destinations.values, before)
         both = np.concatenate([rows, rows])
         asked = Query(src[both], np.concatenate([dst[rows], negative]), t[both])
-        scores = self.stream.advance(events, asked).numpy(force=True)
+        scores = self.model.answer(self.stream.advance(events, asked), "anyone").numpy(force=True)
         if len(rows):
             self.prequential.add(scores[: len(rows)], scores[len(rows) :], t[rows])
         self.nodes.observe(src, dst, t)

@@ -23,6 +23,7 @@ def predict(
     dst: str | None = None,
     t: str | None = None,
     at: Any = None,
+    against: str = "anyone",
     **layout: Any,
 ) -> pa.Table:
     """A logit and a calibrated probability for every row.
@@ -31,6 +32,7 @@ def predict(
         pairs: a file, frame, table or dict with the users' own ids.
         src, dst, t: its columns; those of the run's log when not given. Without a column of times, `at` holds for all.
         at: one time for all rows; right after the newest event by default.
+        against: what links are told from; see `Live.score`.
         layout: of a text file: delimiter, header, charset; see `read_events`.
     """
     schema = live.schema
@@ -55,13 +57,13 @@ def predict(
             raise _stale(live, source.where(int(found.argmin())), found.min(), when)
     else:
         found = np.full(len(ids[0]), live.time_of(at), live.codec.dtype)
-    logits = live.logits(ids[0], ids[1], found)
+    logits = live.logits(ids[0], ids[1], found, against)
     answer = {
         columns[0]: pa.array(ids[0], live.names.type),
         columns[1]: pa.array(ids[1], live.names.type),
         when or schema.t: _times(found, schema.time),
         "logit": pa.array(logits),
-        "probability": pa.array(live.calibration(logits)),
+        "probability": pa.array(live.calibrated(logits, against)),
     }
     return pa.table(answer)
 

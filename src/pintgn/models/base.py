@@ -27,6 +27,9 @@ from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.models.history_view import Events, HistoryView
 
+QUESTIONS = ("anyone", "known")
+"""What an event is told from: a link to a random destination, or one between two that met before but not now."""
+
 
 class Model(nn.Module):
     """Base of every model: settings in the constructor, parameters in `build`, then `gather` and `forward`.
@@ -97,6 +100,17 @@ class Model(nn.Module):
         return next((p.device for p in self.parameters()), torch.device("cpu"))
 
     @property
+    def questions(self) -> tuple[str, ...]:
+        """Those of `QUESTIONS` that the model has a logit for. With several, `forward` gives a column for each."""
+        return QUESTIONS[:1]
+
+    def answer(self, logits: Any, against: str) -> Any:  # (q,)
+        """The logits of one question; a model that has one logit gives the same answer to every question."""
+        if against not in QUESTIONS:
+            raise UnknownName(f"against={against!r} does not exist.{suggest(against, QUESTIONS)}")
+        return logits if logits.ndim == 1 else logits[:, self.questions.index(against)]
+
+    @property
     def remembers(self) -> bool:
         """Whether the model has a state that events update."""
         return False
@@ -117,8 +131,8 @@ class Model(nn.Module):
         """Look up everything that `forward` will need; the past answers as of each query's own time."""
         raise NotImplementedError
 
-    def forward(self, inputs: Any, state: Any) -> Tensor:  # (q,)
-        """One logit per query."""
+    def forward(self, inputs: Any, state: Any) -> Tensor:  # (q,) or (q, questions)
+        """One logit per query; with several `questions`, one for each of them."""
         raise NotImplementedError
 
     def gather_ranking(self, query: Query, history: HistoryView) -> Any:
@@ -126,7 +140,7 @@ class Model(nn.Module):
         raise NotImplementedError
 
     def rank(self, inputs: Any, state: Any) -> Tensor:  # (q, c)
-        """Logits of c candidates for each source: those of `forward` for the pairs, with what they share done once."""
+        """Logits of c candidates for each source against anyone: those of `forward`, with what they share done once."""
         raise NotImplementedError
 
     def gather_nodes(self, nodes: np.ndarray, history: HistoryView) -> Any:

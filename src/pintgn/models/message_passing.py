@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
-from pintgn.models.base import Model, check_choice, check_least
+from pintgn.models.base import QUESTIONS, Model, check_choice, check_least
 from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.layers import MLP, Edges, TreeNodes, tensor
 from pintgn.models.memory import Memory, MemoryState
@@ -45,6 +45,8 @@ class TreeModel(Model):
         positions_transform: `log1p`, `l1` (paper), `raw` or `rate`.
         memory: width of the recurrent memory; 0 for none (s_j = x_j).
         memory_cell, memory_aggregate: see `Memory`.
+        historical: whether the readout has a second logit, which tells an event from a pair that met before but not
+            now; it is trained with historical negatives.
         time_unit: what times are divided by; the log's own time scale when not given.
         sample, draw_seed: which contacts: the newest (`recent`) or any (`uniform`), drawn by this seed. Settings of
             TGAT, GAT and GraphSAGE.
@@ -59,6 +61,7 @@ class TreeModel(Model):
     memory: int = 0
     memory_cell: str = "gru"
     memory_aggregate: str = "last"
+    historical: bool = False
     time_unit: float | None = None
     # settings of some subclasses
     pair_history: bool = field(default=False, init=False)
@@ -78,6 +81,10 @@ class TreeModel(Model):
     def remembers(self) -> bool:
         return self.memory > 0
 
+    @property
+    def questions(self) -> tuple[str, ...]:
+        return QUESTIONS if self.historical else QUESTIONS[:1]
+
     def make(self, schema: Schema) -> None:
         node_width = len(schema.node_features)
         if self.memory:
@@ -86,7 +93,7 @@ class TreeModel(Model):
         again = 2 * self.positions if self.positions_at == "every" else 0
         widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
         self.steps = nn.ModuleList([self.make_layer(state, r, schema.width) for state, r in widths])
-        self.readout = MLP(2 * self.dim + (PAIR_FEATURES if self.pair_history else 0), self.dim, 1)
+        self.readout = MLP(2 * self.dim + (PAIR_FEATURES if self.pair_history else 0), self.dim, len(self.questions))
 
     def _state_width(self) -> int:
         """Width of s_j ‖ x_j; a layer needs some input, so it is a constant 0 where there is nothing else."""
@@ -137,11 +144,12 @@ class TreeModel(Model):
 
     # -- computing -----------------------------------------------------------------------------------------------
 
-    def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,)
+    def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,) or (q, questions)
         pair = self.embed(inputs, state).view(-1, 2 * self.dim)
         if inputs.pair_history is not None:
             pair = torch.cat([pair, tensor(inputs.pair_history, self.device)], 1)
-        return self.readout(pair).squeeze(-1)
+        logits = self.readout(pair)
+        return logits if self.historical else logits.squeeze(-1)
 
     def rank(self, inputs: Ranking, state: MemoryState | None) -> Tensor:  # (q, c)
         """Logits of every candidate; equal to scoring pair by pair, with each distinct tree computed once."""
@@ -154,7 +162,7 @@ class TreeModel(Model):
         z = torch.addmm(first.bias, candidates, as_candidate.T) + ours
         if inputs.pair_history is not None:
             z = torch.addmm(z, tensor(inputs.pair_history, self.device), as_pair.T)
-        return last(torch.relu(z)).view(version.shape)
+        return last(torch.relu(z))[:, 0].view(version.shape)
 
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)
         positions = self._positions(inputs)

@@ -31,7 +31,7 @@ class PINT(TreeModel):
 
     Args:
         dim, layers, neighbors, positions, positions_at, positions_transform: see `TreeModel`.
-        memory, memory_cell, memory_aggregate, time_unit: see `TreeModel`.
+        memory, memory_cell, memory_aggregate, historical, time_unit: see `TreeModel`.
         beta: initial decay, per unit of the log's time scale; per raw unit of time when `time_unit` is 1, as the paper
             has it.
         learn_beta: whether β is learned (through a ReLU, so that it stays non-negative).

@@ -189,7 +189,7 @@ def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates) -> RunSco
     calibration = run.calibration
     stream.observe(parts.train)
     if calibration is None:  # stopped before its end
-        calibration = Calibration.of(replay(stream, run, parts.val)[1])
+        calibration = Calibration.of(replay(stream, run, parts.val).scores["random"])
     else:
         stream.observe(parts.val)
 
@@ -200,7 +200,7 @@ def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates) -> RunSco
 
 
 def _by_kind(stream: Stream, test: Any, drawn: dict[str, Drawn], new: np.ndarray) -> dict[str, Scores]:
-    return dict(zip(drawn, compare(stream, test, drawn, new)[1], strict=True))
+    return compare(stream, test, drawn, new).scores
 
 
 class ZeroPositions:

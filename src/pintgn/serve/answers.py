@@ -21,11 +21,11 @@ RANKED = 4_000
 def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     """A logit and a probability for each pair, all as of one time: right after the newest event by default."""
     _check_scores_links(service)
-    src, dst, at, paired = service.requests.pairs(body)
+    src, dst, at, against, paired = service.requests.pairs(body)
     with service.asking() as live:
         when = _fresh(live, at)
-        logits = live.logits(src, dst, np.full(len(src), when, live.codec.dtype))
-    columns = zip(src, dst, logits.tolist(), live.calibration(logits).tolist(), strict=True)
+        logits = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against)
+    columns = zip(src, dst, logits.tolist(), live.calibrated(logits, against).tolist(), strict=True)
     rows = [{"src": s, "dst": d, "logit": logit, "probability": p} for s, d, logit, p in columns]
     for row in [] if paired else rows:
         del row["src"]

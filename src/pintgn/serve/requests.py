@@ -7,7 +7,7 @@ What is left to bound is how much a valid body may hold, which is counted before
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct, defstruct
@@ -30,6 +30,10 @@ Time = Annotated[int | float | str, Meta(description="In the log's unit, or a da
 Op = Annotated[str | int | None, Meta(description="add, delete or node", examples=["add", "delete", "node"])]
 Key = Annotated[
     str, Meta(min_length=1, max_length=LONGEST_KEY, description="Sent again, an event with a key counts once.")
+]
+Against = Annotated[
+    Literal["anyone", "known"],
+    Meta(description="Told from a link to a random destination, or from one between two that met before but not now."),
 ]
 BY_NAME = "By name, or a list in the order of the log's feature columns."
 
@@ -61,9 +65,9 @@ class Declared:
         self.event_list = _struct("EventList", [("events", _list(self.event))])
         self.event_columns = _struct("EventColumns", [("columns", self.columns)])
         self.pair = _struct("Pair", [("src", id), ("dst", id)])
-        at = ("at", Time | None, None)
-        self.pairs = _struct("Pairs", [("pairs", _list(self.pair)), at])
-        self.source = _struct("SourceAndDestinations", [("src", id), ("dst", id | _list(id)), at])
+        at, against = ("at", Time | None, None), ("against", Against, "anyone")
+        self.pairs = _struct("Pairs", [("pairs", _list(self.pair)), at, against])
+        self.source = _struct("SourceAndDestinations", [("src", id), ("dst", id | _list(id)), at, against])
         # a decoder takes one kind of object, so the kinds are told apart by what they have
         self.any_events = _struct(
             "AnyEvents",
@@ -80,6 +84,7 @@ class Declared:
                 ("src", id | None, None),
                 ("dst", id | _list(id) | None, None),
                 at,
+                against,
             ],
         )
 
@@ -173,8 +178,8 @@ class Requests:
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    def pairs(self, body: bytes | bytearray) -> tuple[list[Any], list[Any], Any, bool]:
-        """Sources, destinations and time of a request for scores; and whether it named pairs."""
+    def pairs(self, body: bytes | bytearray) -> tuple[list[Any], list[Any], Any, str, bool]:
+        """Sources, destinations, time and question of a request for scores; and whether it named pairs."""
         most = self.limits.pairs
         given = self._decoded(self._pairs, body, most, "pairs")
         if given.pairs is not None:
@@ -187,7 +192,7 @@ class Requests:
             dst = given.dst if isinstance(given.dst, list) else [given.dst]
             src = [given.src] * len(dst)
         self._check_count(len(dst), most, "pairs")
-        return src, dst, given.at, given.pairs is not None
+        return src, dst, given.at, given.against, given.pairs is not None
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -218,7 +223,7 @@ class Requests:
         if missing:
             return BadInput(f"{where} has no {missing[1]}.")
         if unknown:
-            known = [*self.declared.any_events.__struct_fields__, "pairs", "at"]
+            known = [*self.declared.any_events.__struct_fields__, "pairs", "at", "against"]
             return UnknownName(f'{where} has a field "{unknown[1]}", which is unknown.{suggest(unknown[1], known)}')
         if field in ("src", "dst") and "length" in said:
             return BadInput(f"{where}: an id has 1 to {LONGEST_ID:,} characters, unlike {field}.")

@@ -103,9 +103,9 @@ class Stream:
 
     # -- the verbs -----------------------------------------------------------------------------------------------
 
-    def score(self, query: Query) -> Tensor:  # (q,)
-        """A logit for each query, as of its own time. Changes nothing."""
-        return self.replay(None, [query])[0]
+    def score(self, query: Query, against: str = "anyone") -> Tensor:  # (q,)
+        """A logit for each query, as of its own time, against one of `QUESTIONS`. Changes nothing."""
+        return self.model.answer(self.replay(None, [query])[0], against)
 
     def observe(self, events: EventLog | Events) -> None:
         """Let events happen; they may continue the group of simultaneous events at the clock."""
@@ -114,17 +114,19 @@ class Stream:
     def replay(self, batch: EventLog | Events | None, queries: Sequence[Query]) -> list[Tensor]:
         """Score each query as of its own time while the batch happens; the clock moves to the batch's end.
 
-        Queries may ask about any time from the clock on: before, within or after the batch.
+        Queries may ask about any time from the clock on: before, within or after the batch. The scores of each are
+        (q,), or (q, questions) of a model that answers several.
         """
         query, events = self._checked(batch, queries)
         return list(self.advance(events, query).split([len(q) for q in queries]))
 
-    def advance(self, events: Events, query: Query) -> Tensor:  # (q,)
+    def advance(self, events: Events, query: Query) -> Tensor:  # (q,) or (q, questions)
         """`replay` of what has been checked already: arrays of the right types, in order of time, none too early."""
         return self._compute(self._gather(query, events, self.model.gather), self.model)
 
     def rank(self, batch: EventLog | Events | None, query: Query, candidates: np.ndarray) -> Tensor:  # (q, c)
-        """Score many destinations for each query's source, as of its own time, while the batch happens (or not).
+        """Score many destinations for each query's source, as of its own time, while the batch happens (or not);
+        against anyone.
 
         The destinations (q, c) stand in for `query.dst`, which is not looked at.
         """
@@ -136,7 +138,8 @@ class Stream:
         shares = self.model.positions > 0 and type(self.model).rank is not Model.rank
         if not shares or wide.shape[1] < WORTH_RANKING:
             many = np.repeat(np.arange(len(query)), wide.shape[1])
-            return self.replay(batch, [query[many].toward(wide.ravel())])[0].view(wide.shape)
+            scores = self.replay(batch, [query[many].toward(wide.ravel())])[0]
+            return self.model.answer(scores, "anyone").view(wide.shape)
         asked, events = self._checked(batch, [query])
         answers, done = torch.zeros(wide.shape, device=self.model.device), 0
         order = np.argsort(asked.t, kind="stable")
@@ -220,7 +223,8 @@ class Stream:
                 block = self.blocks.happen(span, self.model, self.state)
                 self._late = [] if block is None else [block]
         if not answers:
-            return torch.zeros(0)
+            questions = len(self.model.questions)
+            return torch.zeros((0, questions) if questions > 1 else 0)
         if len(answers) == 1:  # the rows of a span are in order
             return answers[0]
         order = np.argsort(np.concatenate([span.rows for span in gathered.spans]))
