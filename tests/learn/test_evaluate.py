@@ -89,8 +89,8 @@ def test_the_papers_protocol_has_all_neighbors_but_positions_of_what_was_trained
     trained = Stream(Looks(), log.schema)
     trained.observe(parts.trained)
     observed = [parts.trained, parts.val, part] if name == "test" else [parts.trained, part]
-    figures, scores = paper.measure(trained, parts, part, ["random"], seed=0)
-    assert scores[0].positive.tolist() == looked(log, log, joined(*observed), part.query).tolist()
+    found = paper.measure(trained, parts, part, ["random"], seed=0)
+    assert found.scores["random"].positive.tolist() == looked(log, log, joined(*observed), part.query).tolist()
     # new nodes: only their events are replayed, from the same point
     only = part.where(parts.is_new(part))
     again = trained.fork(history=paper.WholeLog(parts.log, trained.history))
@@ -98,7 +98,7 @@ def test_the_papers_protocol_has_all_neighbors_but_positions_of_what_was_trained
         again.observe(parts.val)
     (inductive,) = measure.score_part(again, only, [only.query])
     assert inductive.tolist() == looked(log, log, joined(*observed[:-1], only), only.query).tolist()
-    assert figures["random"]["new"]["events"] == len(only)
+    assert found.figures["random"]["new"]["events"] == len(only)
     assert trained.events == len(parts.trained), "the stream that was given is left alone"
 
 
