@@ -13,8 +13,7 @@ from pintgn.errors import BadInput
 from pintgn.events.columns import NOTHING, Growing, first_true, is_text, plain, try_cast
 from pintgn.events.features import MISSING, Categories, Labels, Numbers, spread
 from pintgn.events.ids import IdMap
-from pintgn.events.kernels import FROM_DST, FROM_SRC
-from pintgn.events.kernels_order import DELETE, NODE, REMOVE, renumber, reorder_rows
+from pintgn.events.kernels_order import DELETE, NODE, REMOVE, reorder_rows
 from pintgn.events.log import EventLog
 from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids
 from pintgn.events.ops import named_nodes, parse_ops, settle
@@ -130,7 +129,6 @@ class Builder:
         self.rows = 0
         like = plan.like
         self.numbering = Numbering(plan.bipartite, None if like is None else like.ids)
-        self.known_nodes = self.numbering.count
         number = None if like is None else like.schema.dummy
         self.dummy = None if like is None or number is None else str(like.id(number))
         self.src, self.dst = Growing(np.int64, capacity), Growing(np.int64, capacity)
@@ -176,7 +174,7 @@ class Builder:
     def _take_ids(self, src: pa.Array, dst: pa.Array, op: np.ndarray) -> None:
         plan, row, known = self.plan, self.rows, self.numbering.kind
         like = plan.like is not None and known is not None and len(plan.like.ids) > 0
-        ends, names, how = [], (plan.src, plan.dst), NOTHING
+        ends, names = [], (plan.src, plan.dst)
         for values, name in zip((src, dst), names, strict=True):
             try:
                 ends.append(as_ids(values, self.source.untyped, plan.like is not None and known == TEXT))
@@ -186,15 +184,16 @@ class Builder:
                     "these."
                 ) from error
         one, other = ends
+        by_src = by_dst = np.ones(len(src), bool)
         if len(op):
             # a column without any id in this batch has the kind of the other one
-            if len(other.missing) and other.missing.all():
+            if other.missing.all():
                 other = one._replace(missing=other.missing)
-            elif len(one.missing) and one.missing.all():
+            elif one.missing.all():
                 one = other._replace(missing=one.missing)
-            how = named_nodes(op, one, other, names, self.where, row, self.dummy)
-        for ids, name, excused in ((one, plan.src, FROM_DST), (other, plan.dst, FROM_SRC)):
-            bad = first_true(ids.missing & (how != excused) if len(how) and len(ids.missing) else ids.missing)
+            by_src, by_dst = named_nodes(op, one, other, names, self.where, row, self.dummy)
+        for ids, name, named in ((one, plan.src, by_src), (other, plan.dst, by_dst)):
+            bad = first_true(ids.missing & named)
             if bad >= 0:
                 raise BadInput(f"{self.where(row + bad)} has no {name}: every event needs a source and a destination.")
             if like and ids.kind != known:
@@ -212,7 +211,10 @@ class Builder:
                 raise BadInput(
                     f"ids are {one.kind} from {self.where(row)} on, but {known} before. Cast them to one type."
                 )
-        self.numbering.add(one, other, how, self.src.allocate(len(src)), self.dst.allocate(len(src)))
+        out_src, out_dst = self.src.allocate(len(src)), self.dst.allocate(len(src))
+        out_src[by_src] = self.numbering.number(one.where(by_src), 0)
+        out_dst[by_dst] = self.numbering.number(other.where(by_dst), 1)
+        out_src[~by_src], out_dst[~by_dst] = out_dst[~by_src], out_src[~by_dst]
 
     # -- all batches ---------------------------------------------------------------------------------------
 
@@ -228,7 +230,6 @@ class Builder:
         features, described = self._features()
         updates = self.updates.matrix.finish() if plan.node_updates else None
         order: np.ndarray | None = None
-        old_numbers: np.ndarray | None = None
         if not self.times.ordered:
             order = np.argsort(t, kind="stable")
             t = t[order]  # one by one, so that only one column is held twice
@@ -243,10 +244,7 @@ class Builder:
                 op = op[order]
             if features is not None:
                 reorder_rows(features, order)
-            number = np.empty(self.numbering.count, np.int64)
-            renumber(src, dst, number, self.known_nodes)
-            old_numbers = np.argsort(number)
-        ids = self.numbering.finish(old_numbers)
+        ids = self.numbering.finish(src, dst)
         if op is not None and (plan.strict or (op == REMOVE).any()):
             kept = self._settle(src, dst, op, t, order, ids)
             if kept is not None:

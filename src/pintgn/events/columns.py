@@ -107,9 +107,9 @@ def first_true(mask: np.ndarray) -> int:
 
 
 def null_rows(values: pa.Array) -> np.ndarray:
-    """A mask of the missing values, or an empty one when there are none."""
+    """A mask of the missing values."""
     if not values.null_count:
-        return np.zeros(0, bool)
+        return np.zeros(len(values), bool)
     return values.is_null().to_numpy(zero_copy_only=False)
 
 

@@ -3,7 +3,7 @@
 Known ids are an open-addressing table `slots` (a power of two long, two words per slot): for whole numbers
 (node number, id), for text (31 bits of hash, then the node number in the low 32; begin and length of the text
 in the arena `text`, length in the low 24). A negative first word is a free slot. Two name spaces are two
-tables over one store, so numbers are given in order of first appearance over both.
+tables over one store.
 
 Text columns come as Arrow lays them out: the bytes `data`, and row r between offsets r and r + 1. Lookups go in
 short runs that first touch the memory they will need: the processor then fetches many slots at a time. The
@@ -23,10 +23,6 @@ MIX_2 = np.uint64(0x94D049BB133111EB)
 FNV = np.uint64(0x100000001B3)
 START = np.uint64(0xCBF29CE484222325)
 LEAST = -(2**63 // 10)
-
-BOTH, FROM_SRC, FROM_DST = 0, 1, 2
-"""How a row names its nodes: src and dst; only src (and dst is the same node); only dst."""
-
 
 RUN = 256
 """Rows whose slots are prefetched."""
@@ -65,42 +61,21 @@ def enter_int(key, slots, count):
     return slots[index, 0]
 
 
-@kernel(inline="always")
-def touch_ints(keys, first, stop, slots):
-    mask = np.uint64(slots.shape[0] - 1)
-    total = 0
-    for row in range(first, stop):
-        total += slots[mix(np.uint64(keys[row])) & mask, 0]
-    return total
-
-
 @kernel
-def number_ints(src, dst, how, src_slots, dst_slots, known, side, count, out_src, out_dst):
-    """Number a run of events; new ids get the next numbers. Returns the new count of nodes (and a checksum)."""
-    touched = 0
-    for first in range(0, len(out_src), RUN):
-        stop = min(first + RUN, len(out_src))
-        touched += touch_ints(src, first, stop, src_slots) + touch_ints(dst, first, stop, dst_slots)
+def number_ints(keys, slots, known, side, which, count, out):
+    """Number a column of ids; new ones get the next numbers. Returns the new count of nodes (and a checksum)."""
+    touched, mask = 0, np.uint64(slots.shape[0] - 1)
+    for first in range(0, len(out), RUN):
+        stop = min(first + RUN, len(out))
         for row in range(first, stop):
-            way = how[row] if len(how) else BOTH
-            if way != FROM_DST:
-                node = enter_int(src[row], src_slots, count)
-                if node == count:
-                    known[count] = src[row]
-                    side[count] = 0
-                    count += 1
-                out_src[row] = node
-                if way == FROM_SRC:
-                    out_dst[row] = node
-            if way != FROM_SRC:
-                node = enter_int(dst[row], dst_slots, count)
-                if node == count:
-                    known[count] = dst[row]
-                    side[count] = 1
-                    count += 1
-                out_dst[row] = node
-                if way == FROM_DST:
-                    out_src[row] = node
+            touched += slots[mix(np.uint64(keys[row])) & mask, 0]
+        for row in range(first, stop):
+            node = enter_int(keys[row], slots, count)
+            if node == count:
+                known[count] = keys[row]
+                side[count] = which
+                count += 1
+            out[row] = node
     return count, touched
 
 
@@ -229,73 +204,28 @@ def enter_text(data, first, size, hashed, slots, text, end, count):
     return node
 
 
-@kernel(inline="always")
-def touch_texts(hashes, first, stop, slots, text):
-    mask = np.uint64(slots.shape[0] - 1)
-    total = 0
-    for row in range(first, stop):
-        total += slots[hashes[row] & mask, 1]
-    for row in range(first, stop):
-        index = hashes[row] & mask
-        if slots[index, 0] >= 0:
-            total += text[np.uint64(slots[index, 1] >> 24)]
-    return total
-
-
-@kernel(inline="always")
-def keep_text(data, first, size, text, ends, node):
-    begin = ends[node]
-    for k in range(size):
-        text[np.uint64(begin + k)] = data[np.uint64(first + k)]
-    ends[node + 1] = begin + size
-
-
 @kernel
-def number_texts(
-    src_data,
-    src,
-    src_hash,
-    dst_data,
-    dst,
-    dst_hash,
-    how,
-    src_slots,
-    dst_slots,
-    text,
-    ends,
-    side,
-    count,
-    out_src,
-    out_dst,
-):
-    """As `number_ints`, for text columns; the text of node i is text[ends[i] : ends[i + 1]]."""
-    touched = 0
-    for first in range(0, len(out_src), RUN):
-        stop = min(first + RUN, len(out_src))
-        touched += touch_texts(src_hash, first, stop, src_slots, text)
-        touched += touch_texts(dst_hash, first, stop, dst_slots, text)
+def number_texts(data, offsets, hashes, slots, text, ends, side, which, count, out):
+    """As `number_ints`, for a text column; the text of node i is text[ends[i] : ends[i + 1]]."""
+    touched, mask = 0, np.uint64(slots.shape[0] - 1)
+    for first in range(0, len(out), RUN):
+        stop = min(first + RUN, len(out))
         for row in range(first, stop):
-            way = how[row] if len(how) else BOTH
-            if way != FROM_DST:
-                size = src[row + 1] - src[row]
-                node = enter_text(src_data, src[row], size, src_hash[row], src_slots, text, ends[count], count)
-                if node == count:
-                    keep_text(src_data, src[row], size, text, ends, count)
-                    side[count] = 0
-                    count += 1
-                out_src[row] = node
-                if way == FROM_SRC:
-                    out_dst[row] = node
-            if way != FROM_SRC:
-                size = dst[row + 1] - dst[row]
-                node = enter_text(dst_data, dst[row], size, dst_hash[row], dst_slots, text, ends[count], count)
-                if node == count:
-                    keep_text(dst_data, dst[row], size, text, ends, count)
-                    side[count] = 1
-                    count += 1
-                out_dst[row] = node
-                if way == FROM_DST:
-                    out_src[row] = node
+            touched += slots[hashes[row] & mask, 1]
+        for row in range(first, stop):
+            index = hashes[row] & mask
+            if slots[index, 0] >= 0:
+                touched += text[np.uint64(slots[index, 1] >> 24)]
+        for row in range(first, stop):
+            begin, size, end = offsets[row], offsets[row + 1] - offsets[row], ends[count]
+            node = enter_text(data, begin, size, hashes[row], slots, text, end, count)
+            if node == count:
+                for k in range(size):
+                    text[np.uint64(end + k)] = data[np.uint64(begin + k)]
+                ends[count + 1] = end + size
+                side[count] = which
+                count += 1
+            out[row] = node
     return count, touched
 
 
@@ -305,13 +235,3 @@ def rehash_texts(slots, text, ends, side, which, count):
         if which < 0 or side[node] == which:
             begin, stop = ends[node], ends[node + 1]
             enter_text(text, begin, stop - begin, hash_text(text, begin, stop), slots, text, begin, node)
-
-
-@kernel
-def first_blank_edge(data, offsets):
-    """First row that is empty or begins or ends with a blank, or -1."""
-    for row in range(len(offsets) - 1):
-        first, stop = offsets[row], offsets[row + 1]
-        if first == stop or data[first] <= 32 or data[stop - 1] <= 32:
-            return row
-    return -1

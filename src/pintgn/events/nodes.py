@@ -9,17 +9,16 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.events.columns import first_true, is_text, plain
+from pintgn.events.columns import first_true, plain
 from pintgn.events.features import Numbers
 from pintgn.events.ids import IdMap
-from pintgn.events.kernels import FROM_DST, FROM_SRC
 from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids
 from pintgn.events.sources import Source
 
 if TYPE_CHECKING:
     from pintgn.events.builder import Plan
 
-SIDE_WORDS = dict.fromkeys(("src", "source", "0"), FROM_SRC) | dict.fromkeys(("dst", "destination", "1"), FROM_DST)
+SIDE_WORDS = {"src": 0, "source": 0, "0": 0, "dst": 1, "destination": 1, "1": 1}
 
 
 def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tuple[list[str], np.ndarray | None]]:
@@ -49,7 +48,7 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
         values.extend([by_name[name] for name in names], row)
         row += batch.num_rows
     listed = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
-    grown = numbering.finish()
+    grown = numbering.finish(listed, listed.copy())
     _check_twice(source, listed, grown)
     if not names:
         return grown, ([], None)
@@ -83,17 +82,15 @@ def _number(
         raise BadInput(f"{source.where(row + bad)} of the node table has no id.")
     if len(ids) and given.kind != numbering.kind:
         raise BadInput(f"ids are {given.kind} in the node table but {numbering.kind} in the events. Write them alike.")
-    how = np.full(len(values), FROM_SRC, np.int8)
-    if sides is not None:
-        sides = plain(sides)
-        words = sides.to_pylist() if is_text(sides.type) else sides.cast(pa.string()).to_pylist()
-        for index, word in enumerate(words):
-            code = SIDE_WORDS.get((word or "").strip().lower())
-            if code is None:
-                raise BadInput(f"{source.where(row + index)} of the node table has side={word!r}; write src or dst.")
-            how[index] = code
-    out, unused = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
-    numbering.add(given, given, how, out, unused)
+    side = np.zeros(len(values), np.int8)
+    for index, word in enumerate(() if sides is None else plain(sides).cast(pa.string()).to_pylist()):
+        code = SIDE_WORDS.get((word or "").strip().lower())
+        if code is None:
+            raise BadInput(f"{source.where(row + index)} of the node table has side={word!r}; write src or dst.")
+        side[index] = code
+    out = np.empty(len(values), np.int64)
+    for one in (0, 1):
+        out[side == one] = numbering.number(given.where(side == one), one)
     return out
 
 

@@ -14,11 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, TooLarge
-from pintgn.events.columns import NOTHING, Growing, is_text, null_rows, plain, readonly, text_parts
+from pintgn.events.columns import Growing, is_text, null_rows, plain, readonly, text_parts
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels import (
     LONGEST_TEXT,
-    first_blank_edge,
     hash_texts,
     number_ints,
     number_texts,
@@ -26,6 +25,7 @@ from pintgn.events.kernels import (
     rehash_ints,
     rehash_texts,
 )
+from pintgn.events.kernels_order import renumber
 
 MOST_NODES = 2**31 - 1
 INTEGERS, TEXT = "whole numbers", "text"
@@ -36,13 +36,20 @@ class Ids(NamedTuple):
 
     kind: str  # INTEGERS or TEXT
     values: Any  # (rows,) int64, those of 64 unsigned bits by their bit pattern; or an Arrow array of text
-    missing: np.ndarray = NOTHING  # mask; empty when no id is missing
+    missing: np.ndarray  # (rows,) bool
     unsigned: bool = False
 
     def as_text(self) -> pa.Array:
         if self.kind == TEXT:
             return self.values
         return pa.array(self.values.view(np.uint64) if self.unsigned else self.values).cast(pa.string())
+
+    def where(self, keep: np.ndarray) -> Ids:
+        """Only the rows that are marked."""
+        if keep.all():
+            return self
+        values = self.values[keep] if self.kind == INTEGERS else self.values.filter(pa.array(keep))
+        return self._replace(values=values, missing=self.missing[keep])
 
 
 class UnfitIds(Exception):
@@ -62,10 +69,10 @@ def as_ids(values: pa.Array, untyped: bool, text: bool = False) -> Ids:
     kind = values.type
     missing = null_rows(values)
     if pa.types.is_null(kind):
-        return Ids(TEXT, pa.nulls(len(values), pa.string()).fill_null(""), np.ones(len(values), bool))
+        return Ids(TEXT, pa.nulls(len(values), pa.string()).fill_null(""), missing)
     if pa.types.is_integer(kind):
         unsigned = pa.types.is_uint64(kind)
-        numbers = (values.fill_null(0) if len(missing) else values).to_numpy(zero_copy_only=False)
+        numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
         numbers = numbers.view(np.int64) if unsigned else numbers.astype(np.int64, copy=False)
         return Ids(INTEGERS, numbers, missing, unsigned)
     if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 16:
@@ -79,30 +86,22 @@ def as_ids(values: pa.Array, untyped: bool, text: bool = False) -> Ids:
             raise UnfitIds("bytes that are not text") from error
     elif not is_text(kind):
         # pandas makes floats of whole numbers when one is missing
-        raise UnfitIds(f"{kind} with missing values" if len(missing) else f"{kind}")
-    if len(missing):
-        values = values.fill_null("")
-    numbers = np.empty(len(values) if untyped and not text else 0, np.int64)
-    if untyped and not text:
-        data, offsets = text_parts(values)
-        if not len(missing) and parse_ints(data, offsets, numbers) < 0:
-            return Ids(INTEGERS, numbers)
-        if first_blank_edge(data, offsets) < 0:
-            return Ids(TEXT, values)
+        raise UnfitIds(f"{kind} with missing values" if missing.any() else f"{kind}")
+    values = values.fill_null("")
     if untyped:
         values = pc.ascii_trim_whitespace(values)
-    lengths = pc.binary_length(values).to_numpy(zero_copy_only=False)
-    missing = lengths == 0 if lengths.min(initial=1) == 0 else NOTHING
+    missing = pc.equal(values, "").to_numpy(zero_copy_only=False)
     if untyped and not text:
         # a missing id says nothing about the kind of the others
-        filled = pc.if_else(pa.array(missing), "0", values) if len(missing) else values
+        filled = pc.if_else(pa.array(missing), "0", values) if missing.any() else values
+        numbers = np.empty(len(values), np.int64)
         if parse_ints(*text_parts(filled), numbers) < 0:
             return Ids(INTEGERS, numbers, missing)
     return Ids(TEXT, values, missing)
 
 
 class Numbering:
-    """Numbers for ids, in order of first appearance, src before dst.
+    """Numbers for ids, which `finish` puts in order of first appearance.
 
     With `separate_namespaces` the same id in src and dst means two different nodes. Ids that were whole numbers so far
     become text when a text arrives; the numbers they have stay.
@@ -116,59 +115,57 @@ class Numbering:
         self.side = Growing(np.int8)
         self.integers = Growing(np.int64)
         self.text, self.ends = Growing(np.uint8), Growing(np.int64)  # node i is called text[ends[i] : ends[i + 1]]
+        self.ends.extend(np.zeros(1, np.int64))
         self.slots: list[np.ndarray] = []
         if known is not None and len(known):
-            ids = as_ids(known.decode(), untyped=False)
             self.side.extend(np.zeros(len(known), np.int8) if known.side is None else known.side)
-            self._store(ids)
+            self._store(as_ids(known.decode(), untyped=False))
+        self.known = self.count
 
-    def add(self, src: Ids, dst: Ids, how: np.ndarray, out_src: np.ndarray, out_dst: np.ndarray) -> None:
-        """Number a batch of events into `out_src` and `out_dst`; `how` (see kernels) may be empty."""
-        text = TEXT in (src.kind, dst.kind, self.kind)
-        if text and self.kind == INTEGERS:
-            self._store(Ids(TEXT, Ids(INTEGERS, self.integers.values, unsigned=self.unsigned).as_text()))
-        self.kind = TEXT if text else INTEGERS
-        most = self.count + 2 * len(out_src)
+    def number(self, ids: Ids, side: int) -> np.ndarray:
+        """The number (rows,) of each id of a column of sources (`side` 0) or destinations (1)."""
+        if self.kind == INTEGERS and ids.kind == TEXT:
+            known = Ids(INTEGERS, self.integers.values, ids.missing, self.unsigned)
+            self._store(Ids(TEXT, known.as_text(), ids.missing))
+        self.kind = self.kind or ids.kind
+        most = self.count + len(ids.missing)
         if most > MOST_NODES:
             raise TooLarge(f"there may be more than {MOST_NODES:,} nodes, which is as many as pintgn can number.")
         self.side.reserve(most)
-        columns: list[np.ndarray] = []
-        if text:
-            self.ends.reserve(most + 1)
-            size = self.text.length
-            for ids in (src, dst):
-                data, offsets = text_parts(ids.as_text())
-                hashes = np.empty(len(offsets) - 1, np.uint64)
-                if hash_texts(data, offsets, hashes) > LONGEST_TEXT:
-                    raise BadInput(f"an id is longer than {LONGEST_TEXT:,} bytes. Use a shorter name.")
-                columns += [data, offsets, hashes]
-                size += int(offsets[-1] - offsets[0])
-            self.text.reserve(size)
-            self.ends.buffer[0] = 0
-            number, stored = number_texts, [self.text.buffer, self.ends.buffer]
-        else:
+        numbers = np.empty(len(ids.missing), np.int64)
+        if self.kind == INTEGERS:
+            self._note_signs(ids)
             self.integers.reserve(most)
-            for ids in (src, dst):
-                self._note_signs(ids)
-                columns.append(readonly(ids.values))
-            number, stored = number_ints, [self.integers.buffer]
-        self.count, _ = number(
-            *columns, readonly(how), *self._tables(most), *stored, self.side.buffer, self.count, out_src, out_dst
-        )
-        self.side.length = self.count
-        if text:
-            self.ends.length, self.text.length = self.count + 1, int(self.ends.buffer[self.count])
-        else:
+            table, stored = self._table(most, side), (self.integers.buffer, self.side.buffer)
+            self.count, _ = number_ints(readonly(ids.values), table, *stored, side, self.count, numbers)
             self.integers.length = self.count
+        else:
+            data, offsets = text_parts(ids.as_text())
+            hashes = np.empty(len(numbers), np.uint64)
+            if hash_texts(data, offsets, hashes) > LONGEST_TEXT:
+                raise BadInput(f"an id is longer than {LONGEST_TEXT:,} bytes. Use a shorter name.")
+            self.ends.reserve(most + 1)
+            self.text.reserve(self.text.length + int(offsets[-1] - offsets[0]))
+            table, stored = self._table(most, side), (self.text.buffer, self.ends.buffer, self.side.buffer)
+            self.count, _ = number_texts(data, offsets, hashes, table, *stored, side, self.count, numbers)
+            self.ends.length, self.text.length = self.count + 1, int(self.ends.buffer[self.count])
+        self.side.length = self.count
+        return numbers
 
-    def finish(self, order: np.ndarray | None = None) -> IdMap:
-        """The id map, after which nothing can be added; `order` (n,) says which old number each new number had."""
-        count, side = self.count, self.side.finish()
+    def finish(self, src: np.ndarray, dst: np.ndarray) -> IdMap:
+        """The id map, after which nothing can be added.
+
+        Nodes are renamed, in place, by first appearance in these events, src before dst; known ones keep their numbers.
+        """
+        number = np.empty(self.count, np.int64)
+        renumber(src, dst, number, self.known)
+        order, side = np.empty_like(number), self.side.finish()
+        order[number] = np.arange(self.count)
         if self.kind == TEXT:
             wide = self.text.length > 2**31 - 1
             offsets = self.ends.finish().astype(np.int64 if wide else np.int32)
             buffers = pa.py_buffer(offsets), pa.py_buffer(self.text.finish())
-            ids = (pa.LargeStringArray if wide else pa.StringArray).from_buffers(count, *buffers)
+            ids = (pa.LargeStringArray if wide else pa.StringArray).from_buffers(self.count, *buffers)
         else:
             numbers = self.integers.finish()
             if self.unsigned and numbers.min(initial=0) < 0:
@@ -178,12 +175,11 @@ class Numbering:
                     )
                 numbers = numbers.view(np.uint64)
             ids = pa.array(numbers)
-        if order is not None:
-            ids, side = ids.take(pa.array(order)), side[order]
+        ids = ids.take(pa.array(order))
         if self.separate_namespaces:
-            return IdMap(ids, side)
-        if pa.types.is_int64(ids.type) and np.array_equal(ids.to_numpy(), np.arange(count)):
-            return IdMap(size=count)
+            return IdMap(ids, side[order])
+        if pa.types.is_int64(ids.type) and np.array_equal(ids.to_numpy(), np.arange(self.count)):
+            return IdMap(size=self.count)
         return IdMap(ids)
 
     def _store(self, ids: Ids) -> None:
@@ -194,21 +190,21 @@ class Numbering:
             return self.integers.extend(ids.values)
         data, offsets = text_parts(ids.values)
         self.text.extend(data[offsets[0] : offsets[-1]])
-        return self.ends.extend(offsets - offsets[0])
+        return self.ends.extend(offsets[1:] - offsets[0])
 
     def _note_signs(self, ids: Ids) -> None:
         self.unsigned |= ids.unsigned
-        self.negative |= not ids.unsigned and len(ids.values) > 0 and int(ids.values.min()) < 0
+        self.negative |= not ids.unsigned and int(ids.values.min(initial=0)) < 0
 
-    def _tables(self, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """Hash tables of src and dst, at most half full with `most` ids; one for both, or one each."""
+    def _table(self, most: int, side: int) -> np.ndarray:
+        """The hash table for src or dst, at most half full with `most` ids; one for both, or one each."""
         size = 1 << max(10, (2 * most).bit_length())
         if not self.slots or len(self.slots[0]) < size:
             self.slots = [np.full((size, 2), -1, np.int64) for _ in range(2 if self.separate_namespaces else 1)]
-            for side, slots in enumerate(self.slots) if self.count else ():
-                which = side if self.separate_namespaces else -1
+            for number, slots in enumerate(self.slots) if self.count else ():
+                which = number if self.separate_namespaces else -1
                 if self.kind == TEXT:
                     rehash_texts(slots, self.text.buffer, self.ends.buffer, self.side.buffer, which, self.count)
                 else:
                     rehash_ints(slots, self.integers.buffer, self.side.buffer, which, self.count)
-        return self.slots[0], self.slots[-1]
+        return self.slots[side if self.separate_namespaces else 0]

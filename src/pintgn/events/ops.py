@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, suggest
 from pintgn.events.columns import first_true, is_text, null_rows, plain
-from pintgn.events.kernels import BOTH, FROM_DST, FROM_SRC
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, follow_edges
 from pintgn.events.numbering import Ids
 
@@ -54,20 +53,15 @@ def named_nodes(
     where: Callable[[int], str],
     row: int,
     dummy: str | None = None,
-) -> np.ndarray:
-    """How each row names its nodes (see kernels): a node event or removal may leave one of src and dst empty.
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which rows name a node in src, and which in dst: a node event or removal may leave one of the two empty.
 
     A node event may also end at the dummy node of a discrete-time log, where there is one.
     """
-    how = np.full(len(op), BOTH, np.int8)
     alone = (op == NODE) | (op == REMOVE)
     if dummy is not None and alone.any():
         alone &= pc.not_equal(dst.as_text(), dummy).fill_null(True).to_numpy(zero_copy_only=False) | (op != NODE)
-    if not alone.any():
-        return how
-    no_src = src.missing if len(src.missing) else np.zeros(len(op), bool)
-    no_dst = dst.missing if len(dst.missing) else np.zeros(len(op), bool)
-    how[alone] = np.where(no_src[alone], FROM_DST, FROM_SRC)
+    no_src, no_dst = src.missing, dst.missing
     lost = first_true(alone & no_src & no_dst)
     if lost >= 0:
         raise BadInput(f"{where(row + lost)} has neither {names[0]!r} nor {names[1]!r}; a node event names its node.")
@@ -83,7 +77,7 @@ def named_nodes(
                 f"{where(row + k)} {what} but names two: {one[differ].as_py()!r} and {other[differ].as_py()!r}. Leave "
                 f"{names[1]!r} empty.{advice}"
             )
-    return how
+    return ~(alone & no_src), ~alone | no_src
 
 
 def settle(
