@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput
-from pintgn.events.columns import NOTHING, Growing, first_true, is_text, plain, try_cast
+from pintgn.events.columns import Growing, first_true, is_text, plain, try_cast
 from pintgn.events.features import MISSING, Categories, Labels, Numbers, spread
 from pintgn.events.ids import IdMap
-from pintgn.events.kernels_order import DELETE, NODE, REMOVE, reorder_rows
+from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, reorder_rows
 from pintgn.events.log import EventLog
 from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids
 from pintgn.events.ops import named_nodes, parse_ops, settle
@@ -152,7 +152,7 @@ class Builder:
             return
         plan, row = self.plan, self.rows
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        op = NOTHING
+        op = np.full(batch.num_rows, ADD, np.int8)
         if self.op is not None:
             op = parse_ops(columns[plan.op], plan.op, self.where, row)  # type: ignore[index, arg-type]
             self.op.extend(op)
@@ -160,8 +160,7 @@ class Builder:
         self.times.extend(columns[plan.t], row)
         if self.labels is not None:
             self.labels.extend(columns[plan.label], row)  # type: ignore[index]
-        optional = op != 1 if len(op) else NOTHING
-        self.numbers.extend([columns[name] for name in self.numbers.names], row, optional)
+        self.numbers.extend([columns[name] for name in self.numbers.names], row, optional=op != ADD)
         for name, column in self.categories.items():
             column.extend(columns[name], row)
         if plan.node_updates:
@@ -184,17 +183,14 @@ class Builder:
                     "these."
                 ) from error
         one, other = ends
-        by_src = by_dst = np.ones(len(src), bool)
-        if len(op):
-            # a column without any id in this batch has the kind of the other one
-            if other.missing.all():
-                other = one._replace(missing=other.missing)
-            elif one.missing.all():
-                one = other._replace(missing=one.missing)
-            by_src, by_dst = named_nodes(op, one, other, names, self.where, row, self.dummy)
+        # a column without any id in this batch has the kind of the other one
+        if other.missing.all():
+            other = one._replace(missing=other.missing)
+        elif one.missing.all():
+            one = other._replace(missing=one.missing)
+        by_src, by_dst = named_nodes(op, one, other, names, self.where, row, self.dummy)
         for ids, name, named in ((one, plan.src, by_src), (other, plan.dst, by_dst)):
-            bad = first_true(ids.missing & named)
-            if bad >= 0:
+            if (bad := first_true(ids.missing & named)) >= 0:
                 raise BadInput(f"{self.where(row + bad)} has no {name}: every event needs a source and a destination.")
             if like and ids.kind != known:
                 raise BadInput(

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, EventOrderError, suggest
-from pintgn.events.columns import is_text
+from pintgn.events.columns import first_true, is_text
 from pintgn.events.encode import Unseen, encode_features, shown
 from pintgn.events.log import EventLog
 from pintgn.events.moment import read_time
@@ -121,9 +121,8 @@ class Codec:
             self.check_ids(dst, "dst")
         encoded = encode_features(features, ops, len(src), self.schema, unseen)
         found = EventBatch(src, dst, self.times(t), encoded, ops, keys)
-        late = np.flatnonzero(found.t[1:] < found.t[:-1])
-        if len(late):
-            row, show = int(late[0]) + 1, self.schema.time.show
+        if (row := first_true(found.t[1:] < found.t[:-1]) + 1) > 0:
+            show = self.schema.time.show
             raise EventOrderError(
                 f"event {row} is at {show(found.t[row])}, earlier than event {row - 1} ({show(found.t[row - 1])}). "
                 "Sort the events of a batch by time."
@@ -196,8 +195,7 @@ class Codec:
             if exact and least >= -LATEST and most <= LATEST and (kinds == {int} or np.isfinite(sum(given))):
                 return np.array(given, self.dtype)
         found = np.array([self._time(t, row) for row, t in enumerate(given)], self.dtype)
-        far = beyond(found)
-        if far >= 0:
+        if (far := beyond(found)) >= 0:
             raise BadInput(f"event {far}: times of events are within ±{LATEST:.3g}, given {shown(given[far])}.")
         return found
 

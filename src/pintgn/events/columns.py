@@ -55,10 +55,6 @@ class Growing:
         return column
 
 
-NOTHING = np.zeros(0, np.int8)
-NOTHING.flags.writeable = False
-
-
 def readonly(array: np.ndarray) -> np.ndarray:
     """A read-only view: native loops are compiled once, whether Arrow's memory happens to be writable or not."""
     view = array.view()
@@ -100,10 +96,10 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def first_true(mask: np.ndarray) -> int:
+def first_true(mask: np.ndarray | pa.BooleanArray) -> int:
     """Where a mask is first true, or -1."""
-    index = int(mask.argmax()) if len(mask) else 0
-    return index if len(mask) and mask[index] else -1
+    rows = np.flatnonzero(mask)
+    return int(rows[0]) if len(rows) else -1
 
 
 def null_rows(values: pa.Array) -> np.ndarray:

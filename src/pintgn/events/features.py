@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.events.columns import NOTHING, Growing, first_true, first_uncastable, is_text, plain, try_cast
+from pintgn.events.columns import Growing, first_true, first_uncastable, is_text, plain, try_cast
 from pintgn.events.schema import Feature
 
 MOST_ONE_HOT = 32
@@ -67,10 +67,10 @@ class Numbers:
         self,
         columns: list[pa.Array],
         row: int,
-        optional: np.ndarray = NOTHING,
+        optional: np.ndarray | bool = False,
         where: Callable[[int], str] | None = None,
     ) -> None:
-        """Take a batch; where `optional` (a mask, or empty) a missing value counts as 0."""
+        """Take a batch; where `optional` a missing value counts as 0."""
         if not self.names:
             return
         where = where or self.where
@@ -80,12 +80,10 @@ class Numbers:
             with np.errstate(over="ignore"):
                 small = numbers.astype(np.float32)
             if not np.isfinite(small).all():
-                if len(optional):
-                    small[optional & np.isnan(numbers)] = 0
+                small[optional & np.isnan(numbers)] = 0
                 if self.fill is not None:
                     small[np.isnan(small)] = self.fill
-                bad = first_true(~np.isfinite(small))
-                if bad >= 0:
+                if (bad := first_true(~np.isfinite(small))) >= 0:
                     given = numbers[bad]
                     what = f"no {name}" if np.isnan(given) else f"{name}={given:g}"
                     advice = "pass fill=0 (--fill 0)" if np.isnan(given) else "rescale the column"

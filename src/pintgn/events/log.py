@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pintgn.errors import BadInput, EventOrderError
+from pintgn.events.columns import first_true
 from pintgn.events.ids import IdMap
 from pintgn.events.schema import ADD, LATEST, NODE, OP_NAMES, Feature, Schema, beyond
 from pintgn.formatting import plural
@@ -331,8 +332,7 @@ class EventLog:
         if self.op is not None:
             odd = (self.op == NODE) & (self.src != self.dst)
             odd &= True if dummy is None else self.dst != dummy
-            if odd.any():
-                row = int(np.flatnonzero(odd)[0])
+            if (row := first_true(odd)) >= 0:
                 raise BadInput(
                     f"event {row} is a node event but runs from {self.src[row]} to {self.dst[row]}. "
                     "A node event is a self-loop (or ends at the schema's dummy node)."
@@ -383,12 +383,9 @@ def _times(values: Any) -> np.ndarray:
         raise BadInput(f"t holds {array.dtype}, which merges distinct times. Pass int64 or float64.")
     else:
         raise BadInput(f"t holds {array.dtype}; pass int64 or float64, or use pintgn.read_events for dates.")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        row = int(np.flatnonzero(~np.isfinite(array))[0])
+    if (row := first_true(~np.isfinite(array))) >= 0:
         raise BadInput(f"event {row} has t={array[row]}. Every event needs a finite time.")
-    late = np.flatnonzero(array[1:] < array[:-1])
-    if len(late):
-        row = int(late[0]) + 1
+    if (row := first_true(array[1:] < array[:-1]) + 1) > 0:
         raise EventOrderError(
             f"event {row} has t={array[row]}, earlier than event {row - 1} (t={array[row - 1]}). Sort them by time."
         )
@@ -410,8 +407,6 @@ def _matrix(values: Any, name: str, count: int | None) -> np.ndarray | None:
 
 def _ops(values: Any, count: int) -> np.ndarray:
     array = _column(values, "op", count)
-    odd = ~np.isin(array, list(OP_NAMES))
-    if odd.any():
-        row = int(np.flatnonzero(odd)[0])
+    if (row := first_true(~np.isin(array, list(OP_NAMES)))) >= 0:
         raise BadInput(f"event {row} has op={array[row]}; an op is 1 (add), -1 (delete) or 0 (node event).")
     return array.astype(np.int8)

@@ -77,8 +77,7 @@ def _number(
         given = as_ids(values, source.untyped, numbering.kind == TEXT)
     except UnfitIds as error:
         raise BadInput(f"ids in the node table are {error}; an id is a whole number, a text or a UUID.") from error
-    bad = first_true(given.missing)
-    if bad >= 0:
+    if (bad := first_true(given.missing)) >= 0:
         raise BadInput(f"{source.where(row + bad)} of the node table has no id.")
     if len(ids) and given.kind != numbering.kind:
         raise BadInput(f"ids are {given.kind} in the node table but {numbering.kind} in the events. Write them alike.")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, suggest
-from pintgn.events.columns import first_true, is_text, null_rows, plain
+from pintgn.events.columns import first_true, is_text, plain
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, follow_edges
 from pintgn.events.numbering import Ids
 
@@ -26,8 +26,7 @@ MEANING = {word: code for code, words in SPELLINGS.items() for word in words}
 def parse_ops(values: pa.Array, name: str, where: Callable[[int], str], row: int) -> np.ndarray:
     """A batch of ops as int8, `REMOVE` for the removal of a node."""
     values = plain(values)
-    gap = first_true(null_rows(values))
-    if gap >= 0:
+    if (gap := first_true(values.is_null())) >= 0:
         raise BadInput(f"{where(row + gap)} has no {name}. Write add, delete, node or remove.")
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
         values = values.cast(pa.string())
@@ -36,7 +35,7 @@ def parse_ops(values: pa.Array, name: str, where: Callable[[int], str], row: int
     coded = pc.dictionary_encode(values)
     known = [MEANING.get(word.strip().lower()) for word in coded.dictionary.to_pylist()]
     if None in known:
-        bad = int(np.flatnonzero(coded.indices.to_numpy() == known.index(None))[0])
+        bad = first_true(coded.indices.to_numpy() == known.index(None))
         word = values[bad].as_py().strip()
         if not word:
             raise BadInput(f"{where(row + bad)} has no {name}. Write add, delete, node or remove.")
@@ -62,14 +61,12 @@ def named_nodes(
     if dummy is not None and alone.any():
         alone &= pc.not_equal(dst.as_text(), dummy).fill_null(True).to_numpy(zero_copy_only=False) | (op != NODE)
     no_src, no_dst = src.missing, dst.missing
-    lost = first_true(alone & no_src & no_dst)
-    if lost >= 0:
+    if (lost := first_true(alone & no_src & no_dst)) >= 0:
         raise BadInput(f"{where(row + lost)} has neither {names[0]!r} nor {names[1]!r}; a node event names its node.")
     both = np.flatnonzero(alone & ~no_src & ~no_dst)
     if len(both):
         one, other = src.as_text().take(pa.array(both)), dst.as_text().take(pa.array(both))
-        differ = first_true(pc.not_equal(one, other.cast(one.type)).to_numpy(zero_copy_only=False))
-        if differ >= 0:
+        if (differ := first_true(pc.not_equal(one, other.cast(one.type)))) >= 0:
             k = int(both[differ])
             what = "is a node event" if op[k] == NODE else "removes a node"
             advice = "" if op[k] == NODE else " To end one edge write 'delete'."

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
+from pintgn.events.columns import first_true
 from pintgn.events.facts import AtLeast, Maybe, parse
 
 ADD, DELETE, NODE = 1, -1, 0
@@ -51,10 +52,7 @@ def beyond(t: np.ndarray, latest: int = LATEST) -> int:
     >>> beyond(np.array([0, 2**62])), beyond(np.array([0.0, 1e18]))
     (1, -1)
     """
-    if not len(t) or (t.max() <= latest and t.min() >= -latest):
-        return -1
-    far = np.flatnonzero((t > latest) | (t < -latest))
-    return int(far[0]) if len(far) else -1  # what is not a number is no time at all
+    return first_true((t > latest) | (t < -latest))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.events.columns import first_true
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import ADD, DELETE, NODE
@@ -107,8 +108,7 @@ def to_snapshots(
         start: time of the first snapshot, a number or a date; when not given, that of the first event.
         count: number of snapshots; when not given, up to the last event. Empty ones at the end need it.
     """
-    if log.op is not None and (log.op == DELETE).any():
-        row = int(np.flatnonzero(log.op == DELETE)[0])
+    if log.op is not None and (row := first_true(log.op == DELETE)) >= 0:
         raise BadInput(f"event {row} is a deletion, which a snapshot cannot show. Keep log.where(log.op != DELETE).")
     if delta is None and start is None and log.schema.grid is not None:
         start, delta, least = log.schema.grid
@@ -244,8 +244,8 @@ def _once(part: GraphSnapshot, number: int, ids: IdMap) -> GraphSnapshot:
             continue
         values = np.asarray(getattr(part, name))
         differs = (values != values[first[pair.reshape(-1)]]).reshape(len(edges), -1).any(axis=1)
-        if differs.any():
-            u, v = ids.decode(edges[int(np.flatnonzero(differs)[0])]).to_pylist()
+        if (row := first_true(differs)) >= 0:
+            u, v = ids.decode(edges[row]).to_pylist()
             raise BadInput(
                 f"snapshot {number} lists {u!r} and {v!r} twice, with different {name}. "
                 "Pass undirected=False to keep both."
@@ -294,9 +294,7 @@ def _grid(t: np.ndarray, start: int | float, delta: int | float) -> np.ndarray:
     else:
         index = np.rint((t - start) / delta).astype(np.int64)
         off = np.abs(start + index * delta - t) > 1e-6 * delta
-    off |= index < 0
-    if off.any():
-        row = int(np.flatnonzero(off)[0])
+    if (row := first_true(off | (index < 0))) >= 0:
         raise BadInput(
             f"event {row} has t={t[row]}, which is not start + k * delta with start={start}, delta={delta} and "
             "a whole k. Only uniformly spaced times make snapshots; pass a delta and start that fit."

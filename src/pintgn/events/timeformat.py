@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, suggest
+from pintgn.events.columns import first_uncastable, is_text, try_cast
 
 UNITS = ("s", "ms", "us", "ns")
 DAYS = (
@@ -42,6 +43,11 @@ def check_format(given: str | None) -> str | None:
 
 def by_format(values: pa.Array, format: str) -> tuple[np.ndarray, str, set[str | None]] | int:
     """Counts since 1970 UTC, their unit, and the zones that are written; or the first row that is written otherwise."""
+    values = pc.ascii_trim_whitespace(values) if is_text(values.type) else values
+    if format in UNITS:
+        whole = try_cast(values, pa.int64())
+        return first_uncastable(values, pa.int64()) if whole is None else (whole.to_numpy(), format, {None})
+    values = values.cast(pa.string())
     if set(re.findall(r"%(.)", format)) <= NATIVE:
         dates = pc.strptime(values, format=format, unit="s", error_is_null=True)
         if dates.null_count:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning
-from pintgn.events.columns import Growing, first_true, first_uncastable, is_text, null_rows, plain, try_cast
+from pintgn.events.columns import Growing, first_true, first_uncastable, is_text, plain, try_cast
 from pintgn.events.schema import LATEST, TimeUnit, beyond
 from pintgn.events.timeformat import UNITS, by_format, likely_formats
 
@@ -49,9 +49,7 @@ class TimeColumn:
     def extend(self, values: pa.Array, row: int) -> None:
         """Take a batch whose first event is number `row` of the source."""
         values = plain(values)
-        gap = first_true(null_rows(values))
-        if gap >= 0:
-            raise BadInput(f"{self.where(row + gap)} has no time: {self.name!r} is empty. Every event needs one.")
+        self._refuse_gaps(values.is_null(), row)
         kind = values.type
         if self.written is not None and self._by_format(values, row):
             return
@@ -94,32 +92,20 @@ class TimeColumn:
         kind, written = values.type, str(self.written)
         if not (is_text(kind) or pa.types.is_integer(kind) or (self.surely and pa.types.is_floating(kind))):
             return False
-        if written in UNITS:
-            whole = try_cast(pc.ascii_trim_whitespace(values) if is_text(kind) else values, pa.int64())
-            if whole is not None:
-                self._date(whole.to_numpy(), written, {None}, row)
-                return True
-            bad = first_uncastable(values, pa.int64())
-        else:
-            text = pc.ascii_trim_whitespace(values.cast(pa.string()))
-            found = by_format(text, written)
-            if not isinstance(found, int):
-                self._date(found[0], found[1], found[2], row)
-                return True
-            bad = found
-        if self.surely:
+        found = by_format(values, written)
+        if not isinstance(found, int):
+            self._date(*found, row)
+        elif self.surely:
             expected = f"a whole number of {written}" if written in UNITS else f"as {written}"
             raise BadInput(
-                f"{self.where(row + bad)} has {self.name}={values[bad].as_py()!r}, which is not written {expected}. "
-                "Correct it, or the format."
+                f"{self.where(row + found)} has {self.name}={values[found].as_py()!r}, which is not written "
+                f"{expected}. Correct it, or the format."
             )
-        return False
+        return not isinstance(found, int)
 
     def _text(self, values: pa.Array, row: int) -> None:
         values = pc.ascii_trim_whitespace(values)
-        gap = first_true(pc.equal(values, "").to_numpy(zero_copy_only=False))
-        if gap >= 0:
-            raise BadInput(f"{self.where(row + gap)} has no time: {self.name!r} is empty. Every event needs one.")
+        self._refuse_gaps(pc.equal(values, ""), row)
         if self.kind != "date":
             whole = try_cast(values, pa.int64())
             if whole is not None:
@@ -139,7 +125,7 @@ class TimeColumn:
         try:
             numbers = values.cast(pa.int64()).to_numpy()
         except pa.ArrowInvalid as error:
-            bad = first_true(pc.greater(values, pa.scalar(2**63 - 1, pa.uint64())).to_numpy(zero_copy_only=False))
+            bad = first_true(pc.greater(values, pa.scalar(2**63 - 1, pa.uint64())))
             raise BadInput(
                 f"{self.where(row + bad)} has {self.name}={values[bad]}, beyond 2**63 - 1. Times must fit in int64."
             ) from error
@@ -150,8 +136,7 @@ class TimeColumn:
 
     def _decimal(self, values: pa.Array, row: int, text: pa.Array | None = None) -> None:
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        bad = first_true(~np.isfinite(numbers))
-        if bad >= 0:
+        if (bad := first_true(~np.isfinite(numbers))) >= 0:
             raise BadInput(f"{self.where(row + bad)} has {self.name}={numbers[bad]}. Every event needs a finite time.")
         if text is not None:
             self._check_digits(numbers, text, row)
@@ -185,6 +170,10 @@ class TimeColumn:
 
     # -- checks --------------------------------------------------------------------------------------------
 
+    def _refuse_gaps(self, missing: pa.BooleanArray, row: int) -> None:
+        if (gap := first_true(missing)) >= 0:
+            raise BadInput(f"{self.where(row + gap)} has no time: {self.name!r} is empty. Every event needs one.")
+
     def _append(self, values: np.ndarray, row: int, kind: str) -> None:
         if self.kind is not None and "date" in (self.kind, kind) and self.kind != kind:
             now, so_far = ("a date", "numbers") if kind == "date" else ("a number", "dates")
@@ -192,33 +181,25 @@ class TimeColumn:
         self.kind = kind
         if not len(values):
             return
-        far = beyond(values)
-        if far >= 0:
+        if (far := beyond(values)) >= 0:
             raise BadInput(
                 f"{self.where(row + far)} has {self.name}={values[far]}; times are within ±{LATEST:.3g}. "
                 "Check the unit, or count from a later start."
             )
-        late = first_true(values[1:] < values[:-1]) + 1
-        before = self.values[-1] if self.column.length else None
-        if before is not None and values[0] < before:
-            late = 0
-        elif late:
-            before = values[late - 1]
-        else:
-            late = -1
-        if late >= 0:
+        known = np.concatenate([self.values[-1:], values])
+        if (before := first_true(known[1:] < known[:-1])) >= 0:
             if not self.sort:
                 show = TimeUnit(self.unit).show if self.kind == "date" else str
+                late = row + before + 1 - (len(known) - len(values))
                 raise EventOrderError(
-                    f"{self.where(row + late)} has {self.name}={show(values[late])}, earlier than the event before it "
-                    f"({self.name}={show(before)}). Sort the events by time, or pass sort=True (--sort)."
+                    f"{self.where(late)} has {self.name}={show(known[before + 1])}, earlier than the event before it "
+                    f"({self.name}={show(known[before])}). Sort the events by time, or pass sort=True (--sort)."
                 )
             self.ordered = False
         self.column.allocate(len(values)).view(values.dtype)[:] = values
 
     def _as_float(self, numbers: np.ndarray, row: int) -> np.ndarray:
-        bad = first_true((numbers > EXACT) | (numbers < -EXACT))
-        if bad >= 0:
+        if (bad := first_true((numbers > EXACT) | (numbers < -EXACT))) >= 0:
             raise BadInput(
                 f"{self.where(row + bad)} has {self.name}={numbers[bad]} in a column of decimal numbers, which float64 "
                 "cannot hold to the last digit. Write all times as whole numbers of a smaller unit."
@@ -289,8 +270,7 @@ class TimeColumn:
             self.column.values[:] = self._finer(self.column.values, time.unit, like.unit)
         else:
             factor = 1000 ** (UNITS.index(time.unit) - UNITS.index(like.unit))
-            bad = first_true(self.column.values % factor != 0)
-            if bad >= 0:
+            if (bad := first_true(self.column.values % factor != 0)) >= 0:
                 raise BadInput(
                     f"{self.where(bad)} has a time finer than the {like.unit} of the earlier log. Round it, or read "
                     "both files as one."
