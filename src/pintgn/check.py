@@ -45,7 +45,8 @@ def check_model(model: Model | type[Model], log: EventLog | None = None, seed: i
     example.prepare(case.log)
     for name, check in CHECKS.items():
         try:
-            check(case)
+            with torch.set_grad_enabled(check is gradients):
+                check(case)
         except CheckFailed as failure:
             raise CheckFailed(f"{type(example).__name__}: {name} - broken. {failure}") from None
     return list(CHECKS)
@@ -88,9 +89,13 @@ class Case:
     log: EventLog
     seed: int
 
-    def stream(self, log: EventLog | None = None) -> Stream:
+    def stream(self, log: EventLog | None = None, after: EventLog | None = None) -> Stream:
+        """A stream that has observed the events `after` which it comes."""
         log = self.log if log is None else log
-        return Stream(self.model, log.schema, node_features=log.node_features, seed=self.seed, memory_block=20)
+        stream = Stream(self.model, log.schema, node_features=log.node_features, seed=self.seed, memory_block=20)
+        if after is not None:
+            stream.observe(after)
+        return stream
 
     def queries(self, log: EventLog) -> list[Query]:
         """The log's own events and one other destination for each."""
@@ -101,11 +106,10 @@ class Case:
         """Scores of every event and its negative, replayed in batches of this size."""
         stream, parts = self.stream(log), []
         queries = self.queries(log) if queries is None else queries
-        with torch.no_grad():
-            self.model.eval()
-            for events in log.batches(batch):
-                rows = slice(events.first, events.first + len(events))
-                parts.append(torch.stack(stream.replay(events, [q[rows] for q in queries])))
+        self.model.eval()
+        for events in log.batches(batch):
+            rows = slice(events.first, events.first + len(events))
+            parts.append(torch.stack(stream.replay(events, [q[rows] for q in queries])))
         return torch.cat(parts, 1)
 
     def halves(self) -> tuple[EventLog, EventLog]:
@@ -115,13 +119,10 @@ class Case:
 
 def pure(case: Case) -> None:
     history, future = case.halves()
-    stream, untouched = case.stream(), case.stream()
-    stream.observe(history)
-    untouched.observe(history)
-    with torch.no_grad():
-        first, again = stream.score(future.query), stream.score(future.query)
-        _same(first, again, "The same query scored twice gives two answers: something is written or drawn on scoring.")
-        after, expected = stream.replay(future, [future.query])[0], untouched.replay(future, [future.query])[0]
+    stream, untouched = case.stream(after=history), case.stream(after=history)
+    first, again = stream.score(future.query), stream.score(future.query)
+    _same(first, again, "The same query scored twice gives two answers: something is written or drawn on scoring.")
+    after, expected = stream.replay(future, [future.query])[0], untouched.replay(future, [future.query])[0]
     _same(after, expected, "Scores after scoring differ from scores without: scoring has changed the stream.")
 
 
@@ -166,10 +167,9 @@ def any_batch(case: Case) -> None:
 
 def any_order(case: Case) -> None:
     order = np.random.default_rng(case.seed).permutation(len(case.log))
-    with torch.no_grad():
-        straight = case.stream().replay(case.log, [case.log.query])[0]
-        shuffled = case.stream().replay(case.log, [case.log.query[order]])[0]
-        alone = case.stream().replay(case.log, [case.log.query[order[:1]]])[0]
+    straight = case.stream().replay(case.log, [case.log.query])[0]
+    shuffled = case.stream().replay(case.log, [case.log.query[order]])[0]
+    alone = case.stream().replay(case.log, [case.log.query[order[:1]]])[0]
     _same(shuffled, straight[torch.from_numpy(order)], "Scores depend on the order of the queries.")
     _same(alone, straight[torch.from_numpy(order[:1])], "A query's score depends on the other queries asked with it.")
 
@@ -225,30 +225,23 @@ def embeddings(case: Case) -> None:
     stop, t = int(np.searchsorted(log.t, log.t[start], "right")), log.t[start]
     nodes = np.arange(log.nodes + 2)  # two that nobody has met
     names = np.random.default_rng(case.seed).permutation(log.nodes)
-    stream, other = case.stream(), case.stream(renamed(log, names))
-    with torch.no_grad():
-        case.model.eval()
-        stream.observe(log[:start])
-        other.observe(renamed(log, names)[:start])
-        found = stream.embed(nodes, t)
-        if found.ndim != 2 or len(found) != len(nodes) or not torch.isfinite(found).all():
-            raise CheckFailed(f"Asked for {len(nodes)} nodes, got {tuple(found.shape)}; one finite row each is needed.")
-        _same(stream.embed(nodes, t), found, "Asked twice, a node has two embeddings.")
-        _same(
-            stream.embed(nodes[::-1].copy(), t), found.flip(0), "A node's embedding depends on the order of the nodes."
-        )
-        _same(stream.embed(nodes[3:4], t), found[3:4], "A node's embedding depends on the other nodes asked for.")
-        _same(
-            other.embed(np.append(names, nodes[-2:]), t),
-            found,
-            "Embeddings change when nodes are numbered differently.",
-        )
-        stream.observe(log[start:stop])
-        _same(stream.embed(nodes, t), found, "An embedding sees its own group of simultaneous events.")
-        if log.t[-1] > t:
-            stream.observe(log[stop:])
-            if _equal(stream.embed(nodes, log.t[-1] + 1), found):
-                raise CheckFailed("Embeddings are the same before and after half of the log: the past is not used.")
+    case.model.eval()
+    other = renamed(log, names)
+    stream, others = case.stream(after=log[:start]), case.stream(other, after=other[:start])
+    found = stream.embed(nodes, t)
+    if found.ndim != 2 or len(found) != len(nodes) or not torch.isfinite(found).all():
+        raise CheckFailed(f"Asked for {len(nodes)} nodes, got {tuple(found.shape)}; one finite row each is needed.")
+    backward, elsewhere = stream.embed(nodes[::-1].copy(), t), others.embed(np.append(names, nodes[-2:]), t)
+    _same(stream.embed(nodes, t), found, "Asked twice, a node has two embeddings.")
+    _same(backward, found.flip(0), "A node's embedding depends on the order of the nodes.")
+    _same(stream.embed(nodes[3:4], t), found[3:4], "A node's embedding depends on the other nodes asked for.")
+    _same(elsewhere, found, "Embeddings change when nodes are numbered differently.")
+    stream.observe(log[start:stop])
+    _same(stream.embed(nodes, t), found, "An embedding sees its own group of simultaneous events.")
+    if log.t[-1] > t:
+        stream.observe(log[stop:])
+        if _equal(stream.embed(nodes, log.t[-1] + 1), found):
+            raise CheckFailed("Embeddings are the same before and after half of the log: the past is not used.")
 
 
 def nothing_leaks_from_padding(case: Case) -> None:
@@ -268,33 +261,23 @@ def nothing_leaks_from_padding(case: Case) -> None:
 
 def fork_isolates(case: Case) -> None:
     history, future = case.halves()
-    with torch.no_grad():
-        stream, control = case.stream(), case.stream()
-        stream.observe(history)
-        control.observe(history)
-        fork = stream.fork()
-        fork.observe(future)
-        expected = control.replay(future, [future.query])[0]
-        found = stream.replay(future, [future.query])[0]
+    stream, control = case.stream(after=history), case.stream(after=history)
+    stream.fork().observe(future)
+    expected = control.replay(future, [future.query])[0]
+    found = stream.replay(future, [future.query])[0]
     _same(found, expected, "A stream changes when its fork observes: state is shared.")
 
 
 def observing_matters(case: Case) -> None:
     history, future = case.halves()
-    with torch.no_grad():
-        empty, full = case.stream(), case.stream()
-        full.observe(history)
-        if _equal(empty.score(future.query), full.score(future.query)):
-            raise CheckFailed("Scores are the same before and after observing half of the log: the past is not used.")
+    if _equal(case.stream().score(future.query), case.stream(after=history).score(future.query)):
+        raise CheckFailed("Scores are the same before and after observing half of the log: the past is not used.")
 
 
 def new_nodes(case: Case) -> None:
-    stream = case.stream()
-    stream.observe(case.log)
     strangers = case.log.nodes + np.arange(3)
     t = np.full(3, case.log.t[-1] + 1)
-    with torch.no_grad():
-        scores = stream.score(Query(strangers, np.array([2, 2, strangers[1]]), t))
+    scores = case.stream(after=case.log).score(Query(strangers, np.array([2, 2, strangers[1]]), t))
     if not torch.isfinite(scores).all():
         raise CheckFailed(f"Nodes never seen before get {scores.tolist()}; scores must be finite.")
 
@@ -302,10 +285,9 @@ def new_nodes(case: Case) -> None:
 def saved(case: Case) -> None:
     history, future = case.halves()
     # a part of a block and of a group of simultaneous events is pending, which a careless save forgets
-    stream = case.stream()
-    stream.observe(history)
+    stream = case.stream(after=history)
     stream.observe(future[:1])
-    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+    with tempfile.TemporaryDirectory() as folder:
         stream.save(Path(folder) / "stream")
         again = Stream.open(Path(folder) / "stream", type(case.model))
         rest = future[1:]
