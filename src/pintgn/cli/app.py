@@ -13,7 +13,7 @@ import typer
 from typer import Option
 
 from pintgn import __version__
-from pintgn.cli import data, demo, evaluate, explain, report, serve, simulate, theory, train, tune, use
+from pintgn.cli import data, demo, evaluate, serve, theory, train, use
 from pintgn.cli.help_format import apply_style
 from pintgn.errors import PintgnError, PintgnWarning
 
@@ -26,15 +26,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(data.app, name="data")
-app.command("simulate")(simulate.simulate)
+app.command("simulate")(data.simulate)
 app.command("train")(train.train)
 app.command("evaluate")(evaluate.evaluate)
 app.command("predict")(use.predict)
 app.command("recommend")(use.recommend)
 app.command("embed")(use.embed)
-app.command("explain")(explain.explain)
-app.command("tune")(tune.tune)
-app.command("report")(report.report)
+app.command("explain")(use.explain)
+app.command("tune")(train.tune)
+app.command("report")(evaluate.report)
 app.command("serve")(serve.serve)
 app.add_typer(theory.app, name="theory")
 app.command("demo")(demo.demo)

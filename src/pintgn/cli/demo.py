@@ -19,7 +19,7 @@ def demo(
 ) -> None:
     """Simulate a shop, train PINT with and without positions, and show what learning and positions add."""
     from pintgn.cli.data import describe
-    from pintgn.cli.report import show_phase
+    from pintgn.cli.evaluate import show_phase
     from pintgn.cli.train import EpochLines
     from pintgn.events.ingest import read_events
     from pintgn.events.simulate import make_world

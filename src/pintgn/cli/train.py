@@ -1,4 +1,4 @@
-"""`pintgn train`: train on a log, select on validation, test, keep the run."""
+"""`pintgn train` and `tune`: train on a log, select on validation, test, keep the run; search for settings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from pintgn.cli.common import AsJson, Bar, console, emit_json, next_steps
+from pintgn.cli.common import AsJson, Bar, console, emit_json, next_steps, say
+from pintgn.cli.evaluate import after_training
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
@@ -79,6 +80,49 @@ def train(
     show_result(made, folder, as_json, with_report)
 
 
+@reads_events
+def tune(
+    load: Callable[..., EventLog],
+    folder: Annotated[
+        Path | None,
+        Option("--output", "-o", help="Folder of the search; runs/DATA-tune by default. An existing one is continued."),
+    ] = None,
+    space: Annotated[
+        str, Option(help="default, paper (the paper's grid), or a TOML file: model.layers = [1, 2] …")
+    ] = "default",
+    trials: Annotated[int, Option(help="Total number of trials.")] = 20,
+    model: ModelName = None,
+    settings: Sets = None,
+    config: Config = None,
+    row: Row = None,
+    seed: Annotated[int, Option(help="Seed of the search and of every trial.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Search for settings with optuna, over the paper's grid or your own space, selected on validation. Resumable."""
+    given = read_given(config, row, model, settings)
+    from pintgn.learn.tune import SPACES, read_space
+    from pintgn.learn.tune import tune as search
+
+    def progress(entry: dict[str, Any]) -> None:
+        if "value" in entry:
+            shown = {name: f"{v:.4g}" if isinstance(v, float) else str(v) for name, v in entry["tried"].items()}
+            tried = ", ".join(f"{name.partition('.')[2]} {value}" for name, value in shown.items())
+            say(f"trial {entry['trial']}  val {entry['value']:.4f}  {tried}")
+
+    wanted = space if space in SPACES or not Path(space).exists() else read_space(space)
+    folder = folder or Path("runs") / f"{data_stem(str(load.data))}-tune"  # type: ignore[attr-defined]
+    try:
+        found = search(load(), folder, settings=given, space=wanted, trials=trials, seed=seed, progress=progress)
+    except KeyboardInterrupt as stop:  # typer would swallow what it says
+        say(str(stop) or "Interrupted.")
+        raise typer.Exit(130) from None
+    if as_json:
+        emit_json(found.to_dict() | {"folder": str(folder)})
+    else:
+        print((folder / "best.toml").read_text(), end="")
+        say(f"\nNext: pintgn train {load.data} --config {folder / 'best.toml'}")  # type: ignore[attr-defined]
+
+
 def read_given(config: Path | None, row: str | None, model: str | None, sets: list[str] | None) -> dict[str, Any]:
     """The settings of --config, --model and --set, later ones over earlier ones, names and types checked."""
     from pintgn.learn.settings import Settings, merged, parse_setting, read_settings
@@ -111,7 +155,6 @@ def free_folder(data: str, model: str) -> Path:
 
 def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool) -> None:
     """The answer on stdout; what to do next on stderr; and a report, if wanted."""
-    from pintgn.cli.report import after_training
     from pintgn.learn.tables import several_table
 
     if not as_json:
