@@ -220,34 +220,27 @@ class Builder:
         self.numbering.slots = []  # look-ups are over
         pa.default_memory_pool().release_unused()
         t, time = self.times.finish(None if like is None else like.schema.time)
-        src, dst = self.src.finish(), self.dst.finish()
-        op = None if self.op is None else self.op.finish()
-        label = None if self.labels is None else self.labels.finish()
+        columns = {"t": t, "src": self.src.finish(), "dst": self.dst.finish()}
+        columns |= {} if self.op is None else {"op": self.op.finish()}
+        columns |= {} if self.labels is None else {"label": self.labels.finish()}
         features, described = self._features()
         updates = self.updates.matrix.finish() if plan.node_updates else None
-        order: np.ndarray | None = None
-        if not self.times.ordered:
-            order = np.argsort(t, kind="stable")
-            t = t[order]  # one by one, so that only one column is held twice
-            src = src[order]
-            dst = dst[order]
-            if label is not None:
-                label = label[order]
-            if updates is not None and op is not None:
-                index = np.cumsum(op == NODE) - 1
-                updates = updates[index[order][op[order] == NODE]]
-            if op is not None:
-                op = op[order]
+        order = None if self.times.ordered else np.argsort(t, kind="stable")
+        if order is not None:
+            if updates is not None:
+                index = np.cumsum(columns["op"] == NODE) - 1
+                updates = updates[index[order][columns["op"][order] == NODE]]
+            for name in columns:  # one by one, so that only one column is held twice
+                columns[name] = columns[name][order]
             if features is not None:
                 reorder_rows(features, order)
-        ids = self.numbering.finish(src, dst)
-        if op is not None and (plan.strict or (op == REMOVE).any()):
-            kept = self._settle(src, dst, op, t, order, ids)
+        ids = self.numbering.finish(columns["src"], columns["dst"])
+        if self.op is not None and (plan.strict or (columns["op"] == REMOVE).any()):
+            kept = self._settle(columns, order, ids)
             if kept is not None:
                 src, dst, rows = kept
-                op = np.where(op[rows] == REMOVE, DELETE, op[rows]).astype(np.int8)
-                t = t[rows]
-                label = None if label is None else label[rows]
+                columns = {name: column[rows] for name, column in columns.items()} | {"src": src, "dst": dst}
+                columns["op"][columns["op"] == REMOVE] = DELETE
                 features = None if features is None else features[rows]
         table: tuple[list[str], np.ndarray | None] = ([], None)
         if nodes is not None or (like is not None and like.node_features is not None):
@@ -261,18 +254,16 @@ class Builder:
         )  # fmt: skip
         if like is not None:
             schema = dataclasses.replace(like.schema, label=like.schema.label if plan.label else None)
-        columns = {
-            "src": src, "dst": dst, "t": t, "features": features, "label": label, "op": op, "node_updates": updates,
-            "node_features": table[1],
-        }  # fmt: skip
-        return EventLog.trusted(columns, ids, schema)
+        others = {"features": features, "node_updates": updates, "node_features": table[1]}
+        return EventLog.trusted(columns | others, ids, schema)
 
     def _settle(
-        self, src: np.ndarray, dst: np.ndarray, op: np.ndarray, t: np.ndarray, order: np.ndarray | None, ids: IdMap
+        self, columns: dict[str, np.ndarray], order: np.ndarray | None, ids: IdMap
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
         like = self.plan.like
+        src, dst, op = columns["src"], columns["dst"], columns["op"]
         before = None
-        if like is not None and len(like) and t[0] >= like.t[-1]:
+        if like is not None and len(like) and columns["t"][0] >= like.t[-1]:
             before = (like.src, like.dst, like.op)
         result = settle(src, dst, op, self.numbering.count, self.plan.strict, before)
         if isinstance(result, int):

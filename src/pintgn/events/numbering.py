@@ -136,7 +136,7 @@ class Numbering:
         if self.kind == INTEGERS:
             self._note_signs(ids)
             self.integers.reserve(most)
-            table, stored = self._table(most, side), (self.integers.buffer, self.side.buffer)
+            table, stored = self._table(most, side), [self.integers.buffer, self.side.buffer]
             self.count, _ = number_ints(readonly(ids.values), table, *stored, side, self.count, numbers)
             self.integers.length = self.count
         else:
@@ -146,7 +146,7 @@ class Numbering:
                 raise BadInput(f"an id is longer than {LONGEST_TEXT:,} bytes. Use a shorter name.")
             self.ends.reserve(most + 1)
             self.text.reserve(self.text.length + int(offsets[-1] - offsets[0]))
-            table, stored = self._table(most, side), (self.text.buffer, self.ends.buffer, self.side.buffer)
+            table, stored = self._table(most, side), [self.text.buffer, self.ends.buffer, self.side.buffer]
             self.count, _ = number_texts(data, offsets, hashes, table, *stored, side, self.count, numbers)
             self.ends.length, self.text.length = self.count + 1, int(self.ends.buffer[self.count])
         self.side.length = self.count

@@ -210,8 +210,7 @@ def _features(path: Path, stored: tuple[Feature, ...], log: EventLog) -> np.ndar
 
 
 def _metadata(layout: Layout) -> dict[bytes, bytes]:
-    log = layout.log
-    start = 3 + (log.op is not None) + (log.label is not None)
+    log, named = layout.log, dict(zip(layout.roles, layout.names, strict=False))
     stored = [
         dataclasses.asdict(dataclasses.replace(feature, name=name))
         for feature, name in zip(layout.features, layout.feature_names, strict=True)
@@ -230,10 +229,10 @@ def _metadata(layout: Layout) -> dict[bytes, bytes]:
         "has_updates": log.node_updates is not None,
         "columns": {
             "all": layout.names,
-            "op": layout.names[3] if log.op is not None else None,
-            "label": layout.names[start - 1] if log.label is not None else None,
+            "op": named.get("op"),
+            "label": named.get("label"),
             "features": stored,
-            "node_updates": layout.names[start + len(layout.features) :],
+            "node_updates": layout.names[len(layout.roles) + len(layout.features) :],
         },
     }
     return {KEY: json.dumps(metadata).encode(), NODES_KEY: _write_nodes(log)}
@@ -292,10 +291,8 @@ def writing_table(path: str | Path) -> Iterator[Path]:
 
 def _headings(layout: Layout) -> list[str]:
     """Names for a header: columns of a file without one are called by number, which would look like data."""
-    log = layout.log
-    roles = ["src", "dst", "t", *(["op"] if log.op is not None else []), *(["label"] if log.label is not None else [])]
-    roles += [f"column{name}" for name in layout.names[len(roles) :]]
-    return [role if name.isdecimal() else name for role, name in zip(roles, layout.names, strict=True)]
+    instead = layout.roles + [f"column{name}" for name in layout.names[len(layout.roles) :]]
+    return [word if name.isdecimal() else name for word, name in zip(instead, layout.names, strict=True)]
 
 
 def _quoted(name: str, delimiter: str) -> str:

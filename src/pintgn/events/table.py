@@ -34,13 +34,10 @@ class Layout:
             k for k, feature in enumerate(schema.features) if exact and not _encodes(log, int(starts[k]), feature)
         }
         self.numbers = exact and not _named_apart(log)
-        names = [schema.src, schema.dst, schema.t]
-        names += [schema.op or "op"] if log.op is not None else []
-        names += [schema.label or "label"] if log.label is not None else []
+        self.roles = ["src", "dst", "t"] + [role for role in ("op", "label") if getattr(log, role) is not None]
         self.features = [feature for k, one in enumerate(schema.features) for feature in self._stored(k, one)]
-        names += [feature.name for feature in self.features]
-        names += schema.node_updates
-        self.names = _distinct(names)
+        names = [getattr(schema, role) or role for role in self.roles]
+        self.names = _distinct([*names, *(feature.name for feature in self.features), *schema.node_updates])
 
     def _stored(self, column: int, feature: Feature) -> list[Feature]:
         if column not in self.raw:
@@ -49,8 +46,7 @@ class Layout:
 
     @property
     def feature_names(self) -> list[str]:
-        start = 3 + (self.log.op is not None) + (self.log.label is not None)
-        return self.names[start : start + len(self.features)]
+        return self.names[len(self.roles) : len(self.roles) + len(self.features)]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The whole log, piece by piece."""
@@ -61,11 +57,7 @@ class Layout:
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         log = self.log
         arrays = [*self._ends(start, stop), times(log.t[start:stop], log.schema.time)]
-        op = None if log.op is None else log.op[start:stop]
-        if op is not None:
-            arrays.append(pa.array(op))
-        if log.label is not None:
-            arrays.append(pa.array(log.label[start:stop]))
+        arrays += [pa.array(getattr(log, role)[start:stop]) for role in self.roles[3:]]
         column = 0
         for feature in self.features:
             arrays.append(_feature(log.features[start:stop, column : column + feature.width], feature))  # type: ignore[index]
