@@ -72,6 +72,7 @@ class Arrival:
 
     def __init__(self, url: str, path: Path, file: BinaryIO):
         self.url, self.path, self.file = url, path, file
+        self.note = path.with_name(f"{path.name}.json")
         self.total: int | None = None
         self.validator: str | None = None
         self.complete = False
@@ -83,10 +84,6 @@ class Arrival:
             self.complete = self.done == self.total
         if not self.done:
             self.restart()
-
-    @property
-    def note(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.json")
 
     @property
     def kept(self) -> bool:
@@ -104,7 +101,7 @@ class Arrival:
                 self.validator = _validator(answer.headers)
             length = answer.headers.get("Content-Length")
             self.total = self.done + int(length) if length and length.isdigit() else None
-            self._write_note()
+            self.note.write_text(json.dumps({"url": self.url, "validator": self.validator, "total": self.total}))
             if progress is not None:
                 progress(self.done, self.total)
             while chunk := answer.read(CHUNK):
@@ -143,10 +140,6 @@ class Arrival:
         except (OSError, ValueError):
             return {}
         return state if isinstance(state, dict) else {}
-
-    def _write_note(self) -> None:
-        state = {"url": self.url, "validator": self.validator, "total": self.total}
-        self.note.write_text(json.dumps(state))
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import io
 import itertools
@@ -14,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.sources import BATCH, Hints, Source, prefetched
+from pintgn.events.sources import BATCH, Hints, Source, charset_name, prefetched
 
 
 class JsonSource(Source):
@@ -27,10 +26,7 @@ class JsonSource(Source):
 
     def __init__(self, path: Path, compressed: str | None = None, charset: str = "utf-8"):
         self.path, self.title, self.compressed = path, path.name, compressed
-        try:
-            self.charset = "utf-8-sig" if codecs.lookup(charset).name == "utf-8" else charset
-        except LookupError as error:
-            raise BadInput(f"charset {charset!r} does not exist. Common ones are utf-8, latin-1 and cp1252.") from error
+        self.charset = "utf-8-sig" if charset_name(charset) == "utf-8" else charset
         self.nested, self._met_nested = True, False  # until all have been looked at
         names: dict[str, None] = {}
         vectors: dict[str, int] = {}

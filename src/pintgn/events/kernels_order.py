@@ -90,8 +90,8 @@ def follow_edges(src, dst, op, pair, alive, seen, heads, incident, strict, from_
 
     `pair` (e,) numbers the distinct (src, dst); node v's pairs are incident[heads[v]:heads[v + 1]]. Rows from
     `from_row` on are kept: each gives one output row, except that a removal gives one for every living edge
-    of its node. `origin` and `edge` receive (row, pair) of each output row when they are long enough. Returns
-    how many there are, and the first row that deletes something that is not there (strict), or -1.
+    of its node. `origin` and `edge` receive (row, pair) of each output row. Returns how many there are, and the
+    first row that deletes something that is not there (strict), or -1.
     """
     count = 0
     for row in range(len(src)):
@@ -105,9 +105,8 @@ def follow_edges(src, dst, op, pair, alive, seen, heads, incident, strict, from_
                 while alive[this] > 0:
                     alive[this] -= 1
                     if kept:
-                        if count < len(origin):
-                            origin[count] = row
-                            edge[count] = this
+                        origin[count] = row
+                        edge[count] = this
                         count += 1
             seen[node] = False
             continue
@@ -121,8 +120,7 @@ def follow_edges(src, dst, op, pair, alive, seen, heads, incident, strict, from_
         seen[node] = True
         seen[dst[row]] = True
         if kept:
-            if count < len(origin):
-                origin[count] = row
-                edge[count] = pair[row]
+            origin[count] = row
+            edge[count] = pair[row]
             count += 1
     return count, -1

@@ -49,7 +49,11 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
         row += batch.num_rows
     listed = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
     grown = numbering.finish(listed, listed.copy())
-    _check_twice(source, listed, grown)
+    first = np.unique(listed, return_index=True)[1]
+    if len(first) < len(listed):
+        row = int(np.setdiff1d(np.arange(len(listed)), first)[0])
+        name = grown.decode([listed[row]])[0].as_py()
+        raise BadInput(f"{source.where(row)} of the node table lists {name!r} a second time.")
     if not names:
         return grown, ([], None)
     matrix = np.zeros((len(grown), len(names)), np.float32)
@@ -91,12 +95,3 @@ def _number(
     for one in (0, 1):
         out[side == one] = numbering.number(given.where(side == one), one)
     return out
-
-
-def _check_twice(source: Source, listed: np.ndarray, ids: IdMap) -> None:
-    order = np.argsort(listed, kind="stable")
-    again = np.flatnonzero(listed[order][1:] == listed[order][:-1])
-    if len(again):
-        row = int(order[again + 1].min())
-        name = ids.decode([listed[row]])[0].as_py()
-        raise BadInput(f"{source.where(row)} of the node table lists {name!r} a second time.")

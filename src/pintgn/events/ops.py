@@ -109,15 +109,10 @@ def settle(
     by_node = np.lexsort((added[which], touched))
     heads = np.searchsorted(touched[by_node], np.arange(nodes + 1))
     incident = which[by_node]
-
-    def walk(origin: np.ndarray, edge: np.ndarray) -> tuple[int, int]:
-        alive, seen = np.zeros(len(first), np.int64), np.zeros(nodes, bool)
-        return follow_edges(src, dst, op, pair, alive, seen, heads, incident, strict, earlier, origin, edge)
-
-    nothing = np.zeros(0, np.int64)
-    count, bad = walk(nothing, nothing)
+    alive, seen = np.zeros(len(first), np.int64), np.zeros(nodes, bool)
+    most = len(src) + int((op == ADD).sum())  # an edge is removed at most as often as it was added
+    origin, edge = np.empty(most, np.int64), np.empty(most, np.int64)
+    count, bad = follow_edges(src, dst, op, pair, alive, seen, heads, incident, strict, earlier, origin, edge)
     if bad >= 0:
         return bad - earlier
-    origin, edge = np.empty(count, np.int64), np.empty(count, np.int64)
-    walk(origin, edge)
-    return ends[0][edge], ends[1][edge], origin - earlier
+    return ends[0][edge[:count]], ends[1][edge[:count]], origin[:count] - earlier

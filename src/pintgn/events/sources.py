@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -111,6 +112,14 @@ class Source:
             values = batch.column(index[stored])
             arrays.append(values if k < 0 else pc.list_element(values, k))
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def charset_name(charset: str) -> str:
+    """A charset as Python calls it."""
+    try:
+        return codecs.lookup(charset).name
+    except LookupError as error:
+        raise BadInput(f"charset {charset!r} does not exist. Common ones are utf-8, latin-1 and cp1252.") from error
 
 
 def prefetched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.sources import Hints, Source, prefetched
+from pintgn.events.sources import Hints, Source, charset_name, prefetched
 from pintgn.events.timeformat import likely_formats
 from pintgn.events.times import is_time
 
@@ -55,10 +55,7 @@ class TextSource(Source):
         charset: str = "utf-8",
     ):
         self.path, self.title, self.compressed, self.skip = path, path.name, compressed, skip_lines
-        try:
-            self.charset = codecs.lookup(charset).name
-        except LookupError as error:
-            raise BadInput(f"charset {charset!r} does not exist. Common ones are utf-8, latin-1 and cp1252.") from error
+        self.charset = charset_name(charset)
         if not start:
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
         for magic, advice in FOREIGN.items():
@@ -166,8 +163,9 @@ class TextSource(Source):
                     yield batch if len(wanted) == len(columns) else batch.select(columns)
             except (pa.ArrowException, OSError, EOFError) as error:
                 raise self._explain(error) from error
-            if counted.quotes % 2:
-                self._check_quotes()
+            if counted.quotes % 2:  # which can be fine (as in 3" pipe), or hide half of the file
+                for _ in self._records(strict=True):
+                    pass
 
     def _open(self) -> Any:
         return pa.input_stream(
@@ -201,11 +199,6 @@ class TextSource(Source):
                         f"line {line} of {self.title} opens a quotation mark that is never closed, which would swallow "
                         "every event after it. Correct it."
                     ) from error
-
-    def _check_quotes(self) -> None:
-        """An odd number of quotation marks can be fine (as in 3" pipe) or hide half of the file."""
-        for _ in self._records(strict=True):
-            pass
 
     def _explain(self, error: Exception) -> Exception:
         message = str(error)
