@@ -222,7 +222,7 @@ class Builder:
         t, time = self.times.finish(None if like is None else like.schema.time)
         columns = {"t": t, "src": self.src.finish(), "dst": self.dst.finish()}
         columns |= {} if self.op is None else {"op": self.op.finish()}
-        columns |= {} if self.labels is None else {"label": self.labels.finish()}
+        columns |= {} if self.labels is None else {"label": self.labels.column.finish()}
         features, described = self._features()
         updates = self.updates.matrix.finish() if plan.node_updates else None
         order = None if self.times.ordered else np.argsort(t, kind="stable")

@@ -21,16 +21,13 @@ class Growing:
     def __init__(self, dtype: Any, capacity: int = 0, width: int | None = None):
         rows = max(capacity, 1024)
         self.buffer = np.empty(rows if width is None else (rows, width), dtype)
-        self.length = 0
-
-    def __len__(self) -> int:
-        return self.length
+        self.dtype, self.length = self.buffer.dtype, 0
 
     def allocate(self, count: int) -> np.ndarray:
         """The next `count` rows, to be written by the caller."""
         self.reserve(self.length + count)
         self.length += count
-        return self.buffer[self.length - count : self.length]
+        return self.values[self.length - count :]
 
     def extend(self, values: np.ndarray) -> None:
         self.allocate(len(values))[...] = values
@@ -43,16 +40,21 @@ class Growing:
             grown[: self.length] = self.buffer[: self.length]
             self.buffer = grown
 
+    def become_floats(self) -> None:
+        """Whole numbers so far, float64 from now on; in place."""
+        self.buffer[: self.length].view(np.float64)[:] = self.values
+        self.dtype = np.dtype(np.float64)
+
     @property
     def values(self) -> np.ndarray:
-        return self.buffer[: self.length]
+        return self.buffer[: self.length].view(self.dtype)
 
     def finish(self) -> np.ndarray:
         """The finished column; the spare capacity is given back."""
         # shrinking in place: the allocator cuts the end off, nothing is copied
         self.buffer.resize((self.length, *self.buffer.shape[1:]), refcheck=False)
         column, self.buffer, self.length = self.buffer, np.empty(0, self.buffer.dtype), 0
-        return column
+        return column.view(self.dtype)
 
 
 def readonly(array: np.ndarray) -> np.ndarray:

@@ -200,7 +200,6 @@ class Labels:
     def __init__(self, name: str, where: Callable[[int], str], capacity: int):
         self.name, self.where = name, where
         self.column = Growing(np.int64, capacity)
-        self.whole = True
 
     def extend(self, values: pa.Array, row: int) -> None:
         values = plain(values)
@@ -214,18 +213,13 @@ class Labels:
             values = parsed
         elif pa.types.is_boolean(values.type):
             values = values.cast(pa.int8())
-        if self.whole and pa.types.is_integer(values.type) and not values.null_count:
+        whole = self.column.dtype == np.int64
+        if whole and pa.types.is_integer(values.type) and not values.null_count:
             self.column.extend(values.cast(pa.int64()).to_numpy())
             return
-        numbers = to_numbers(values, self.name, self.where, row)
-        if self.whole:
-            self.column.values.view(np.float64)[:] = self.column.values
-            self.whole = False
-        self.column.allocate(len(numbers)).view(np.float64)[:] = numbers
-
-    def finish(self) -> np.ndarray:
-        column = self.column.finish()
-        return column if self.whole else column.view(np.float64)
+        if whole:
+            self.column.become_floats()
+        self.column.extend(to_numbers(values, self.name, self.where, row))
 
 
 def _is_whole(text: str) -> bool:

@@ -78,12 +78,7 @@ class TimeColumn:
         time = TimeUnit(self.unit, zone, self.written) if self.kind == "date" else TimeUnit()
         if like is not None and self.column.length:
             time = self._as_in(like, time)
-        column = self.column.finish()
-        return (column.view(np.float64) if self.kind == "decimal" else column), time
-
-    @property
-    def values(self) -> np.ndarray:
-        return self.column.values.view(np.float64) if self.kind == "decimal" else self.column.values
+        return self.column.finish(), time
 
     # -- kinds ---------------------------------------------------------------------------------------------
 
@@ -130,9 +125,8 @@ class TimeColumn:
                 f"{self.where(row + bad)} has {self.name}={values[bad]}, beyond 2**63 - 1. Times must fit in int64."
             ) from error
         if self.kind == "decimal":
-            self._append(self._as_float(numbers, row), row, "decimal")
-        else:
-            self._append(numbers, row, "whole")
+            self._check_exact(numbers, row)
+        self._append(numbers, row, self.kind if self.kind == "decimal" else "whole")
 
     def _decimal(self, values: pa.Array, row: int, text: pa.Array | None = None) -> None:
         numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -148,8 +142,9 @@ class TimeColumn:
                 PintgnWarning,
                 stacklevel=2,
             )
-        if self.kind == "whole":
-            self.column.values.view(np.float64)[:] = self._as_float(self.column.values, 0)
+        if self.kind in (None, "whole"):
+            self._check_exact(self.column.values, 0)
+            self.column.become_floats()
         self._append(numbers, row, "decimal")
 
     def _date(self, counts: np.ndarray, unit: str, offsets: set[str | None], row: int) -> None:
@@ -186,7 +181,7 @@ class TimeColumn:
                 f"{self.where(row + far)} has {self.name}={values[far]}; times are within ±{LATEST:.3g}. "
                 "Check the unit, or count from a later start."
             )
-        known = np.concatenate([self.values[-1:], values])
+        known = np.concatenate([self.column.values[-1:], values])
         if (before := first_true(known[1:] < known[:-1])) >= 0:
             if not self.sort:
                 show = TimeUnit(self.unit).show if self.kind == "date" else str
@@ -196,15 +191,14 @@ class TimeColumn:
                     f"({self.name}={show(known[before])}). Sort the events by time, or pass sort=True (--sort)."
                 )
             self.ordered = False
-        self.column.allocate(len(values)).view(values.dtype)[:] = values
+        self.column.extend(values)
 
-    def _as_float(self, numbers: np.ndarray, row: int) -> np.ndarray:
+    def _check_exact(self, numbers: np.ndarray, row: int) -> None:
         if (bad := first_true((numbers > EXACT) | (numbers < -EXACT))) >= 0:
             raise BadInput(
                 f"{self.where(row + bad)} has {self.name}={numbers[bad]} in a column of decimal numbers, which float64 "
                 "cannot hold to the last digit. Write all times as whole numbers of a smaller unit."
             )
-        return numbers.astype(np.float64)
 
     def _check_digits(self, numbers: np.ndarray, text: pa.Array, row: int) -> None:
         """Refuse text with more digits than float64 holds where that changes a whole number or merges two times."""
