@@ -191,8 +191,7 @@ def test_a_real_log_is_answered_and_explosions_are_said(shared_data):
 
 
 def test_too_many_walks_to_list_are_said_with_what_fits():
-    from pintgn.theory.comparison import Comparison
-    from pintgn.theory.question import read_question
+    from pintgn.theory.comparison import Comparison, read_question
 
     log = mirrored_log(0, nodes=3, events=30, times=30)  # twins: the numbers of walks are the same
     pair = Comparison(*read_question(log, (0, 1), (0, 4)), depth=2, d=4, steps=8)

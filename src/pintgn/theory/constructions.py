@@ -12,6 +12,11 @@ def verdicts(can: str = "", cannot: str = "") -> dict[str, bool]:
     return dict.fromkeys(can.split(), True) | dict.fromkeys(cannot.split(), False)
 
 
+def row(names: str, y: float, x: float = 0) -> dict[str, tuple[float, float]]:
+    """Where nodes are drawn that stand side by side."""
+    return {name: (x + k, y) for k, name in enumerate(names.split())}
+
+
 MEMORY = Item(
     "memory",
     "Memory sees further than one layer",
@@ -24,7 +29,7 @@ MEMORY = Item(
     (
         Graph(
             (("b", "c", 1), ("v", "b", 2), ("u", "a", 2)),
-            {"u": (0, 0), "a": (1, 0), "v": (0, 1), "b": (1, 1), "c": (2, 1)},
+            row("u a", y=0) | row("v b c", y=1),
         ),
     ),
     (
@@ -47,7 +52,7 @@ ATTENTION = Item(
     (
         Graph(
             (("a", "z", 1), ("z", "u", 1), ("u", "w", 1), ("w", "v", 1), ("z", "b", 2), ("w", "c", 2)),
-            {"a": (0, 0), "z": (1, 0), "u": (2, 0), "w": (3, 0), "v": (4, 0), "b": (1, 1), "c": (3, 1)},
+            row("a z u w v", y=0) | {"b": (1, 1), "c": (3, 1)},
             {"u": 0, "v": 0, "a": 0, "z": 1, "w": 1, "b": 2, "c": 2},
         ),
     ),
@@ -91,17 +96,7 @@ MESSAGES_WIN = Item(
     (
         Graph(
             (("u", "v", 1), ("u'", "v'", 1), ("z", "w", 1), ("v", "a", 2), ("v'", "a'", 2), ("a'", "b'", 3)),
-            {
-                "w": (0, 0.5),
-                "z": (1, 0.5),
-                "u": (2, 0),
-                "v": (3, 0),
-                "a": (4, 0),
-                "u'": (2, 1),
-                "v'": (3, 1),
-                "a'": (4, 1),
-                "b'": (5, 1),
-            },
+            row("w z", y=0.5) | row("u v a", y=0, x=2) | row("u' v' a' b'", y=1, x=2),
         ),
     ),
     (
@@ -187,24 +182,8 @@ SYMMETRY = Item(
 
 _HALF = (("u", "x", 6), ("u", "y", 6), ("u", "a", 5), ("u", "b", 5), ("b", "m", 3), ("x", "k", 3))
 _PRIMED = tuple((f"{a}'", f"{b}'", t) for a, b, t in _HALF)
-_LEFT = {
-    "u": (1.5, 0.0),
-    "x": (0.0, 1.1),
-    "a": (1.0, 1.1),
-    "b": (2.0, 1.1),
-    "y": (3.0, 1.1),
-    "k": (0.0, 2.1),
-    "m": (2.0, 2.1),
-}
-_RIGHT = {
-    "u'": (6.0, 0.0),
-    "x'": (4.5, 1.1),
-    "b'": (5.5, 1.1),
-    "a'": (6.5, 1.1),
-    "y'": (7.5, 1.1),
-    "k'": (4.5, 2.1),
-    "m'": (5.5, 2.1),
-}
+_LEFT = {"u": (1.5, 0.0)} | row("x a b y", y=1.1) | {"k": (0.0, 2.1), "m": (2.0, 2.1)}
+_RIGHT = {"u'": (6.0, 0.0)} | row("x' b' a' y'", y=1.1, x=4.5) | row("k' m'", y=2.1, x=4.5)
 
 EQUAL_DEPTH = Item(
     "equal-depth",

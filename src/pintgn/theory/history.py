@@ -144,8 +144,7 @@ class EventHistory:
     @cached_property
     def group_starts(self) -> np.ndarray:
         """First event of every group of simultaneous events, and the number of events as an end mark."""
-        changes = np.flatnonzero(self.when[1:] != self.when[:-1]) + 1
-        return np.concatenate([[0], changes, [self.count]]) if self.count else np.zeros(1, np.int64)
+        return np.append(self.log[: self.count].group_starts, self.count)
 
     # -- classes -------------------------------------------------------------------------------------------
 
