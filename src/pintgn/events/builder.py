@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput
-from pintgn.events.columns import Growing, first_true, is_text, plain, try_cast
+from pintgn.events.columns import Growing, Where, first_true, is_text, plain, try_cast
 from pintgn.events.features import MISSING, Categories, Labels, Numbers, spread
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, reorder_rows
@@ -124,7 +124,7 @@ class Builder:
     """Final columns while they fill up."""
 
     def __init__(self, source: Source, plan: Plan, categories: Mapping[str, bool]):
-        self.source, self.plan, self.where = source, plan, source.where
+        self.source, self.plan = source, plan
         capacity = source.rows or 0
         self.rows = 0
         like = plan.like
@@ -132,18 +132,18 @@ class Builder:
         number = None if like is None else like.schema.dummy
         self.dummy = None if like is None or number is None else str(like.id(number))
         self.src, self.dst = Growing(np.int64, capacity), Growing(np.int64, capacity)
-        self.times = TimeColumn(plan.t, self.where, capacity, plan.sort, plan.written, plan.time_format is not None)
+        self.times = TimeColumn(plan.t, source.where, capacity, plan.sort, plan.written, plan.time_format is not None)
         self.op = Growing(np.int8, capacity) if plan.op else None
-        self.labels = Labels(plan.label, self.where, capacity) if plan.label else None
+        self.labels = Labels(plan.label, capacity) if plan.label else None
         numbers = [name for name in plan.features if not categories[name]]
-        self.numbers = Numbers(numbers, self.where, capacity, plan.fill)
+        self.numbers = Numbers(numbers, capacity, plan.fill)
         known = {} if like is None else {feature.name: feature for feature in like.schema.features}
         self.categories = {
-            name: Categories(name, self.where, capacity, known.get(name), source.untyped, name in plan.categorical)
+            name: Categories(name, capacity, known.get(name), source.untyped, name in plan.categorical)
             for name in plan.features
             if categories[name]
         }
-        self.updates = Numbers(plan.node_updates, self.where, 0, plan.fill)
+        self.updates = Numbers(plan.node_updates, 0, plan.fill)
 
     # -- one batch -----------------------------------------------------------------------------------------
 
@@ -151,27 +151,31 @@ class Builder:
         if not batch.num_rows:
             return
         plan, row = self.plan, self.rows
+
+        def where(k: int) -> str:
+            return self.source.where(row + k)
+
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         op = np.full(batch.num_rows, ADD, np.int8)
         if self.op is not None:
-            op = parse_ops(columns[plan.op], plan.op, self.where, row)  # type: ignore[index, arg-type]
+            op = parse_ops(columns[plan.op], plan.op, where)  # type: ignore[index, arg-type]
             self.op.extend(op)
-        self._take_ids(columns[plan.src], columns[plan.dst], op)
+        self._take_ids(columns[plan.src], columns[plan.dst], op, where)
         self.times.extend(columns[plan.t], row)
         if self.labels is not None:
-            self.labels.extend(columns[plan.label], row)  # type: ignore[index]
-        self.numbers.extend([columns[name] for name in self.numbers.names], row, optional=op != ADD)
+            self.labels.extend(columns[plan.label], where)  # type: ignore[index]
+        self.numbers.extend([columns[name] for name in self.numbers.names], where, optional=op != ADD)
         for name, column in self.categories.items():
-            column.extend(columns[name], row)
+            column.extend(columns[name], where)
         if plan.node_updates:
             rows = np.flatnonzero(op == NODE)
             taken = pa.array(rows)
             carried = [plain(columns[name]).take(taken) for name in plan.node_updates]
-            self.updates.extend(carried, 0, where=lambda k: self.where(row + int(rows[k])))
+            self.updates.extend(carried, lambda k: where(int(rows[k])))
         self.rows += batch.num_rows
 
-    def _take_ids(self, src: pa.Array, dst: pa.Array, op: np.ndarray) -> None:
-        plan, row, known = self.plan, self.rows, self.numbering.kind
+    def _take_ids(self, src: pa.Array, dst: pa.Array, op: np.ndarray, where: Where) -> None:
+        plan, known = self.plan, self.numbering.kind
         like = plan.like is not None and known is not None and len(plan.like.ids) > 0
         ends, names = [], (plan.src, plan.dst)
         for values, name in zip((src, dst), names, strict=True):
@@ -188,13 +192,13 @@ class Builder:
             other = one._replace(missing=other.missing)
         elif one.missing.all():
             one = other._replace(missing=one.missing)
-        by_src, by_dst = named_nodes(op, one, other, names, self.where, row, self.dummy)
+        by_src, by_dst = named_nodes(op, one, other, names, where, self.dummy)
         for ids, name, named in ((one, plan.src, by_src), (other, plan.dst, by_dst)):
             if (bad := first_true(ids.missing & named)) >= 0:
-                raise BadInput(f"{self.where(row + bad)} has no {name}: every event needs a source and a destination.")
+                raise BadInput(f"{where(bad)} has no {name}: every event needs a source and a destination.")
             if like and ids.kind != known:
                 raise BadInput(
-                    f"ids in {name!r} are {ids.kind} from {self.where(row)} on, but {known} in the earlier log. "
+                    f"ids in {name!r} are {ids.kind} from {where(0)} on, but {known} in the earlier log. "
                     "Write them alike."
                 )
         if not like and not self.source.untyped and not plan.bipartite:
@@ -204,9 +208,7 @@ class Builder:
                     "(--bipartite) if they name different things, or cast both to text."
                 )
             if known is not None and known != one.kind:
-                raise BadInput(
-                    f"ids are {one.kind} from {self.where(row)} on, but {known} before. Cast them to one type."
-                )
+                raise BadInput(f"ids are {one.kind} from {where(0)} on, but {known} before. Cast them to one type.")
         out_src, out_dst = self.src.allocate(len(src)), self.dst.allocate(len(src))
         out_src[by_src] = self.numbering.number(one.where(by_src), 0)
         out_dst[by_dst] = self.numbering.number(other.where(by_dst), 1)
@@ -271,7 +273,7 @@ class Builder:
             one, other = (ids.decode([node])[0].as_py() for node in (src[result], dst[result]))
             what = f"removes {one!r}" if op[result] == REMOVE else f"deletes {one!r} → {other!r}"
             raise BadInput(
-                f"{self.where(row)} {what}, which was never added or is already gone. Correct it, or leave out "
+                f"{self.source.where(row)} {what}, which was never added or is already gone. Correct it, or leave out "
                 "strict=True (--strict)."
             )
         return result if (op == REMOVE).any() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
+
+Where = Callable[[int], str]
+"""Says where a row of a batch, counted from 0, stands in its source."""
 
 
 class Growing:
@@ -22,6 +26,9 @@ class Growing:
         rows = max(capacity, 1024)
         self.buffer = np.empty(rows if width is None else (rows, width), dtype)
         self.dtype, self.length = self.buffer.dtype, 0
+
+    def __len__(self) -> int:
+        return self.length
 
     def allocate(self, count: int) -> np.ndarray:
         """The next `count` rows, to be written by the caller."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.events.columns import Growing, first_true, first_uncastable, is_text, plain, try_cast
+from pintgn.events.columns import Growing, Where, first_true, first_uncastable, is_text, plain, try_cast
 from pintgn.events.schema import Feature
 
 MOST_ONE_HOT = 32
@@ -23,7 +22,7 @@ MISSING = frozenset(["", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL
 """How text files write that a number is missing."""
 
 
-def to_numbers(values: pa.Array, name: str, where: Callable[[int], str], row: int) -> np.ndarray:
+def to_numbers(values: pa.Array, name: str, where: Where) -> np.ndarray:
     """A batch as float64, NaN where missing."""
     values = plain(values)
     kind = values.type
@@ -31,7 +30,7 @@ def to_numbers(values: pa.Array, name: str, where: Callable[[int], str], row: in
         parsed = _parsed(values, pa.float64())
         if isinstance(parsed, int):
             raise BadInput(
-                f"{where(row + parsed)} has {name}={values[parsed].as_py().strip()!r} in a column of numbers. Correct "
+                f"{where(parsed)} has {name}={values[parsed].as_py().strip()!r} in a column of numbers. Correct "
                 "it, or name the column in categorical= (--categorical) if its values are names."
             )
         values = parsed
@@ -59,24 +58,17 @@ def _parsed(values: pa.Array, *kinds: pa.DataType) -> pa.Array | int:
 class Numbers:
     """Columns of numbers side by side, float32, finite."""
 
-    def __init__(self, names: list[str], where: Callable[[int], str], capacity: int, fill: float | None = None):
-        self.names, self.where, self.fill = names, where, fill
+    def __init__(self, names: list[str], capacity: int, fill: float | None = None):
+        self.names, self.fill = names, fill
         self.matrix = Growing(np.float32, capacity, max(len(names), 1))
 
-    def extend(
-        self,
-        columns: list[pa.Array],
-        row: int,
-        optional: np.ndarray | bool = False,
-        where: Callable[[int], str] | None = None,
-    ) -> None:
+    def extend(self, columns: list[pa.Array], where: Where, optional: np.ndarray | bool = False) -> None:
         """Take a batch; where `optional` a missing value counts as 0."""
         if not self.names:
             return
-        where = where or self.where
         block = self.matrix.allocate(len(columns[0]))
         for index, (name, values) in enumerate(zip(self.names, columns, strict=True)):
-            numbers = to_numbers(values, name, where, row)
+            numbers = to_numbers(values, name, where)
             with np.errstate(over="ignore"):
                 small = numbers.astype(np.float32)
             if not np.isfinite(small).all():
@@ -88,8 +80,7 @@ class Numbers:
                     what = f"no {name}" if np.isnan(given) else f"{name}={given:g}"
                     advice = "pass fill=0 (--fill 0)" if np.isnan(given) else "rescale the column"
                     raise BadInput(
-                        f"{where(row + bad)} has {what}; a feature must be a finite float32 number. Correct it, or "
-                        f"{advice}."
+                        f"{where(bad)} has {what}; a feature must be a finite float32 number. Correct it, or {advice}."
                     )
             block[:, index] = small
 
@@ -100,34 +91,33 @@ class Categories:
     def __init__(
         self,
         name: str,
-        where: Callable[[int], str],
         capacity: int,
         known: Feature | None = None,
         untyped: bool = False,
         forced: bool = False,
     ):
-        self.name, self.where, self.untyped, self.forced = name, where, untyped, forced
+        self.name, self.untyped, self.forced = name, untyped, forced
         self.codes = Growing(np.int32, capacity)
         self.known = known
         self.kind: pa.DataType | None = None
         texts = () if known is None else (str(c).lower() if isinstance(c, bool) else str(c) for c in known.categories)
         self.texts = pa.array(texts, pa.large_string())
 
-    def extend(self, values: pa.Array, row: int) -> None:
+    def extend(self, values: pa.Array, where: Where) -> None:
         values = plain(values)
         if pa.types.is_null(values.type):
             self.codes.allocate(len(values))[:] = 0
             return
         if self.kind is None or pa.types.is_null(self.kind):
             self.kind = values.type
-        texts = self._texts(values, row).cast(pa.large_string())
+        texts = self._texts(values, where).cast(pa.large_string())
         texts = pc.if_else(pc.equal(texts, ""), None, texts)
         # those met before come first, so that they keep their codes
         coded = pa.chunked_array([self.texts, texts]).dictionary_encode().chunks[-1]
         self.texts = coded.dictionary
         if len(self.texts) > MOST_CATEGORIES and self.known is None:
             raise BadInput(
-                f"column {self.name!r} has more than {MOST_CATEGORIES:,} different values by {self.where(row)}, "
+                f"column {self.name!r} has more than {MOST_CATEGORIES:,} different values by {where(0)}, "
                 "too many for categories. Leave it out."
             )
         self.codes.extend(coded.indices.fill_null(-1).to_numpy() + 1)
@@ -161,7 +151,7 @@ class Categories:
             encoding = "onehot" if len(order) <= MOST_ONE_HOT else "code"
         return codes, Feature(self.name, encoding, tuple(categories[k] for k in order))
 
-    def _texts(self, values: pa.Array, row: int) -> pa.Array:
+    def _texts(self, values: pa.Array, where: Where) -> pa.Array:
         kind = values.type
         if is_text(kind):
             values = pc.ascii_trim_whitespace(values) if self.untyped else values
@@ -170,9 +160,7 @@ class Categories:
             return pc.utf8_lower(values) if truths else values
         if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
             return values.cast(pa.string())
-        raise BadInput(
-            f"column {self.name!r} holds {kind} at {self.where(row)}; that cannot be a category. Leave it out."
-        )
+        raise BadInput(f"column {self.name!r} holds {kind} at {where(0)}; that cannot be a category. Leave it out.")
 
     def _value(self, text: str) -> Any:
         """A category in the type of its column."""
@@ -197,17 +185,17 @@ class Categories:
 class Labels:
     """One value per event, kept as it is: int64, or float64 with NaN where missing."""
 
-    def __init__(self, name: str, where: Callable[[int], str], capacity: int):
-        self.name, self.where = name, where
+    def __init__(self, name: str, capacity: int):
+        self.name = name
         self.column = Growing(np.int64, capacity)
 
-    def extend(self, values: pa.Array, row: int) -> None:
+    def extend(self, values: pa.Array, where: Where) -> None:
         values = plain(values)
         if is_text(values.type):
             parsed = _parsed(values, pa.int64(), pa.float64())
             if isinstance(parsed, int):
                 raise BadInput(
-                    f"{self.where(row + parsed)} has {self.name}={values[parsed].as_py().strip()!r}. A label is a "
+                    f"{where(parsed)} has {self.name}={values[parsed].as_py().strip()!r}. A label is a "
                     "number; write kinds of label as 0, 1, 2, …."
                 )
             values = parsed
@@ -219,7 +207,7 @@ class Labels:
             return
         if whole:
             self.column.become_floats()
-        self.column.extend(to_numbers(values, self.name, self.where, row))
+        self.column.extend(to_numbers(values, self.name, where))
 
 
 def _is_whole(text: str) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, UnknownName, suggest
-from pintgn.events.columns import is_text
+from pintgn.events.columns import is_text, plain
 
 SIDES = {"src": 0, "dst": 1}
 
@@ -85,11 +85,7 @@ class IdMap:
         """Anything id-like as an Arrow array of this map's id type."""
         given: object = type(ids).__name__
         try:
-            values = ids if isinstance(ids, pa.Array | pa.ChunkedArray) else _array(ids)
-            if isinstance(values, pa.ChunkedArray):
-                values = values.combine_chunks()
-            if pa.types.is_dictionary(values.type):
-                values = values.dictionary_decode()
+            values = plain(ids if isinstance(ids, pa.Array | pa.ChunkedArray) else _array(ids))
             given = values.type
             if isinstance(values, pa.ExtensionArray):  # UUIDs, which logs keep as text
                 values = pa.array([None if one is None else str(one) for one in values.to_pylist()], pa.string())

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.events.columns import first_true, plain
+from pintgn.events.columns import Where, first_true, plain
 from pintgn.events.features import Numbers
 from pintgn.events.ids import IdMap
-from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids
+from pintgn.events.numbering import TEXT, Ids, Numbering, UnfitIds, as_ids
 from pintgn.events.sources import Source
 
 if TYPE_CHECKING:
@@ -38,14 +38,19 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
         raise BadInput("the earlier log has no node features, so this one cannot have a node table.")
     names = source.columns(names)
     numbering = Numbering(plan.bipartite, ids)
-    values = Numbers(names, lambda row: f"{source.where(row)} of the node table", source.rows or 0, plan.fill)
+    values = Numbers(names, source.rows or 0, plan.fill)
     numbers: list[np.ndarray] = []
     row = 0
+
+    def where(k: int) -> str:
+        return f"{source.where(row + k)} of the node table"
+
     columns = list(dict.fromkeys([key, *([side] if side else []), *names]))
     for batch in source.batches(columns):
         by_name = dict(zip(columns, batch.columns, strict=True))
-        numbers.append(_number(source, by_name[key], by_name[side] if side else None, numbering, ids, row))
-        values.extend([by_name[name] for name in names], row)
+        given = _read_ids(by_name[key], source.untyped, numbering, len(ids) > 0, where)
+        numbers.append(_number(given, by_name[side] if side else None, numbering, where))
+        values.extend([by_name[name] for name in names], where)
         row += batch.num_rows
     listed = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
     grown = numbering.finish(listed, listed.copy())
@@ -74,24 +79,26 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
     return grown, (names, matrix)
 
 
-def _number(
-    source: Source, values: pa.Array, sides: pa.Array | None, numbering: Numbering, ids: IdMap, row: int
-) -> np.ndarray:
+def _read_ids(values: pa.Array, untyped: bool, numbering: Numbering, known: bool, where: Where) -> Ids:
     try:
-        given = as_ids(values, source.untyped, numbering.kind == TEXT)
+        given = as_ids(values, untyped, numbering.kind == TEXT)
     except UnfitIds as error:
         raise BadInput(f"ids in the node table are {error}; an id is a whole number, a text or a UUID.") from error
     if (bad := first_true(given.missing)) >= 0:
-        raise BadInput(f"{source.where(row + bad)} of the node table has no id.")
-    if len(ids) and given.kind != numbering.kind:
+        raise BadInput(f"{where(bad)} has no id.")
+    if known and given.kind != numbering.kind:
         raise BadInput(f"ids are {given.kind} in the node table but {numbering.kind} in the events. Write them alike.")
-    side = np.zeros(len(values), np.int8)
+    return given
+
+
+def _number(given: Ids, sides: pa.Array | None, numbering: Numbering, where: Where) -> np.ndarray:
+    side = np.zeros(len(given.missing), np.int8)
     for index, word in enumerate(() if sides is None else plain(sides).cast(pa.string()).to_pylist()):
         code = SIDE_WORDS.get((word or "").strip().lower())
         if code is None:
-            raise BadInput(f"{source.where(row + index)} of the node table has side={word!r}; write src or dst.")
+            raise BadInput(f"{where(index)} has side={word!r}; write src or dst.")
         side[index] = code
-    out = np.empty(len(values), np.int64)
+    out = np.empty(len(side), np.int64)
     for one in (0, 1):
         out[side == one] = numbering.number(given.where(side == one), one)
     return out

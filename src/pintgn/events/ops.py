@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, suggest
-from pintgn.events.columns import first_true, is_text, plain
+from pintgn.events.columns import Where, first_true, is_text, plain
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, follow_edges
 from pintgn.events.numbering import Ids
 
@@ -23,11 +21,11 @@ SPELLINGS = {
 MEANING = {word: code for code, words in SPELLINGS.items() for word in words}
 
 
-def parse_ops(values: pa.Array, name: str, where: Callable[[int], str], row: int) -> np.ndarray:
+def parse_ops(values: pa.Array, name: str, where: Where) -> np.ndarray:
     """A batch of ops as int8, `REMOVE` for the removal of a node."""
     values = plain(values)
     if (gap := first_true(values.is_null())) >= 0:
-        raise BadInput(f"{where(row + gap)} has no {name}. Write add, delete, node or remove.")
+        raise BadInput(f"{where(gap)} has no {name}. Write add, delete, node or remove.")
     if pa.types.is_floating(values.type) or pa.types.is_integer(values.type):
         values = values.cast(pa.string())
     elif not is_text(values.type):
@@ -38,20 +36,14 @@ def parse_ops(values: pa.Array, name: str, where: Callable[[int], str], row: int
         bad = first_true(coded.indices.to_numpy() == known.index(None))
         word = values[bad].as_py().strip()
         if not word:
-            raise BadInput(f"{where(row + bad)} has no {name}. Write add, delete, node or remove.")
+            raise BadInput(f"{where(bad)} has no {name}. Write add, delete, node or remove.")
         near = suggest(word.lower(), ["add", "delete", "node", "remove"])
-        raise BadInput(f"{where(row + bad)} has {name}={word!r}.{near} An op can also be 1, -1 or 0.")
+        raise BadInput(f"{where(bad)} has {name}={word!r}.{near} An op can also be 1, -1 or 0.")
     return np.asarray(known, np.int8)[coded.indices.to_numpy()] if len(known) else np.zeros(0, np.int8)
 
 
 def named_nodes(
-    op: np.ndarray,
-    src: Ids,
-    dst: Ids,
-    names: tuple[str, str],
-    where: Callable[[int], str],
-    row: int,
-    dummy: str | None = None,
+    op: np.ndarray, src: Ids, dst: Ids, names: tuple[str, str], where: Where, dummy: str | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which rows name a node in src, and which in dst: a node event or removal may leave one of the two empty.
 
@@ -62,7 +54,7 @@ def named_nodes(
         alone &= pc.not_equal(dst.as_text(), dummy).fill_null(True).to_numpy(zero_copy_only=False) | (op != NODE)
     no_src, no_dst = src.missing, dst.missing
     if (lost := first_true(alone & no_src & no_dst)) >= 0:
-        raise BadInput(f"{where(row + lost)} has neither {names[0]!r} nor {names[1]!r}; a node event names its node.")
+        raise BadInput(f"{where(lost)} has neither {names[0]!r} nor {names[1]!r}; a node event names its node.")
     both = np.flatnonzero(alone & ~no_src & ~no_dst)
     if len(both):
         one, other = src.as_text().take(pa.array(both)), dst.as_text().take(pa.array(both))
@@ -71,7 +63,7 @@ def named_nodes(
             what = "is a node event" if op[k] == NODE else "removes a node"
             advice = "" if op[k] == NODE else " To end one edge write 'delete'."
             raise BadInput(
-                f"{where(row + k)} {what} but names two: {one[differ].as_py()!r} and {other[differ].as_py()!r}. Leave "
+                f"{where(k)} {what} but names two: {one[differ].as_py()!r} and {other[differ].as_py()!r}. Leave "
                 f"{names[1]!r} empty.{advice}"
             )
     return ~(alone & no_src), ~alone | no_src
