@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import numbers
 from collections.abc import Iterable
 
 
@@ -48,6 +49,13 @@ class BadFile(PintgnError, OSError):
 
 class TooLarge(PintgnError, MemoryError):
     """The request needs more memory than there is; the message says how much, and what would fit."""
+
+
+def check_count(value: object, name: str, least: int, none: bool = False) -> None:
+    """Refuse what is not a whole number of at least `least`; with `none`, nothing at all is fine too."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not (value is None and none) and not (whole and value >= least):  # type: ignore[operator]
+        raise BadInput(f"{name}={value!r}; a whole number of at least {least} is needed.")
 
 
 COMPARED = 2_000

@@ -95,20 +95,6 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def _fetched(name: str) -> EventLog:
-    """A named set, with a bar while it is downloaded."""
-    from pintgn.events import datasets
-
-    if datasets.cached(name):
-        return datasets.load(name)
-    with Bar(name, "bytes") as bar:
-        return datasets.load(name, progress=bar)
-
-
-def _beside(path: Path) -> list[str]:
-    return sorted(one.name for one in path.parent.iterdir()) if path.parent.is_dir() else []
-
-
 def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     """Events from a file, a folder or a named data set."""
     from pintgn.events import datasets
@@ -116,11 +102,13 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
 
     path = Path(data).expanduser()
     if not path.exists() and data in datasets.DATASETS:
-        return _fetched(data)
+        if datasets.cached(data):
+            return datasets.load(data)
+        with Bar(data, "bytes") as bar:
+            return datasets.load(data, progress=bar)
     if not path.exists() and not path.suffix and "/" not in data:
-        raise BadFile(
-            f"{data} is neither a file nor a data set's name.{suggest(data, [*_beside(path), *datasets.DATASETS])}"
-        )
+        beside = sorted(one.name for one in path.parent.iterdir()) if path.parent.is_dir() else []
+        raise BadFile(f"{data} is neither a file nor a data set's name.{suggest(data, [*beside, *datasets.DATASETS])}")
     if (path / "run.json").exists():  # the log that a run was trained on
         data = str(path / "events.parquet")
     options["categorical"] = options["categorical"] or ""

@@ -110,10 +110,9 @@ def to_snapshots(
     """
     if log.op is not None and (row := first_true(log.op == DELETE)) >= 0:
         raise BadInput(f"event {row} is a deletion, which a snapshot cannot show. Keep log.where(log.op != DELETE).")
+    least = 0
     if delta is None and start is None and log.schema.grid is not None:
         start, delta, least = log.schema.grid
-    else:
-        least = 0
     origin = (log.t[0].item() if len(log) else 0) if start is None else _origin(log, start)
     spacing = _widest(log.t, origin) if delta is None else _positive(delta)
     index = _grid(log.t, origin, spacing)

@@ -140,11 +140,8 @@ class TableSource(Source):
         self.rows = table.num_rows if isinstance(table, pa.Table) else None
 
     def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
-        if isinstance(self.table, pa.Table):
-            for batch in self.table.select(self._stored(columns)).to_batches(max_chunksize=BATCH):
-                yield self._unpacked(batch, columns)
-            return
-        for batch in self.table:
+        whole = isinstance(self.table, pa.Table)
+        for batch in self.table.select(self._stored(columns)).to_reader() if whole else self.table:
             for start in range(0, batch.num_rows, BATCH):
                 yield self._unpacked(batch.slice(start, BATCH), columns)
 

@@ -107,10 +107,8 @@ def _exact_repeats(log: EventLog) -> int:
     tied[:-1] |= same
     rows = order[tied]
     run = np.cumsum(np.concatenate([[True], ~same]))[tied] if len(log) else np.zeros(0, np.int64)
-    features = np.ascontiguousarray(log.marked_features[rows])
-    keys = np.concatenate([run[:, None].view(np.uint8).reshape(len(rows), 8), features.view(np.uint8)], axis=1)
-    distinct = len(np.unique(keys.view(np.dtype((np.void, keys.shape[1]))))) if len(rows) else 0
-    return len(rows) - distinct
+    distinct = np.unique(np.column_stack([run, log.marked_features[rows].view(np.int32)]), axis=0)
+    return len(rows) - len(distinct)
 
 
 def _node_gaps(log: EventLog) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pintgn.errors import BadInput
+from pintgn.errors import BadInput, check_count
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 
@@ -75,9 +75,7 @@ class World(abc.ABC):
 
     def _at_least(self, least: int, *names: str) -> None:
         for name in names:
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-                raise BadInput(f"{self.name}: {name}={value!r}; a whole number of at least {least} is needed.")
+            check_count(getattr(self, name), f"{self.name}: {name}", least)
 
     def _share(self, *names: str) -> None:
         for name in names:
@@ -118,8 +116,7 @@ def generator(world: World, events: int, seed: int, purpose: str = "events") -> 
     """Draws that depend on the seed, the world's name and the purpose, so that none repeats another's."""
     if isinstance(events, bool) or not isinstance(events, int | np.integer) or events < 1:
         raise BadInput(f"events={events!r}; a log of at least one event is needed.")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise BadInput(f"seed={seed!r}; a whole number of at least 0 is needed.")
+    check_count(seed, "seed", least=0)
     return np.random.default_rng([int(seed), *f"{world.name} {purpose}".encode()])
 
 

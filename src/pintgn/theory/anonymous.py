@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.errors import TooLarge
+from pintgn.errors import TooLarge, check_count
 from pintgn.events.log import EventLog
 from pintgn.theory.counts import EXACT, walk_totals
 from pintgn.theory.history import EventHistory, node_of, number_rows
-from pintgn.theory.wl import check_count
 
 LARGEST = 200_000
 """Walks per event that are listed by default."""

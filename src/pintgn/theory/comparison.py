@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadInput, TooLarge, UnknownName, suggest
+from pintgn.errors import BadInput, TooLarge, UnknownName, check_count, suggest
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import LARGEST as MOST_WALKS
 from pintgn.theory.anonymous import anonymize, walk_totals_differ
@@ -23,7 +23,6 @@ from pintgn.theory.separation import Ends, Separation, first_level, rooted
 from pintgn.theory.symmetry import automorphism
 from pintgn.theory.trees import grow
 from pintgn.theory.witness import Explainer
-from pintgn.theory.wl import check_count
 
 MODELS = {
     "mp-tgn": "message passing with injective layers, no memory",

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadInput
+from pintgn.errors import BadInput, check_count
 from pintgn.events.log import EventLog
 from pintgn.formatting import size
 from pintgn.theory import draw
@@ -28,7 +28,6 @@ from pintgn.theory.history import TIMES, EventHistory
 from pintgn.theory.probe import Probe, probe
 from pintgn.theory.properties import temporal_diameter
 from pintgn.theory.separation import CLASSES, Pair, Separation
-from pintgn.theory.wl import check_count
 
 WORTH = 0.01
 """From this share of links on, positions are called necessary."""

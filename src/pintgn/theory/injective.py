@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadInput, TooLarge
-from pintgn.theory.wl import check_count
+from pintgn.errors import BadInput, TooLarge, check_count
 
 Item = tuple[Hashable, Any]
 """A symbol, standing for (x, e), and a time."""

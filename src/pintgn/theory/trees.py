@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.errors import TooLarge
+from pintgn.errors import TooLarge, check_count
 from pintgn.events.log import EventLog
 from pintgn.theory import draw
 from pintgn.theory.counts import one_deeper
 from pintgn.theory.history import EventHistory, accumulate, node_of
 from pintgn.theory.memory import memory_states
-from pintgn.theory.wl import check_count
 
 LARGEST = 200_000
 """Nodes in the largest tree that is built by default."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadInput
+from pintgn.errors import BadInput, check_count
 from pintgn.events.log import EventLog
 from pintgn.theory.history import Entries, EventHistory, number, number_rows
 
@@ -192,10 +192,3 @@ def _merged(rows: list[np.ndarray | None], count: int, kind: str) -> np.ndarray:
         raise BadInput(f"the two logs have different numbers of {kind} features: {widths}.")
     given = [r for r in rows if r is not None]
     return number_rows(np.concatenate(given) if given else None, count)
-
-
-def check_count(value: Any, name: str, least: int, none: bool = False) -> None:
-    if value is None and none:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise BadInput(f"{name}={value!r}; a whole number of at least {least} is needed.")
