@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -13,18 +12,8 @@ from pintgn.formatting import plural
 from pintgn.theory.history import Entries, EventHistory
 from pintgn.theory.separation import first_level
 
-
-@dataclass(frozen=True)
-class Difference:
-    """Where two trees differ, at the end of two paths that look alike."""
-
-    level: int
-    path: list[tuple[int, int, int]]
-    """Steps from the roots: event label, node in the one tree, node in the other."""
-    ends: tuple[int, int]
-    label: int | None
-    """The event label that occurs differently often at the two ends; None when their states differ."""
-    counts: tuple[int, int] = (0, 0)
+Path = list[tuple[int, int, int]]
+"""Steps from the roots of two trees: event label, node in the one tree, node in the other."""
 
 
 class Explainer:
@@ -52,53 +41,55 @@ class Explainer:
     def words(self, a: Sequence[int], b: Sequence[int], level: int) -> str:
         """Why two unordered groups of nodes differ in a round, as a sentence."""
         roots = self._odd_pair(a, b, level)
-        difference = self.difference(*roots, level)
-        x, y = (self.name(end) for end in difference.ends)
-        along = ""
-        if difference.path:
-            left, right = (self._walk(roots[i], difference.path, i) for i in (0, 1))
-            along = f" (along {left} and {right})"
-        if difference.label is None:
-            return f"level {difference.level}: {self.state(*difference.ends)}{along}"
-        event = self._label_words(difference.label)
-        m, n = difference.counts
+        path, label, (m, n) = self._difference(*roots, level)
+        ends = path[-1][1:] if path else roots
+        along = f" (along {self._walk(roots[0], path, 0)} and {self._walk(roots[1], path, 1)})" if path else ""
+        if label is None:
+            return f"level {len(path)}: {self.state(*ends)}{along}"
+        (x, y), event, level = map(self.name, ends), self._label_words(label), len(path) + 1
         if self.proportions:
-            (all_m, all_n) = (self._degree(end) for end in difference.ends)
-            return f"level {difference.level}: {m} of {all_m} events of {x} at {event}, {n} of {all_n} of {y}{along}"
+            all_m, all_n = map(self._degree, ends)
+            return f"level {level}: {m} of {all_m} events of {x} at {event}, {n} of {all_n} of {y}{along}"
         mine = plural(m, "event") if m else "no event"
-        return f"level {difference.level}: {x} has {mine} at {event}, {y} has {n or 'none'}{along}"
+        return f"level {level}: {x} has {mine} at {event}, {y} has {n or 'none'}{along}"
 
     def name(self, node: int) -> str:
         return self.history.name(node % self.history.nodes)
 
-    def difference(self, a: int, b: int, level: int) -> Difference:
-        """Follow equal-looking steps from two nodes that differ in a round to a difference one can point at."""
-        path: list[tuple[int, int, int]] = []
+    def _difference(self, a: int, b: int, level: int) -> tuple[Path, int | None, tuple[int, int]]:
+        """Follow equal-looking steps from two nodes that differ in a round to a difference one can point at.
+
+        Returns the steps, the event label that occurs differently often at the two ends, and how often; no label where
+        the ends' states differ.
+        """
+        path: Path = []
         while True:
             while level and self.colors[level - 1][a] != self.colors[level - 1][b]:
                 level -= 1  # they differ earlier than asked
             if level == 0:
-                return Difference(len(path), path, (a, b), None)
+                return path, None, (0, 0)
             mine, theirs = self._below(a, level), self._below(b, level)
             labels: list[Counter[int]] = [Counter(), Counter()]
             for found, side in zip(labels, (mine, theirs), strict=True):
-                for (label, _), count in side.items():
-                    found[label] += count
+                for (label, _), children in side.items():
+                    found[label] += len(children)
             scale = (self._degree(b), self._degree(a)) if self.proportions else (1, 1)
             if not scale[0] or not scale[1]:  # one of them has no events at all
                 scale = (1, 1)
             odd = [x for x in labels[0].keys() | labels[1].keys() if labels[0][x] * scale[0] != labels[1][x] * scale[1]]
             if odd:
                 label = max(odd, key=lambda x: (0 in (labels[0][x], labels[1][x]), x))  # rather one that is absent
-                return Difference(len(path) + 1, path, (a, b), label, (labels[0][label], labels[1][label]))
-            more = [key for key in mine if mine[key] * scale[0] > theirs[key] * scale[1]]
-            less = [key for key in theirs if mine[key] * scale[0] < theirs[key] * scale[1]]
-            label = max(x for x, _ in more)
+                return path, label, (labels[0][label], labels[1][label])
+            surplus = {
+                key: len(mine[key]) * scale[0] - len(theirs[key]) * scale[1] for key in mine.keys() | theirs.keys()
+            }
+            label = max(label for (label, _), count in surplus.items() if count > 0)
+            unmatched = [(key, count) for key, count in surplus.items() if key[0] == label]
             # of the children that have no partner, follow the two that stay alike the longest
             _, a, b = max(
                 (self._first(x, y), x, y)
-                for x in self._children(a, level, [key for key in more if key[0] == label])
-                for y in self._children(b, level, [key for key in less if key[0] == label])
+                for x in [mine[key][0] for key, count in unmatched if count > 0]
+                for y in [theirs[key][0] for key, count in unmatched if count < 0]
             )
             path.append((label, a, b))
             level -= 1
@@ -122,25 +113,19 @@ class Explainer:
         rows = self.entries.of(node)
         return rows.stop - rows.start
 
-    def _below(self, node: int, level: int) -> Counter[tuple[int, int]]:
+    def _below(self, node: int, level: int) -> dict[tuple[int, int], list[int]]:
+        """The children of a tree node, by event label and colour."""
+        found: dict[tuple[int, int], list[int]] = defaultdict(list)
         rows = self.entries.of(node)
-        color = self.colors[level - 1][self.entries.neighbor[rows]]
-        return Counter(zip(self.entries.label[rows].tolist(), color.tolist(), strict=True))
-
-    def _children(self, node: int, level: int, keys: list[tuple[int, int]]) -> list[int]:
-        """One child for each (label, colour)."""
-        found: dict[tuple[int, int], int] = {}
-        rows = self.entries.of(node)
-        for row in range(rows.start, rows.stop):
-            child = int(self.entries.neighbor[row])
-            found.setdefault((int(self.entries.label[row]), int(self.colors[level - 1][child])), child)
-        return [found[key] for key in keys]
+        for label, child in zip(self.entries.label[rows].tolist(), self.entries.neighbor[rows].tolist(), strict=True):
+            found[label, int(self.colors[level - 1][child])].append(child)
+        return found
 
     def _label_words(self, label: int) -> str:
         event = int(np.flatnonzero(self.history.event_label == label)[0])
         return self.history.describe(event)
 
-    def _walk(self, root: int, path: list[tuple[int, int, int]], side: int) -> str:
+    def _walk(self, root: int, path: Path, side: int) -> str:
         text = self.name(root)
         for label, *nodes in path:
             text += f" ─{self._label_words(label)}→ {self.name(nodes[side])}"
