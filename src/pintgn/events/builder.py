@@ -40,7 +40,6 @@ class Plan:
     strict: bool = False
     categorical: Sequence[str] = ()
     encoding: Mapping[str, str] = field(default_factory=dict)
-    default_encoding: str = "auto"
     fill: float | None = None
     like: EventLog | None = None
     time_format: str | None = None
@@ -288,7 +287,7 @@ class Builder:
         described: dict[str, Feature] = {name: Feature(name) for name in self.numbers.names}
         codes = {}
         for name, column in self.categories.items():
-            codes[name], described[name] = column.finish(plan.encoding.get(name, plan.default_encoding))
+            codes[name], described[name] = column.finish(plan.encoding.get(name, "auto"))
         width = sum(described[name].width for name in plan.features)
         matrix = np.empty((self.rows, width), np.float32)
         index = {name: k for k, name in enumerate(self.numbers.names)}

@@ -99,8 +99,6 @@ class IdMap:
 
     def extended(self, ids: Any, side: str | None = None) -> IdMap:
         """A map that also knows these ids; new ones get the next numbers in order of first appearance."""
-        if self.separate_namespaces and side is None:
-            raise BadInput("this log has two name spaces; say side='src' or side='dst'.")
         values = self.as_ids(ids)
         fresh = pc.unique(values.filter(pa.array(self._lookup(values, side) < 0)))
         if not len(fresh):
@@ -115,18 +113,13 @@ class IdMap:
         if self.ids is None and not self.separate_namespaces:
             numbers = values.to_numpy(zero_copy_only=False).astype(np.int64)
             return np.where((numbers >= 0) & (numbers < self.size), numbers, -1)
-        value_set, numbers = self._space(side)
-        found = pc.index_in(values, value_set=value_set).fill_null(-1).to_numpy().astype(np.int64)
-        return np.where(found >= 0, numbers[found], -1) if len(numbers) else found
-
-    def _space(self, side: str | None) -> tuple[pa.Array, np.ndarray]:
         if side is not None and side not in SIDES:
             raise UnknownName(f"side {side!r} does not exist.{suggest(side, SIDES)}")
-        if not self.separate_namespaces:
-            return self._spaces[0]
-        if side is None:
+        if self.separate_namespaces and side is None:
             raise BadInput("this log has two name spaces; say side='src' or side='dst'.")
-        return self._spaces[SIDES[side]]
+        value_set, numbers = self._spaces[SIDES[str(side)] if self.separate_namespaces else 0]
+        found = pc.index_in(values, value_set=value_set).fill_null(-1).to_numpy().astype(np.int64)
+        return np.where(found >= 0, numbers[found], -1) if len(numbers) else found
 
     @cached_property
     def _spaces(self) -> list[tuple[pa.Array, np.ndarray]]:

@@ -110,11 +110,9 @@ def read_events(
     plan = Plan(bipartite=bipartite, sort=sort, strict=strict, fill=fill, like=like, time_format=written)
     _assign(plan, opened, roles, features, node_updates)
     plan.categorical = opened.columns(categorical)
-    if isinstance(encoding, str):
-        plan.default_encoding = encoding
-    else:
-        plan.encoding = {opened.column(name): kind for name, kind in encoding.items()}
-    for kind in (plan.default_encoding, *plan.encoding.values()):
+    encodings = dict.fromkeys(plan.features, encoding) if isinstance(encoding, str) else encoding
+    plan.encoding = {opened.column(name): kind for name, kind in encodings.items()}
+    for kind in [encoding] if isinstance(encoding, str) else encoding.values():
         if kind not in ENCODINGS:
             raise BadInput(f"there is no encoding {kind!r}.{suggest(kind, ENCODINGS)}")
     return build(opened, plan).finish(None if nodes is None else open_source(nodes, ["id"], charset=charset))

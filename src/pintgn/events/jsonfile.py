@@ -81,10 +81,8 @@ class JsonSource(Source):
 
     def where(self, row: int) -> str:
         """The line of a row (the number of its object, in an array); the file is read again up to it."""
-        for number, (where, _) in enumerate(self._records()):
-            if number == row:
-                return where
-        return f"event {row}"
+        found = next(itertools.islice(self._records(), row, None), None)
+        return f"event {row}" if found is None else found[0]
 
     # -- the file ------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -176,10 +177,8 @@ class TextSource(Source):
 
     def where(self, row: int) -> str:
         """The line on which a row begins; the file is read again up to it, because rows may span lines."""
-        for number, (line, _) in enumerate(self._records()):
-            if number == row:
-                return f"line {line}"
-        return f"event {row}"
+        found = next(itertools.islice(self._records(), row, None), None)
+        return f"event {row}" if found is None else f"line {found[0]}"
 
     def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Every row after the header, with the number of its first line."""

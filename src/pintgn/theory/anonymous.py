@@ -49,26 +49,21 @@ class WalkSet:
 def walk_set(history: EventHistory, root: int, steps: int) -> WalkSet:
     """Every walk from `root` backward in time, of at most `steps` steps, that cannot be made longer."""
     entries, event, onward = history.entries, history.entry_event, history.entry_onward
-    nodes, events = np.full((1, 1), root), np.zeros((1, 0), np.int64)
+    nodes, events = np.full((1, steps + 1), -1), np.full((1, steps), -1)
+    nodes[0, 0] = root
     stop = entries.start[[root + 1]]
     done: list[tuple[np.ndarray, np.ndarray]] = []
-    for _ in range(steps):
-        start = entries.start[nodes[:, -1]]
+    for step in range(steps):
+        start = entries.start[nodes[:, step]]
         choices = stop - start
         ended = choices == 0
         done.append((nodes[ended], events[ended]))
         origin = np.repeat(np.arange(len(nodes)), choices)
         row = np.arange(len(origin)) - np.repeat(np.cumsum(choices) - choices, choices) + start[origin]
-        nodes = np.column_stack([nodes[origin], entries.neighbor[row]])
-        events = np.column_stack([events[origin], event[row]])
+        nodes, events = nodes[origin], events[origin]
+        nodes[:, step + 1], events[:, step] = entries.neighbor[row], event[row]
         stop = onward[row]
-    done.append((nodes, events))
-    return WalkSet(_padded([n for n, _ in done], steps + 1), _padded([e for _, e in done], steps))
-
-
-def _padded(parts: list[np.ndarray], width: int) -> np.ndarray:
-    wide = [np.pad(part, ((0, 0), (0, width - part.shape[1])), constant_values=-1) for part in parts]
-    return np.concatenate(wide)
+    return WalkSet(*(np.concatenate(parts) for parts in zip(*done, (nodes, events), strict=True)))
 
 
 @dataclass(frozen=True)
