@@ -38,13 +38,6 @@ def mix(z):
     return z ^ (z >> np.uint64(31))
 
 
-@kernel
-def mix_all(values):
-    """`mix` of every value, in place."""
-    for row in range(values.shape[0]):
-        values[row] = mix(values[row])
-
-
 # --- whole numbers ------------------------------------------------------------------------------------------
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from pintgn.events.columns import is_text, text_parts
-from pintgn.events.kernels import hash_texts, mix_all
+from pintgn.events.columns import is_text, readonly, text_parts
+from pintgn.events.kernels import hash_texts, mix
 from pintgn.events.kernels_order import tie_keys
 
 NO_MARKS = np.zeros(0, np.uint64)
@@ -29,7 +29,7 @@ def id_marks(ids: pa.Array, side: np.ndarray | None = None) -> np.ndarray:
     else:
         marks = ids.to_numpy(zero_copy_only=False).astype(np.uint64 if pa.types.is_uint64(ids.type) else np.int64)
         marks = marks.view(np.uint64)
-    mix_all(marks)
+    marks = mix.py_func(marks)  # of a whole column at once
     if side is not None:
         marks += OTHER_SIDE * np.asarray(side, np.uint64)
     return marks
@@ -41,13 +41,8 @@ def ties(src: np.ndarray, dst: np.ndarray, t: np.ndarray, marks: np.ndarray, fea
     `marks` (n,) are `id_marks` of the nodes; a node beyond them is called by its number.
     """
     when = (np.asarray(t, np.float64) + 0.0).view(np.uint64)  # -0.0 and 0.0 are one time
-    width = 0 if features is None else features.shape[1]
-    carried = np.zeros((len(t), 0), np.uint32)
-    if features is not None and width:
-        carried = np.ascontiguousarray(features, np.float32).view(np.uint32)
+    given = np.zeros((len(t), 0)) if features is None else features
+    carried = np.ascontiguousarray(given, np.float32).view(np.uint32)
     out = np.zeros(len(t), np.uint64)
-    columns = [np.ascontiguousarray(column).view() for column in (src, dst, when, marks, carried)]
-    for column in columns:  # the kernel is compiled once, for columns that it cannot change
-        column.flags.writeable = False
-    tie_keys(*columns, out)  # type: ignore[call-arg]
+    tie_keys(*(readonly(np.ascontiguousarray(column)) for column in (src, dst, when, marks, carried)), out)
     return out
