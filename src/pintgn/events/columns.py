@@ -101,6 +101,14 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return values
 
 
+def as_array(values: Any) -> pa.Array:
+    """Values as Arrow, of the type they have; whole numbers may need all of 64 bits."""
+    try:
+        return pa.array(values)
+    except OverflowError:
+        return pa.array(values, pa.uint64())
+
+
 def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 

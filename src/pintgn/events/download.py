@@ -77,8 +77,10 @@ class Arrival:
         self.validator: str | None = None
         self.complete = False
         self.done = self.most = 0
-        state = self._noted()
-        if state.get("url") == url and state.get("validator"):
+        state: Any = None
+        with contextlib.suppress(OSError, ValueError):
+            state = json.loads(self.note.read_text())
+        if isinstance(state, dict) and state.get("url") == url and state.get("validator"):
             self.validator, self.total = state["validator"], state.get("total")
             self.done = self.most = file.seek(0, os.SEEK_END)
             self.complete = self.done == self.total
@@ -133,13 +135,6 @@ class Arrival:
         self.file.seek(0)
         self.file.truncate()
         self.done = 0
-
-    def _noted(self) -> dict[str, Any]:
-        try:
-            state = json.loads(self.note.read_text())
-        except (OSError, ValueError):
-            return {}
-        return state if isinstance(state, dict) else {}
 
 
 @contextlib.contextmanager

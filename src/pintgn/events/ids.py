@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, UnknownName, suggest
-from pintgn.events.columns import is_text, plain
+from pintgn.events.columns import as_array, is_text, plain
 
 SIDES = {"src": 0, "dst": 1}
 
@@ -85,7 +85,7 @@ class IdMap:
         """Anything id-like as an Arrow array of this map's id type."""
         given: object = type(ids).__name__
         try:
-            values = plain(ids if isinstance(ids, pa.Array | pa.ChunkedArray) else _array(ids))
+            values = plain(ids if isinstance(ids, pa.Array | pa.ChunkedArray) else as_array(ids))
             given = values.type
             if isinstance(values, pa.ExtensionArray):  # UUIDs, which logs keep as text
                 values = pa.array([None if one is None else str(one) for one in values.to_pylist()], pa.string())
@@ -127,13 +127,6 @@ class IdMap:
         if self.side is None:
             return [(self.decode(), everyone)]
         return [(self.decode(everyone[self.side == s]), everyone[self.side == s]) for s in (0, 1)]
-
-
-def _array(ids: Any) -> pa.Array:
-    try:
-        return pa.array(ids)
-    except OverflowError:  # whole numbers beyond 63 bits
-        return pa.array(ids, pa.uint64())
 
 
 def _kind(kind: pa.DataType) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from pintgn.errors import BadFile, BadInput
+from pintgn.events.columns import as_array
 from pintgn.events.sources import BATCH, Hints, Source, charset_name, prefetched
 
 
@@ -45,7 +46,8 @@ class JsonSource(Source):
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         for records in self._blocks():
-            yield self._batch([[record.get(name) for record in records] for name in columns], columns)
+            arrays = [self._column(name, [record.get(name) for record in records]) for name in columns]
+            yield pa.RecordBatch.from_arrays(arrays, names=columns)
 
     def _blocks(self) -> Iterator[list[dict[str, Any]]]:
         """Many objects at a time: lines are parsed together, and one by one only if there is something wrong."""
@@ -65,19 +67,14 @@ class JsonSource(Source):
                         pass
                 yield [self._record(record, "") for record in records] if self.nested else records
 
-    def _batch(self, listed: list[list[Any]], columns: list[str]) -> pa.RecordBatch:
-        arrays = []
-        for name, values in zip(columns, listed, strict=True):
-            try:
-                arrays.append(pa.array(values))
-            except OverflowError:  # whole numbers beyond 63 bits
-                arrays.append(pa.array(values, pa.uint64()))
-            except (pa.ArrowException, TypeError) as error:
-                kinds = sorted({type(value).__name__ for value in values if value is not None})
-                raise BadInput(
-                    f"{self.title} mixes {' and '.join(kinds)} in {name!r}. Write all its values in one type."
-                ) from error
-        return pa.RecordBatch.from_arrays(arrays, names=columns)
+    def _column(self, name: str, values: list[Any]) -> pa.Array:
+        try:
+            return as_array(values)
+        except (pa.ArrowException, TypeError) as error:
+            kinds = sorted({type(value).__name__ for value in values if value is not None})
+            raise BadInput(
+                f"{self.title} mixes {' and '.join(kinds)} in {name!r}. Write all its values in one type."
+            ) from error
 
     def where(self, row: int) -> str:
         """The line of a row (the number of its object, in an array); the file is read again up to it."""

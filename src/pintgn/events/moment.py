@@ -53,10 +53,9 @@ def read_time(value: Any, unit: TimeUnit, dtype: np.dtype | None, *, bound: bool
     given, value = value, _read_text(value, unit) if isinstance(value, str) else value
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.timedelta64):
         return _number(value, given, dtype, bound)
-    dated = isinstance(value, datetime.date | np.datetime64)
     if unit.unit is None:
         raise BadInput(f"times here are numbers, given {_shown(given)} ({type(given).__name__}).")
-    if not dated:
+    if not isinstance(value, datetime.date | np.datetime64):
         raise BadInput(f"{_shown(given)} is neither a number nor a date {EXAMPLE}.")
     if value != value:  # NaT, of NumPy or pandas
         raise BadInput(f"{_shown(given)} is no time.")

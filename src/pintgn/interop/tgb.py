@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,10 @@ def tgb_parts(dataset: Any, log: EventLog) -> tuple[EventLog, EventLog, EventLog
     sizes = [int(mask.sum()) for mask in masks]
     if sum(sizes) != len(log) or any(mask.shape != log.t.shape for mask in masks):
         raise BadInput(f"the masks of the data set cover {sum(sizes):,} events, the log has {len(log):,}.")
-    borders = np.cumsum([0, *sizes])
-    for mask, begin, end in zip(masks, borders[:-1], borders[1:], strict=True):
-        if not mask[begin:end].all():
-            raise BadInput("the masks of the data set do not cut it by time.")
-    train, val, test = (log[a:b] for a, b in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True))
+    cuts = list(pairwise(np.cumsum([0, *sizes]).tolist()))
+    if not all(mask[a:b].all() for mask, (a, b) in zip(masks, cuts, strict=True)):
+        raise BadInput("the masks of the data set do not cut it by time.")
+    train, val, test = (log[a:b] for a, b in cuts)
     return train, val, test
 
 
