@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -207,20 +208,11 @@ class Answers:
             check_finite(found)
         return found
 
-    def _in_users_words(self) -> _InUsersWords:
-        return _InUsersWords(self)
-
-
-class _InUsersWords:
-    """Says in users' words that a question comes too late."""
-
-    def __init__(self, live: Answers):
-        self.live = live
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, StaleQuery):
-            seen = self.live.schema.time.show(self.live.clock)
+    @contextmanager
+    def _in_users_words(self) -> Iterator[None]:
+        """Says in users' words that a question comes too late."""
+        try:
+            yield
+        except StaleQuery:
+            seen = self.schema.time.show(self.clock)
             raise StaleQuery(f"this run has already observed {seen}; ask about that time or a later one.") from None
