@@ -105,8 +105,7 @@ class Figures:
     @cached_property
     def differences(self) -> list[Difference]:
         """Each trained row against the training-free ones, and the first against every other trained row."""
-        trained = [row for row in self.study.scoring if row.trained]
-        free = [row for row in self.study.scoring if not row.trained]
+        trained, free = self.study.models, self.study.baselines
         pairs = [(trained[0], other) for other in trained[1:]] if trained else []
         pairs += [(row, other) for row in trained for other in reversed(free)]
         found = []

@@ -121,7 +121,7 @@ class NodeResult:
 
 def worst_nodes(study: Study, row: Row, prior: Prior, side: str, most: int = 8) -> tuple[list[NodeResult], int]:
     """The sources or destinations whose events were ranked worst, and how many test events each has at least."""
-    other = next((one for one in reversed(study.scoring) if not one.trained), None)
+    other = study.baselines[-1] if study.baselines else None
     nodes, of, events = np.unique(getattr(study.events, side), return_inverse=True, return_counts=True)
     least = LEAST_EVENTS
     while least > 1 and (events >= least).sum() < 3:

@@ -12,7 +12,6 @@ from pintgn.errors import BadInput, StaleQuery
 from pintgn.live.live import Live
 from pintgn.neighbors.contents import contents
 from pintgn.serve.service import Service
-from pintgn.serve.words import plain
 
 RANKED = 4_000
 """Destinations ranked in one turn; what ingestion waits for at most."""
@@ -26,10 +25,10 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
         when = _fresh(live, at)
         logits = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against)
     columns = zip(src, dst, logits.tolist(), live.calibrated(logits, against).tolist(), strict=True)
-    rows = [{"src": s, "dst": d, "logit": logit, "probability": p} for s, d, logit, p in columns]
-    for row in [] if paired else rows:
-        del row["src"]
-    return {"at": plain(when), "scores": rows}
+    rows = [
+        ({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p} for s, d, logit, p in columns
+    ]
+    return {"at": when.item(), "scores": rows}
 
 
 def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, Any]:
@@ -47,31 +46,27 @@ def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, 
             when = _fresh(live, at)
             found.append(live.rank(node, pool[begin : begin + RANKED], at))
     items = live.best(pool, np.concatenate([np.zeros(0, np.float32), *found]), k)
-    return {"node": node, "at": plain(when), "items": [item._asdict() for item in items]}
+    return {"node": node, "at": when.item(), "items": [item._asdict() for item in items]}
 
 
 def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: str | None = None) -> dict[str, Any]:
     """What is known about a node: since when, how much, its newest contacts, and its temporal computation tree."""
     service.live.codec.check_ids([id], "node")
     with service.asking() as live:
-        number = _number(live, id, side)
-        known = number is not None and live.nodes.known(number)
-        answer: dict[str, Any] = {"node": id, "known": known, "side": side, "at": plain(live.time_of())}
+        number, when, table = _number(live, id, side), live.time_of(), live.nodes
+        answer: dict[str, Any] = {"node": id, "known": False, "side": side, "at": when.item()}
+        answer |= {"first_seen": None, "last_seen": None, "degree": 0, "recent": [], "tree": {"id": id, "children": []}}
         if live.names.separate_namespaces and number is not None:
             answer["side"] = ("src", "dst")[live.names.sides[number]]
-        if not known or number is None:
-            return answer | {
-                "first_seen": None,
-                "last_seen": None,
-                "degree": 0,
-                "recent": [],
-                "tree": {"id": id, "children": []},
+        if number is not None and table.known(number):
+            answer |= {
+                "known": True,
+                "first_seen": table.first[number].item(),
+                "last_seen": table.last[number].item(),
+                "degree": table.degree[number].item(),
+                "recent": _recent(live, number, neighbors),
+                "tree": {"id": id, "children": _tree(live, number, when, depth, neighbors)},
             }
-        table, when = live.nodes, live.time_of()
-        answer["first_seen"], answer["last_seen"] = plain(table.first[number]), plain(table.last[number])
-        answer["degree"] = plain(table.degree[number])
-        answer["recent"] = _recent(live, number, neighbors)
-        answer["tree"] = {"id": id, "children": _tree(live, number, when, depth, neighbors)}
     return answer
 
 
@@ -102,8 +97,8 @@ def _tree(live: Live, root: int, when: Any, depth: int, width: int) -> list[dict
                 other = int(found.ids[row, slot])
                 child: dict[str, Any] = {
                     "id": live.names.ids[other],
-                    "t": plain(found.t[row, slot]),
-                    "dt": plain(found.dt[row, slot]),
+                    "t": found.t[row, slot].item(),
+                    "dt": found.dt[row, slot].item(),
                     "children": [],
                 }
                 mine.append(child)
@@ -139,7 +134,7 @@ def status(service: Service) -> dict[str, Any]:
     with service.asking() as live:
         clock = live.clock
         facts = {
-            "clock": plain(clock),
+            "clock": clock,
             "clock_text": live.schema.time.show(clock),
             "events": live.events,
             "live_events": live.total,
@@ -167,8 +162,8 @@ def status(service: Service) -> dict[str, Any]:
         "run": None if run.folder is None else run.folder.path.name,
         "events": len(log),
         "nodes": log.nodes,
-        "first": plain(t[0]),
-        "last": plain(t[-1]),
+        "first": t[0].item(),
+        "last": t[-1].item(),
         "first_text": schema.time.show(t[0]),
         "last_text": schema.time.show(t[-1]),
         "columns": {"src": schema.src, "dst": schema.dst, "t": schema.t, "op": schema.op},
@@ -196,7 +191,7 @@ def health(service: Service) -> dict[str, Any]:
     return {
         "status": "failed" if not service.healthy else "degraded" if reports else "ok",
         "taking": service.taking,
-        "clock": plain(service.live.clock),
+        "clock": service.live.clock,
         "events": service.live.events,
         "waiting": service.waiting,
         "reports": reports,
@@ -214,7 +209,7 @@ def metrics(service: Service) -> str:
         quality = live.prequential.status()
     return service.metrics.text(
         {
-            "clock": ("Time of the newest event, in the log's own unit.", plain(live.clock)),
+            "clock": ("Time of the newest event, in the log's own unit.", live.clock),
             "events": ("Events observed in all, the run's log included.", live.events),
             "nodes": ("Nodes known.", len(live.names)),
             "contacts": ("Entries of the live index.", live.stream.index.size),

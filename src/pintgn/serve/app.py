@@ -187,12 +187,11 @@ def _faults(app: FastAPI, service: Service) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        name = {404: "not_found", 405: "not_allowed"}.get(error.status_code)
-        text = {404: f"There is nothing at {request.url.path[:200]}.", 405: f"{request.method} is not for this."}
-        said = text.get(error.status_code, str(error.detail))
-        next_step = error.detail if error.status_code not in text else "/openapi.json lists what there is."
-        headers = dict(error.headers or {})
-        return fault(error.status_code, name or "refused", said, str(next_step), headers)
+        name, said, next_step = {
+            404: ("not_found", f"There is nothing at {request.url.path[:200]}.", "/openapi.json lists what there is."),
+            405: ("not_allowed", f"{request.method} is not for this.", "/openapi.json lists what there is."),
+        }.get(error.status_code, ("refused", str(error.detail), str(error.detail)))
+        return fault(error.status_code, name, said, next_step, dict(error.headers or {}))
 
 
 def refusal(service: Service, error: PintgnError) -> Response:

@@ -44,10 +44,6 @@ def record(required: Json, optional: Json | None = None) -> Json:
     return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
 
 
-def nullable(kind: Json) -> Json:
-    return {"anyOf": [kind, {"type": "null"}]}
-
-
 def listed(items: Json) -> Json:
     return {"type": "array", "items": items}
 
@@ -73,56 +69,34 @@ def _json(schema: Json, example: Any = None) -> Json:
     return {"application/json": {"schema": schema} | ({} if example is None else {"example": example})}
 
 
-EVENTS = _route(
-    "events",
-    "Observe events",
-    _json(record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT})),
-    (403, 408, 409, 413, 415, 422, 429, 507),
-)
-SCORE = _route(
-    "answers",
-    "Score pairs",
-    _json(record({"at": NUMBER, "scores": listed(SCORE_ROW)})),
-    (403, 408, 409, 413, 415, 422, 429, 507),
-)
-RECOMMEND = _route(
-    "answers",
-    "Recommend destinations",
-    _json(record({"node": ID, "at": NUMBER, "items": listed(SCORE_ROW)})),
-    (409, 422, 429, 507),
-)
+WITH_BODY = (403, 408, 409, 413, 415, 422, 429, 507)
+ACKNOWLEDGED = record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT})
+SCORES = record({"at": NUMBER, "scores": listed(SCORE_ROW)})
+RECOMMENDED = record({"node": ID, "at": NUMBER, "items": listed(SCORE_ROW)})
+EVENTS = _route("events", "Observe events", _json(ACKNOWLEDGED), WITH_BODY)
+SCORE = _route("answers", "Score pairs", _json(SCORES), WITH_BODY)
+RECOMMEND = _route("answers", "Recommend destinations", _json(RECOMMENDED), (409, 422, 429, 507))
 NODES = _route("answers", "Search nodes", _json(record({"nodes": listed(ID)})), (422, 429))
 CONTACT = record({"other": ID, "t": NUMBER, "direction": {"type": "string", "enum": ["in", "out", "self"]}})
-NODE = _route(
-    "answers",
-    "Describe a node",
-    _json(
-        record(
-            {
-                "node": ID,
-                "known": {"type": "boolean"},
-                "at": NUMBER,
-                "first_seen": nullable(NUMBER),
-                "last_seen": nullable(NUMBER),
-                "degree": COUNT,
-                "recent": listed(CONTACT),
-                "tree": record({"id": ID, "children": listed({"type": "object"})}),
-            }
-        )
-    ),
-    (422, 429),
+DESCRIBED = record(
+    {
+        "node": ID,
+        "known": {"type": "boolean"},
+        "at": NUMBER,
+        "first_seen": {"anyOf": [NUMBER, {"type": "null"}]},
+        "last_seen": {"anyOf": [NUMBER, {"type": "null"}]},
+        "degree": COUNT,
+        "recent": listed(CONTACT),
+        "tree": record({"id": ID, "children": listed({"type": "object"})}),
+    }
 )
+NODE = _route("answers", "Describe a node", _json(DESCRIBED), (422, 429))
 EXPLAIN = _route("answers", "Explain a score", _json({"type": "object"}), (409, 422, 429, 507))
 STATUS = _route("service", "State of the service", _json({"type": "object"}), (429,))
 HEALTH = _route("service", "Health", _json(record({"status": TEXT, "clock": NUMBER, "events": COUNT})), ())
 METRICS = _route("service", "Metrics", {"text/plain": {"schema": TEXT}}, (429,))
-SNAPSHOT = _route(
-    "service",
-    "Write a snapshot",
-    _json(record({"events": COUNT, "clock": NUMBER, "bytes": COUNT, "seconds": NUMBER})),
-    (403, 415, 507),
-)
-
+WRITTEN = record({"events": COUNT, "clock": NUMBER, "bytes": COUNT, "seconds": NUMBER})
+SNAPSHOT = _route("service", "Write a snapshot", _json(WRITTEN), (403, 415, 507))
 
 EXAMPLES = {
     "events": {"events": [{"src": "alice", "dst": "bob", "t": 1700000000, "key": "order-17"}]},

@@ -37,7 +37,6 @@ from pintgn.serve.rows import Gap
 from pintgn.serve.saver import Saver, promise
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.store import Store, StoreFull, StoreGone
-from pintgn.serve.words import plain
 from pintgn.stream.core import WORTH_RANKING
 
 log = logging.getLogger("pintgn.serve")
@@ -316,7 +315,7 @@ class Service:
             for job, _, _ in accepted:
                 self._done(job, error)
         else:
-            now = {"clock": plain(self.live.clock), "total": self.live.events}
+            now = {"clock": self.live.clock, "total": self.live.events}
             for job, batch, duplicates in accepted:
                 self.metrics.duplicates.inc(duplicates)
                 self._done(job, {"accepted": len(batch), "duplicates": duplicates} | now)

@@ -21,7 +21,6 @@ from pintgn.files import rename, sync_file, sync_folder
 from pintgn.learn.run import Run
 from pintgn.live.snapshot import Snapshot
 from pintgn.models.base import Model
-from pintgn.serve.words import plain
 
 FORMAT = 2
 MANIFEST = {"format": AtLeast(1), "run": str, "weights": str, "total": AtLeast(0), "files": Each([(AtLeast(0), str)])}
@@ -55,7 +54,7 @@ class SnapshotFolder:
             for path in sorted(path for path in part.rglob("*") if path.is_file()):
                 files[str(path.relative_to(part))] = _sealed(path)
             manifest = {"format": FORMAT, "run": self.fingerprint, "weights": self.weights, "total": captured.total}
-            manifest |= {"clock": plain(captured.clock), "files": files}
+            manifest |= {"clock": captured.clock, "files": files}
             (part / "manifest.json").write_text(json.dumps(manifest, indent=1))
             _sealed(part / "manifest.json")
             for folder in [path for path in part.rglob("*") if path.is_dir()] + [part]:
@@ -88,7 +87,7 @@ class SnapshotFolder:
             if trouble is None:
                 yield number, self.path(number)
             else:
-                self.reports.append(f"snapshot {self.path(number).name} is not used: {trouble}.")
+                self.discard(number, trouble)
 
     def forget_after(self, number: int) -> list[int]:
         """Drop the snapshots that have seen events after a number."""

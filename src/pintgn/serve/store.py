@@ -79,11 +79,11 @@ class Store:
         try:
             self.mark = HighWater(self.folder / MARK, fingerprint)
             self._open.callback(self.mark.close)
-            self.db = open_database(self, seen)
+            self.db = open_database(self)
             self._total = self.newest()
             with self.folder.errors(self.mark.path):
                 if self.mark.found is None or self.mark.found < (self._total, self.dropped):
-                    self.mark.write(Mark(max(self._total, self.marked), self.dropped))
+                    self.mark.write(Mark(max(self._total, self.mark.written.total), self.dropped))
                 else:
                     self.mark.open()
             self._files = self._identities()
@@ -98,10 +98,14 @@ class Store:
         self.close()
 
     def close(self) -> None:
+        self.disconnect()
+        self._open.close()
+
+    def disconnect(self) -> None:
+        """Let go of the database, if there is one."""
         if (connection := self.__dict__.pop("db", None)) is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
-        self._open.close()
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
@@ -109,11 +113,6 @@ class Store:
     def total(self) -> int:
         """The number of the newest event."""
         return self._total
-
-    @property
-    def marked(self) -> int:
-        """The number of the newest event that was ever acknowledged, as far as is known."""
-        return 0 if self.mark.found is None else self.mark.found.total
 
     @property
     def dropped(self) -> int:
@@ -278,13 +277,10 @@ class Store:
                 if number != after + 1:
                     _check_gap(after + 1, number - 1, gaps)
                     if row > begin:
-                        yield rows[begin][0], self._batch(rows[begin:row])
+                        yield rows[begin][0], batch_of(rows[begin:row], self.width, self.dtype)
                     begin = row
                 after = number
-            yield rows[begin][0], self._batch(rows[begin:])
-
-    def _batch(self, rows: list[tuple]) -> EventBatch:
-        return batch_of(rows, self.width, self.dtype)
+            yield rows[begin][0], batch_of(rows[begin:], self.width, self.dtype)
 
     # -- losses, and the way back --------------------------------------------------------------------------------------
 
