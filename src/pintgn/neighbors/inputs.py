@@ -137,7 +137,6 @@ def as_keys(value: ArrayLike) -> np.ndarray:
 
 
 def as_mask(value: ArrayLike) -> np.ndarray:
-    """A boolean mask."""
     array = np.asarray(value)
     if array.dtype != np.bool_:
         raise BadInput(f"valid must be booleans, got {array.dtype}. Give a mask such as the one a look-up returns.")

@@ -25,9 +25,7 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
         when = _fresh(live, at)
         logits = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against)
     columns = zip(src, dst, logits.tolist(), live.calibrated(logits, against).tolist(), strict=True)
-    rows = [
-        ({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p} for s, d, logit, p in columns
-    ]
+    rows = [({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p} for s, d, logit, p in columns]
     return {"at": when.item(), "scores": rows}
 
 

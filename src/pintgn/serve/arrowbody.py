@@ -209,7 +209,6 @@ class _Table:
         return [_Table(self.data, offset + self._at("<I", offset)) for offset in range(first, first + 4 * count, 4)]
 
     def structs(self, number: int, form: str) -> list[tuple[int, ...]]:
-        """A vector of structs."""
         first, size = self._target(number) + 4, struct.calcsize(form) * self.length(number)
         if first + size > len(self.data):
             raise struct.error("the head of a message is damaged")

@@ -40,7 +40,6 @@ TEXT: Json = {"type": "string"}
 
 
 def record(required: Json, optional: Json | None = None) -> Json:
-    """A JSON object."""
     return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
 
 
@@ -53,7 +52,6 @@ SCORE_ROW = record({"dst": ID, "logit": NUMBER, "probability": NUMBER}, {"src": 
 
 
 def _route(tag: str, summary: str, answer: Json, faults: tuple[int, ...]) -> dict[str, Any]:
-    """Arguments of a FastAPI route."""
     failures = {
         code: {"description": MEANING[code], "content": {"application/json": {"schema": FAULT}}}
         for code in sorted({400, 401, 503, *faults})
@@ -105,7 +103,7 @@ EXAMPLES = {
 
 
 def finish(app: FastAPI, requests: Declared, with_key: bool) -> None:
-    """Say what requests hold, as it is declared; replace what FastAPI says about errors; say how a key is sent."""
+    """Say what requests hold, as it is declared, and how a key is sent."""
     made = app.openapi()
     kinds = [kind for several in requests.schemas.values() for kind in several]
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
@@ -116,11 +114,6 @@ def finish(app: FastAPI, requests: Declared, with_key: bool) -> None:
         if name == "events":
             content |= {ARROW: {"schema": {"type": "string", "format": "binary"}}}
         made["paths"][f"/{name}"]["post"]["requestBody"] = {"required": True, "content": content}
-    for path in made["paths"].values():
-        for operation in path.values():
-            response = operation.get("responses", {}).get("422")
-            if response is not None and "$ref" in str(response):
-                operation["responses"]["422"] = {"description": MEANING[422], "content": _json(FAULT)}
     if with_key:
         made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         made["security"] = [{"key": []}]

@@ -59,7 +59,6 @@ class HighWater:
         return mark
 
     def open(self) -> None:
-        """Make ready for writing."""
         if self._handle < 0:
             self._handle = _prepared(self.path)
 

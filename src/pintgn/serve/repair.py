@@ -33,12 +33,12 @@ def open_database(store: Store) -> sqlite3.Connection:
     if (begun := _unfinished(store)) is not None:  # a repair was cut short: begin again, with what it began with
         _replace(store, begun)
         return store.db
-    if not _size(path) and not _size(log) and _nothing_known(store):
+    if not size_of(path) and not size_of(log) and _nothing_known(store):
         _make(store)
         return store.db
     kept = store.folder / f".{FILE}-wal.kept"
     try:
-        if _size(log):  # SQLite throws away what it cannot use
+        if size_of(log):  # SQLite throws away what it cannot use
             shutil.copyfile(log, kept)
         trouble = _trouble(store)
         if trouble is not None:
@@ -71,7 +71,7 @@ def _make(store: Store) -> None:
 
 def _trouble(store: Store) -> str | None:
     """What is wrong with the file, or None; opens it."""
-    if not _size(store.path):
+    if not size_of(store.path):
         return f"{store.path.name} is missing or empty"
     try:
         store.db = connected(store.path)
@@ -139,7 +139,7 @@ def repair(store: Store, why: str, log: Path | None = None) -> None:
     """
     aside = f"damaged-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.db"
     for source, target in ((store.path, aside), (log or Path(f"{store.path}-wal"), f"{aside}-wal")):
-        if _size(source):  # copied while it is open: closing would write into the damaged file
+        if size_of(source):  # copied while it is open: closing would write into the damaged file
             shutil.copyfile(source, store.folder / target)
     begun = {"file": aside, "why": why, **_readable(store)}
     store.folder.write_json("repairing", begun)
@@ -251,7 +251,7 @@ def _insert(db: sqlite3.Connection, gaps: list[Gap]) -> None:
     db.executemany("INSERT OR REPLACE INTO lost VALUES (?, ?, ?, ?)", rows)
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:

@@ -55,7 +55,6 @@ class Saver:
         self._thread.start()
 
     def join(self) -> None:
-        """Wait for what is being written."""
         if self._thread is not None:
             self._thread.join()
 

@@ -23,7 +23,7 @@ from pintgn.events.codec import EventBatch
 from pintgn.files import sync_folder
 from pintgn.learn.folder import Folder
 from pintgn.serve.highwater import HighWater, Mark
-from pintgn.serve.repair import open_database, repair
+from pintgn.serve.repair import open_database, repair, size_of
 from pintgn.serve.rows import (
     COLUMNS,
     FILE,
@@ -135,11 +135,7 @@ class Store:
     @property
     def nbytes(self) -> int:
         """Bytes on disk, without snapshots."""
-        size = 0
-        for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                size += (self.folder / name).stat().st_size
-        return size
+        return sum(size_of(Path(f"{self.path}{suffix}")) for suffix in ("", "-wal", "-shm"))
 
     def newest(self) -> int:
         """The number of the newest event in the file."""
