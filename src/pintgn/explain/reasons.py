@@ -103,7 +103,7 @@ class _Question:
             others += self._others("dst", far, self.src)
         joins.sort(key=lambda draft: (draft[0].steps, draft[0].kind == "walks"))  # stable: newest stay first
         logit, probability, reasons = self._scored(joins + others)
-        neighbors = sorted(reasons[len(joins) :], key=_effect)
+        neighbors = sorted(reasons[len(joins) :], key=lambda one: -abs(one.without.adds) if one.without else 0.0)
         reached = self._reached()
         return Explanation(
             src=self.name(self.src),
@@ -256,10 +256,6 @@ class _Question:
         if self.frozen.stream.model.remembers:
             return f"{note} What its memory keeps of them is not taken back."
         return f"{note} Positions lose the walks through them, as far as the stream still knows those."
-
-
-def _effect(reason: Reason) -> float:
-    return 0.0 if reason.without is None else -abs(reason.without.adds)
 
 
 def _sigmoid(logits: np.ndarray) -> np.ndarray:

@@ -204,7 +204,7 @@ def over_time(figures: Figures) -> str:
         return section("time", "Over the test period", "", grid(empty("AUC over time", why)))
     row = best_row(figures)
     edges = charts.stretches(len(study.events))
-    values = charts.over_time(study, row, study.main, edges)
+    values = charts.over_time(row, study.main, edges)
     third = max(len(values) // 3, 1)
     first, last = float(values[:third].mean()), float(values[-third:].mean())
     lead = (

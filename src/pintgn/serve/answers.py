@@ -81,35 +81,23 @@ def _recent(live: Live, node: int, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def _tree(live: Live, root: int, when: Any, depth: int, width: int) -> list[dict[str, Any]]:
+def _tree(live: Live, node: int, when: Any, depth: int, width: int) -> list[dict[str, Any]]:
     """The newest contacts of a node before a time, their newest contacts before the same time, and so on."""
-    children: list[dict[str, Any]] = []
-    level: list[tuple[int, list[dict[str, Any]]]] = [(root, children)]
-    for _ in range(depth):
-        if not level or not width:
-            break
-        found = live.stream.index.recent(np.array([node for node, _ in level]), when, width)
-        below: list[tuple[int, list[dict[str, Any]]]] = []
-        for row, (_, mine) in enumerate(level):
-            for slot in np.flatnonzero(found.mask[row]).tolist():
-                other = int(found.ids[row, slot])
-                child: dict[str, Any] = {
-                    "id": live.names.ids[other],
-                    "t": found.t[row, slot].item(),
-                    "dt": found.dt[row, slot].item(),
-                    "children": [],
-                }
-                mine.append(child)
-                below.append((other, child["children"]))
-        level = below
-    return children
+    if not depth or not width:
+        return []
+    found = live.stream.index.recent(node, when, width)
+    columns = (column[found.mask].tolist() for column in (found.ids, found.t, found.dt))
+    return [
+        {"id": live.names.ids[other], "t": t, "dt": dt, "children": _tree(live, other, when, depth - 1, width)}
+        for other, t, dt in zip(*columns, strict=True)
+    ]
 
 
 def _number(live: Live, id: Any, side: str | None) -> int | None:
     if side not in (None, "src", "dst"):
         raise BadInput(f"side={side!r}; it is 'src' or 'dst'.")
-    spaces = {"src": (0,), "dst": (1,), None: (0, 1)}[side]
-    return next((n for s in spaces if (n := live.names.space(s).get(id)) is not None), None)
+    sides = {"src": (0,), "dst": (1,), None: (0, 1)}[side]
+    return next((live.names.numbers[s][id] for s in sides if id in live.names.numbers[s]), None)
 
 
 def nodes(service: Service, prefix: str, limit: int) -> dict[str, Any]:

@@ -135,10 +135,12 @@ class Guard:
             direct = self.direct.get(f"{scope['method']} {scope['path']}")
             if answer is None and direct is not None:
                 scope["route"] = direct
-                answer = await self._answered(direct.endpoint, Request(scope, receive))
+                answer = await direct.endpoint(Request(scope, receive))
             await (self.app if answer is None else answer)(scope, receive, sending)
         except ClientDisconnect:
             pass  # nobody is there to be answered
+        except PintgnError as error:
+            await refusal(self.service, error)(scope, receive, sending)
         except Exception:  # said plainly, written to the log, never shown
             log.exception("%s %s failed", scope["method"], scope["path"])
             if status:
@@ -149,12 +151,6 @@ class Guard:
             route = getattr(scope.get("route"), "path", "other")
             self.service.metrics.requests.labels(route, status).inc()
             self.service.metrics.request_seconds.labels(route).observe(time.perf_counter() - begin)
-
-    async def _answered(self, endpoint: Callable[..., Any], request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except PintgnError as error:
-            return refusal(self.service, error)
 
     def _refused(self, headers: Headers, path: str, method: str) -> Response | None:
         """The answer to somebody who may not ask."""
@@ -172,11 +168,7 @@ class Guard:
 
 
 def _faults(app: FastAPI, service: Service) -> None:
-    """Every error as clients get it."""
-
-    @app.exception_handler(PintgnError)
-    async def ours(request: Request, error: PintgnError) -> Response:
-        return refusal(service, error)
+    """What FastAPI and Starlette refuse, as clients get it."""
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:

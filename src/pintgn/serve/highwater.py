@@ -49,7 +49,7 @@ class HighWater:
         for begin in (0, SLOT):
             record = raw[begin : begin + RECORD.size]
             checksum = raw[begin + RECORD.size : begin + RECORD.size + 4]
-            if len(checksum) == 4 and int.from_bytes(checksum, "little") == zlib.crc32(record):
+            if checksum == zlib.crc32(record).to_bytes(4, "little"):
                 magic, run, sequence, total, dropped = RECORD.unpack(record)
                 if (magic, run) == (MAGIC, self._run):
                     slots.append((sequence, Mark(total, dropped)))
@@ -59,8 +59,15 @@ class HighWater:
         return mark
 
     def open(self) -> None:
-        if self._handle < 0:
-            self._handle = _prepared(self.path)
+        """Make ready for writing: both slots are on the disk."""
+        if self._handle >= 0:
+            return
+        self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        missing = 2 * SLOT - os.fstat(self._handle).st_size
+        if missing > 0:
+            os.lseek(self._handle, 0, os.SEEK_END)
+            os.write(self._handle, bytes(missing))
+            os.fsync(self._handle)
 
     def write(self, mark: Mark) -> None:
         """Write and flush; into both slots, so that nothing older is left."""
@@ -89,14 +96,3 @@ class HighWater:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-
-
-def _prepared(path: Path) -> int:
-    """The file, open, with both slots on the disk."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-    missing = 2 * SLOT - os.fstat(handle).st_size
-    if missing > 0:
-        os.lseek(handle, 0, os.SEEK_END)
-        os.write(handle, bytes(missing))
-        os.fsync(handle)
-    return handle

@@ -27,15 +27,13 @@ SHOWN = 20
 """Ranges of numbers, and keys, that a report names; /health has all of them."""
 
 
-def open_database(store: Store) -> sqlite3.Connection:
-    """The database of a store, checked against everything else that says what should be in it."""
+def open_database(store: Store) -> None:
+    """Open the database of a store, checked against everything else that says what should be in it."""
     path, log = store.path, Path(f"{store.path}-wal")
     if (begun := _unfinished(store)) is not None:  # a repair was cut short: begin again, with what it began with
-        _replace(store, begun)
-        return store.db
+        return _replace(store, begun)
     if not size_of(path) and not size_of(log) and _nothing_known(store):
-        _make(store)
-        return store.db
+        return _make(store)
     kept = store.folder / f".{FILE}-wal.kept"
     try:
         if size_of(log):  # SQLite throws away what it cannot use
@@ -49,7 +47,6 @@ def open_database(store: Store) -> sqlite3.Connection:
         raise BadFile(f"cannot open {path}: {error.strerror or error}. Free space on the disk.") from error
     finally:
         kept.unlink(missing_ok=True)
-    return store.db
 
 
 def _nothing_known(store: Store) -> bool:

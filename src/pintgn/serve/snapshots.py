@@ -37,8 +37,7 @@ class SnapshotFolder:
 
     def numbers(self) -> list[int]:
         """Newest first."""
-        found = [path.name for path in self.folder.glob("[0-9]*")] if self.folder.exists() else []
-        return sorted((int(name) for name in found if name.isdigit()), reverse=True)
+        return sorted((int(path.name) for path in self.folder.glob("[0-9]*") if path.name.isdigit()), reverse=True)
 
     def path(self, number: int) -> Path:
         return self.folder / f"{number:012d}"
@@ -50,14 +49,13 @@ class SnapshotFolder:
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
             captured.write(part)
-            files = {}
-            for path in sorted(path for path in part.rglob("*") if path.is_file()):
-                files[str(path.relative_to(part))] = _sealed(path)
+            inside = sorted(part.rglob("*"))
+            files = {str(path.relative_to(part)): _sealed(path) for path in inside if path.is_file()}
             manifest = {"format": FORMAT, "run": self.fingerprint, "weights": self.weights, "total": captured.total}
             manifest |= {"clock": captured.clock, "files": files}
             (part / "manifest.json").write_text(json.dumps(manifest, indent=1))
             _sealed(part / "manifest.json")
-            for folder in [path for path in part.rglob("*") if path.is_dir()] + [part]:
+            for folder in [path for path in inside if path.is_dir()] + [part]:
                 sync_folder(folder)
             if target.exists():
                 shutil.rmtree(target)
