@@ -99,11 +99,8 @@ class Answers:
         """
         if k < 1:
             raise BadInput(f"k={k}; at least one is recommended.")
-        if among is None:
-            pool = self.candidates(src)
-            return self.best(pool, self.rank(src, pool, at), k)
-        ids = list(dict.fromkeys(among))
-        pool = self.names.find(map(self.codec.id, ids), 1)
+        ids = None if among is None else list(dict.fromkeys(among))
+        pool = self.candidates(src) if ids is None else self.names.find(map(self.codec.id, ids), 1)
         return self.best(pool, self.rank(src, pool, at), k, ids)
 
     def candidates(self, src: Any) -> np.ndarray:

@@ -127,24 +127,14 @@ def worst_nodes(study: Study, row: Row, prior: Prior, side: str, most: int = 8) 
     while least > 1 and (events >= least).sum() < 3:
         least -= 1
     means = np.bincount(of, _inverse_ranks(row)) / events
-    others = None if other is None else np.bincount(of, _inverse_ranks(other)) / events
+    beside = np.full(len(nodes), None) if other is None else np.bincount(of, _inverse_ranks(other)) / events
+    before = event_counts(study.parts.before(study.parts.test))[nodes]
     first = np.bincount(of, np.isnan(prior.apart)) / events
-    degree = event_counts(study.parts.before(study.parts.test))
     chosen = np.flatnonzero(events >= least)
     chosen = chosen[np.lexsort((nodes[chosen], -events[chosen], means[chosen]))][:most]
     ids = study.log.ids.decode(nodes[chosen]).to_pylist()
-    rows = [
-        NodeResult(
-            id,
-            int(events[k]),
-            float(means[k]),
-            None if others is None else float(others[k]),
-            int(degree[nodes[k]]),
-            float(first[k]),
-        )
-        for id, k in zip(ids, chosen.tolist(), strict=True)
-    ]
-    return rows, least
+    columns = (column[chosen].tolist() for column in (events, means, beside, before, first))
+    return list(map(NodeResult, ids, *columns)), least
 
 
 @dataclass(frozen=True)

@@ -144,14 +144,9 @@ def study(
     seed: int = 0,
     progress: Progress = lambda phase: None,
 ) -> Study:
-    """Measure runs on the test part of the log that they share.
+    """Measure runs on the test part of the log that they share; arguments as of `write_report`.
 
-    Args:
-        runs: trained on the same log, split at the same times. Those that differ in nothing but their seed share a row.
-        names: of the rows, one for each run; made from model names and settings when not given.
-        negatives: kinds of your own by name, before the usual ones.
-        rank: how many destinations each event is ranked against, or `"all"`.
-        seed: of negatives and candidates; the same for every run, whatever its own seed.
+    Runs that differ in nothing but their seed share a row. Negatives and candidates are the same for every run.
     """
     _check_comparable(runs)
     parts, test = runs[0].parts, runs[0].parts.test
