@@ -127,7 +127,7 @@ def test_a_service_that_forgets_is_the_same_after_a_restart(rich_folder, rich_co
 def test_what_is_known_about_a_node_outlives_its_contacts(run_folder, columns):
     live = Live(Run.open(run_folder), retention=Retention(keep_last=1, every=10))
     live.observe_batch(as_batch(live, columns, TRAINED, 900))
-    node = live.names.space(0)["person 1"]
+    node = live.names.numbers[0]["person 1"]
     mine = [t for s, d, t in zip(columns["src"], columns["dst"], columns["t"], strict=True) if "person 1" in (s, d)]
     assert (live.nodes.degree[node], live.nodes.first[node], live.nodes.last[node]) == (
         len(mine), mine[0], mine[-1],

@@ -231,7 +231,7 @@ def test_answers_equal_those_of_a_stream_that_never_saw_the_future(client, run_f
         at = columns["t"][end - 1] + 3
         told = client.post("/score", json={"pairs": pairs, "at": at}).json()
         clean = replayed(run_folder, columns, end)
-        nodes = clean.names.space(0)
+        nodes = clean.names.numbers[0]
         src, dst = ([nodes.get(pair[end], 10**6) for pair in pairs] for end in ("src", "dst"))
         clean.model.eval()
         with torch.no_grad():  # as it is served: to the last bit

@@ -170,7 +170,7 @@ def _convert_first(live: Any, path: str, error: str) -> str:
 
 def note_unseen(live: Any, id: Any, side: int = 0) -> None:
     """Say that an id has never been seen: it is a new node, or a typing error."""
-    if id not in live.names.space(side):
+    if id not in live.names.numbers[side]:
         near = suggest(id, live.names.ids[:50_000]) if live.codec.text else ""
         say(f"note: {id!r} has never been seen, and counts as a new node.{near if 'Did' in near else ''}")
 

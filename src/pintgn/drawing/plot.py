@@ -66,16 +66,14 @@ class Plot:
         self._x, self._y = x.scale(self.left, self.right), y.scale(self.bottom, self.top)
         self.parts: list[str] = []
         for value, word in y.marked(4):
-            at = self._y(value)
             if "y" in grid:
-                self._path("mesh", "M", self.left, at, "H", self.right)
-            self._text(self.left - 6, at + 4, word, "tick", "end")
+                self.rule("mesh", y=value)
+            self._text(self.left - 6, self._y(value) + 4, word, "tick", "end")
         for value, word in _apart(self._x, x.marked(5)):
-            at = self._x(value)
             if "x" in grid:
-                self._path("mesh", "M", at, self.top, "V", self.bottom)
+                self.rule("mesh", x=value)
             half = LETTER * len(word) / 2
-            self._text(min(max(at, half), WIDTH - half - 1), self.bottom + 15, word, "tick", "middle")
+            self._text(min(max(self._x(value), half), WIDTH - half - 1), self.bottom + 15, word, "tick", "middle")
         if grid == "y":
             self._path("base", "M", self.left, self.bottom, "H", self.right)
         if y.label:
@@ -130,25 +128,18 @@ class Plot:
         if word is not None:
             self._text((left + right) / 2, self.top + 11, word, "note", "middle")
 
-    def rule(self, x: float | None = None, y: float | None = None, word: str = "", kind: str = "rule") -> None:
+    def rule(self, kind: str, *, x: float | None = None, y: float | None = None) -> None:
         """A line across the chart."""
         if x is not None:
-            at = self._x(x)
-            self._path(kind, "M", at, self.top, "V", self.bottom)
-            if word:
-                end = at + LETTER * len(word) + 5 > self.right
-                self._text(at + (-5 if end else 5), self.top + 11, word, "note", "end" if end else "start")
+            self._path(kind, "M", self._x(x), self.top, "V", self.bottom)
         if y is not None:
-            at = self._y(y)
-            self._path(kind, "M", self.left, at, "H", self.right)
-            if word:
-                self._text(self.right, at - 4, word, "note", "end")
+            self._path(kind, "M", self.left, self._y(y), "H", self.right)
 
     def diagonal(self) -> None:
         self._path("rule", "M", self.left, self.bottom, "L", self.right, self.top)
 
-    def note(self, x: float, y: float, word: str, anchor: str = "start", kind: str = "note") -> None:
-        self._text(self._x(x), self._y(y) + 4, word, kind, anchor)
+    def note(self, x: float, y: float, word: str, anchor: str = "start") -> None:
+        self._text(self._x(x), self._y(y) + 4, word, "note", anchor)
 
     def _text(self, x: float, y: float, word: str, kind: str, anchor: str) -> None:
         self.parts.append(element("text", escape(word), kind=kind, x=x, y=y, text_anchor=anchor))
@@ -168,7 +159,6 @@ def dot_plot(
     *,
     x_label: str,
     words: Callable[[float], str],
-    span: tuple[float, float] | None = None,
     zero: bool = False,
     name: str = "",
 ) -> Plot:
@@ -177,13 +167,12 @@ def dot_plot(
     Args:
         rows: words at the left.
         series: class, and a point for each row, or None.
-        span: what the axis spans; from the data when not given.
         zero: whether a line marks zero.
     """
     rows = [row if len(row) <= 22 else f"{row[:21]}…" for row in rows]
     drawn = [point for _, points in series for point in points if point is not None]
     values = [value for point in drawn for value in point[:3]] + [0.0] * zero
-    low, high = span or padded(min(values), max(values))
+    low, high = padded(min(values), max(values))
     left = max(LETTER * max(map(len, rows)) + 14, 40)
     row_height = 24.0 if len(series) == 1 else 11.0 * len(series) + 16
     height = 10 + row_height * len(rows) + 38
@@ -192,16 +181,16 @@ def dot_plot(
     x, y = Axis(low, high, x_label, ticks), Axis(0, len(rows), ticks=heights)
     plot = Plot(x, y, left=left, height=height, grid="x", name=name)
     if zero:
-        plot.rule(x=0.0, kind="base")
+        plot.rule("base", x=0.0)
     for k in range(1, len(rows) if len(series) > 1 else 0):
-        plot.rule(y=float(k), kind="mesh")
+        plot.rule("mesh", y=float(k))
     step = 11.0 / row_height
     for k, (kind, points) in enumerate(series):
         shift = ((len(series) - 1) / 2 - k) * step
         for (y_row, _), point in zip(heights, points, strict=True):
             if point is not None:
                 value, least, most, tooltip = point
-                plot.whisker((max(least, low), y_row + shift), (min(most, high), y_row + shift), kind)
+                plot.whisker((least, y_row + shift), (most, y_row + shift), kind)
                 plot.dot(value, y_row + shift, kind, tooltip, radius=3.6)
     return plot
 

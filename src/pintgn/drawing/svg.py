@@ -59,13 +59,11 @@ def tip(text: str) -> str:
     return element("title", escape(text, quote=False)) if text else ""
 
 
-def document(
-    body: str, width: float, height: float, title: str, x: float = 0, y: float = 0, ground: str = "#ffffff", **more: Any
-) -> str:
+def document(body: str, width: float, height: float, title: str, x: float = 0, y: float = 0, **more: Any) -> str:
     """A file of its own. The white ground keeps it readable on dark pages."""
     box: Any = {"x": x or None, "y": y or None, "width": width, "height": height}
     view = " ".join(map(coordinate, (x, y, width, height)))
-    inner = tip(title) + element("rect", **box, fill=ground) + "\n" + body
+    inner = tip(title) + element("rect", **box, fill="#ffffff") + "\n" + body
     size = {"width": width, "height": height, "view_box": view}
     return element("svg", inner, xmlns="http://www.w3.org/2000/svg", **size, role="img", **more) + "\n"
 
@@ -120,7 +118,6 @@ class Canvas:
 
 
 def moved(body: str, x: float, y: float) -> str:
-    """A group of shapes, moved."""
     return element("g", body, transform=f"translate({coordinate(x)} {coordinate(y)})")
 
 

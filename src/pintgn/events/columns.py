@@ -30,6 +30,9 @@ class Growing:
     def __len__(self) -> int:
         return self.length
 
+    def __getitem__(self, rows: Any) -> Any:
+        return self.values[rows]
+
     def allocate(self, count: int) -> np.ndarray:
         """The next `count` rows, to be written by the caller."""
         self.reserve(self.length + count)

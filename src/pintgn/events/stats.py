@@ -84,7 +84,7 @@ class Statistics:
             t_first=t[0].item() if len(log) else None,
             t_last=t[-1].item() if len(log) else None,
             event_gaps=Gaps.of(np.diff(t[log.group_starts])),
-            node_gaps=Gaps.of(_node_gaps(log)),
+            node_gaps=Gaps.of(node_gaps(log)),
         )
 
     @property
@@ -111,7 +111,7 @@ def _exact_repeats(log: EventLog) -> int:
     return len(rows) - len(distinct)
 
 
-def _node_gaps(log: EventLog) -> np.ndarray:
+def node_gaps(log: EventLog) -> np.ndarray:
     """Time between each event of a node and that node's previous one (a self-loop counts once)."""
     once = log.src != log.dst
     node = np.concatenate([log.src, log.dst[once]])

@@ -33,11 +33,6 @@ class Path:
     newest: tuple[Step, ...]  # the newest walk, from its newest contact to its oldest
     absence: Absence  # every contact that is on one of the walks
 
-    @property
-    def last(self) -> Any:
-        """When the newest walk came to be."""
-        return self.newest[0].t
-
 
 @dataclass
 class Contacts:
@@ -128,8 +123,7 @@ def paths_of_two(root: Contacts, target: Contacts) -> Paths:
         steps = (root.step(near), target.step(far))
         return Path(nodes, int(totals[rows[row]]), steps, Absence(np.concatenate(on), np.array(nodes)))
 
-    middle = root.nodes[rows]
-    nodes = np.stack([np.full_like(middle, root.node), middle, np.full_like(middle, target.node)], 1)
+    nodes = np.stack(np.broadcast_arrays(root.node, root.nodes[rows], target.node), 1)
     return Paths(nodes, totals[rows], root.t[begin], path)
 
 
@@ -141,8 +135,7 @@ def paths_of_three(index: NeighborIndex, root: Contacts, target: Contacts) -> Pa
     arguments = (root.nodes, root.starts, root.t, target.starts, target.t, group_of, *held[:4])
     count = three_steps(*arguments, np.zeros((0, 5), np.int64))
     found = np.zeros((count, 5), np.int64)
-    if count:
-        three_steps(*arguments, found)
+    three_steps(*arguments, found)
     key = found[:, 0] * max(len(target.nodes), 1) + found[:, 1]
     order = np.argsort(key, kind="stable")  # within a path the middle contacts stay newest first
     found = found[order]
@@ -168,7 +161,6 @@ def paths_of_three(index: NeighborIndex, root: Contacts, target: Contacts) -> Pa
         )
         return Path(nodes, int(totals[row]), steps, Absence(np.unique(np.concatenate(on)), np.array(nodes)))
 
-    ends = (np.full(len(heads), end) for end in (root.node, target.node))
-    one, other = ends
-    nodes = np.stack([one, root.nodes[heads[:, 0]], target.nodes[heads[:, 1]], other], 1)
+    middle = root.nodes[heads[:, 0]], target.nodes[heads[:, 1]]
+    nodes = np.stack(np.broadcast_arrays(root.node, *middle, target.node), 1)
     return Paths(nodes, totals, root.t[root.starts[heads[:, 0]]], path)

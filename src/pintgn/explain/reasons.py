@@ -57,7 +57,7 @@ def explain(
     if limit < 1:
         raise BadInput(f"limit={limit}; at least one reason of each kind is listed.")
     frozen = stream if isinstance(stream, Frozen) else Frozen.of(stream, at)
-    ends = dict(zip((src, dst), names, strict=True)) if names else {}
+    at, ends = np.asarray(at).item(), dict(zip((src, dst), names, strict=True)) if names else {}
     return _Question(
         frozen, src, dst, at, steps, limit, lambda n: ends[n] if n in ends else name(n), calibration, replay, progress
     ).answer()
@@ -98,18 +98,18 @@ class _Question:
             if self.steps >= 3:
                 found.append((of, paths_of_three(index, root, target)))
         joins = self._contacts(near) + [d for of, paths in found for d in self._walks(of, paths)]
-        others = self._others("src", near, self.dst) + (
-            self._others("dst", far, self.src) if self.src != self.dst else []
-        )
+        others = self._others("src", near, self.dst)
+        if self.src != self.dst:
+            others += self._others("dst", far, self.src)
         joins.sort(key=lambda draft: (draft[0].steps, draft[0].kind == "walks"))  # stable: newest stay first
         logit, probability, reasons = self._scored(joins + others)
-        neighbors = sorted(reasons[len(joins) :], key=_effect)
+        neighbors = sorted(reasons[len(joins) :], key=lambda one: -abs(one.without.adds) if one.without else 0.0)
         reached = self._reached()
         return Explanation(
             src=self.name(self.src),
             dst=self.name(self.dst),
-            at=np.asarray(self.at).item(),
-            when=self.unit.show(np.asarray(self.at).item()),
+            at=self.at,
+            when=self.unit.show(self.at),
             logit=logit,
             probability=probability,
             summary=tuple(self._summary(near, far, found, reached)),
@@ -151,12 +151,9 @@ class _Question:
         for path in paths.best(self.limit):
             pairs = zip(path.nodes[:-1], path.nodes[1:], path.newest, strict=True)
             contacts = tuple(self._contact(a, b, step) for a, b, step in pairs)
-            verbs = ["met" if c.op == "add" else "left" for c in contacts]
-            met = [
-                f"{c.a} {'had ' if k else ''}{verb} {c.b} {c.ago}"
-                for k, (c, verb) in enumerate(zip(contacts, verbs, strict=True))
-            ]
-            text = "; ".join(met) + (f" ({path.walks:,} such walks)" if path.walks > 1 else "")
+            met = [f"{'met' if c.op == 'add' else 'left'} {c.b} {c.ago}" for c in contacts]
+            text = "; ".join(f"{c.a} {'had ' if k else ''}{met[k]}" for k, c in enumerate(contacts))
+            text += f" ({path.walks:,} such walks)" if path.walks > 1 else ""
             nodes, left_out = tuple(map(self.name, path.nodes)), len(path.absence.events)
             reason = Reason("walks", of, text, nodes, path.walks, contacts, left_out, None)
             drafts.append((reason, path.absence))
@@ -174,9 +171,8 @@ class _Question:
             count = group.stop - group.start
             contact = self._contact(mine.node, node, mine.step(group.start))
             whom = "itself" if node == mine.node else contact.b
-            text = f"{contact.a} met {whom} {contact.ago}"
-            if count > 1:
-                text = f"{contact.a} met {whom} {times(count)}, the last {contact.ago}"
+            often = f"{times(count)}, the last " if count > 1 else ""
+            text = f"{contact.a} met {whom} {often}{contact.ago}"
             reason = Reason("neighbor", of, text, (contact.a, contact.b), count, (contact,), count, None)
             drafts.append((reason, mine.absence(node)))
         return drafts
@@ -200,7 +196,7 @@ class _Question:
         )
 
     def _ago(self, t: Any) -> str:
-        return ago(np.asarray(self.at).item() - t, self.unit)
+        return ago(self.at - t, self.unit)
 
     def _op(self, event: int) -> str:
         """Whether an event is a deletion; its features are marked where the log has any."""
@@ -238,19 +234,16 @@ class _Question:
                 count = walks_of(reached[of][paths.steps - 1], paths.steps)
                 lines.append(f"{end} is reached from {root} by {count}, the last {newest}{only}.")
         for of, root, end in (("src", a, b), ("dst", b, a)):
-            longer = [(count, k) for k, count in enumerate(reached[of], 1) if k > self.steps and count]
+            longer = [walks_of(count, k) for k, count in enumerate(reached[of], 1) if k > self.steps and count]
             if longer:
-                counts = ", ".join(walks_of(count, k) for count, k in longer)
-                lines.append(f"Longer: {end} is reached from {root} by {counts}.")
+                lines.append(f"Longer: {end} is reached from {root} by {', '.join(longer)}.")
         if not lines:
-            most = len(reached["src"])
-            lines.append(
-                f"No walk of up to {plural(most, 'step')} joins {a} and {b}: "
-                "the score rests on what each of them did with others."
-            )
+            most = plural(len(reached["src"]), "step")
+            rest = "the score rests on what each of them did with others."
+            lines.append(f"No walk of up to {most} joins {a} and {b}: {rest}")
         for contacts, who in ((near, a), (far, b)):
             if not len(contacts):
-                lines.append(f"{who} has no contacts before {self.unit.show(np.asarray(self.at).item())}.")
+                lines.append(f"{who} has no contacts before {self.unit.show(self.at)}.")
         return list(dict.fromkeys(lines))
 
     def _note(self, logit: float | None) -> str:
@@ -263,10 +256,6 @@ class _Question:
         if self.frozen.stream.model.remembers:
             return f"{note} What its memory keeps of them is not taken back."
         return f"{note} Positions lose the walks through them, as far as the stream still knows those."
-
-
-def _effect(reason: Reason) -> float:
-    return 0.0 if reason.without is None else -abs(reason.without.adds)
 
 
 def _sigmoid(logits: np.ndarray) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -85,9 +86,7 @@ class Answers:
             raise BadInput(f"against={against!r}; this run answers against {can}.{hint}")
         when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
         query = Query(*self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst))), when)
-        return self._computed(
-            self.stream.score(query[start : start + SCORED], against) for start in range(0, len(query), SCORED)
-        )
+        return self._computed(lambda rows: self.stream.score(query[rows], against), len(query), SCORED)
 
     def recommend(
         self, src: Any, k: int = 10, at: Any = None, among: Iterable[Any] | None = None
@@ -100,11 +99,8 @@ class Answers:
         """
         if k < 1:
             raise BadInput(f"k={k}; at least one is recommended.")
-        if among is None:
-            pool = self.candidates(src)
-            return self.best(pool, self.rank(src, pool, at), k)
-        ids = list(dict.fromkeys(among))
-        pool = self.names.find(map(self.codec.id, ids), 1)
+        ids = None if among is None else list(dict.fromkeys(among))
+        pool = self.candidates(src) if ids is None else self.names.find(map(self.codec.id, ids), 1)
         return self.best(pool, self.rank(src, pool, at), k, ids)
 
     def candidates(self, src: Any) -> np.ndarray:
@@ -116,9 +112,7 @@ class Answers:
         """A logit of src with each of some nodes, given by number."""
         source, when = self.names.find([self.codec.id(src)], 0), np.array([self.time_of(at)], self.codec.dtype)
         query = Query(source, source, when)
-        return self._computed(
-            self.stream.rank(None, query, pool[None, start : start + PAIRS])[0] for start in range(0, len(pool), PAIRS)
-        )
+        return self._computed(lambda rows: self.stream.rank(None, query, pool[None, rows])[0], len(pool), PAIRS)
 
     def best(
         self, pool: np.ndarray, logits: np.ndarray, k: int, ids: Sequence[Any] | None = None
@@ -187,9 +181,7 @@ class Answers:
             listed = list(ids)
             nodes = self.names.find(map(self.codec.id, listed), 0 if side == "src" else 1)
         t = self.time_of(at)
-        found = self._computed(
-            (self.stream.embed(nodes[start : start + NODES], t) for start in range(0, len(nodes), NODES)), check=False
-        )
+        found = self._computed(lambda rows: self.stream.embed(nodes[rows], t), len(nodes), NODES, check=False)
         return listed, found if len(nodes) else np.zeros((0, 0), np.float32)
 
     def time_of(self, at: Any = None) -> Any:
@@ -199,28 +191,22 @@ class Answers:
         clock = np.asarray(self.clock, self.codec.dtype)
         return clock + 1 if clock.dtype.kind == "i" else np.nextafter(clock, np.inf)
 
-    def _computed(self, parts: Iterable[torch.Tensor], check: bool = True) -> np.ndarray:
+    def _computed(
+        self, compute: Callable[[slice], torch.Tensor], count: int, at_once: int, check: bool = True
+    ) -> np.ndarray:
         with eval_mode(self.model), self._in_users_words(), torch.no_grad():
-            arrays = [part.numpy(force=True) for part in parts]
-        found = np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
+            starts = range(0, count, at_once)
+            parts = [compute(slice(start, start + at_once)).numpy(force=True) for start in starts]
+        found = np.concatenate(parts) if parts else np.zeros(0, np.float32)
         if check:
             check_finite(found)
         return found
 
-    def _in_users_words(self) -> _InUsersWords:
-        return _InUsersWords(self)
-
-
-class _InUsersWords:
-    """Says in users' words that a question comes too late."""
-
-    def __init__(self, live: Answers):
-        self.live = live
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, StaleQuery):
-            seen = self.live.schema.time.show(self.live.clock)
+    @contextmanager
+    def _in_users_words(self) -> Iterator[None]:
+        """Says in users' words that a question comes too late."""
+        try:
+            yield
+        except StaleQuery:
+            seen = self.schema.time.show(self.clock)
             raise StaleQuery(f"this run has already observed {seen}; ask about that time or a later one.") from None

@@ -209,14 +209,13 @@ class Live(Answers):
             parts = [getattr(log, name) for log in logs]
             return None if parts[0] is None else np.concatenate(parts)
 
-        nodes = self.run.log.node_features
-        if nodes is not None and len(nodes) < len(self.names):
-            nodes = np.concatenate([nodes, np.zeros((len(self.names) - len(nodes), nodes.shape[1]), np.float32)])
-        columns = {name: column(name) for name in ("features", "op", "node_updates")}
-        return EventLog(
-            column("src"), column("dst"), column("t"), **columns, node_features=nodes, ids=self.names.id_map(),
-            schema=self.schema,
-        )  # fmt: skip
+        columns = {name: column(name) for name in ("src", "dst", "t", "features", "op", "node_updates")}
+        return EventLog(**columns, node_features=self.all_node_features(), ids=self.names.id_map(), schema=self.schema)
+
+    def all_node_features(self) -> np.ndarray | None:
+        """The run's node features, with zeros for nodes that came later."""
+        given = self.run.log.node_features
+        return None if given is None else np.pad(given, ((0, len(self.names) - len(given)), (0, 0)))
 
     def _check_order(self, t: np.ndarray) -> None:
         if len(t) and t[0] < self.clock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -23,28 +24,20 @@ class Names:
         self.type, self.separate_namespaces = ids.type, ids.separate_namespaces
         self.ids: list[Any] = ids.decode().to_pylist()
         self.sides: list[int] = [] if ids.side is None else ids.side.tolist()
-        if self.separate_namespaces:
-            self.numbers: list[dict[Any, int]] = [{}, {}]
-            for number, (id, side) in enumerate(zip(self.ids, self.sides, strict=True)):
-                self.numbers[side][id] = number
-        else:
-            self.numbers = [{id: number for number, id in enumerate(self.ids)}]
+        src: dict[Any, int] = {}
+        self.numbers = (src, {} if self.separate_namespaces else src)  # by side
+        for number, (id, side) in enumerate(zip(self.ids, self.sides or repeat(0), strict=False)):
+            self.numbers[side][id] = number
         self._marks = Growing(np.uint64)
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def space(self, side: int) -> dict[Any, int]:
-        return self.numbers[side if self.separate_namespaces else 0]
-
     def find(self, ids: Iterable[Any], side: int) -> np.ndarray:
         """Node numbers. An id never seen before is a new node: it gets a number of its own for this one question."""
-        known = self.space(side)
+        known = self.numbers[side]
         strangers: dict[Any, int] = {}
-        found = []
-        for id in ids:
-            number = known.get(id)
-            found.append(strangers.setdefault(id, len(self) + len(strangers)) if number is None else number)
+        found = [known[id] if id in known else strangers.setdefault(id, len(self) + len(strangers)) for id in ids]
         return np.array(found, np.int64)
 
     def find_pairs(self, src: list[Any], dst: list[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -58,7 +51,7 @@ class Names:
 
     def add_pairs(self, src: list[Any], dst: list[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Node numbers of the ends of events; new ids become nodes, in order, src before dst."""
-        one, other = list(map(self.numbers[0].get, src)), list(map(self.numbers[-1].get, dst))
+        one, other = list(map(self.numbers[0].get, src)), list(map(self.numbers[1].get, dst))
         if None in one or None in other:
             for row in [row for row, ends in enumerate(zip(one, other, strict=True)) if None in ends]:
                 one[row], other[row] = self.add(src[row], 0), self.add(dst[row], 1)
@@ -66,13 +59,13 @@ class Names:
 
     def add(self, id: Any, side: int = 0) -> int:
         """The number of one node, which is new where its id is."""
-        space = self.space(side)
-        if id not in space:
-            space[id] = len(self.ids)
+        known = self.numbers[side]
+        if id not in known:
+            known[id] = len(self.ids)
             self.ids.append(id)
             if self.separate_namespaces:
                 self.sides.append(side)
-        return space[id]
+        return known[id]
 
     @property
     def marks(self) -> np.ndarray:

@@ -18,7 +18,7 @@ class NodeTable:
     """First and last event and number of contacts of every node; kept although the index may forget old contacts."""
 
     def __init__(self, dtype: np.dtype):
-        self._first, self._last, self._degree = Growing(dtype), Growing(dtype), Growing(np.int64)
+        self.first, self.last, self.degree = Growing(dtype), Growing(dtype), Growing(np.int64)
 
     @classmethod
     def of(cls, log: EventLog) -> NodeTable:
@@ -26,48 +26,33 @@ class NodeTable:
         made.observe(log.src, log.dst, log.t)
         return made
 
-    @property
-    def first(self) -> np.ndarray:
-        return self._first.values
-
-    @property
-    def last(self) -> np.ndarray:
-        return self._last.values
-
-    @property
-    def degree(self) -> np.ndarray:
-        return self._degree.values
-
     def observe(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray) -> None:
         """Events, in order of time. A self-loop is one contact."""
         if not len(t):
             return
-        degree = self._degree.values
-        more = int(max(src.max(), dst.max())) + 1 - len(degree)
+        more = int(max(src.max(), dst.max())) + 1 - len(self.degree)
         if more > 0:
-            for column in (self._first, self._last, self._degree):
+            for column in (self.first, self.last, self.degree):
                 column.allocate(more)[:] = 0
-            degree = self._degree.values
         keep = np.ones(2 * len(t), bool)
         keep[1::2] = src != dst
         nodes, when = np.stack([src, dst], 1).ravel()[keep], np.repeat(t, 2)[keep]
-        fresh = degree[nodes] == 0
-        if fresh.any():
-            self._first.values[nodes[fresh][::-1]] = when[fresh][::-1]  # of several, the last one stays: the earliest
-        self._last.values[nodes] = when
-        np.add.at(degree, nodes, 1)
+        fresh = self.degree[nodes] == 0
+        self.first.values[nodes[fresh][::-1]] = when[fresh][::-1]  # of several, the last one stays: the earliest
+        self.last.values[nodes] = when
+        np.add.at(self.degree.values, nodes, 1)
 
     def known(self, node: int) -> bool:
         return bool(node < len(self.degree) and self.degree[node] > 0)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {name: getattr(self, name).copy() for name in COLUMNS}
+        return {name: getattr(self, name).values.copy() for name in COLUMNS}
 
     @classmethod
     def restore(cls, arrays: dict[str, np.ndarray]) -> NodeTable:
         made = cls(arrays["first"].dtype)
         for name in COLUMNS:
-            getattr(made, f"_{name}").extend(arrays[name])
+            getattr(made, name).extend(arrays[name])
         return made
 
 

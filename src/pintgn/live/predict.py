@@ -91,24 +91,16 @@ def _ids(values: pa.Array, live: Live, source: Source, name: str, row: int) -> l
     values = plain(values)
     if values.null_count:
         raise BadInput(f"{source.where(row + values.to_pylist().index(None))} has no {name}.")
-    listed = values.to_pylist()
     if not source.untyped:
-        return [live.codec.id(one) for one in listed]
-    try:
-        return [live.codec.id_from_text(str(one)) for one in listed]
-    except BadInput:
-        bad = next(k for k, text in enumerate(listed) if not _is_id(live, text))
-        raise BadInput(
-            f"{source.where(row + bad)} has {name}={listed[bad]!r}; node ids of this run are whole numbers."
-        ) from None
-
-
-def _is_id(live: Live, text: Any) -> bool:
-    try:
-        live.codec.id_from_text(str(text))
-    except BadInput:
-        return False
-    return True
+        return [live.codec.id(one) for one in values.to_pylist()]
+    found: list[Any] = []
+    for text in values.to_pylist():
+        try:
+            found.append(live.codec.id_from_text(str(text)))
+        except BadInput:
+            where = source.where(row + len(found))
+            raise BadInput(f"{where} has {name}={text!r}; node ids of this run are whole numbers.") from None
+    return found
 
 
 def _times(counts: np.ndarray, time: TimeUnit) -> pa.Array:

@@ -14,6 +14,7 @@ import numpy as np
 
 from pintgn.learn.metrics import Scores
 from pintgn.learn.run import Run
+from pintgn.neighbors.inputs import scrambled
 
 EVERY = 10
 """One event in so many is scored."""
@@ -135,15 +136,3 @@ def standard_error(auc: float, count: int) -> float:
     one, two = auc / (2 - auc), 2 * auc**2 / (1 + auc)
     variance = (auc * (1 - auc) + (count - 1) * (one - auc**2 + two - auc**2)) / count**2
     return float(np.sqrt(max(variance, 1e-12)))
-
-
-def scrambled(numbers: np.ndarray) -> np.ndarray:
-    """Numbers as random-looking ones, each by itself (splitmix64).
-
-    >>> scrambled(np.array([1, 2])).tolist()
-    [10451216379200822465, 10905525725756348110]
-    """
-    x = np.asarray(numbers).astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15) * np.ones(1, np.uint64)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))

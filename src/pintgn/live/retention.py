@@ -8,7 +8,6 @@ store. A model that reads at most `keep_last` contacts of a node gives the same 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from pintgn.errors import BadInput
 from pintgn.models.base import Model
@@ -70,12 +69,6 @@ class Retention:
         if self.window is not None:
             return f"{name} reads {reads} contacts of a node, however old; those older than the window count no more."
         return None
-
-    def facts(self) -> dict[str, Any]:
-        return {"forgotten": self.forgotten}
-
-    def restore(self, facts: dict[str, Any]) -> None:
-        self.forgotten = facts["forgotten"]
 
 
 def contacts_read(model: Model) -> int | None:

@@ -44,7 +44,7 @@ class Snapshot:
             "sides": names.sides[own:],
             "self_loops": live.self_loops,
             "prequential": live.prequential.facts(),
-            "retention": live.retention.facts(),
+            "retention": {"forgotten": live.retention.forgotten},
         }
         arrays = {f"nodes.{name}": column for name, column in live.nodes.arrays().items()}
         arrays["destinations"] = live.destinations.values.copy()
@@ -81,5 +81,5 @@ def restore(run: Run, folder: Path, retention: Retention | None = None, evaluate
         met = arrays["destinations"]
         live._met(met, np.ones(len(met), bool))
         live.prequential.restore(facts["prequential"])
-        live.retention.restore(facts["retention"])
+        live.retention.forgotten = facts["retention"]["forgotten"]
     return live

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from pathlib import Path
 from typing import Any, Self
@@ -71,8 +72,7 @@ class Adjacency:
     @property
     def nbytes(self) -> int:
         """Bytes allocated, spare capacity included."""
-        arrays = (self._heads, self._ids, self._times, self._numbers, self._outgoing, self._free, self._used)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in (self._heads, *self._arenas, self._free, self._used))
 
     def __repr__(self) -> str:
         clock = "empty" if self._clock is None else f"clock {self.clock}"
@@ -128,9 +128,8 @@ class Adjacency:
         try:
             while True:
                 done, need = storage.append_events(
-                    self._heads, self._ids, self._times, self._numbers, self._outgoing, self._free, self._used,
-                    src, dst, t, own, first, done, tied, keys,
-                )  # fmt: skip
+                    self._heads, *self._arenas, self._free, self._used, src, dst, t, own, first, done, tied, keys
+                )
                 if done == total:
                     break
                 # What is left needs about two entries each: a bulk load grows the arena once.
@@ -148,7 +147,7 @@ class Adjacency:
 
     def _grow_nodes(self, nodes: int) -> None:
         if nodes > len(self._heads):
-            capacity = nodes if not len(self._heads) else max(nodes, len(self._heads) * 3 // 2)
+            capacity = max(nodes, len(self._heads) * 3 // 2)
             _afford(capacity, 16, "nodes")
             heads = np.zeros((capacity, 2), np.int64)
             heads[: len(self._heads)] = self._heads
@@ -226,8 +225,7 @@ class Adjacency:
 
     def fork(self) -> Self:
         """An independent copy: what either appends, the other never sees."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
+        other = copy.copy(self)
         other._heads, other._free, other._used = self._heads.copy(), self._free.copy(), self._used.copy()
         end = int(self._used[0])
         other._ids, other._times = self._ids[:end].copy(), self._times[:end].copy()

@@ -1,4 +1,4 @@
-"""All that an index holds, as plain arrays; and an index as it would be without some of its events."""
+"""Inside an index: all that it holds, how it would be without some events, and event numbers without gaps."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def left_out(index: NeighborIndex, events: np.ndarray, ends: np.ndarray) -> Iter
     """
     touched = np.unique(ends[ends < index.nodes])
     before = index._heads[touched].copy()
-    columns: list[np.ndarray] = [index._ids, index._times, index._numbers, index._outgoing]
+    columns: tuple[np.ndarray, ...] = index._arenas
     kept: list[tuple[slice, list[np.ndarray]]] = []
     try:
         for node, (start, length) in zip(touched.tolist(), before.tolist(), strict=True):
@@ -54,3 +54,21 @@ def left_out(index: NeighborIndex, events: np.ndarray, ends: np.ndarray) -> Iter
         for entries, was in kept:
             for column, old in zip(columns, was, strict=True):
                 column[entries] = old
+
+
+def renumber(index: NeighborIndex) -> np.ndarray:
+    """Number the events that are still held, after much was forgotten, 0, 1, 2, … in their order; returns their old
+    numbers.
+
+    Comparisons of event numbers come out as before; a table with a row for each event can drop all other rows.
+    """
+    index._rebuild(index._heads[:, 1].copy(), index._heads[:, 0].copy(), *index._arenas)
+    _, _, _, numbers, _ = index._tight()
+    kept = np.unique(numbers)
+    # the arena has just been laid out anew: besides entries it holds nothing that is read
+    index._numbers = np.searchsorted(kept, index._numbers)
+    held = np.isin(index._open_numbers, kept)
+    index._open_numbers = np.searchsorted(kept, index._open_numbers[held])
+    index._open_ties = index._open_ties[held]
+    index._events = len(kept)
+    return kept

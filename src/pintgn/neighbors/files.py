@@ -16,6 +16,7 @@ from pintgn.neighbors import kernels_storage as storage
 FORMAT = 3
 """2 had no ties; it is still read."""
 COLUMNS = ("lengths", "ids", "times", "numbers", "outgoing", "open_numbers", "open_ties")
+TYPES = {"lengths": "i8", "ids": "i4", "numbers": "i8", "outgoing": "i1", "open_numbers": "i8", "open_ties": "u8"}
 
 
 class Stored(NamedTuple):
@@ -60,24 +61,15 @@ def read(path: Path) -> Stored:
         raise BadFile(f"{path} is not a saved NeighborIndex, or is damaged ({error}).") from error
     if head.shape != (5,) or head.dtype != np.int64 or head[0] not in (2, FORMAT):
         raise BadFile(f"{path} is not a NeighborIndex of format {FORMAT}. Build it again from the events.")
-    flat = all(array.ndim == 1 for array in (clock, lengths, ids, times, numbers, outgoing))
-    types = (lengths.dtype, ids.dtype, numbers.dtype, outgoing.dtype) == (np.int64, np.int32, np.int64, np.int8)
-    good = flat and types and times.dtype in inputs.LIMITS and clock.dtype == times.dtype and clock.size <= 1
-    good = good and bool((lengths >= 0).all())
-    good = (
-        good
-        and int(lengths.sum()) == len(ids) == len(times) == len(numbers) == len(outgoing)
-        and (clock.size or not len(ids))
-    )
+    good = all(arrays[name].ndim == 1 for name in names) and all(arrays[name].dtype == TYPES[name] for name in TYPES)
+    good = good and times.dtype in inputs.LIMITS and clock.dtype == times.dtype and clock.size <= 1
+    good = good and bool((lengths >= 0).all()) and (clock.size == 1 or not len(ids))
+    good = good and int(lengths.sum()) == len(ids) == len(times) == len(numbers) == len(outgoing)
+    good = good and len(open_numbers) == len(open_ties) and bool((np.diff(open_numbers) > 0).all())
     if good and len(ids):
-        limit = inputs.LIMITS[times.dtype]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        good = (
-            abs(clock[0]) <= limit and bool((times >= -limit).all()) and bool(((outgoing == 0) | (outgoing == 1)).all())
-        )
+        limit, offsets = inputs.LIMITS[times.dtype], np.append(0, np.cumsum(lengths))
+        good = abs(clock[0]) <= limit and bool((times >= -limit).all()) and bool(np.isin(outgoing, (0, 1)).all())
         good = good and storage.check_stored(offsets, ids, times, numbers, len(lengths), head[1], clock[0])
-    rising = open_numbers.dtype == np.int64 and open_numbers.ndim == 1 and bool((np.diff(open_numbers) > 0).all())
-    good = good and rising and open_ties.dtype == np.uint64 and open_ties.shape == open_numbers.shape
     if not good:
         raise BadFile(f"{path} is damaged: its arrays do not fit together. Build it again from the events.")
     _, events, forgotten, uneven, decided = head.tolist()

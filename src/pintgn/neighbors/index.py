@@ -132,10 +132,10 @@ class NeighborIndex(Adjacency):
         Reads the shorter of the two lists from its newest end.
         """
         query, v = NeighborQuery.of_pairs(self, u, v, t, before)
-        times, numbers, met = (np.empty(v.size, kind) for kind in (query.t.dtype, np.int64, np.bool_))
+        found = [np.empty(v.size, kind) for kind in (query.t.dtype, np.int64, np.bool_)]
         kernel: Any = kernels_pairs.last
-        kernel(*query.adjacency, self._uneven, query.nodes, v, query.t, query.before, times, numbers, met)
-        return Last(*(found.reshape(query.shape) for found in (times, numbers, met)))
+        kernel(*query.adjacency, self._uneven, query.nodes, v, query.t, query.before, *found)
+        return Last(*(column.reshape(query.shape) for column in found))
 
     def count_pair(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> np.ndarray:
         """How many events there were between u and v (either way round) before t."""

@@ -137,7 +137,6 @@ def as_keys(value: ArrayLike) -> np.ndarray:
 
 
 def as_mask(value: ArrayLike) -> np.ndarray:
-    """A boolean mask."""
     array = np.asarray(value)
     if array.dtype != np.bool_:
         raise BadInput(f"valid must be booleans, got {array.dtype}. Give a mask such as the one a look-up returns.")
@@ -194,19 +193,24 @@ def query_keys(seed: int, *parts: ArrayLike) -> np.ndarray:
     >>> bool(query_keys(0, 3)[()] == query_keys(0, [5, 3])[1])
     True
     """
-    golden, one, two = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-
-    def mix(z: np.ndarray) -> np.ndarray:
-        z = (z ^ (z >> np.uint64(30))) * one
-        z = (z ^ (z >> np.uint64(27))) * two
-        return z ^ (z >> np.uint64(31))
-
     arrays = [as_keys(part) for part in parts]
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
-    key = mix(np.full(math.prod(shape), operator.index(seed) % 2**64, np.uint64) + golden)
+    key = scrambled(np.full(math.prod(shape), operator.index(seed) % 2**64, np.uint64))
     for array in arrays:
-        key = mix((key ^ mix(np.broadcast_to(array, shape).reshape(-1) + golden)) + golden)
+        key = scrambled(key ^ scrambled(np.broadcast_to(array, shape).reshape(-1)))
     return key.reshape(shape)
+
+
+def scrambled(numbers: np.ndarray) -> np.ndarray:
+    """Whole numbers (e,) as random-looking ones, each by itself (splitmix64).
+
+    >>> scrambled(np.array([1, 2])).tolist()
+    [10451216379200822465, 10905525725756348110]
+    """
+    x = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
 
 
 def _example(array: np.ndarray) -> str:

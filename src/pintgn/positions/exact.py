@@ -73,31 +73,24 @@ class ExactTables:
             np.empty(out.shape[2], np.uint32), out,
         )  # fmt: skip
 
-    def growth(self, status: int) -> int:
-        """How many bytes `extend` is going to add: none if free blocks can be swept together."""
-        if self._must_widen(status):
-            return 2 * self.arena.nbytes
-        if self.book[FREED] * WASTE > len(self.arena):
-            return 0
-        return self.arena.itemsize * max(len(self.arena) // SLACK, 8 * int(self.book[WIDEST]), START)
-
-    def _must_widen(self, status: int) -> bool:
-        return status == TOO_NARROW or (self.arena.itemsize == 4 and len(self.arena) > LONGEST)
-
     def extend(self, status: int) -> None:
         """Give the pass what it asked for: space in the arena, or eight bytes for each count."""
-        more, nodes = self.growth(status), int(self.book[NODES])
-        require_memory(more, self.nbytes + more, f"exact positions of {nodes:,} nodes", self._advice(nodes))
-        if self._must_widen(status):
-            tables = (self.heads, self.arena.view(np.uint32), self.arena, self.book, self._by_offset())
-            needed = widen(*tables, np.zeros(0, np.uint32), np.zeros(0))
-            arena = np.zeros(needed + needed // SLACK + 8 * int(self.book[WIDEST]))
-            widen(*tables, arena.view(np.uint32), arena)
-            self.arena = arena
-        elif more:
-            self.arena.resize(len(self.arena) + more // self.arena.itemsize, refcheck=False)
-        else:
+        length, widest, nodes = len(self.arena), int(self.book[WIDEST]), int(self.book[NODES])
+        wider = status == TOO_NARROW or (self.arena.itemsize == 4 and length > LONGEST)
+        if not wider and self.book[FREED] * WASTE > length:
             compact(self.heads, self.arena, self.book, self._by_offset())
+            return
+        longer = length + max(length // SLACK, 8 * widest, START)
+        more = 2 * self.arena.nbytes if wider else (longer - length) * self.arena.itemsize
+        require_memory(more, self.nbytes + more, f"exact positions of {nodes:,} nodes", self._advice(nodes))
+        if not wider:
+            self.arena.resize(longer, refcheck=False)
+            return
+        tables = (self.heads, self.arena.view(np.uint32), self.arena, self.book, self._by_offset())
+        needed = widen(*tables, np.zeros(0, np.uint32), np.zeros(0))
+        arena = np.zeros(needed + needed // SLACK + 8 * widest)
+        widen(*tables, arena.view(np.uint32), arena)
+        self.arena = arena
 
     def _by_offset(self) -> np.ndarray:
         """The tables that hold something, in the order of the arena."""

@@ -31,6 +31,7 @@ from pintgn.positions.passes import QUERY, TOO_BIG
 from pintgn.positions.sketch import SketchRows, bytes_per_node
 
 BACKENDS = ("auto", "exact", "sketch")
+SETTINGS = ("d", "width", "decay", "time_unit", "budget", "seed")
 BUDGET, FORMAT = 2**30, 1
 NO_EVENTS, NO_NODES = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
 # as the passes take them; see `kernels`
@@ -79,7 +80,9 @@ class RelativePositions:
         self._decay = 0.0 if decay is None or decay == 0 else inputs.positive("decay", decay)
         self._time_unit = None if time_unit is None else inputs.positive("time_unit", time_unit)
         self._auto = backend == "auto"
-        self._store = self._sketch() if backend == "sketch" else self._exact()
+        limit = (self._budget, bytes_per_node(self._d - 1, self._width)) if self._auto else NO_LIMIT
+        exact = backend != "sketch"
+        self._store = ExactTables(self._d - 1, self._decay, limit) if exact else self._sketch()
         self._size = 0
         self._clock: Any = None
         self._origin: Any = None  # the first event's time
@@ -89,10 +92,6 @@ class RelativePositions:
         self._open_pairs: tuple | None = None
         self._backlog: tuple | None = None  # groups that ran out of memory while they were applied
         self._store.reserve(at_least(nodes, 0, "nodes"))
-
-    def _exact(self) -> ExactTables:
-        limit = (self._budget, bytes_per_node(self._d - 1, self._width)) if self._auto else NO_LIMIT
-        return ExactTables(self._d - 1, self._decay, limit)
 
     def _sketch(self) -> SketchRows:
         return SketchRows(self._d - 1, self._decay, self._width, self._seed)
@@ -230,8 +229,7 @@ class RelativePositions:
 
         Returns raw counts (q, w, m, d). Events go to the open group; groups that they close are applied.
         """
-        if self._backlog is not None:
-            self._finish_backlog()
+        self._finish_backlog()
         if len(t):
             clock = t[-1]
             size = max(self._size, int(max(src.max(), dst.max())) + 1)
@@ -272,10 +270,21 @@ class RelativePositions:
             queries, open_pairs = self._queries(nodes, roots, at, times)
         if groups is not NO_GROUPS:
             self._backlog = (groups, progress)
-        while status := self._store.advance(groups, queries, open_pairs, progress, out):
-            self._extend(status)
-        self._backlog = None
+        self._run(groups, queries, open_pairs, progress, out)
         return out
+
+    def _run(self, *arguments: Any) -> None:
+        """The pass, with as much memory as it asks for, or the other backend."""
+        while status := self._store.advance(*arguments):
+            assert isinstance(self._store, ExactTables)
+            if status != TOO_BIG:
+                self._store.extend(status)
+                continue
+            log.warning("positions of %s nodes take %s: estimated from here on", f"{self._size:,}", size(self.nbytes))
+            sketch = self._sketch()
+            sketch.absorb(self._store, self._size)
+            self._store = sketch
+        self._backlog = None
 
     def _queries(self, nodes: np.ndarray, roots: np.ndarray, at: np.ndarray | None, times: np.ndarray) -> tuple:
         """Queries in order of time, and the open group as pairs if one sees it; `times` are those of the groups."""
@@ -298,25 +307,12 @@ class RelativePositions:
             self._open_pairs = (keys >> 32, keys & 0xFFFFFFFF, often.astype(np.float64), elapsed)
         return queries, self._open_pairs
 
-    def _extend(self, status: int) -> None:
-        """Give a pass more memory, or the other backend, as it asks."""
-        assert isinstance(self._store, ExactTables)
-        if status != TOO_BIG:
-            self._store.extend(status)
-            return
-        log.warning("positions of %s nodes take %s: estimated from here on", f"{self._size:,}", size(self.nbytes))
-        sketch = self._sketch()
-        sketch.absorb(self._store, self._size)
-        self._store = sketch
-
     def _finish_backlog(self) -> None:
         """Apply what an earlier call could not for lack of memory; its events are part of the state."""
         if self._backlog is not None:
             groups, progress = self._backlog
             progress[QUERY] = 0
-            while status := self._store.advance(groups, NO_QUERIES, NO_PAIRS, progress, np.empty((0, 0, 0, self._d))):
-                self._extend(status)
-            self._backlog = None
+            self._run(groups, NO_QUERIES, NO_PAIRS, progress, np.empty((0, 0, 0, self._d)))
 
     def _answer(
         self, events: Events, nodes: np.ndarray, roots: np.ndarray, at: np.ndarray | None, transform: str
@@ -365,15 +361,9 @@ class RelativePositions:
     # -- all of it, as settings and arrays -------------------------------------------------------------------------
 
     def _settings(self) -> dict[str, Any]:
-        return {
-            "d": self._d,
+        return {name: getattr(self, f"_{name}") for name in SETTINGS} | {
             "backend": self.backend,
             "auto": self._auto,
-            "width": self._width,
-            "decay": self._decay,
-            "time_unit": self._time_unit,
-            "budget": self._budget,
-            "seed": self._seed,
             "size": self._size,
             "integers": None if self._time is None else self._time == INT64,
             "clock": self.clock,
@@ -386,9 +376,8 @@ class RelativePositions:
 
     @classmethod
     def _restored(cls, settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> RelativePositions:
-        names = ("d", "width", "decay", "time_unit", "budget", "seed")
         backend = "sketch" if settings["backend"] == "sketch" else "auto" if settings["auto"] else "exact"
-        made = cls(backend=backend, **{name: settings[name] for name in names})
+        made = cls(backend=backend, **{name: settings[name] for name in SETTINGS})
         made._auto, made._size, integers = settings["auto"], settings["size"], settings["integers"]
         made._time = None if integers is None else INT64 if integers else FLOAT64
         kind = np.int64 if integers else np.float64

@@ -11,6 +11,7 @@ import numpy
 import torch
 
 from pintgn import __version__
+from pintgn.events.stats import node_gaps
 from pintgn.formatting import count, plural, size, span
 from pintgn.learn.run import Run, fingerprint
 from pintgn.report import data as draw
@@ -51,7 +52,7 @@ def data(study: Study) -> str:
 
 
 def _zero_gaps(log: Any) -> str:
-    gaps = draw.node_gaps(log)
+    gaps = node_gaps(log)
     zero = float((gaps == 0).mean()) if len(gaps) else 0.0
     return "Logarithmic." + (f" {percent(zero, 1)} % of gaps are 0 and not drawn." if zero >= 0.0005 else "")
 

@@ -36,13 +36,8 @@ def heads(columns: Sequence[tuple[str, str]]) -> list[str]:
 
 def series(study: Study) -> dict[str, str]:
     """The class, and so the color, of each row: its own on every chart; training-free rows are gray."""
-    found, trained, free = {}, 0, 0
-    for row in study.rows:
-        if row.trained:
-            found[row.name], trained = f"s{trained % COLORS}", trained + 1
-        else:
-            found[row.name], free = f"h{free}", free + 1
-    return found
+    colors = {row.name: f"s{k % COLORS}" for k, row in enumerate(study.trained)}
+    return colors | {row.name: f"h{k}" for k, row in enumerate(study.baselines)}
 
 
 def _point(figure: Figure, words: str) -> Point | None:
@@ -208,7 +203,7 @@ def through_test(study: Study, kind: str) -> str | None:
     t, unit = study.events.t, study.log.schema.time
     start = study.log.t[0]
     middle = [float(t[(a + b) // 2]) for a, b in pairwise(edges.tolist())]
-    lines = {row.name: over_time(study, row, kind, edges) for row in study.scoring}
+    lines = {row.name: over_time(row, kind, edges) for row in study.scoring}
     values = np.concatenate(list(lines.values()))
     span = padded(float(np.nanmin(values)), float(np.nanmax(values)), 0.08)
     origin = start if unit.unit is None else t[0]

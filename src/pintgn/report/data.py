@@ -8,6 +8,7 @@ import numpy as np
 
 from pintgn.drawing.plot import Axis, Plot
 from pintgn.events.log import EventLog
+from pintgn.events.stats import node_gaps
 from pintgn.formatting import PER_SECOND, count, plural, short
 from pintgn.learn.protocol import Parts
 from pintgn.report.labels import duration, percent, percent_tick, time_label, time_ticks
@@ -18,11 +19,10 @@ BINS = 60
 def events_over_time(parts: Parts) -> str:
     """A histogram of times, with the parts that the log is cut into."""
     log, unit = parts.log, parts.log.schema.time
-    t = log.t.astype(np.float64) if log.t.dtype.kind == "f" else log.t
-    low, high = t[0], t[-1]
+    low, high = log.t[0], log.t[-1]
     bins = min(BINS, max(len(log.group_starts), 1))
     edges = np.linspace(float(low), float(high), bins + 1)
-    heights, _ = np.histogram(t.astype(np.float64), edges)
+    heights, _ = np.histogram(log.t.astype(np.float64), edges)
     step = duration((float(high) - float(low)) / bins, unit)
     x = Axis(float(low), float(high), time_label(unit, low, high), time_ticks(low, high, unit))
     plot = Plot(x, Axis(0, heights.max() * 1.12, f"events per {step}"), name="Events over time")
@@ -69,15 +69,6 @@ def links_over_time(log: EventLog) -> str:
             plot.bar(first, last, floor, floor + share, series, tip, gap=0.3)
             floor += share
     return plot.svg()
-
-
-def node_gaps(log: EventLog) -> np.ndarray:
-    """Times between each node's consecutive events (a self-loop counts once)."""
-    once = log.src != log.dst
-    node, t = np.concatenate([log.src, log.dst[once]]), np.concatenate([log.t, log.t[once]])
-    order = np.lexsort((t, node))
-    node, t = node[order], t[order]
-    return (t[1:] - t[:-1])[node[1:] == node[:-1]].astype(np.float64)
 
 
 def gaps_between_events(log: EventLog) -> str | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from pintgn.learn.metrics import Scores, rank_metrics
+from pintgn.learn.metrics import rank_metrics
 from pintgn.report.spread import BootstrapBlocks, Draws, interval, mean_of, standard_error
 from pintgn.report.study import Row, RunScores, Study
 
@@ -47,15 +47,11 @@ class Difference:
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
-@dataclass
 class Figures:
     """Every figure of a study."""
 
-    study: Study
-    blocks: BootstrapBlocks = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.blocks = BootstrapBlocks.cut(self.study.events.t, self.study.seed)
+    def __init__(self, study: Study):
+        self.study, self.blocks = study, BootstrapBlocks.cut(study.events.t, study.seed)
         self._cache: dict[Any, Draws] = {}
 
     # -- single figures ----------------------------------------------------------------------------------------------
@@ -105,8 +101,7 @@ class Figures:
     @cached_property
     def differences(self) -> list[Difference]:
         """Each trained row against the training-free ones, and the first against every other trained row."""
-        trained = [row for row in self.study.scoring if row.trained]
-        free = [row for row in self.study.scoring if not row.trained]
+        trained, free = self.study.models, self.study.baselines
         pairs = [(trained[0], other) for other in trained[1:]] if trained else []
         pairs += [(row, other) for row in trained for other in reversed(free)]
         found = []
@@ -184,12 +179,8 @@ def _metrics(one: RunScores, kind: str, rows: np.ndarray) -> dict[str, Any]:
     return rank_metrics(one.ranks[rows]) if kind == RANKING else one.scores[kind][rows].metrics()
 
 
-def over_time(study: Study, row: Row, kind: str, edges: np.ndarray) -> np.ndarray:
-    """AUC (mean over runs) of each stretch of test events between row numbers `edges`."""
-    pieces = [[one.scores[kind][first:last] for one in row.members] for first, last in pairwise(edges.tolist())]
-    return np.array([np.mean([_auc(scores) for scores in piece]) for piece in pieces])
-
-
-def _auc(scores: Scores) -> float:
-    auc = scores.metrics()["auc"] if len(scores) else None
-    return np.nan if auc is None else auc
+def over_time(row: Row, kind: str, edges: np.ndarray) -> np.ndarray:
+    """AUC (mean over runs) of each stretch of test events between row numbers `edges`; NaN where there is none."""
+    stretches = [slice(*ends) for ends in pairwise(edges.tolist())]
+    found = [[one.scores[kind][stretch].metrics()["auc"] for one in row.members] for stretch in stretches]
+    return np.array(found, np.float64).mean(1)

@@ -45,12 +45,8 @@ def time_ticks(low: Any, high: Any, unit: TimeUnit, most: int = 4) -> list[tuple
     """
     if unit.unit is None:
         return [(low + value, short(value)) for value in nice_ticks(0, float(high - low), most)]
-    return _date_ticks(low, high, unit.unit, most)
-
-
-def _date_ticks(low: Any, high: Any, unit: str, most: int) -> list[tuple[float, str]]:
-    start, stop = np.datetime64(int(low), unit), np.datetime64(int(high), unit)  # type: ignore[call-overload]
-    width = float(high - low) / PER_SECOND[unit]
+    start, stop = (np.datetime64(int(t), unit.unit) for t in (low, high))  # type: ignore[call-overload]
+    width = float(high - low) / PER_SECOND[unit.unit]
     for code, size, steps, letters in (
         ("Y", 365.25 * 86400, (1, 2, 5, 10, 20, 50, 100), 4),
         ("M", 30.44 * 86400, (1, 2, 3, 6), 7),
@@ -71,7 +67,7 @@ def _date_ticks(low: Any, high: Any, unit: str, most: int) -> list[tuple[float, 
                 text = str(tick.astype("datetime64[s]"))[:letters]
                 shown = {"h": text[11:] + ":00", "m": text[11:], "s": text[11:]}.get(code, text)
                 shown = text[5:10] if code == "h" and shown == "00:00" else shown  # midnight is when the day changes
-                found.append((float(tick.astype(f"datetime64[{unit}]").astype(np.int64)), shown))
+                found.append((float(tick.astype(f"datetime64[{unit.unit}]").astype(np.int64)), shown))
         if len(found) > 1:
             return found
     return [(float(low), str(start).replace("T", " "))]

@@ -160,7 +160,7 @@ def scores(figures: Figures) -> str:
     study = figures.study
     key = [("yes", "true links"), ("no", negatives_of(study.main))]
     key += [("maybe", "historical negatives")] if len(study.kinds("historical")) > 1 else []
-    rows = [row for row in study.scoring if row.trained][:5]
+    rows = study.models[:5]
     drawings = [card(f"Scores of {row.name}", charts.score_histogram(study, row), legend=legend(key)) for row in rows]
     lead = "The less the histograms overlap, the better."
     drawn = charts.reliability(study)
@@ -204,7 +204,7 @@ def over_time(figures: Figures) -> str:
         return section("time", "Over the test period", "", grid(empty("AUC over time", why)))
     row = best_row(figures)
     edges = charts.stretches(len(study.events))
-    values = charts.over_time(study, row, study.main, edges)
+    values = charts.over_time(row, study.main, edges)
     third = max(len(values) // 3, 1)
     first, last = float(values[:third].mean()), float(values[-third:].mean())
     lead = (

@@ -121,30 +121,20 @@ class NodeResult:
 
 def worst_nodes(study: Study, row: Row, prior: Prior, side: str, most: int = 8) -> tuple[list[NodeResult], int]:
     """The sources or destinations whose events were ranked worst, and how many test events each has at least."""
-    other = next((one for one in reversed(study.scoring) if not one.trained), None)
+    other = study.baselines[-1] if study.baselines else None
     nodes, of, events = np.unique(getattr(study.events, side), return_inverse=True, return_counts=True)
     least = LEAST_EVENTS
     while least > 1 and (events >= least).sum() < 3:
         least -= 1
     means = np.bincount(of, _inverse_ranks(row)) / events
-    others = None if other is None else np.bincount(of, _inverse_ranks(other)) / events
+    beside = np.full(len(nodes), None) if other is None else np.bincount(of, _inverse_ranks(other)) / events
+    before = event_counts(study.parts.before(study.parts.test))[nodes]
     first = np.bincount(of, np.isnan(prior.apart)) / events
-    degree = event_counts(study.parts.before(study.parts.test))
     chosen = np.flatnonzero(events >= least)
     chosen = chosen[np.lexsort((nodes[chosen], -events[chosen], means[chosen]))][:most]
     ids = study.log.ids.decode(nodes[chosen]).to_pylist()
-    rows = [
-        NodeResult(
-            id,
-            int(events[k]),
-            float(means[k]),
-            None if others is None else float(others[k]),
-            int(degree[nodes[k]]),
-            float(first[k]),
-        )
-        for id, k in zip(ids, chosen.tolist(), strict=True)
-    ]
-    return rows, least
+    columns = (column[chosen].tolist() for column in (events, means, beside, before, first))
+    return list(map(NodeResult, ids, *columns)), least
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from pintgn.report.kernels import weighted_precision
 BLOCKS, DRAWS, LEAST = 50, 200, 10
 """LEAST: with fewer blocks than this nothing is said about the spread."""
 
+EVERYTHING = slice(None)
 Draws = dict[str, np.ndarray]
 """By figure: its value under each draw (DRAWS,); NaN where a draw has nothing to measure."""
 
@@ -49,12 +50,9 @@ class BootstrapBlocks:
     def enough(self) -> bool:
         return self.count >= LEAST
 
-    def precision(self, scores: Scores, mask: np.ndarray | None = None) -> Draws:
+    def precision(self, scores: Scores, mask: np.ndarray | slice = EVERYTHING) -> Draws:
         """AP and AUC of the events under a mask, under each draw."""
-        if mask is not None:
-            scores, of = scores[mask], self.of[mask]
-        else:
-            of = self.of
+        scores, of = scores[mask], self.of[mask]
         found: Draws = {name: np.full(DRAWS, np.nan) for name in ("ap", "auc")}
         if not self.enough or not len(scores):
             return found
@@ -66,13 +64,12 @@ class BootstrapBlocks:
         found["ap"], found["auc"] = weighted_precision(order < len(scores), block, last, self.weights * 1.0).T
         return found
 
-    def mean(self, values: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:  # (DRAWS,)
+    def mean(self, values: np.ndarray, mask: np.ndarray | slice = EVERYTHING) -> np.ndarray:  # (DRAWS,)
         """The mean of a value per event, under each draw."""
         if not self.enough:
             return np.full(DRAWS, np.nan)
-        keep = np.ones(len(values), bool) if mask is None else mask
-        totals = np.bincount(self.of[keep], values[keep], self.count)
-        counts = np.bincount(self.of[keep], minlength=self.count)
+        totals = np.bincount(self.of[mask], values[mask], self.count)
+        counts = np.bincount(self.of[mask], minlength=self.count)
         with np.errstate(invalid="ignore"):
             return (self.weights @ totals) / (self.weights @ counts)
 

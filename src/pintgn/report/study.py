@@ -21,7 +21,6 @@ from pintgn.learn.ranking import Candidates
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run, fingerprint
 from pintgn.report.names import row_names
-from pintgn.stream import Stream
 from pintgn.stream.reads import Positions
 
 Progress = Callable[[str], None]
@@ -89,6 +88,16 @@ class Study:
         return [row for row in self.rows if row.scores_links]
 
     @property
+    def models(self) -> list[Row]:
+        """Trained rows that score links."""
+        return [row for row in self.scoring if row.trained]
+
+    @property
+    def baselines(self) -> list[Row]:
+        """Training-free rows."""
+        return [row for row in self.rows if not row.trained]
+
+    @property
     def main(self) -> str:
         """The kind of negatives that the page leads with."""
         return next(iter(self.drawn))
@@ -135,14 +144,9 @@ def study(
     seed: int = 0,
     progress: Progress = lambda phase: None,
 ) -> Study:
-    """Measure runs on the test part of the log that they share.
+    """Measure runs on the test part of the log that they share; arguments as of `write_report`.
 
-    Args:
-        runs: trained on the same log, split at the same times. Those that differ in nothing but their seed share a row.
-        names: of the rows, one for each run; made from model names and settings when not given.
-        negatives: kinds of your own by name, before the usual ones.
-        rank: how many destinations each event is ranked against, or `"all"`.
-        seed: of negatives and candidates; the same for every run, whatever its own seed.
+    Runs that differ in nothing but their seed share a row. Negatives and candidates are the same for every run.
     """
     _check_comparable(runs)
     parts, test = runs[0].parts, runs[0].parts.test
@@ -159,7 +163,7 @@ def study(
     for name, stream in heuristic_streams(parts, runs[0].schema, before):
         if name not in rows:
             progress(f"measuring {name}")
-            scores = _by_kind(stream.fork(), test, drawn, new)
+            scores = compare(stream.fork(), test, drawn, new).scores
             rows[name] = [RunScores(scores, ranks_in_part(stream, test, candidates), new)]
     found = [Row(name, members) for name, members in rows.items()]
     return Study(parts, candidates.events, drawn, candidates.count, found, seed)
@@ -192,15 +196,11 @@ def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates) -> RunSco
         calibration = Calibration.of(replay(stream, run, parts.val).scores["random"])
     else:
         stream.observe(parts.val)
-
-    scores, zeroed = _by_kind(stream.fork(), test, drawn, new), None
+    scores, zeroed = compare(stream.fork(), test, drawn, new).scores, None
     if stream.positions is not None:
-        zeroed = _by_kind(stream.fork(positions=ZeroPositions(stream.positions.fork())), test, drawn, new)
+        without = stream.fork(positions=ZeroPositions(stream.positions.fork()))
+        zeroed = compare(without, test, drawn, new).scores
     return RunScores(scores, ranks_in_part(stream, test, candidates), new, run, calibration, zeroed)
-
-
-def _by_kind(stream: Stream, test: Any, drawn: dict[str, Drawn], new: np.ndarray) -> dict[str, Scores]:
-    return compare(stream, test, drawn, new).scores
 
 
 class ZeroPositions:

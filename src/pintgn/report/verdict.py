@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import permutations
+
 from pintgn.formatting import listed, plural, signed
 from pintgn.report.figures import RANKING, Difference, Figure, Figures
 from pintgn.report.labels import percent
@@ -24,20 +27,16 @@ def negatives_of(kind: str) -> str:
 
 def best_row(figures: Figures) -> Row:
     """The trained row with the best AP against the leading kind of negatives."""
-    row = _best(figures, trained=True)
-    assert row is not None
-    return row
+    return max(figures.study.models, key=partial(_leading_ap, figures))
 
 
 def baseline(figures: Figures) -> Row | None:
     """The training-free row with the best AP."""
-    return _best(figures, trained=False)
+    return max(figures.study.baselines, key=partial(_leading_ap, figures), default=None)
 
 
-def _best(figures: Figures, trained: bool) -> Row | None:
-    main = figures.study.main
-    rows = [row for row in figures.study.scoring if row.trained == trained]
-    return max(rows, key=lambda row: figures.table[row.name][main]["all"]["ap"].value or 0.0, default=None)
+def _leading_ap(figures: Figures, row: Row) -> float:
+    return figures.table[row.name][figures.study.main]["all"]["ap"].value or 0.0
 
 
 def headline(figures: Figures) -> str:
@@ -90,7 +89,7 @@ def compared(d: Difference, better: str, worse: str, neither: str) -> str:
 
 def _other_trained(figures: Figures, row: Row) -> list[str]:
     main = figures.study.main
-    others = [other for other in figures.study.scoring if other.trained and other.name != row.name]
+    others = [other for other in figures.study.models if other.name != row.name]
     if not others:
         return []
     results = [f"{other.name} gets {percent(_auc(figures, other, main).value, 1)} %" for other in others]
@@ -141,13 +140,11 @@ def over_kinds(found: dict[str, Difference], main: str, better: str, worse: str,
 def ablations(figures: Figures) -> list[tuple[Row, Row]]:
     """Pairs of rows whose settings differ in nothing but that the second has no positions."""
     found = []
-    rows = [row for row in figures.study.scoring if row.trained]
-    for row in rows:
-        for other in rows:
-            mine, theirs = given_settings(row.runs[0]), given_settings(other.runs[0])
-            differ = {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)}
-            if differ == {"model.positions"} and mine["model.positions"] and not theirs["model.positions"]:
-                found.append((row, other))
+    for row, other in permutations(figures.study.models, 2):
+        mine, theirs = given_settings(row.runs[0]), given_settings(other.runs[0])
+        differ = {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)}
+        if differ == {"model.positions"} and mine["model.positions"] and not theirs["model.positions"]:
+            found.append((row, other))
     return found
 
 

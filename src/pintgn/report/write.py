@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -19,21 +19,6 @@ from pintgn.report.figures import RANKING, Figures
 from pintgn.report.html import page, text, unbroken
 from pintgn.report.labels import percent
 from pintgn.report.study import Progress, open_runs, study
-
-SECTIONS = {
-    "results": "Results",
-    "differences": "Differences",
-    "data": "Data",
-    "learning": "Learning",
-    "scores": "Scores",
-    "time": "Over time",
-    "positions": "Positions",
-    "failures": "Where it fails",
-    "cost": "Cost",
-    "settings": "Settings",
-    "reproduce": "Reproduce",
-    "notes": "Notes",
-}
 
 
 @dataclass(frozen=True)
@@ -92,7 +77,7 @@ def write_report(
 
 
 def _opening(figures: Figures) -> tuple[str, list[str]]:
-    if any(row.trained for row in figures.study.scoring):
+    if figures.study.models:
         return verdict.headline(figures), verdict.summary(figures)
     names = ", ".join(row.name for row in figures.study.trained)
     next_step = "It does not score links. How well its embeddings predict labels: pintgn evaluate RUN --classify."
@@ -101,32 +86,32 @@ def _opening(figures: Figures) -> tuple[str, list[str]]:
 
 def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> str:
     study = figures.study
-    found = {"data": about.data(study)}
-    if any(row.trained for row in study.scoring):
-        found |= {
-            "results": results.results(figures),
-            "differences": results.differences(figures),
-            "learning": results.learning(figures),
-            "scores": results.scores(figures),
-            "time": results.over_time(figures),
-            "positions": results.positions(figures),
-            "failures": results.failures(figures),
-        }
-    found |= {
-        "cost": about.cost(study),
-        "settings": about.settings(study),
-        "reproduce": about.reproduce(study, commands),
-        "notes": about.notes(study),
+
+    def scored(section: Callable[[Figures], str]) -> str:
+        return section(figures) if study.models else ""
+
+    sections = {
+        ("results", "Results"): scored(results.results),
+        ("differences", "Differences"): scored(results.differences),
+        ("data", "Data"): about.data(study),
+        ("learning", "Learning"): scored(results.learning),
+        ("scores", "Scores"): scored(results.scores),
+        ("time", "Over time"): scored(results.over_time),
+        ("positions", "Positions"): scored(results.positions),
+        ("failures", "Where it fails"): scored(results.failures),
+        ("cost", "Cost"): about.cost(study),
+        ("settings", "Settings"): about.settings(study),
+        ("reproduce", "Reproduce"): about.reproduce(study, commands),
+        ("notes", "Notes"): about.notes(study),
     }
-    shown = [name for name in SECTIONS if found.get(name)]
-    links = "".join(f'<a href="#{name}">{SECTIONS[name]}</a>' for name in shown)
+    links = "".join(f'<a href="#{name}">{title}</a>' for (name, title), html in sections.items() if html)
     events = plural(len(study.log), "event")
     names = ", ".join(row.name for row in study.trained)
     body = (
         f'<header><p class="brand">pintgn report · {text(names)} · {events}</p>'
         f"<h1>{unbroken(text(report.headline))}</h1>"
         f'<p class="verdict">{unbroken(text(" ".join(report.summary)))}</p>{tiles(figures)}</header>\n'
-        f"<nav><div>{links}</div></nav>\n<main>\n" + "\n".join(found[name] for name in shown) + "\n</main>\n"
+        f"<nav><div>{links}</div></nav>\n<main>\n" + "\n".join(filter(None, sections.values())) + "\n</main>\n"
         "<footer>Written by pintgn. The page is complete: it loads nothing and can be sent as it is.</footer>"
     )
     style = resources.files("pintgn.report").joinpath("style.css").read_text(encoding="utf-8") + chart_style()
@@ -135,7 +120,7 @@ def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> s
 
 def tiles(figures: Figures) -> str:
     """The four numbers to remember, each beside the training-free row's."""
-    if not any(row.trained for row in figures.study.scoring):
+    if not figures.study.models:
         return ""
     row, other = verdict.best_row(figures), verdict.baseline(figures)
     main = figures.study.main

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from pintgn.events.schema import TimeUnit
 from pintgn.serve.limits import FarAhead, KeyReused, LateEvent
 from pintgn.serve.rows import checksums, columns
 from pintgn.serve.store import Store
-from pintgn.serve.words import plain
 
 
 class Admission:
@@ -24,19 +24,20 @@ class Admission:
 
     def __call__(self, batch: EventBatch) -> tuple[EventBatch, int]:
         """The events that are new, and how many are known already. Refuses the whole batch or lets it in."""
-        new = batch if batch.keys is None else self._without_duplicates(batch, batch.keys)
-        if len(new.t):
-            self._check_order(batch, new)
+        rows = range(len(batch)) if batch.keys is None else self._new_rows(batch, batch.keys)
+        new = batch if len(rows) == len(batch) else batch.take(list(rows))
+        if len(new):
+            self._check_order(new, rows)
             self.clock = new.t[-1]
             if new.keys is not None:
                 self._fresh.update((key, (new, row)) for row, key in enumerate(new.keys) if key is not None)
-        return new, len(batch.t) - len(new.t)
+        return new, len(batch) - len(new)
 
-    def _without_duplicates(self, batch: EventBatch, keys: list[str | None]) -> EventBatch:
+    def _new_rows(self, batch: EventBatch, keys: list[str | None]) -> Sequence[int]:
         named = {key for key in keys if key is not None}
         known = self.store.known(named)
         if not known and len(named) + keys.count(None) == len(keys) and named.isdisjoint(self._fresh):
-            return batch
+            return range(len(keys))
         kept: list[int] = []
         sums, own = checksums(columns(batch)), dict(self._fresh)
         for row, key in enumerate(keys):
@@ -49,27 +50,27 @@ class Admission:
                     f"event {row} has the key {key!r}, under which another event was sent before. "
                     "A key names one event for good. Nothing of this batch was applied."
                 )
-        return batch if len(kept) == len(keys) else batch.take(kept)
+        return kept
 
-    def _check_order(self, whole: EventBatch, new: EventBatch) -> None:
+    def _check_order(self, new: EventBatch, rows: Sequence[int]) -> None:
+        """`rows` are the indices of the new events in the batch that was sent."""
+
+        def named(row: int) -> str:
+            return f"event {rows[row]} ({new.src[row]!r} → {new.dst[row]!r}) is at {self.show(new.t[row])}"
+
         if new.t[0] < self.clock:
             raise LateEvent(
-                f"{_named(whole, new, 0)} is at {self.show(new.t[0])}; "
-                f"{self.show(self.clock)} has been observed already. Nothing of this batch was applied."
+                f"{named(0)}; {self.show(self.clock)} has been observed already. Nothing of this batch was applied."
             )
         if new.t[-1] - self.clock <= self.ahead:
             return
-        far = np.flatnonzero(np.diff(new.t, prepend=self.clock) > self.ahead)  # each moves the clock for the next
+        steps = np.diff(new.t, prepend=self.clock)  # each moves the clock for the next
+        far = np.flatnonzero(steps > self.ahead)
         if len(far):
-            row = int(far[0])
             raise FarAhead(
-                f"{_named(whole, new, row)} is at {self.show(new.t[row])}, {plain(new.t[row] - self._before(new, row))}"
-                f" after the event before it; at most {self.ahead:g} is allowed (--max-ahead). "
-                "Nothing of this batch was applied."
+                f"{named(far[0])}, {steps[far[0]]} after the event before it; at most {self.ahead:g} is allowed "
+                "(--max-ahead). Nothing of this batch was applied."
             )
-
-    def _before(self, new: EventBatch, row: int) -> Any:
-        return new.t[row - 1] if row else new.t.dtype.type(self.clock)
 
 
 def span_of(t: np.ndarray) -> float:
@@ -82,17 +83,6 @@ def span_of(t: np.ndarray) -> float:
     """
     span = float(t[-1] - t[0]) if len(t) else 0.0
     return 100 * span if span > 0 else math.inf
-
-
-def _named(whole: EventBatch, new: EventBatch, row: int) -> str:
-    """An event by its index in the batch that was sent."""
-    index = row
-    if new is not whole and new.keys is not None and whole.keys is not None:
-        key, same = new.keys[row], 0
-        if key is None:  # none of these is left out
-            same = new.keys[:row].count(None)
-        index = [k for k, other in enumerate(whole.keys) if other == key][same]
-    return f"event {index} ({new.src[row]!r} → {new.dst[row]!r})"
 
 
 def _checksum(batch: EventBatch, row: int) -> int:

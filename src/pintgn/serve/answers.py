@@ -12,7 +12,6 @@ from pintgn.errors import BadInput, StaleQuery
 from pintgn.live.live import Live
 from pintgn.neighbors.contents import contents
 from pintgn.serve.service import Service
-from pintgn.serve.words import plain
 
 RANKED = 4_000
 """Destinations ranked in one turn; what ingestion waits for at most."""
@@ -26,10 +25,8 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
         when = _fresh(live, at)
         logits = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against)
     columns = zip(src, dst, logits.tolist(), live.calibrated(logits, against).tolist(), strict=True)
-    rows = [{"src": s, "dst": d, "logit": logit, "probability": p} for s, d, logit, p in columns]
-    for row in [] if paired else rows:
-        del row["src"]
-    return {"at": plain(when), "scores": rows}
+    rows = [({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p} for s, d, logit, p in columns]
+    return {"at": when.item(), "scores": rows}
 
 
 def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, Any]:
@@ -47,31 +44,27 @@ def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, 
             when = _fresh(live, at)
             found.append(live.rank(node, pool[begin : begin + RANKED], at))
     items = live.best(pool, np.concatenate([np.zeros(0, np.float32), *found]), k)
-    return {"node": node, "at": plain(when), "items": [item._asdict() for item in items]}
+    return {"node": node, "at": when.item(), "items": [item._asdict() for item in items]}
 
 
 def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: str | None = None) -> dict[str, Any]:
     """What is known about a node: since when, how much, its newest contacts, and its temporal computation tree."""
     service.live.codec.check_ids([id], "node")
     with service.asking() as live:
-        number = _number(live, id, side)
-        known = number is not None and live.nodes.known(number)
-        answer: dict[str, Any] = {"node": id, "known": known, "side": side, "at": plain(live.time_of())}
+        number, when, table = _number(live, id, side), live.time_of(), live.nodes
+        answer: dict[str, Any] = {"node": id, "known": False, "side": side, "at": when.item()}
+        answer |= {"first_seen": None, "last_seen": None, "degree": 0, "recent": [], "tree": {"id": id, "children": []}}
         if live.names.separate_namespaces and number is not None:
             answer["side"] = ("src", "dst")[live.names.sides[number]]
-        if not known or number is None:
-            return answer | {
-                "first_seen": None,
-                "last_seen": None,
-                "degree": 0,
-                "recent": [],
-                "tree": {"id": id, "children": []},
+        if number is not None and table.known(number):
+            answer |= {
+                "known": True,
+                "first_seen": table.first[number].item(),
+                "last_seen": table.last[number].item(),
+                "degree": table.degree[number].item(),
+                "recent": _recent(live, number, neighbors),
+                "tree": {"id": id, "children": _tree(live, number, when, depth, neighbors)},
             }
-        table, when = live.nodes, live.time_of()
-        answer["first_seen"], answer["last_seen"] = plain(table.first[number]), plain(table.last[number])
-        answer["degree"] = plain(table.degree[number])
-        answer["recent"] = _recent(live, number, neighbors)
-        answer["tree"] = {"id": id, "children": _tree(live, number, when, depth, neighbors)}
     return answer
 
 
@@ -88,35 +81,23 @@ def _recent(live: Live, node: int, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def _tree(live: Live, root: int, when: Any, depth: int, width: int) -> list[dict[str, Any]]:
+def _tree(live: Live, node: int, when: Any, depth: int, width: int) -> list[dict[str, Any]]:
     """The newest contacts of a node before a time, their newest contacts before the same time, and so on."""
-    children: list[dict[str, Any]] = []
-    level: list[tuple[int, list[dict[str, Any]]]] = [(root, children)]
-    for _ in range(depth):
-        if not level or not width:
-            break
-        found = live.stream.index.recent(np.array([node for node, _ in level]), when, width)
-        below: list[tuple[int, list[dict[str, Any]]]] = []
-        for row, (_, mine) in enumerate(level):
-            for slot in np.flatnonzero(found.mask[row]).tolist():
-                other = int(found.ids[row, slot])
-                child: dict[str, Any] = {
-                    "id": live.names.ids[other],
-                    "t": plain(found.t[row, slot]),
-                    "dt": plain(found.dt[row, slot]),
-                    "children": [],
-                }
-                mine.append(child)
-                below.append((other, child["children"]))
-        level = below
-    return children
+    if not depth or not width:
+        return []
+    found = live.stream.index.recent(node, when, width)
+    columns = (column[found.mask].tolist() for column in (found.ids, found.t, found.dt))
+    return [
+        {"id": live.names.ids[other], "t": t, "dt": dt, "children": _tree(live, other, when, depth - 1, width)}
+        for other, t, dt in zip(*columns, strict=True)
+    ]
 
 
 def _number(live: Live, id: Any, side: str | None) -> int | None:
     if side not in (None, "src", "dst"):
         raise BadInput(f"side={side!r}; it is 'src' or 'dst'.")
-    spaces = {"src": (0,), "dst": (1,), None: (0, 1)}[side]
-    return next((n for s in spaces if (n := live.names.space(s).get(id)) is not None), None)
+    sides = {"src": (0,), "dst": (1,), None: (0, 1)}[side]
+    return next((live.names.numbers[s][id] for s in sides if id in live.names.numbers[s]), None)
 
 
 def nodes(service: Service, prefix: str, limit: int) -> dict[str, Any]:
@@ -139,7 +120,7 @@ def status(service: Service) -> dict[str, Any]:
     with service.asking() as live:
         clock = live.clock
         facts = {
-            "clock": plain(clock),
+            "clock": clock,
             "clock_text": live.schema.time.show(clock),
             "events": live.events,
             "live_events": live.total,
@@ -167,8 +148,8 @@ def status(service: Service) -> dict[str, Any]:
         "run": None if run.folder is None else run.folder.path.name,
         "events": len(log),
         "nodes": log.nodes,
-        "first": plain(t[0]),
-        "last": plain(t[-1]),
+        "first": t[0].item(),
+        "last": t[-1].item(),
         "first_text": schema.time.show(t[0]),
         "last_text": schema.time.show(t[-1]),
         "columns": {"src": schema.src, "dst": schema.dst, "t": schema.t, "op": schema.op},
@@ -196,7 +177,7 @@ def health(service: Service) -> dict[str, Any]:
     return {
         "status": "failed" if not service.healthy else "degraded" if reports else "ok",
         "taking": service.taking,
-        "clock": plain(service.live.clock),
+        "clock": service.live.clock,
         "events": service.live.events,
         "waiting": service.waiting,
         "reports": reports,
@@ -214,7 +195,7 @@ def metrics(service: Service) -> str:
         quality = live.prequential.status()
     return service.metrics.text(
         {
-            "clock": ("Time of the newest event, in the log's own unit.", plain(live.clock)),
+            "clock": ("Time of the newest event, in the log's own unit.", live.clock),
             "events": ("Events observed in all, the run's log included.", live.events),
             "nodes": ("Nodes known.", len(live.names)),
             "contacts": ("Entries of the live index.", live.stream.index.size),

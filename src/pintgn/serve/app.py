@@ -135,10 +135,12 @@ class Guard:
             direct = self.direct.get(f"{scope['method']} {scope['path']}")
             if answer is None and direct is not None:
                 scope["route"] = direct
-                answer = await self._answered(direct.endpoint, Request(scope, receive))
+                answer = await direct.endpoint(Request(scope, receive))
             await (self.app if answer is None else answer)(scope, receive, sending)
         except ClientDisconnect:
             pass  # nobody is there to be answered
+        except PintgnError as error:
+            await refusal(self.service, error)(scope, receive, sending)
         except Exception:  # said plainly, written to the log, never shown
             log.exception("%s %s failed", scope["method"], scope["path"])
             if status:
@@ -149,12 +151,6 @@ class Guard:
             route = getattr(scope.get("route"), "path", "other")
             self.service.metrics.requests.labels(route, status).inc()
             self.service.metrics.request_seconds.labels(route).observe(time.perf_counter() - begin)
-
-    async def _answered(self, endpoint: Callable[..., Any], request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except PintgnError as error:
-            return refusal(self.service, error)
 
     def _refused(self, headers: Headers, path: str, method: str) -> Response | None:
         """The answer to somebody who may not ask."""
@@ -172,11 +168,7 @@ class Guard:
 
 
 def _faults(app: FastAPI, service: Service) -> None:
-    """Every error as clients get it."""
-
-    @app.exception_handler(PintgnError)
-    async def ours(request: Request, error: PintgnError) -> Response:
-        return refusal(service, error)
+    """What FastAPI and Starlette refuse, as clients get it."""
 
     @app.exception_handler(RequestValidationError)
     async def malformed(request: Request, error: RequestValidationError) -> Response:
@@ -187,12 +179,11 @@ def _faults(app: FastAPI, service: Service) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        name = {404: "not_found", 405: "not_allowed"}.get(error.status_code)
-        text = {404: f"There is nothing at {request.url.path[:200]}.", 405: f"{request.method} is not for this."}
-        said = text.get(error.status_code, str(error.detail))
-        next_step = error.detail if error.status_code not in text else "/openapi.json lists what there is."
-        headers = dict(error.headers or {})
-        return fault(error.status_code, name or "refused", said, str(next_step), headers)
+        name, said, next_step = {
+            404: ("not_found", f"There is nothing at {request.url.path[:200]}.", "/openapi.json lists what there is."),
+            405: ("not_allowed", f"{request.method} is not for this.", "/openapi.json lists what there is."),
+        }.get(error.status_code, ("refused", str(error.detail), str(error.detail)))
+        return fault(error.status_code, name, said, next_step, dict(error.headers or {}))
 
 
 def refusal(service: Service, error: PintgnError) -> Response:

@@ -149,8 +149,7 @@ def _lengths(values: pa.Array) -> np.ndarray:
     """Bytes of each text."""
     kind = values.type
     if pa.types.is_run_end_encoded(kind):
-        ends = np.minimum(values.run_ends.to_numpy().astype(np.int64) - values.offset, len(values))
-        ends = np.maximum(ends, 0)
+        ends = np.clip(values.run_ends.to_numpy().astype(np.int64) - values.offset, 0, len(values))
         return _lengths(values.values) * np.diff(ends, prepend=0)
     if pa.types.is_dictionary(kind):
         lengths = _lengths(values.dictionary)
@@ -184,37 +183,33 @@ class _Table:
         offset = self.offsets[number] if number < len(self.offsets) else 0
         return self.offset + offset if offset else 0
 
+    def _target(self, number: int) -> int:
+        """Where the table or vector that a field points to stands, or 0."""
+        offset = self._field(number)
+        return offset + self._at("<I", offset) if offset else 0
+
     def number(self, number: int, form: str) -> Any:
         offset = self._field(number)
         return self._at(form, offset) if offset else 0
 
     def table(self, number: int) -> _Table | None:
-        offset = self._field(number)
-        return _Table(self.data, offset + self._at("<I", offset)) if offset else None
+        offset = self._target(number)
+        return _Table(self.data, offset) if offset else None
 
     def length(self, number: int) -> int:
         """How many elements a vector has."""
-        offset = self._field(number)
-        return self._at("<I", offset + self._at("<I", offset)) if offset else 0
+        offset = self._target(number)
+        return self._at("<I", offset) if offset else 0
 
     def tables(self, number: int, most: int) -> list[_Table] | None:
         """A vector of tables; None when there are more than `most`."""
-        count = self.length(number)
+        first, count = self._target(number) + 4, self.length(number)
         if count > most:
             return None
-        first = self._field(number)
-        first += self._at("<I", first) + 4 if count else 0
-        starts = [first + 4 * k for k in range(count)]
-        return [_Table(self.data, offset + self._at("<I", offset)) for offset in starts]
+        return [_Table(self.data, offset + self._at("<I", offset)) for offset in range(first, first + 4 * count, 4)]
 
     def structs(self, number: int, form: str) -> list[tuple[int, ...]]:
-        """A vector of structs."""
-        count = self.length(number)
-        if not count:
-            return []
-        first = self._field(number)
-        first += self._at("<I", first) + 4
-        size = struct.calcsize(form) * count
+        first, size = self._target(number) + 4, struct.calcsize(form) * self.length(number)
         if first + size > len(self.data):
             raise struct.error("the head of a message is damaged")
         return list(struct.iter_unpack(form, self.data[first : first + size]))

@@ -96,19 +96,15 @@ class Connection(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         transport.max_size = AT_ONCE
         super().connection_made(transport)
-        if len(self.connections) > self._owner.limits.connections and not self._make_room():
-            head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
-            transport.write(f"{head}Retry-After: 1\r\nContent-Length: {len(FULL)}\r\n\r\n".encode() + FULL)
-            transport.close()
-            return
-        self._wait(begun=True)
-
-    def _make_room(self) -> bool:
-        """Close the connection that has been idle longest."""
-        oldest = next(iter(self._owner.idle), None)
-        if oldest is not None:
+        if len(self.connections) > self._owner.limits.connections:
+            oldest = next(iter(self._owner.idle), None)
+            if oldest is None:
+                head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                transport.write(f"{head}Retry-After: 1\r\nContent-Length: {len(FULL)}\r\n\r\n".encode() + FULL)
+                transport.close()
+                return
             oldest.end()
-        return oldest is not None
+        self._wait(begun=True)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)

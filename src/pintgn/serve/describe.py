@@ -40,12 +40,7 @@ TEXT: Json = {"type": "string"}
 
 
 def record(required: Json, optional: Json | None = None) -> Json:
-    """A JSON object."""
     return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
-
-
-def nullable(kind: Json) -> Json:
-    return {"anyOf": [kind, {"type": "null"}]}
 
 
 def listed(items: Json) -> Json:
@@ -57,7 +52,6 @@ SCORE_ROW = record({"dst": ID, "logit": NUMBER, "probability": NUMBER}, {"src": 
 
 
 def _route(tag: str, summary: str, answer: Json, faults: tuple[int, ...]) -> dict[str, Any]:
-    """Arguments of a FastAPI route."""
     failures = {
         code: {"description": MEANING[code], "content": {"application/json": {"schema": FAULT}}}
         for code in sorted({400, 401, 503, *faults})
@@ -73,56 +67,34 @@ def _json(schema: Json, example: Any = None) -> Json:
     return {"application/json": {"schema": schema} | ({} if example is None else {"example": example})}
 
 
-EVENTS = _route(
-    "events",
-    "Observe events",
-    _json(record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT})),
-    (403, 408, 409, 413, 415, 422, 429, 507),
-)
-SCORE = _route(
-    "answers",
-    "Score pairs",
-    _json(record({"at": NUMBER, "scores": listed(SCORE_ROW)})),
-    (403, 408, 409, 413, 415, 422, 429, 507),
-)
-RECOMMEND = _route(
-    "answers",
-    "Recommend destinations",
-    _json(record({"node": ID, "at": NUMBER, "items": listed(SCORE_ROW)})),
-    (409, 422, 429, 507),
-)
+WITH_BODY = (403, 408, 409, 413, 415, 422, 429, 507)
+ACKNOWLEDGED = record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT})
+SCORES = record({"at": NUMBER, "scores": listed(SCORE_ROW)})
+RECOMMENDED = record({"node": ID, "at": NUMBER, "items": listed(SCORE_ROW)})
+EVENTS = _route("events", "Observe events", _json(ACKNOWLEDGED), WITH_BODY)
+SCORE = _route("answers", "Score pairs", _json(SCORES), WITH_BODY)
+RECOMMEND = _route("answers", "Recommend destinations", _json(RECOMMENDED), (409, 422, 429, 507))
 NODES = _route("answers", "Search nodes", _json(record({"nodes": listed(ID)})), (422, 429))
 CONTACT = record({"other": ID, "t": NUMBER, "direction": {"type": "string", "enum": ["in", "out", "self"]}})
-NODE = _route(
-    "answers",
-    "Describe a node",
-    _json(
-        record(
-            {
-                "node": ID,
-                "known": {"type": "boolean"},
-                "at": NUMBER,
-                "first_seen": nullable(NUMBER),
-                "last_seen": nullable(NUMBER),
-                "degree": COUNT,
-                "recent": listed(CONTACT),
-                "tree": record({"id": ID, "children": listed({"type": "object"})}),
-            }
-        )
-    ),
-    (422, 429),
+DESCRIBED = record(
+    {
+        "node": ID,
+        "known": {"type": "boolean"},
+        "at": NUMBER,
+        "first_seen": {"anyOf": [NUMBER, {"type": "null"}]},
+        "last_seen": {"anyOf": [NUMBER, {"type": "null"}]},
+        "degree": COUNT,
+        "recent": listed(CONTACT),
+        "tree": record({"id": ID, "children": listed({"type": "object"})}),
+    }
 )
+NODE = _route("answers", "Describe a node", _json(DESCRIBED), (422, 429))
 EXPLAIN = _route("answers", "Explain a score", _json({"type": "object"}), (409, 422, 429, 507))
 STATUS = _route("service", "State of the service", _json({"type": "object"}), (429,))
 HEALTH = _route("service", "Health", _json(record({"status": TEXT, "clock": NUMBER, "events": COUNT})), ())
 METRICS = _route("service", "Metrics", {"text/plain": {"schema": TEXT}}, (429,))
-SNAPSHOT = _route(
-    "service",
-    "Write a snapshot",
-    _json(record({"events": COUNT, "clock": NUMBER, "bytes": COUNT, "seconds": NUMBER})),
-    (403, 415, 507),
-)
-
+WRITTEN = record({"events": COUNT, "clock": NUMBER, "bytes": COUNT, "seconds": NUMBER})
+SNAPSHOT = _route("service", "Write a snapshot", _json(WRITTEN), (403, 415, 507))
 
 EXAMPLES = {
     "events": {"events": [{"src": "alice", "dst": "bob", "t": 1700000000, "key": "order-17"}]},
@@ -131,7 +103,7 @@ EXAMPLES = {
 
 
 def finish(app: FastAPI, requests: Declared, with_key: bool) -> None:
-    """Say what requests hold, as it is declared; replace what FastAPI says about errors; say how a key is sent."""
+    """Say what requests hold, as it is declared, and how a key is sent."""
     made = app.openapi()
     kinds = [kind for several in requests.schemas.values() for kind in several]
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
@@ -142,11 +114,6 @@ def finish(app: FastAPI, requests: Declared, with_key: bool) -> None:
         if name == "events":
             content |= {ARROW: {"schema": {"type": "string", "format": "binary"}}}
         made["paths"][f"/{name}"]["post"]["requestBody"] = {"required": True, "content": content}
-    for path in made["paths"].values():
-        for operation in path.values():
-            response = operation.get("responses", {}).get("422")
-            if response is not None and "$ref" in str(response):
-                operation["responses"]["422"] = {"description": MEANING[422], "content": _json(FAULT)}
     if with_key:
         made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         made["security"] = [{"key": []}]

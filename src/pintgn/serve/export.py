@@ -36,9 +36,6 @@ def whole_log(live: Live, store: Store) -> EventLog:
     updates = None
     if log.node_updates is not None and events.features is not None and events.op is not None:
         updates = np.concatenate([log.node_updates, events.features[events.op == NODE, width + 2 :]])
-    nodes = log.node_features
-    if nodes is not None and len(nodes) < len(names):
-        nodes = np.concatenate([nodes, np.zeros((len(names) - len(nodes), nodes.shape[1]), np.float32)])
 
     def joined(old: Any, new: Any) -> Any:
         return None if old is None else np.concatenate([old, new])
@@ -50,7 +47,7 @@ def whole_log(live: Live, store: Store) -> EventLog:
         features=None if log.features is None else joined(log.features, events.features[:, :width]),  # type: ignore[index]
         op=joined(log.op, events.op),
         node_updates=updates,
-        node_features=nodes,
+        node_features=live.all_node_features(),
         ids=names.id_map(),
         schema=dataclasses.replace(log.schema, label=None, time_scale=None),
     )

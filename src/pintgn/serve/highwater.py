@@ -35,7 +35,7 @@ class HighWater:
         self._run = hashlib.blake2b(fingerprint.encode(), digest_size=8).digest()
         self._sequence, self._handle = 0, -1
         self._flushed: Future | None = None
-        self._flusher: ThreadPoolExecutor | None = None
+        self._flusher = ThreadPoolExecutor(1, "pintgn-high-water")  # a thread comes with the first write
         self.found = self._read()
         """What the file said when it was opened; None when there is none that can be read."""
         self.written = self.found or Mark(0, 0)
@@ -49,7 +49,7 @@ class HighWater:
         for begin in (0, SLOT):
             record = raw[begin : begin + RECORD.size]
             checksum = raw[begin + RECORD.size : begin + RECORD.size + 4]
-            if len(checksum) == 4 and int.from_bytes(checksum, "little") == zlib.crc32(record):
+            if checksum == zlib.crc32(record).to_bytes(4, "little"):
                 magic, run, sequence, total, dropped = RECORD.unpack(record)
                 if (magic, run) == (MAGIC, self._run):
                     slots.append((sequence, Mark(total, dropped)))
@@ -59,10 +59,15 @@ class HighWater:
         return mark
 
     def open(self) -> None:
-        """Make ready for writing."""
-        if self._handle < 0:
-            self._handle = _prepared(self.path)
-            self._flusher = ThreadPoolExecutor(1, "pintgn-high-water")
+        """Make ready for writing: both slots are on the disk."""
+        if self._handle >= 0:
+            return
+        self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        missing = 2 * SLOT - os.fstat(self._handle).st_size
+        if missing > 0:
+            os.lseek(self._handle, 0, os.SEEK_END)
+            os.write(self._handle, bytes(missing))
+            os.fsync(self._handle)
 
     def write(self, mark: Mark) -> None:
         """Write and flush; into both slots, so that nothing older is left."""
@@ -73,14 +78,12 @@ class HighWater:
     def advance(self, mark: Mark) -> None:
         """Write now; `settle` waits until it is on the disk."""
         self.settle()
-        if self._handle < 0:
-            self.open()
+        self.open()
         self._sequence += 1
         self.written = mark
         record = RECORD.pack(MAGIC, self._run, self._sequence, *mark)
         os.lseek(self._handle, self._sequence % 2 * SLOT, os.SEEK_SET)
         os.write(self._handle, record + zlib.crc32(record).to_bytes(4, "little"))
-        assert self._flusher is not None
         self._flushed = self._flusher.submit(getattr(os, "fdatasync", os.fsync), self._handle)
 
     def settle(self) -> None:
@@ -89,19 +92,7 @@ class HighWater:
             flushed.result()
 
     def close(self) -> None:
-        if self._flusher is not None:
-            self._flusher.shutdown()
+        self._flusher.shutdown()
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-
-
-def _prepared(path: Path) -> int:
-    """The file, open, with both slots on the disk."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-    missing = 2 * SLOT - os.fstat(handle).st_size
-    if missing > 0:
-        os.lseek(handle, 0, os.SEEK_END)
-        os.write(handle, bytes(missing))
-        os.fsync(handle)
-    return handle

@@ -64,29 +64,29 @@ class _Shown(CollectorRegistry):
 
 
 class Rate:
-    """How many events came in each of the last seconds."""
+    """How many events came in each of the last five minutes' seconds."""
 
-    def __init__(self, seconds: int = 300):
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: deque[list[int]] = deque(maxlen=seconds)  # [unix second, events]
+        self._counts: deque[tuple[int, int]] = deque(maxlen=300)  # unix second, events
 
-    def add(self, count: int, now: float | None = None) -> None:
-        second = int(time.time() if now is None else now)
+    def add(self, count: int) -> None:
+        second = int(time.time())
         with self._lock:
             if self._counts and self._counts[-1][0] >= second:
-                self._counts[-1][1] += count
-            else:
-                self._counts.append([second, count])
+                second, before = self._counts.pop()
+                count += before
+            self._counts.append((second, count))
 
-    def per_second(self, over: int = 60, now: float | None = None) -> float:
+    def per_second(self, over: int = 60) -> float:
         """Events per second over the last so many seconds."""
-        since = (time.time() if now is None else now) - over
+        since = time.time() - over
         with self._lock:
             return sum(count for second, count in self._counts if second > since) / over
 
-    def history(self, seconds: int = 120, now: float | None = None) -> list[list[float]]:
-        """[unix second, events per second], a point for every one of the last seconds, quiet ones included."""
-        end = int(time.time() if now is None else now)
+    def history(self) -> list[list[float]]:
+        """[unix second, events per second], a point for every one of the last 120 seconds, quiet ones included."""
+        end = int(time.time())
         with self._lock:
-            known = {point[0]: point[1] for point in self._counts}
-        return [[second, known.get(second, 0)] for second in range(end - seconds, end)]
+            known = dict(self._counts)
+        return [[second, known.get(second, 0)] for second in range(end - 120, end)]

@@ -27,24 +27,18 @@ SHOWN = 20
 """Ranges of numbers, and keys, that a report names; /health has all of them."""
 
 
-def open_database(store: Store, seen: int) -> sqlite3.Connection:
-    """The database of a store, checked against everything else that says what should be in it.
-
-    Args:
-        seen: how many events a snapshot has seen.
-    """
+def open_database(store: Store) -> None:
+    """Open the database of a store, checked against everything else that says what should be in it."""
     path, log = store.path, Path(f"{store.path}-wal")
     if (begun := _unfinished(store)) is not None:  # a repair was cut short: begin again, with what it began with
-        _replace(store, begun)
-        return store.db
-    if not _size(path) and not _size(log) and _nothing_known(store, seen):
-        _make(store)
-        return store.db
+        return _replace(store, begun)
+    if not size_of(path) and not size_of(log) and _nothing_known(store):
+        return _make(store)
     kept = store.folder / f".{FILE}-wal.kept"
     try:
-        if _size(log):  # SQLite throws away what it cannot use
+        if size_of(log):  # SQLite throws away what it cannot use
             shutil.copyfile(log, kept)
-        trouble = _trouble(store, seen)
+        trouble = _trouble(store)
         if trouble is not None:
             repair(store, trouble, kept if kept.exists() else None)
     except OSError as error:
@@ -53,12 +47,11 @@ def open_database(store: Store, seen: int) -> sqlite3.Connection:
         raise BadFile(f"cannot open {path}: {error.strerror or error}. Free space on the disk.") from error
     finally:
         kept.unlink(missing_ok=True)
-    return store.db
 
 
-def _nothing_known(store: Store, seen: int) -> bool:
+def _nothing_known(store: Store) -> bool:
     """Whether nobody says that there ever was an event."""
-    return not seen and (store.mark.found is None or store.mark.found.total == 0)
+    return not store.seen and (store.mark.found is None or store.mark.found.total == 0)
 
 
 def _make(store: Store) -> None:
@@ -73,13 +66,13 @@ def _make(store: Store) -> None:
         raise BadFile(f"cannot write {store.path}: {error}.") from error
 
 
-def _trouble(store: Store, seen: int) -> str | None:
+def _trouble(store: Store) -> str | None:
     """What is wrong with the file, or None; opens it."""
-    if not _size(store.path):
+    if not size_of(store.path):
         return f"{store.path.name} is missing or empty"
     try:
         store.db = connected(store.path)
-        return _contradiction(store, seen)
+        return _contradiction(store)
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
         if code & 0xFF not in DAMAGE and code != sqlite3.SQLITE_IOERR_SHORT_READ:
@@ -87,10 +80,10 @@ def _trouble(store: Store, seen: int) -> str | None:
         return f"{store.path.name} is damaged ({error})"
 
 
-def _contradiction(store: Store, seen: int) -> str | None:
+def _contradiction(store: Store) -> str | None:
     """Where the file contradicts itself, the mark or the snapshots."""
     db, mark, name = store.db, store.mark.found, store.path.name
-    if _nothing_known(store, seen) and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    if _nothing_known(store) and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         db.close()
         _make(store)  # nobody got further than this
         return None
@@ -121,11 +114,12 @@ def _contradiction(store: Store, seen: int) -> str | None:
     known = sum(max(0, min(gap.last, newest) - max(gap.first, begin + 1) + 1) for gap in gaps)
     if count != newest - begin - known or (mark is not None and begin < mark.dropped):
         return f"{name} has lost rows"
-    least = max(seen, 0 if mark is None else mark.total)
+    least = max(store.seen, 0 if mark is None else mark.total)
     if least > max(newest, *(gap.last for gap in gaps), 0):
         return f"{name} ends at event {newest:,}, but {least:,} were acknowledged"
-    if mark is None and (newest or seen):
-        _note(store, [Gap(newest + 1, newest)])
+    if mark is None and (newest or store.seen):
+        with store.transaction():
+            _insert(db, [Gap(newest + 1, newest)])
     return None
 
 
@@ -142,7 +136,7 @@ def repair(store: Store, why: str, log: Path | None = None) -> None:
     """
     aside = f"damaged-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.db"
     for source, target in ((store.path, aside), (log or Path(f"{store.path}-wal"), f"{aside}-wal")):
-        if _size(source):  # copied while it is open: closing would write into the damaged file
+        if size_of(source):  # copied while it is open: closing would write into the damaged file
             shutil.copyfile(source, store.folder / target)
     begun = {"file": aside, "why": why, **_readable(store)}
     store.folder.write_json("repairing", begun)
@@ -150,9 +144,7 @@ def repair(store: Store, why: str, log: Path | None = None) -> None:
 
 
 def _replace(store: Store, begun: dict[str, Any]) -> None:
-    if (connection := store.__dict__.pop("db", None)) is not None:
-        with contextlib.suppress(sqlite3.Error):
-            connection.close()
+    store.disconnect()
     fresh = store.folder / f".{FILE}.new"
     for leftover in store.folder.path.glob(f".{FILE}.new*"):
         leftover.unlink()
@@ -220,16 +212,15 @@ def _filled(store: Store, made: sqlite3.Connection, begun: dict[str, Any]) -> li
     last = max(0 if mark is None else mark.total, store.seen, dropped, *(gap.last for gap in before), 0)
     present = made.execute("SELECT number FROM events ORDER BY number").fetchall()
     numbers = heapq.merge((number for (number,) in present), *(range(gap.first, gap.last + 1) for gap in accepted))
-    gaps = [Gap(first, end, keys=_within(keys, first, end)) for first, end in _holes(numbers, dropped, last)]
+    gaps = [
+        Gap(first, end, keys={number: key for number, key in sorted(keys.items()) if first <= number <= end})
+        for first, end in _holes(numbers, dropped, last)
+    ]
     if mark is None or any(not len(gap) for gap in before):
         last = max(last, present[-1][0] if present else 0)
         gaps.append(Gap(last + 1, last))
     _insert(made, accepted + gaps)
     return gaps
-
-
-def _within(keys: dict[int, str], first: int, last: int) -> dict[int, str]:
-    return {number: key for number, key in sorted(keys.items()) if first <= number <= last}
 
 
 def _true(store: Store, database: Path, log: Path) -> Iterator[tuple[Any, ...]]:
@@ -252,17 +243,12 @@ def _holes(numbers: Iterator[int], begin: int, last: int) -> Iterator[tuple[int,
         yield begin + 1, last
 
 
-def _note(store: Store, gaps: list[Gap]) -> None:
-    with store.transaction():
-        _insert(store.db, gaps)
-
-
 def _insert(db: sqlite3.Connection, gaps: list[Gap]) -> None:
     rows = [(gap.first, gap.last, int(gap.accepted), json.dumps(gap.keys)) for gap in gaps]
     db.executemany("INSERT OR REPLACE INTO lost VALUES (?, ?, ?, ?)", rows)
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
     try:
         return path.stat().st_size
     except OSError:

@@ -51,7 +51,7 @@ class Declared:
         features = Annotated[Features, Meta(description=BY_NAME)]
         rest = [("features", features | None, None), ("op", Op, None), ("key", Key | None, None)]
         self.event = _struct("Event", [("src", id), ("t", Time), ("dst", id | None, None), *rest])
-        self.columns = _struct(
+        columns = _struct(
             "Columns",
             [
                 ("src", _list(id)),
@@ -62,36 +62,25 @@ class Declared:
                 ("key", list[Key | None] | None, None),
             ],
         )
-        self.event_list = _struct("EventList", [("events", _list(self.event))])
-        self.event_columns = _struct("EventColumns", [("columns", self.columns)])
-        self.pair = _struct("Pair", [("src", id), ("dst", id)])
-        at, against = ("at", Time | None, None), ("against", Against, "anyone")
-        self.pairs = _struct("Pairs", [("pairs", _list(self.pair)), at, against])
-        self.source = _struct("SourceAndDestinations", [("src", id), ("dst", id | _list(id)), at, against])
-        # a decoder takes one kind of object, so the kinds are told apart by what they have
-        self.any_events = _struct(
-            "AnyEvents",
-            [
-                ("events", _list(self.event) | None, None),
-                ("columns", self.columns | None, None),
-                *((field.name, field.type | None, None) for field in msgspec.structs.fields(self.event)),
+        pair = _struct("Pair", [("src", id), ("dst", id)])
+        when = [("at", Time | None, None), ("against", Against, "anyone")]
+        events, pairs, destinations = _list(self.event), _list(pair), id | _list(id)
+        self.schemas = {
+            "events": [
+                _struct("EventList", [("events", events)]),
+                self.event,
+                _struct("EventColumns", [("columns", columns)]),
             ],
-        )
-        self.any_pairs = _struct(
-            "AnyPairs",
-            [
-                ("pairs", _list(self.pair) | None, None),
-                ("src", id | None, None),
-                ("dst", id | _list(id) | None, None),
-                at,
-                against,
+            "score": [
+                _struct("SourceAndDestinations", [("src", id), ("dst", destinations), *when]),
+                _struct("Pairs", [("pairs", pairs), *when]),
             ],
-        )
-
-    @property
-    def schemas(self) -> dict[str, list[Any]]:
+        }
         """The requests of each route, for OpenAPI."""
-        return {"events": [self.event_list, self.event, self.event_columns], "score": [self.source, self.pairs]}
+        # a decoder takes one kind of object, so the kinds are told apart by what they have
+        single = {field.name: field.type for field in msgspec.structs.fields(self.event)}
+        self.any_events = _struct("AnyEvents", _optional(events=events, columns=columns, **single))
+        self.any_pairs = _struct("AnyPairs", [*_optional(pairs=pairs, src=id, dst=destinations), *when])
 
 
 class Requests:
@@ -237,6 +226,10 @@ class Requests:
 
 def _struct(name: str, fields: list[Any]) -> Any:
     return defstruct(name, fields, bases=(Request,))
+
+
+def _optional(**fields: Any) -> list[Any]:
+    return [(name, kind | None, None) for name, kind in fields.items()]
 
 
 def _list(kind: Any) -> Any:

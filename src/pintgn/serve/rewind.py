@@ -12,7 +12,6 @@ from pintgn.events.moment import read_time
 from pintgn.learn.run import Run
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.store import Store
-from pintgn.serve.words import plain
 
 
 def undo_after(run: Run, folder: Path, after: Any) -> dict[str, Any]:
@@ -23,7 +22,7 @@ def undo_after(run: Run, folder: Path, after: Any) -> dict[str, Any]:
     state of a service that never saw the others. Nothing is started here: it also helps a store that cannot start.
     """
     log = run.log
-    t = plain(read_time(after, log.schema.time, log.t.dtype))
+    t = read_time(after, log.schema.time, log.t.dtype).item()
     snapshots = SnapshotFolder(folder, run)
     seen = max(snapshots.numbers(), default=0)
     with Store(folder, run.fingerprint, log.schema.width, log.t.dtype, seen) as store:

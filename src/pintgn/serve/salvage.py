@@ -10,6 +10,8 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +19,18 @@ HEADER, FRAME = 32, 24
 """Bytes before the first frame of a write-ahead log, and before the page in each."""
 LEAF, INDEX_LEAF, INDEX_INNER = 0x0D, 0x0A, 0x02
 SIZES = tuple(2**k for k in range(9, 17))
+DAMAGE = (IndexError, ValueError, struct.error)
+"""What reading a damaged cell raises; the next may be intact."""
 
 
 def salvaged(database: Path, log: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Number and columns of everything that looks like a row of a table; the caller knows which are true."""
     images = _Images(database, log)
-    for page in images:
-        if page[0] == LEAF:
-            for cell in _cells(page, 8):
-                try:
-                    size, at = _varint(page, cell)
-                    number, at = _varint(page, at)
-                    yield number, _record(images.payload(page, at, size, images.size - 35))
-                except (IndexError, ValueError, struct.error, UnicodeDecodeError):
-                    continue  # this cell is damaged; the next may not be
+    for page, cell in images.cells(LEAF):
+        with suppress(*DAMAGE):
+            size, at = _varint(page, cell)
+            number, at = _varint(page, at)
+            yield number, _record(images.payload(page, at, size, images.size - 35))
 
 
 def salvaged_keys(database: Path, log: Path) -> Iterator[tuple[Any, ...]]:
@@ -38,17 +38,13 @@ def salvaged_keys(database: Path, log: Path) -> Iterator[tuple[Any, ...]]:
     keys whose events were dropped: (hash of the key, event number, checksum).
     """
     images = _Images(database, log)
-    for page in images:
-        if page[0] in (INDEX_LEAF, INDEX_INNER):
-            for cell in _cells(page, 8 if page[0] == INDEX_LEAF else 12):
-                try:
-                    size, at = _varint(page, cell + (0 if page[0] == INDEX_LEAF else 4))
-                    local = (images.size - 12) * 64 // 255 - 23
-                    found = _record(images.payload(page, at, size, local))
-                    if tuple(map(type, found)) in ((str, int), (bytes, int, int)):
-                        yield found
-                except (IndexError, ValueError, struct.error, UnicodeDecodeError):
-                    continue
+    local = (images.size - 12) * 64 // 255 - 23
+    for page, cell in images.cells(INDEX_LEAF, INDEX_INNER):
+        with suppress(*DAMAGE):
+            size, at = _varint(page, cell + (4 if page[0] == INDEX_INNER else 0))
+            found = _record(images.payload(page, at, size, local))
+            if tuple(map(type, found)) in ((str, int), (bytes, int, int)):
+                yield found
 
 
 class _Images:
@@ -76,11 +72,17 @@ class _Images:
                 found.append((int.from_bytes(heads[k][:4], "big"), page))
         return found
 
-    def __iter__(self) -> Iterator[bytes]:
-        for begin in range(self.size, len(self.raw) - self.size + 1, self.size):  # the first page holds no events
-            yield self.raw[begin : begin + self.size]
-        for _, page in self.frames:
-            yield page
+    def cells(self, *kinds: int) -> Iterator[tuple[bytes, int]]:
+        """The cells of all pages of some kinds: the page, and where it begins; offsets beyond the page are left out."""
+        begins = range(self.size, len(self.raw) - self.size + 1, self.size)  # the first page holds no events
+        in_file = (self.raw[begin : begin + self.size] for begin in begins)
+        for page in chain(in_file, (page for _, page in self.frames)):
+            if page[0] in kinds:
+                header = 12 if page[0] == INDEX_INNER else 8
+                pointers = page[header : header + 2 * int.from_bytes(page[3:5], "big")]
+                for (at,) in struct.iter_unpack(">H", pointers[: len(pointers) & ~1]):
+                    if header <= at < len(page):
+                        yield page, at
 
     def payload(self, page: bytes, at: int, size: int, most: int) -> bytes:
         """A cell's payload; what does not fit its page goes on in others."""
@@ -110,13 +112,6 @@ def _mapped(path: Path) -> Any:
         return b""
 
 
-def _cells(page: bytes, header: int) -> list[int]:
-    """Where the cells of a page begin; offsets beyond it are left out."""
-    count = int.from_bytes(page[3:5], "big")
-    pointers = page[header : header + 2 * count]
-    return [at for (at,) in struct.iter_unpack(">H", pointers[: len(pointers) & ~1]) if header <= at < len(page)]
-
-
 def _exactly(part: bytes, size: int) -> bytes:
     if len(part) != size:
         raise ValueError
@@ -126,14 +121,11 @@ def _exactly(part: bytes, size: int) -> bytes:
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     """A number of up to nine bytes, and where the next begins."""
     value = 0
-    for k in range(9):
-        byte = data[at + k]
-        if k == 8:
-            return value << 8 | byte, at + 9
-        value = value << 7 | byte & 0x7F
-        if byte < 0x80:
-            return value, at + k + 1
-    raise AssertionError
+    for k in range(at, at + 8):
+        value = value << 7 | data[k] & 0x7F
+        if data[k] < 0x80:
+            return value, k + 1
+    return value << 8 | data[at + 8], at + 9
 
 
 def _record(data: bytes) -> tuple[Any, ...]:

@@ -13,7 +13,6 @@ from pintgn.live.live import Live
 from pintgn.live.snapshot import Snapshot
 from pintgn.serve.metrics import Metrics
 from pintgn.serve.snapshots import SnapshotFolder
-from pintgn.serve.words import plain
 
 log = logging.getLogger("pintgn.serve")
 
@@ -56,7 +55,6 @@ class Saver:
         self._thread.start()
 
     def join(self) -> None:
-        """Wait for what is being written."""
         if self._thread is not None:
             self._thread.join()
 
@@ -72,7 +70,7 @@ class Saver:
         self.metrics.snapshots.inc()
         self.metrics.snapshot_bytes.set(size)
         self.metrics.snapshot_events.set(captured.total)
-        written = {"events": captured.total, "clock": plain(captured.clock), "bytes": size}
+        written = {"events": captured.total, "clock": captured.clock, "bytes": size}
         for answer in answers:
             answer.set_result(written | {"seconds": round(time.perf_counter() - begin, 3)})
         self._finish()

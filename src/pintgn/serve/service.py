@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,6 @@ from pintgn.serve.rows import Gap
 from pintgn.serve.saver import Saver, promise
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.store import Store, StoreFull, StoreGone
-from pintgn.serve.words import plain
 from pintgn.stream.core import WORTH_RANKING
 
 log = logging.getLogger("pintgn.serve")
@@ -48,11 +47,15 @@ Progress = Callable[[str], None]
 
 @dataclass
 class _Job:
-    """For the writer: observe a batch; without one, make a snapshot; with nobody to answer either, tidy the store."""
+    """For the writer: observe a batch; without one, make a snapshot, or drop old events."""
 
-    batch: EventBatch | None
-    answer: Future | None
-    count: int = 0
+    batch: EventBatch | None = None
+    answer: Future = field(default_factory=promise)
+    drop: bool = False
+
+    @property
+    def count(self) -> int:
+        return 0 if self.batch is None else len(self.batch)
 
 
 class Service:
@@ -82,7 +85,7 @@ class Service:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._mutex = threading.Lock()
         self.waiting = 0  # events that wait for the writer
-        self._asking = 0
+        self._seats = threading.Semaphore(self.limits.asking)  # for those who ask
         self._failure: str | None = None
         self._full: str | None = None  # why the newest events could not be written
         self._closed = False
@@ -114,8 +117,7 @@ class Service:
 
         `model` is needed for a class of your own. The store is RUN/live when not given.
         """
-        opened = Run.open(run, model)
-        return cls(opened, Path(run) / "live" if store is None else store, options, limits, progress)
+        return cls(Run.open(run, model), Path(run) / "live" if store is None else store, options, limits, progress)
 
     def __enter__(self) -> Service:
         return self
@@ -139,16 +141,14 @@ class Service:
                 log.warning("no snapshot at the end: %s", error)
         self.store.close()
 
-    # -- starting ------------------------------------------------------------------------------------------------------
+    # -- starting, and what is found then ------------------------------------------------------------------------------
 
     def _started(self, progress: Progress) -> Live:
         begin = time.perf_counter()
-        live = None
         for number, folder in self.snapshots.valid():
-            if number < self.store.dropped:
-                self.snapshots.discard(number, f"events up to {self.store.dropped:,} are no longer in the store")
-                continue
             try:
+                if number < self.store.dropped:
+                    raise BadFile(f"events up to {self.store.dropped:,} are no longer in the store")
                 live = self._state(folder)
             except (PintgnError, KeyError, ValueError) as error:
                 self.snapshots.discard(number, str(error))
@@ -156,7 +156,7 @@ class Service:
             self.saver.at = self.saver.tried = number
             progress(f"snapshot after {number:,} events read in {time.perf_counter() - begin:.1f} s")
             break
-        if live is None:
+        else:
             if self.store.dropped:
                 raise BadFile(
                     f"the store in {self.store.folder.path} was compacted, and none of its snapshots can be used: "
@@ -166,15 +166,14 @@ class Service:
             live = self._state(None)
             progress(f"the run's own log: {len(self.run.log):,} events")
         self.store.know(live.total)
-        begin, first, clock, self.replayed = time.perf_counter(), live.total, live.clock, 0
+        first, clock, self.replayed = live.total, live.clock, 0
         for number, batch in self.store.read(live.total):
             live.skip_to(number - 1)
             live.observe_batch(batch)
             self.replayed += len(batch)
             progress(f"replayed {live.total - first:,} of {self.store.total - first:,} events")
         live.skip_to(self.store.total)
-        self.replay_seconds = time.perf_counter() - begin
-        self.missing = self.store.missing
+        self.missing, self._loss = self.store.missing, ""
         if self.missing:
             self.saver.tried = NEVER  # the snapshots that there are stay
             between = [gap for gap in self.missing if gap.last > first and gap.first <= live.total]
@@ -185,21 +184,17 @@ class Service:
             log.warning("%s", report)
         return live
 
-    # -- losses --------------------------------------------------------------------------------------------------------
-
     @property
     def reports(self) -> list[str]:
         """What is wrong, for people to read: damage that was found, events that are missing, a disk that is full."""
-        found = [*self.snapshots.reports, *self.store.reports]
-        if self.missing:
-            found.append(self._loss)
-        return found + [trouble for trouble in (self._full, self.saver.trouble, self._failure) if trouble]
+        troubles = (self._loss, self._full, self.saver.trouble, self._failure)
+        return [*self.snapshots.reports, *self.store.reports, *filter(None, troubles)]
 
     def accept_loss(self) -> list[Gap]:
         """Go on without the events that are missing, for good."""
         self.snapshots.forget_after(self.live.total)
         gaps = self.store.accept_loss()
-        self.missing, self.saver.tried = [], self.saver.at
+        self.missing, self._loss, self.saver.tried = [], "", self.saver.at
         return gaps
 
     def _state(self, snapshot: Path | None) -> Live:
@@ -237,15 +232,12 @@ class Service:
 
         Raises `Busy` when too many wait already.
         """
-        count = len(batch)
         with self._mutex:
             self._check_taking()
-            if self.waiting and self.waiting + count > self.limits.waiting:
+            if self.waiting and self.waiting + len(batch) > self.limits.waiting:
                 raise Busy(f"{self.waiting:,} events are waiting to be written already.")
-            self.waiting += count
-            answer = promise()
-            self._jobs.put(_Job(batch, answer, count))
-        return answer
+            self.waiting += len(batch)
+            return self._queued(_Job(batch))
 
     def observe(self, events: list[dict[str, Any]]) -> dict[str, Any]:
         """Let events happen, as `POST /events` does; returns the acknowledgement."""
@@ -255,9 +247,11 @@ class Service:
         """Ask for a snapshot of the state after everything accepted so far."""
         with self._mutex:
             self._check_taking()
-            answer = promise()
-            self._jobs.put(_Job(None, answer))
-        return answer
+            return self._queued(_Job())
+
+    def _queued(self, job: _Job) -> Future:
+        self._jobs.put(job)
+        return job.answer
 
     def _check_taking(self) -> None:
         if self._failure is not None:
@@ -269,89 +263,83 @@ class Service:
 
     def _write(self) -> None:
         """The writer thread."""
-        ended = False
-        while not ended:
-            jobs: list[_Job] = []
-            job = self._jobs.get()
-            while True:
-                if job is None:
-                    ended = True
-                    break
-                jobs.append(job)
-                if job.batch is None or sum(one.count for one in jobs) >= GROUP:
-                    break
-                try:
-                    job = self._jobs.get_nowait()
-                except queue.Empty:
-                    break
+        for jobs in self._groups():
             try:
-                if jobs:
-                    self._handle(jobs)
+                self._handle(jobs)
             except BaseException as error:  # never leave anybody waiting
-                gone = isinstance(error, StoreGone)
+                gone, kind = isinstance(error, StoreGone), type(error).__name__
                 log.error("the writer has failed: %s", error, exc_info=not gone)
-                said = f"the writer has failed ({type(error).__name__}). Restart the service: "
+                said = f"the writer has failed ({kind}). Restart the service: what was acknowledged is safe."
                 with self._mutex:
-                    self._failure = str(error) if gone else said + "what was acknowledged is safe."
+                    self._failure = str(error) if gone else said
                 for job in jobs:
-                    if job.answer is not None and not job.answer.done():
+                    if not job.answer.done():
                         job.answer.set_exception(Stopped(self._failure))
-                ended = True
+                break
         self._refuse_the_rest()
 
+    def _groups(self) -> Iterator[list[_Job]]:
+        """What is handled together: all that waits, up to so many events, or to the first job that has none."""
+        for job in iter(self._jobs.get, None):
+            jobs = [job]
+            while jobs[-1].batch is not None and sum(one.count for one in jobs) < GROUP and not self._jobs.empty():
+                if (more := self._jobs.get()) is None:
+                    yield jobs
+                    return
+                jobs.append(more)
+            yield jobs
+
     def _refuse_the_rest(self) -> None:
-        while True:
-            try:
+        with suppress(queue.Empty):
+            while True:
                 job = self._jobs.get_nowait()
-            except queue.Empty:
-                return
-            if job is not None and job.answer is not None:
-                job.answer.set_exception(Stopped(self._failure or "the service is going down."))
+                if job is not None:
+                    job.answer.set_exception(Stopped(self._failure or "the service is going down."))
 
     def _handle(self, jobs: list[_Job]) -> None:
         """Commit a group of batches together, observe them, answer."""
         accepted: list[tuple[_Job, EventBatch, int]] = []
-        snapshots = [job.answer for job in jobs if job.batch is None and job.answer is not None]
         admit = Admission(self.store, self.live.clock, self.run.log.schema.time, self.max_ahead)
         for job in jobs:
-            if job.batch is None:
-                continue
-            try:
-                accepted.append((job, *admit(job.batch)))
-            except PintgnError as error:
-                self._done(job, error)
-        together = [batch for _, batch, _ in accepted if len(batch.t)]
-        if together:
-            joined = EventBatch.concat(together) if len(together) > 1 else together[0]
-            count = len(joined.t)
-            try:
-                with self.metrics.commit_seconds.time():
-                    self.store.append(joined)
-            except StoreFull as error:
-                for job, _, _ in accepted:
+            if job.batch is not None:
+                try:
+                    accepted.append((job, *admit(job.batch)))
+                except PintgnError as error:
                     self._done(job, error)
-                self.metrics.store_failures.inc()
-                self._full = str(error)
-                log.error("%s", error)
-                accepted = []
-            else:
-                self._full = None
-                with self.metrics.observe_seconds.time():
-                    self.live.observe_batch(joined, self.lock.writing)
-                self.store.settle()
-                self.rate.add(count)
-                self.metrics.events.inc(count)
-        now = {"clock": plain(self.live.clock), "total": self.live.events}
-        for job, batch, duplicates in accepted:
-            self.metrics.duplicates.inc(duplicates)
-            self._done(job, {"accepted": len(batch.t), "duplicates": duplicates} | now)
+        try:
+            self._happen([batch for _, batch, _ in accepted if len(batch)])
+        except StoreFull as error:
+            self.metrics.store_failures.inc()
+            self._full = str(error)
+            log.error("%s", error)
+            for job, _, _ in accepted:
+                self._done(job, error)
+        else:
+            now = {"clock": self.live.clock, "total": self.live.events}
+            for job, batch, duplicates in accepted:
+                self.metrics.duplicates.inc(duplicates)
+                self._done(job, {"accepted": len(batch), "duplicates": duplicates} | now)
+        snapshots = [job.answer for job in jobs if job.batch is None and not job.drop]
         if snapshots or self.live.total - self.saver.tried >= self.options.snapshot_every:
             self.saver.save(self.live, snapshots)
-        if jobs[-1].answer is None:
+        if jobs[-1].drop:
             self._drop_old()
 
+    def _happen(self, batches: list[EventBatch]) -> None:
+        """Events that were let in: on the disk first, then observed."""
+        if not batches:
+            return
+        together = batches[0] if len(batches) == 1 else EventBatch.concat(batches)
+        with self.metrics.commit_seconds.time():
+            self.store.append(together)
+        self._full = None
+        with self.metrics.observe_seconds.time():
+            self.live.observe_batch(together, self.lock.writing)
+        self.store.settle()
+        self.rate.add(len(together))
+        self.metrics.events.inc(len(together))
+
     def _done(self, job: _Job, answer: Any) -> None:
-        assert job.answer is not None
         with self._mutex:
             self.waiting -= job.count
         if isinstance(answer, BaseException):
@@ -367,16 +355,14 @@ class Service:
             for answer in again or [promise()]:
                 self._jobs.put(_Job(None, answer))
         elif self.options.keep_events is not None:
-            self._jobs.put(_Job(None, None))
+            self._jobs.put(_Job(drop=True))
 
     def _drop_old(self) -> None:
         """Keep the store at the size that was asked for; only what every snapshot holds may go."""
-        if self.options.keep_events is None:
-            return
+        assert self.options.keep_events is not None
         upto = min(self.saver.everywhere, self.store.total - self.options.keep_events)
         try:
-            if upto > self.store.dropped:
-                self.metrics.dropped.inc(self.store.drop(upto))
+            self.metrics.dropped.inc(self.store.drop(upto))
         except sqlite3.Error as error:  # the store stays larger than it might be
             log.error("old events were not dropped: %s", error)
 
@@ -384,8 +370,7 @@ class Service:
         """Drop the stored events that every snapshot holds, and shrink the file; returns how many."""
         if self.live.total > self.saver.at:
             self.snapshot().result()
-        kept = [number for number, _ in self.snapshots.valid()]
-        gone = self.store.drop(min(kept)) if kept else 0
+        gone = self.store.drop(min((number for number, _ in self.snapshots.valid()), default=0))
         self.store.shrink()
         return gone
 
@@ -394,16 +379,13 @@ class Service:
     @contextmanager
     def asking(self) -> Iterator[Live]:
         """The run, for a question; nothing is observed meanwhile. Keep it short."""
-        with self._mutex:
-            if self._asking >= self.limits.asking:
-                raise Busy(f"{self._asking} questions are being answered already.")
-            self._asking += 1
+        if not self._seats.acquire(blocking=False):
+            raise Busy(f"{self.limits.asking} questions are being answered already.")
         try:
             with self.lock.reading:
                 yield self.live.reader()
         finally:
-            with self._mutex:
-                self._asking -= 1
+            self._seats.release()
 
     @property
     def healthy(self) -> bool:

@@ -21,7 +21,6 @@ from pintgn.files import rename, sync_file, sync_folder
 from pintgn.learn.run import Run
 from pintgn.live.snapshot import Snapshot
 from pintgn.models.base import Model
-from pintgn.serve.words import plain
 
 FORMAT = 2
 MANIFEST = {"format": AtLeast(1), "run": str, "weights": str, "total": AtLeast(0), "files": Each([(AtLeast(0), str)])}
@@ -38,8 +37,7 @@ class SnapshotFolder:
 
     def numbers(self) -> list[int]:
         """Newest first."""
-        found = [path.name for path in self.folder.glob("[0-9]*")] if self.folder.exists() else []
-        return sorted((int(name) for name in found if name.isdigit()), reverse=True)
+        return sorted((int(path.name) for path in self.folder.glob("[0-9]*") if path.name.isdigit()), reverse=True)
 
     def path(self, number: int) -> Path:
         return self.folder / f"{number:012d}"
@@ -51,14 +49,13 @@ class SnapshotFolder:
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
             captured.write(part)
-            files = {}
-            for path in sorted(path for path in part.rglob("*") if path.is_file()):
-                files[str(path.relative_to(part))] = _sealed(path)
+            inside = sorted(part.rglob("*"))
+            files = {str(path.relative_to(part)): _sealed(path) for path in inside if path.is_file()}
             manifest = {"format": FORMAT, "run": self.fingerprint, "weights": self.weights, "total": captured.total}
-            manifest |= {"clock": plain(captured.clock), "files": files}
+            manifest |= {"clock": captured.clock, "files": files}
             (part / "manifest.json").write_text(json.dumps(manifest, indent=1))
             _sealed(part / "manifest.json")
-            for folder in [path for path in part.rglob("*") if path.is_dir()] + [part]:
+            for folder in [path for path in inside if path.is_dir()] + [part]:
                 sync_folder(folder)
             if target.exists():
                 shutil.rmtree(target)
@@ -88,7 +85,7 @@ class SnapshotFolder:
             if trouble is None:
                 yield number, self.path(number)
             else:
-                self.reports.append(f"snapshot {self.path(number).name} is not used: {trouble}.")
+                self.discard(number, trouble)
 
     def forget_after(self, number: int) -> list[int]:
         """Drop the snapshots that have seen events after a number."""

@@ -23,7 +23,7 @@ from pintgn.events.codec import EventBatch
 from pintgn.files import sync_folder
 from pintgn.learn.folder import Folder
 from pintgn.serve.highwater import HighWater, Mark
-from pintgn.serve.repair import open_database, repair
+from pintgn.serve.repair import open_database, repair, size_of
 from pintgn.serve.rows import (
     COLUMNS,
     FILE,
@@ -73,17 +73,18 @@ class Store:
         self._paths = [self.path, self.folder / f"{FILE}-wal", self.folder / MARK]
         self.seen = seen
         self.reports: list[str] = []  # what was found damaged, for people to read
-        self._total = 0
+        self.total = 0  # the number of the newest event
+        self.db: sqlite3.Connection
         self._open = contextlib.ExitStack()
         self._open.enter_context(self.folder.locked())
         try:
             self.mark = HighWater(self.folder / MARK, fingerprint)
             self._open.callback(self.mark.close)
-            self.db = open_database(self, seen)
-            self._total = self.newest()
+            open_database(self)
+            self.total = self.newest()
             with self.folder.errors(self.mark.path):
-                if self.mark.found is None or self.mark.found < (self._total, self.dropped):
-                    self.mark.write(Mark(max(self._total, self.marked), self.dropped))
+                if self.mark.found is None or self.mark.found < (self.total, self.dropped):
+                    self.mark.write(Mark(max(self.total, self.mark.written.total), self.dropped))
                 else:
                     self.mark.open()
             self._files = self._identities()
@@ -98,27 +99,22 @@ class Store:
         self.close()
 
     def close(self) -> None:
+        self.disconnect()
+        self._open.close()
+
+    def disconnect(self) -> None:
+        """Let go of the database, if there is one."""
         if (connection := self.__dict__.pop("db", None)) is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
-        self._open.close()
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
     @property
-    def total(self) -> int:
-        """The number of the newest event."""
-        return self._total
-
-    @property
-    def marked(self) -> int:
-        """The number of the newest event that was ever acknowledged, as far as is known."""
-        return 0 if self.mark.found is None else self.mark.found.total
-
-    @property
     def dropped(self) -> int:
         """Events up to this number were dropped from the store, because snapshots hold them."""
-        return int(self._fact("dropped") or 0)
+        row = self.db.execute("SELECT value FROM facts WHERE name = 'dropped'").fetchone()
+        return int(row[0] or 0) if row else 0
 
     @property
     def gaps(self) -> list[Gap]:
@@ -136,20 +132,12 @@ class Store:
     @property
     def nbytes(self) -> int:
         """Bytes on disk, without snapshots."""
-        size = 0
-        for name in (FILE, f"{FILE}-wal", f"{FILE}-shm"):
-            with contextlib.suppress(FileNotFoundError):
-                size += (self.folder / name).stat().st_size
-        return size
+        return sum(size_of(Path(f"{self.path}{suffix}")) for suffix in ("", "-wal", "-shm"))
 
     def newest(self) -> int:
         """The number of the newest event in the file."""
         newest = self.db.execute("SELECT max(number) FROM events").fetchone()[0]
         return max(int(newest or 0), self.dropped, *(gap.last for gap in self.gaps if gap.accepted), 0)
-
-    def _fact(self, name: str) -> str | None:
-        row = self.db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if row is None else row[0]
 
     def set_fact(self, name: str, value: object) -> None:
         self.db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, str(value)))
@@ -172,7 +160,7 @@ class Store:
 
         Raises `StoreFull` when that cannot be done; then none of them is kept.
         """
-        first, last = self._total + 1, self._total + len(batch.t)
+        first, last = self.total + 1, self.total + len(batch.t)
         values = columns(batch)
         sums = [checksum ^ number for number, checksum in enumerate(checksums(values), first)]
         rows = list(zip(range(first, last + 1), *values, sums, strict=True))
@@ -187,7 +175,7 @@ class Store:
                 "Free space on the disk, then send them again."
             ) from error
         self._check_files()
-        self._total = last
+        self.total = last
         self.mark.advance(Mark(last, self.mark.written.dropped))
         return last
 
@@ -261,44 +249,41 @@ class Store:
                 if repaired:
                     raise BadFile(f"{self.path} cannot be read: {error}.") from error
                 repair(self, f"{self.path.name} is damaged ({error})")
-                self._total, repaired = max(self.newest(), upto), True
+                self.total, repaired = max(self.newest(), upto), True
                 self._files = self._identities()
 
     def _checked(self, after: int) -> Iterator[tuple[int, EventBatch]]:
         gaps = self.gaps
-        while after < self._total:
+        while after < self.total:
             rows = self.db.execute(
                 f"SELECT {COLUMNS} FROM events WHERE number > ? ORDER BY number LIMIT {CHUNK}", (after,)
             ).fetchall()
             if not rows:
-                _check_gap(after + 1, self._total, gaps)
+                _check_gap(after + 1, self.total, gaps)
                 return
             begin = 0
             for row, (number, *_) in enumerate(rows):
                 if number != after + 1:
                     _check_gap(after + 1, number - 1, gaps)
                     if row > begin:
-                        yield rows[begin][0], self._batch(rows[begin:row])
+                        yield rows[begin][0], batch_of(rows[begin:row], self.width, self.dtype)
                     begin = row
                 after = number
-            yield rows[begin][0], self._batch(rows[begin:])
-
-    def _batch(self, rows: list[tuple]) -> EventBatch:
-        return batch_of(rows, self.width, self.dtype)
+            yield rows[begin][0], batch_of(rows[begin:], self.width, self.dtype)
 
     # -- losses, and the way back --------------------------------------------------------------------------------------
 
     def know(self, number: int) -> None:
         """Events up to this number count in a snapshot, whether they are here or not."""
-        self._total = max(self._total, number)
+        self.total = max(self.total, number)
 
     def accept_loss(self) -> list[Gap]:
         """Go on without the events that are missing. Those at the end were never: their numbers are given again."""
         gaps = self.missing
-        self.mark.write(Mark(self._total, self.dropped))  # first: a mark that is too low does no harm
+        self.mark.write(Mark(self.total, self.dropped))  # first: a mark that is too low does no harm
         with self.transaction():
-            self.db.execute("DELETE FROM lost WHERE first > ?", (self._total,))
-            self.db.execute("UPDATE lost SET accepted = 1, last = min(last, ?)", (self._total,))
+            self.db.execute("DELETE FROM lost WHERE first > ?", (self.total,))
+            self.db.execute("UPDATE lost SET accepted = 1, last = min(last, ?)", (self.total,))
         return gaps
 
     def newest_until(self, t: Any) -> int:
@@ -330,7 +315,7 @@ class Store:
             self.db.execute("UPDATE lost SET last = min(last, ?)", (first - 1,))
         self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.db.execute("PRAGMA secure_delete = OFF")
-        self._total = first - 1
+        self.total = first - 1
         return count
 
     # -- size ----------------------------------------------------------------------------------------------------------
@@ -340,7 +325,7 @@ class Store:
 
         Returns how many events.
         """
-        upto = min(upto, self._total)
+        upto = min(upto, self.total)
         if upto <= self.dropped:
             return 0
         with self.transaction():
@@ -354,7 +339,7 @@ class Store:
             gone = self.db.execute("DELETE FROM events WHERE number <= ?", (upto,)).rowcount
             self.db.execute("DELETE FROM lost WHERE last <= ? AND accepted", (upto,))
             self.set_fact("dropped", upto)
-        self.mark.write(Mark(self._total, upto))
+        self.mark.write(Mark(self.total, upto))
         return gone
 
     def shrink(self) -> None:

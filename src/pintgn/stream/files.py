@@ -208,8 +208,6 @@ def _class(name: str, given: type[Model] | None) -> type[Model]:
 
 
 def _difference(mine: Schema, theirs: Schema) -> str:
-    for field in mine.__dataclass_fields__:
-        a, b = getattr(mine, field), getattr(theirs, field)
-        if a != b:
-            return f"its {field} is {a!r}, yours {b!r}"
-    return "the schemas differ"
+    """The first field in which two schemas differ."""
+    pairs = ((name, getattr(mine, name), getattr(theirs, name)) for name in mine.__dataclass_fields__)
+    return next(f"its {name} is {a!r}, yours {b!r}" for name, a, b in pairs if a != b)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.events.moment import read_time
-from pintgn.neighbors.renumber import renumber
+from pintgn.neighbors.contents import renumber
 from pintgn.stream.core import Stream
 
 
