@@ -19,7 +19,6 @@ import argparse
 import hashlib
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -27,9 +26,11 @@ import sys
 import time
 import tomllib
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,7 +47,7 @@ WHERE = (
 """The files that hold promises."""
 COPIED = ("src", "tests", "tools", "paper", "docs", "examples", "pyproject.toml", "README.md", "CHANGELOG.md")
 SEED, COUNT = 18, 200
-FIRST, ALL = 20.0, 300.0
+FIRST, ALL = 20.0, 120.0
 """Seconds of tests that are run at first, the narrowest, and in all; as long as they take without a change."""
 GRACE = 180.0
 """Seconds beyond three times that, after which tests count as stuck; kernels are compiled meanwhile."""
@@ -60,17 +61,29 @@ def main() -> int:
     drawn = draw(package, options.only, options.count, options.seed)
     done = {told["name"]: told for told in read_lines(options.results)}
     if not options.show:
-        bench = Bench(options.folder)
-        known = bench.map(options.tests)
+        benches: SimpleQueue[Bench] = SimpleQueue()
+        first = Bench(options.folder)
+        known = first.map(options.tests)
+        for bench in (first, *(Bench(options.folder / f"{k}") for k in range(2, options.workers + 1))):
+            benches.put(bench)
         callers = callers_of_kernels(package)
-        for number, mutant in enumerate(drawn, 1):
-            if mutant.name not in done:
-                told = bench.judge(mutant, chosen_tests(mutant.path, mutant.function, known, callers))
-                done[mutant.name] = told
-                with options.results.open("a") as file:
-                    file.write(json.dumps(told) + "\n")
-            told = done[mutant.name]
-            print(f"{number:4}/{len(drawn)}  {told['status']:9} {told['seconds']:6.1f} s  {mutant}", flush=True)
+
+        def judged(mutant: Mutant) -> dict[str, Any]:
+            if mutant.name in done:
+                return done[mutant.name]
+            bench = benches.get()
+            try:
+                found = bench.judge(mutant, chosen_tests(mutant.path, mutant.function, known, callers))
+            finally:
+                benches.put(bench)
+            with options.results.open("a") as file:
+                file.write(json.dumps(found) + "\n")
+            return found
+
+        with ThreadPoolExecutor(options.workers) as pool:
+            for number, (mutant, found) in enumerate(zip(drawn, pool.map(judged, drawn), strict=True), 1):
+                done[mutant.name] = found
+                print(f"{number:4}/{len(drawn)}  {found['status']:9} {found['seconds']:6.1f} s  {mutant}", flush=True)
     return summary([(one, done[one.name]) for one in drawn if one.name in done], len(drawn))
 
 
@@ -84,6 +97,7 @@ def arguments() -> argparse.Namespace:
         "--folder", type=Path, default=ROOT / ".mutants", help="where the copy, map and caches are kept"
     )
     parser.add_argument("--results", type=Path, help="a line for each change; what is there is not done again")
+    parser.add_argument("--workers", type=int, default=1, help="how many are judged at the same time")
     parser.add_argument("--show", action="store_true", help="the summary of what is there; runs nothing")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -92,11 +106,14 @@ def arguments() -> argparse.Namespace:
 
 
 def draw(package: Path, only: str, count: int, seed: int) -> list[Mutant]:
-    """Changes drawn by a seed from all that could be made, each as likely as any other."""
+    """Changes drawn by a seed from all that could be made, each as likely as any other.
+
+    A hash decides about each on its own, so what changes in one function does not draw others elsewhere.
+    """
     paths = [path for pattern in WHERE for path in sorted(package.glob(pattern)) if path.name != "__init__.py"]
     chosen = [path for path in paths if path.relative_to(package).as_posix().startswith(only)]
     every = [mutant for path in chosen for mutant in mutants(path, package)]
-    random.Random(seed).shuffle(every)
+    every.sort(key=lambda one: hashlib.sha256(f"{seed} {one.name}".encode()).digest())
     sources = {path.relative_to(package).as_posix(): path.read_text() for path in chosen}
     found = (one for one in every if compiles(one.applied(sources[one.path])))
     return [one for one, _ in zip(found, range(count), strict=False)]

@@ -38,12 +38,14 @@ class Mutant:
     stop: int
     before: str
     after: str
-    digest: str  # of the file that it is a change of
+    offset: int  # from the beginning of the outermost function
+    digest: str  # of that function's text
 
     @property
     def name(self) -> str:
-        told = f"{self.path} {self.function} {self.kind} {self.start} {self.before} {self.after} {self.digest}"
-        return hashlib.sha256(told.encode()).hexdigest()[:12]
+        """The same for as long as the function is, whatever else changes."""
+        parts = (self.path, self.function, self.kind, self.offset, self.before, self.after, self.digest)
+        return hashlib.sha256(" ".join(map(str, parts)).encode()).hexdigest()[:12]
 
     def applied(self, source: str) -> str:
         return source[: self.start] + self.after + source[self.stop :]
@@ -77,7 +79,7 @@ class Finder(ast.NodeVisitor):
     def __init__(self, source: str, path: str):
         self.source, self.path, self.found = source, path, list[Mutant]()
         self.function = self.prefix = ""  # where we are, and how names within it begin
-        self.digest = hashlib.sha256(source.encode()).hexdigest()[:12]
+        self.begin, self.digest = 0, ""  # of the outermost function
         self.lines = source.splitlines(keepends=True)
         self.starts = [0, *itertools.accumulate(map(len, self.lines))]
 
@@ -98,7 +100,8 @@ class Finder(ast.NodeVisitor):
             return
         start, stop = span or self.span(node)
         line, before = self.source.count("\n", 0, start) + 1, self.source[start:stop]
-        self.found.append(Mutant(self.path, self.function, line, kind, start, stop, before, after, self.digest))
+        own = self.path, self.function, line, kind, start, stop, before, after, start - self.begin, self.digest
+        self.found.append(Mutant(*own))
 
     def between(self, left: ast.AST, right: ast.AST) -> tuple[int, int]:
         """Where the operator between two nodes stands, blanks and brackets included."""
@@ -108,6 +111,8 @@ class Finder(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         outside = self.function, self.prefix
+        if not self.function:
+            self.begin, self.digest = self.span(node)[0], hashlib.sha256(self.text(node).encode()).hexdigest()[:12]
         self.function = self.prefix + node.name
         self.prefix = f"{self.function}.<locals>."
         self._block(node.body)
