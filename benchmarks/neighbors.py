@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from bisect import bisect_left
+from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -196,6 +197,26 @@ def acquaintance_tables(stream: Stream) -> float:
     return (time.perf_counter() - begin) / len(stream)
 
 
+def recent_lists(stream: Stream, most: int, k: int = 32) -> float:
+    """What the newest contacts of two nodes say of them, from lists that grow with the log: seconds per query."""
+    newest: dict[int, deque[tuple[int, int]]] = defaultdict(lambda: deque(maxlen=k))
+    spent = 0.0
+    events = zip(stream.src[:most].tolist(), stream.dst[:most].tolist(), stream.t[:most].tolist(), strict=True)
+    for u, v, now in events:
+        begin = time.perf_counter()
+        ours, theirs = newest[u], newest[v]
+        known = dict(theirs)
+        for one, other in ((ours, v), (theirs, u)):
+            nodes = [node for node, _ in one]
+            _ = nodes.index(other) if other in nodes else -1, len(set(nodes)), len(nodes)
+        shared = [(t, known[node]) for node, t in ours if node in known]
+        _ = len(shared), *(sum(1 / (1 + (now - pair[side]) / 1e4) for pair in shared) for side in range(2))
+        spent += time.perf_counter() - begin
+        ours.appendleft((v, now))
+        theirs.appendleft((u, now))
+    return spent / most
+
+
 def numpy_walks(stream: Stream, queries: np.ndarray, walks: int, length: int, bias: float) -> float:
     """Walks by definition, weights over the whole past of a node: seconds per walk."""
     index = stream.index()
@@ -289,12 +310,24 @@ def report(name: str, stream: Stream, repeats: int) -> None:
         "count": (ends.size, partial(index.count, ends, when, before=gate)),
         "last": (len(stream), partial(index.last, stream.src, stream.dst, stream.t, before=stream.group)),
         "count_pair": (len(stream), partial(index.count_pair, stream.src, stream.dst, stream.t)),
+        "recent_contacts": (
+            len(stream),
+            partial(index.recent_contacts, stream.src, stream.dst, stream.t, 32, 1e4, before=stream.group),
+        ),
+        "pair_history within 5 windows": (
+            len(stream),
+            partial(index.pair_history, stream.src, stream.dst, stream.t, windows=[10**k for k in range(2, 7)]),
+        ),
         "pair_history": (len(stream), partial(index.pair_history, stream.src, stream.dst, stream.t)),
     }
+    took = {}
     print("  the whole log held, every query as of its own time:")
     for told, (number, ask) in questions.items():
         spent = best(repeats, timed(number, ask))
+        took[told] = spent
         print(f"    {told}: {1e-6 / spent:.2f} M queries/s")
+    lists = min(recent_lists(stream, 20_000) for _ in range(repeats))
+    print(f"    Python lists of the 32 newest: {1e-6 / lists:.2f} -> index is {lists / took['recent_contacts']:.0f}x")
     tables = min(acquaintance_tables(stream) for _ in range(repeats))
     print(f"    Python dictionaries that replay the log for it: {1e-6 / tables:.2f} -> index is {tables / spent:.1f}x")
 

@@ -15,7 +15,7 @@ from paper.results import Results, Row
 from paper.runner import Told, rounded
 from pintgn.learn import paper as protocol
 from pintgn.learn.folder import Folder
-from pintgn.learn.measure import compare, rank_part
+from pintgn.learn.measure import Compared, compare, rank_part
 from pintgn.learn.negatives import Negatives, draw
 from pintgn.learn.protocol import scored_events
 from pintgn.learn.ranking import Candidates
@@ -24,28 +24,35 @@ from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, published_rows, read_settings
 from pintgn.learn.train import fit
 
-FIVE = ("default", "ranking", "historical")
-"""Rows that five seeds are run of; one of all others, which say what a part is worth."""
-RANKED = ("ranking/wikipedia", "default/wikipedia")
+SEEDS = {"default": 5, "stale": 3, "ranking": 3}
+"""How many seeds are run of a row; one of all others, which say what a part is worth."""
+RANKED = ("default/wikipedia", "ranking/wikipedia")
 """Rows that are also ranked against all destinations, as tgbl-wiki does."""
-KINDS: list[str | Negatives] = ["random", "historical"]
+KINDS: list[str | Negatives] = ["random", "historical", "inductive"]
+VIEWS = {
+    "papers": {"positions_refresh": "event", "history_refresh": "event"},
+    "blocks": {"positions_refresh": "block", "history_refresh": "event"},
+    "stale": {"positions_refresh": "block", "history_refresh": "block"},
+}
+"""How fresh is what a model looks up in the papers' protocol: as of each query's own time; positions as of the start of
+its block of 200 events; everything as of the start of the block, as in published code."""
 
 
 def best_jobs(
     config: Path, models: Sequence[str] | None, data: Sequence[str] | None, seeds: Sequence[int] | None
 ) -> list[Job]:
-    """Every row with its seeds: what is measured against negatives first, in order of seeds, then what is ranked."""
+    """Every row with its seeds: those of several seeds first, then what each part is worth."""
     rows = [row.partition("/") for row in published_rows(config)]
     check_among("--models", models, {model for model, _, _ in rows})
     check_among("--data", data, {name for _, _, name in rows})
     found = []
     for model, _, name in rows:
         if model in (models or [model]) and name in (data or [name]):
-            for seed in seeds if seeds is not None else range(5 if model in FIVE else 1):
+            for seed in seeds if seeds is not None else range(SEEDS.get(model, 1)):
                 found.append(Job("best", model, name, seed))
                 if f"{model}/{name}" in RANKED:
                     found.append(Job("rank", model, name, seed))
-    return sorted(found, key=lambda job: (job.task == "rank", job.seed))
+    return sorted(found, key=lambda job: (job.model not in SEEDS, job.task == "rank", job.seed))
 
 
 def run_best(
@@ -74,25 +81,28 @@ def run_best(
 
 
 def every_way(run: Run) -> Row:
-    """Test figures against random and historical negatives.
+    """Test figures against each kind of negatives, by the score of the question that it asks; `one_score` has those of
+    the score against anyone.
 
-    `papers`: the papers' protocol (see `learn.paper`), positions as of each query's own time. `blocks`: the same with
-    positions that are refreshed once per 200 events, as theirs are. `stream`: ours, in a stream that knows what a
-    deployed one would.
+    `papers`, `blocks`, `stale`: the papers' protocol (see `learn.paper`), by `VIEWS`. `stream`: ours, in a stream that
+    knows what a deployed one would.
     """
     parts, test = run.parts, run.parts.test
-    blockwise = dataclasses.replace(run.settings.stream, positions_refresh="block")
-    later = dataclasses.replace(run, settings=dataclasses.replace(run.settings, stream=blockwise))
-    found: dict[str, Any] = {}
-    for name, one in (("papers", run), ("blocks", later)):
-        trained = one.new_stream()
+    found: dict[str, Compared] = {}
+    for name, refresh in VIEWS.items():
+        stream = dataclasses.replace(run.settings.stream, **refresh)
+        trained = dataclasses.replace(run, settings=dataclasses.replace(run.settings, stream=stream)).new_stream()
         trained.observe(parts.trained)
-        found[name] = protocol.measure(trained, parts, test, KINDS, run.seed).figures
+        found[name] = protocol.measure(trained, parts, test, KINDS, run.seed)
     ready = run.new_stream()
     ready.observe(parts.before(test))
-    drawn = {str(kind): draw(kind, parts.log, test, run.seed, parts.before(test)) for kind in KINDS}
-    found["stream"] = compare(ready, test, drawn, parts.is_new(scored_events(test))).figures
-    return {"test": {name: {kind: rounded(one) for kind, one in kinds.items()} for name, kinds in found.items()}}
+    drawn = {str(kind): draw(kind, parts.until(test), test, run.seed, parts.before(test)) for kind in KINDS}
+    found["stream"] = compare(ready, test, drawn, parts.is_new(scored_events(test)))
+
+    def figures(name: str) -> dict[str, Any]:
+        return {view: {kind: rounded(one) for kind, one in getattr(all_, name).items()} for view, all_ in found.items()}
+
+    return {"test": figures("figures"), "one_score": figures("one_score")}
 
 
 def ranked(run: Run) -> Row:

@@ -13,6 +13,7 @@ import numpy as np
 
 from tests.conftest import ROOT
 
+READOUT = "tests/models/test_readout.py"
 EVENTS, LEARN, POSITIONS, THEORY = (
     f"tests/{name}/test_sizes.py" for name in ("events", "learn", "positions", "theory")
 )
@@ -50,6 +51,9 @@ SIZES = {
     "learn.metrics.CHUNK": f"{LEARN}::test_chunked_ap_is_the_mean_over_chunks",
     "learn.ranking.BLOCK": f"{LEARN}::test_candidates_are_the_same_however_a_part_is_cut",
     "models.fused.WORTH_A_THREAD": f"{LEARN}::test_threads_change_no_score",
+    "models.pair_features.NEWEST": f"{READOUT}::test_so_many_contacts_are_compared_and_no_more",
+    "models.pair_features.SAMPLED": f"{READOUT}::test_what_is_usual_comes_from_training_events_evenly_taken",
+    "models.pair_features.SAMPLED_FROM": f"{READOUT}::test_what_is_usual_comes_from_the_newest_events_of_a_long_log",
     "neighbors.inputs.LARGEST_ID": "tests/neighbors/test_sizes.py::test_the_largest_node",
     "neighbors.kernels_pairs.BLOCK": "tests/neighbors/test_sizes.py::test_meetings_are_found_in_lists_of_any_length",
     "neighbors.kernels_storage.FEW": "tests/neighbors/test_ties.py",
@@ -96,7 +100,6 @@ NO_SIZES = {
     "live.prequential.STEP": "points of a drawing",
     "live.prequential.WINDOW": "how the figure is defined",
     "live.retention.NEVER": "no limit",
-    "models.trees.PAIR_FEATURES": "what is said about a pair, counted",
     "neighbors.kernels.BLOCKS": "powers of two that int64 has",
     "neighbors.kernels.GOLDEN": "a hash",
     "neighbors.kernels.MIX_1": "a hash",

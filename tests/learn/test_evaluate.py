@@ -13,6 +13,8 @@ from pintgn.learn.metrics import ranks
 from pintgn.learn.negatives import KINDS
 from pintgn.learn.protocol import Parts, destinations, scored_events
 from pintgn.learn.ranking import Candidates
+from pintgn.models.history_view import Events
+from pintgn.stream.history import History
 from tests.learn.helpers import QUICK, random_log
 
 pytestmark = pytest.mark.learning
@@ -169,6 +171,16 @@ def test_heuristics_stand_beside_every_result(log):
     assert "edgebank" not in evaluate(run, heuristics=False).negatives["random"]
 
 
+def test_heuristics_are_measured_by_the_protocol_of_the_model_beside_them(log):
+    options = QUICK | {"epochs": 1, "protocol": "paper"}
+    run = fit(PINT(dim=8, neighbors=4, positions=2), log, **options)
+    alone = fit("heuristic", log, **options).test
+    assert run.heuristics["heuristic"] == alone
+    found = evaluate(run, seed=run.seed).negatives["random"]
+    assert found["heuristic"] == alone
+    assert found["heuristic"] != evaluate(run, protocol="stream", seed=run.seed).negatives["random"]["heuristic"]
+
+
 def test_a_model_without_parameters_is_measured_as_it_is(log):
     run = fit(Looks(), log, **QUICK)
     assert run.history == []
@@ -279,3 +291,15 @@ def test_measured_rows_are_asked_about_in_order(log):
     events = scored_events(parts.test)
     (found,) = measure.score_part(stream, parts.test, [events.query])
     assert found.tolist() == looked(log, with_deletions, with_deletions, events.query).tolist()
+
+
+def test_neighbors_of_the_whole_log_can_be_stale_by_a_block_too(log):
+    """Blocks are counted from the log's first row, and never part simultaneous events."""
+    history = paper.WholeLog(log, History(block=10))
+    t = np.append(log.t, log.t[-1] + 1)
+    before = np.searchsorted(log.t, t, "left")
+    for row, found in zip(before, history.before(t, Events.none(0, None)), strict=True):
+        begin = row - row % 10
+        assert found == (begin if begin == len(log) else np.searchsorted(log.t, log.t[begin], "left"))
+    fresh = paper.WholeLog(log, History())
+    assert fresh.before(t, Events.none(0, None)).tolist() == before.tolist()

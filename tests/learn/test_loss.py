@@ -108,7 +108,7 @@ def test_earlier_pairs_know_nothing_of_what_comes_later():
 
 def test_training_with_every_addition_ends_with_finite_figures():
     settings = QUICK | {"epochs": 2, "negatives_per_event": 3, "loss": "ranking", "schedule": "cosine"}
-    model = PINT(dim=8, pair_history=True, contact_age=True, historical=True)
+    model = PINT(dim=8, pair_history=True, historical=True)
     run = fit(model, small_log(600), **settings)
     assert 0 < run.test["all"]["ap"] <= 1
 
@@ -128,7 +128,7 @@ def test_unknown_losses_and_schedules_are_refused_with_a_near_miss():
 
 def test_a_settings_file_says_everything_and_runs_without_later_settings_are_known_by_the_same():
     """The file makes the same run again; a run from before these settings keeps its fingerprint."""
-    settings = Settings.of({"model": {"pair_history": False, "contact_age": False}, "train": {"schedule": "constant"}})
+    settings = Settings.of({"model": {"pair_history": False}, "train": {"schedule": "constant"}})
     settings = from_training(settings, small_log())
     assert from_training(Settings.of(tomllib.loads(settings.to_toml())), small_log()) == settings
     early = settings.to_toml(whole=False)

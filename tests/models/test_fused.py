@@ -107,13 +107,12 @@ def test_several_threads_give_the_same(monkeypatch, events, columns):
 @pytest.mark.parametrize("states", [0, 4])
 @pytest.mark.parametrize("positions", [0, 3])
 @pytest.mark.parametrize("features", [0, 2])
-@pytest.mark.parametrize("ages", [0, 4])
 @pytest.mark.parametrize("shared", [True, False], ids=["rows shared", "a row each"])
-def test_the_layer_without_waste_equals_the_layer_as_written(states, positions, features, ages, shared):
+def test_the_layer_without_waste_equals_the_layer_as_written(states, positions, features, shared):
     if not states + positions:
         return  # a layer needs some input
     rng = np.random.default_rng(1)
-    layer = InjectiveLayer(states, positions, features, 6, ages)
+    layer = InjectiveLayer(states, positions, features, 6)
     places, slots = 9, 21
     table = torch.randn(5 if shared else places, states, requires_grad=True)
     row_of = rng.integers(0, 5, places).astype(np.int32) if shared else None
@@ -126,20 +125,20 @@ def test_the_layer_without_waste_equals_the_layer_as_written(states, positions, 
         features=torch.randn(3, features) if features else None,
         k=3,
     )
-    weight, told = torch.rand(slots), rng.random((slots, ages)).astype(np.float32) if ages else None
+    weight = torch.rand(slots)
     results = []
     for fused in (True, False):
         layer.fused = fused
         layer.zero_grad()
         table.grad = None
-        out = layer(known, edges, weight, told)
+        out = layer(known, edges, weight)
         out.square().sum().backward()
         results.append([out, *([table.grad] if states else []), *(p.grad for p in layer.parameters())])
     for one, two in zip(*results, strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
     layer.fused = True
     with torch.no_grad():  # another way to the same, when nothing is learned
-        torch.testing.assert_close(layer(known, edges, weight, told), results[1][0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(layer(known, edges, weight), results[1][0], rtol=1e-4, atol=1e-5)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=30))

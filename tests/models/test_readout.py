@@ -1,4 +1,4 @@
-"""What PINT may know beyond the paper's model: the age of each contact, and how two nodes are acquainted."""
+"""What PINT may know beyond the paper's model: what is known about two nodes, and a second question."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import torch
 from pintgn import PINT, EventLog, Stream, check_model
 from pintgn.errors import UnknownName
 from pintgn.events.log import Query
+from pintgn.events.splits import time_scale
 from pintgn.models.history_view import HistoryView
-from pintgn.models.layers import Edges, InjectiveLayer
-from pintgn.models.pint import ages
-from pintgn.models.trees import pair_features
+from pintgn.models.layers import InjectiveLayer
+from pintgn.models.pair_features import COLUMNS, LEAST_DEVIATION, NEWEST, RECENT, SAMPLED, pair_features, usual_columns
 from pintgn.neighbors.index import WAYS, NeighborIndex
 
 EXTRAS = [
-    {"contact_age": True},
     {"pair_history": True},
     {"pair_history": True, "positions": 0},
     {"historical": True, "memory": 6},
-    {"contact_age": True, "pair_history": True, "layers": 2, "memory": 6},
+    {"pair_history": True, "layers": 2, "memory": 6},
 ]
 
 
@@ -41,7 +40,7 @@ def small_log(seed: int = 0, events: int = 300, nodes: int = 12) -> EventLog:
 @pytest.mark.parametrize("historical", [False, True])
 def test_ranking_equals_scoring_pair_by_pair(historical):
     log = small_log()
-    model = PINT(dim=8, neighbors=4, contact_age=True, pair_history=True, historical=historical)
+    model = PINT(dim=8, neighbors=4, pair_history=True, historical=historical)
     stream = Stream(model, log.schema)
     stream.observe(log[:200])
     t = np.full(3, stream.clock + 5)
@@ -78,7 +77,7 @@ def test_each_question_has_a_logit_of_its_own():
 
 def test_fused_message_passing_equals_the_equations_as_written():
     log = small_log(1)
-    model = PINT(dim=8, neighbors=4, layers=2, contact_age=True)
+    model = PINT(dim=8, neighbors=4, layers=2)
     stream = Stream(model, log.schema)
     stream.observe(log[:250])
     query = log[250:].query
@@ -103,25 +102,86 @@ def test_acquaintance_tells_which_way_round_two_nodes_met():
         assert (abs(forth - back) > 1e-4) == pair_history
 
 
-def test_columns_of_ages_are_what_they_say():
-    dt, mask = torch.tensor([0.5, 7.0]), torch.tensor([True, False])
-    found = ages(Edges(np.zeros(2, np.int32), mask, dt, np.zeros(2, np.int32), None, 1))
-    wanted = [math.log1p(0.5), math.log1p(50) / 2, math.log1p(5000) / 4, 2**-5]
-    assert found[0] == pytest.approx(wanted)
-    assert found[1].tolist() == [0, 0, 0, 0]
-
-
-def test_columns_of_acquaintance_are_what_they_say():
+def test_columns_of_a_pair_are_what_they_say():
+    """0 wrote to 1 at 1, 2 and 10, and to 2 at 20; 1 wrote to 2 at 21. It is 30, and the unit is 10."""
     index = NeighborIndex()
-    index.append([0, 0, 0], [1, 1, 1], [1, 2, 10])
-    history = HistoryView(index, np.array([30]), np.array([3]), None, None)
-    found = pair_features(np.array([0]), np.array([1]), history, 10.0)
-    d = 2.0
-    wanted = [1, math.log1p(3) / 2, math.log1p(d) / 2, math.log1p(100 * d) / 4, math.log1p(10_000 * d) / 8]
-    wanted += [2 ** (-0.1 * d), 2**-d, 2 ** (-10 * d)]
-    columns = found.reshape(len(WAYS), 8)
-    for way, row in zip(WAYS, columns, strict=True):
-        assert row == pytest.approx(wanted if way in ("u to v", "u to anyone", "anyone to v") else [0] * 8), way
+    index.append([0, 0, 0, 0, 1], [1, 1, 1, 2, 2], [1, 2, 10, 20, 21])
+    history = HistoryView(index, np.array([30]), np.array([5]), None, None)
+    found = dict(zip(COLUMNS, pair_features(np.array([0]), np.array([1]), history, 10.0)[0].tolist(), strict=True))
+
+    def ever(count: int, dt: float) -> list[float]:
+        ages = [math.log1p(scale * dt) for scale in (1, 100, 10_000)]
+        return [1, math.log1p(count), *ages, 2 ** (-0.1 * dt), 2**-dt, 2 ** (-10 * dt)]
+
+    wanted = {
+        "u to v": ever(3, 2.0),
+        "u to anyone": ever(4, 1.0),
+        "v to anyone": ever(1, 0.9),
+        "anyone to v": ever(3, 2.0),
+    }
+    for way in WAYS:
+        columns = [value for name, value in found.items() if name.startswith(f"{way}: ")]
+        assert columns == pytest.approx(wanted.get(way, [0] * 8)), way
+    rates = {"u to v": [0, 0, 0, 3, 3], "u to anyone": [0, 0, 1, 4, 4], "v to anyone": [0, 0, 1, 1, 1]}
+    rates["anyone to v"] = rates["u to v"]
+    for way in WAYS:  # within 0 (at least 1), 1, 10, 100 and 1,000
+        columns = [value for name, value in found.items() if name.startswith(f"{way} within ")]
+        assert columns == pytest.approx(np.log1p(rates.get(way, [0] * 5))), way
+    recent = [found[name] for name in RECENT]
+    # 1 comes after one newer contact of 0, and 0 after one of 1; both know two nodes by four contacts; both know 2
+    near, busy, shared = [1, math.log1p(1)] * 2, [0.5, 4 / 32] * 2, [1, 1 / (1 + 1.0), 1 / (1 + 0.9)]
+    assert recent == pytest.approx([*near, *busy, *np.log1p(shared)])
+
+
+@pytest.mark.parametrize("newer", [NEWEST - 2, NEWEST - 1, NEWEST])
+def test_so_many_contacts_are_compared_and_no_more(newer):
+    """0 met 1, then `newer` others."""
+    index, others = NeighborIndex(), np.arange(2, 2 + newer)
+    index.append(np.zeros(1 + newer, np.int64), np.append(1, others), np.arange(1 + newer))
+    history = HistoryView(index, np.array([newer + 1]), np.array([newer + 1]), None, None)
+    found = dict(zip(COLUMNS, pair_features(np.array([0]), np.array([1]), history, 10.0)[0].tolist(), strict=True))
+    among = newer < NEWEST
+    assert found["v among u's newest"] == among
+    assert found["rank of v"] == pytest.approx(math.log1p(newer) if among else 0)
+    assert found["contacts of u"] == min(newer + 1, NEWEST) / NEWEST
+    assert found["partners of u"] == 1
+    assert found["u to v: met"] == 1
+
+
+def test_nothing_is_known_about_strangers():
+    history = HistoryView(NeighborIndex(), np.array([30]), np.array([0]), None, None)
+    assert not pair_features(np.array([0]), np.array([1]), history, 10.0).any()
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 2.0**61])
+@pytest.mark.parametrize("time", [np.int64, np.float64])
+def test_columns_of_a_pair_are_finite_whatever_the_unit_of_time(unit, time):
+    index, far = NeighborIndex(), 3 * 2**60
+    index.append([0, 1], [1, 0], np.array([-far, far - 1], time))
+    history = HistoryView(index, np.array([far], time), np.array([2]), None, None)
+    assert np.isfinite(pair_features(np.array([0]), np.array([1]), history, unit)).all()
+
+
+@pytest.mark.parametrize("events", [SAMPLED - 1, SAMPLED, SAMPLED + 1])
+def test_what_is_usual_comes_from_training_events_evenly_taken(events):
+    rng = np.random.default_rng(0)
+    log = EventLog(rng.integers(0, 9, events), rng.integers(0, 9, events), np.arange(events))
+    mean, deviation = usual_columns(log, 5.0)
+    assert (deviation >= LEAST_DEVIATION).all()
+    assert 0 < mean[COLUMNS.index("u to v: met")] < 1
+    model = PINT(dim=8, pair_history=True)
+    model.prepare(log)
+    model.build(log.schema)
+    assert model.standardize.mean.numpy() == pytest.approx(usual_columns(log, time_scale(log.src, log.dst, log.t))[0])
+
+
+def test_what_is_usual_comes_from_the_newest_events_of_a_long_log(monkeypatch):
+    monkeypatch.setattr("pintgn.models.pair_features.SAMPLED_FROM", 100)
+    log = small_log()
+    same = EventLog(log.src[::-1].copy(), log.dst[::-1].copy(), log.t)
+    later = EventLog(np.r_[same.src[:200], log.src[200:]], np.r_[same.dst[:200], log.dst[200:]], log.t)
+    for one, two in zip(usual_columns(log, 5.0), usual_columns(later, 5.0), strict=True):
+        assert np.array_equal(one, two)
 
 
 @pytest.mark.parametrize("transform", ["raw", "rate", "l1", "log1p"])

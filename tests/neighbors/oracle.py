@@ -40,8 +40,9 @@ class Naive:
         met = [(when, n) for a, b, when, n in self.events if {a, b} == {u, v} and when < t and n < before]
         return sorted(met, key=lambda one: (one[0], self.ties[one[1]], one[1]), reverse=True)
 
-    def pair_history(self, u, v, t, before=math.inf) -> tuple[list[int], list[float]]:
-        """Counts and times since the last event: u to v, v to u, u to anyone, anyone to u, v to anyone, anyone to v."""
+    def pair_history(self, u, v, t, before=math.inf, windows=()) -> tuple[list[int], list[float], list[list[int]]]:
+        """Counts, times since the last event, and counts within windows: u to v, v to u, u to anyone, anyone to u, v to
+        anyone, anyone to v."""
         seen = [(a, b, when) for a, b, when, n in self.events if when < t and n < before]
         ways = (
             lambda a, b: (a, b) == (u, v),
@@ -52,7 +53,28 @@ class Naive:
             lambda a, b: b == v and a != v,
         )
         times = [[when for a, b, when in seen if way(a, b)] for way in ways]
-        return [len(found) for found in times], [t - max(found) if found else 0 for found in times]
+        since = [t - max(found) if found else 0 for found in times]
+        return (
+            [len(found) for found in times],
+            since,
+            [[sum(x >= t - w for x in found) for w in windows] for found in times],
+        )
+
+    def recent_contacts(self, u, v, t, k, unit, before=math.inf) -> dict[str, list[float]]:
+        """As `RecentContacts` has it."""
+        ours, theirs = ([entry[0] for entry in self.recent(node, t, k, before=before)] for node in (u, v))
+        when = {node: [entry[1] for entry in self.recent(node, t, k, before=before)] for node in (u, v)}
+        shared = [(i, theirs.index(node)) for i, node in enumerate(ours) if node in theirs]
+        recent = [
+            [1 / (1 + (t - when[u][i]) / unit) for i, _ in shared],
+            [1 / (1 + (t - when[v][j]) / unit) for _, j in shared],
+        ]
+        return {
+            "ranks": [ours.index(v) if v in ours else -1, theirs.index(u) if u in theirs else -1],
+            "partners": [len(set(ours)), len(set(theirs))],
+            "held": [len(ours), len(theirs)],
+            "shared": [len(shared), sum(recent[0]), sum(recent[1])],
+        }
 
 
 @dataclass

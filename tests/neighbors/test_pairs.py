@@ -10,20 +10,41 @@ from pintgn.neighbors import NeighborIndex
 from tests.neighbors.oracle import logs
 
 
-@given(st.data())
-def test_acquaintance_is_what_the_log_says(data):
-    log = data.draw(logs())
-    index, naive = log.index(), log.naive()
+@st.composite
+def asked(draw, log):
+    """Pairs with times and gates: around and beyond what the log holds."""
     nodes = st.integers(0, 7)
-    asked = data.draw(st.lists(st.tuples(nodes, nodes, st.integers(0, 10), st.integers(0, 45)), min_size=1, max_size=8))
+    rows = draw(st.lists(st.tuples(nodes, nodes, st.integers(0, 10), st.integers(0, 45)), min_size=1, max_size=8))
     times = sorted({*log.t, (log.t[-1] if log.t else 0) + 1})
-    u, v, which, before = (np.array(column) for column in zip(*asked, strict=True))
-    t = np.array([times[k % len(times)] for k in which], log.kind)
-    found = index.pair_history(u, v, t, before=before)
+    u, v, which, before = (np.array(column) for column in zip(*rows, strict=True))
+    return u, v, np.array([times[k % len(times)] for k in which], log.kind), before
+
+
+@given(st.data())
+def test_pair_history_is_what_the_log_says(data):
+    log = data.draw(logs())
+    u, v, t, before = data.draw(asked(log))
+    windows = data.draw(st.sampled_from([(), (1,), (1, 2, 5, 100), (3, 3)]))
+    found, naive = log.index().pair_history(u, v, t, before=before, windows=windows), log.naive()
     for row in range(len(u)):
-        counts, dt = naive.pair_history(u[row], v[row], t[row].item(), before[row])
+        counts, dt, within = naive.pair_history(u[row], v[row], t[row].item(), before[row], windows)
         assert found.counts[row].tolist() == counts
         assert found.dt[row].tolist() == dt
+        assert found.within[row].tolist() == within
+
+
+@given(st.data())
+def test_recent_contacts_are_what_the_log_says(data):
+    """Gates are those of queries in use: numbers at which a group of simultaneous events begins."""
+    log = data.draw(logs())
+    u, v, t, _ = data.draw(asked(log))
+    before = np.searchsorted(np.array(log.t), t)
+    k, unit = data.draw(st.sampled_from([1, 2, 5, 32])), data.draw(st.sampled_from([0.5, 3.0]))
+    found, naive = log.index().recent_contacts(u, v, t, k, unit, before=before), log.naive()
+    for row in range(len(u)):
+        wanted = naive.recent_contacts(u[row], v[row], t[row].item(), k, unit, before[row])
+        for name, values in wanted.items():
+            np.testing.assert_allclose(getattr(found, name)[row], values, rtol=1e-6, err_msg=name)
 
 
 @given(logs())
@@ -32,20 +53,21 @@ def test_saved_forked_and_trimmed_indexes_keep_the_direction_of_events(tmp_path_
     index.save(path)
     u, v = np.divmod(np.arange(36), 6)
     now = np.array((log.t[-1] if log.t else 0) + 1, log.kind)
-    wanted = index.pair_history(u, v, now)
+    wanted = index.pair_history(u, v, now, windows=[2, 9])
     trimmed = index.fork()
     trimmed.trim(keep_last=1_000)
     for other in (NeighborIndex.open(path), index.fork(), trimmed):
         if other.time is not None:
-            found = other.pair_history(u, v, now)
-            assert np.array_equal(found.counts, wanted.counts)
-            assert np.array_equal(found.dt, wanted.dt)
+            found = other.pair_history(u, v, now, windows=[2, 9])
+            for mine, theirs in zip(found, wanted, strict=True):
+                assert np.array_equal(mine, theirs)
 
 
 def test_after_uneven_trimming_the_list_that_still_remembers_an_event_decides():
     index = NeighborIndex()
     index.append([0, 0, 1, 2], [1, 2, 2, 2], [1, 2, 3, 4])
     index.trim(keep_last=2)  # node 2 keeps 1 -> 2 and its self-loop; node 0 still knows 0 -> 2
-    found = index.pair_history(0, 2, 10)
+    found = index.pair_history(0, 2, 10, windows=[7, 8])
     assert found.counts[:2].tolist() == [1, 0]
     assert found.dt[:2].tolist() == [8, 0]
+    assert found.within[:2].tolist() == [[0, 1], [0, 0]]

@@ -280,3 +280,32 @@ def test_what_a_fork_sees_at_the_clock_does_not_reach_the_block_of_the_original(
         stream.observe(later)
         found.append(stream.score(ask))
     assert torch.equal(*found)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 260])
+def test_a_history_refreshed_by_block_sees_whole_blocks_only(batch):
+    """As published code measures: contacts and pair histories of the block's start, times of the query."""
+    log, size = random_log(3), 10
+    model = PINT(dim=8, neighbors=4, positions=0, pair_history=True)
+    stale = Stream(model, log.schema, node_features=log.node_features, memory_block=size, history_refresh="block")
+    with torch.no_grad():
+        found = torch.cat([stale.replay(part, [part.query])[0] for part in log.batches(batch)])
+    fresh, seen = Stream(model, log.schema, node_features=log.node_features), 0
+    for row, before in enumerate(np.searchsorted(log.t, log.t, "left").tolist()):
+        whole = int(np.searchsorted(log.t, log.t[before - before % size], "left"))  # simultaneous events stay together
+        fresh.observe(log[seen:whole])
+        seen = max(seen, whole)
+        with torch.no_grad():
+            torch.testing.assert_close(fresh.score(log[row : row + 1].query)[0], found[row])
+
+
+def test_how_a_history_is_refreshed_is_kept_on_disk(tmp_path):
+    log = random_log(3)
+    stream = Stream(Honest(), log.schema, node_features=log.node_features, memory_block=7, history_refresh="block")
+    stream.observe(log)
+    stream.save(tmp_path / "stream")
+    again = Stream.open(tmp_path / "stream", Honest)
+    assert again.history.block == stream.fork().history.block == 7
+    assert again.history.block_starts.tolist() == stream.history.block_starts.tolist()
+    with pytest.raises(BadInput, match="history_refresh='hour'; it is 'event' or 'block'"):
+        Stream(Honest(), log.schema, node_features=log.node_features, history_refresh="hour")

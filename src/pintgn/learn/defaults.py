@@ -22,6 +22,8 @@ from pintgn.models.registry import MODELS
 
 BUSY = 200
 """Events per node from which twice as many neighbors are worth their cost."""
+BEYOND_THE_PAPER = {"pair_history": True, "historical": True}
+"""What PINT looks at and answers besides; see docs/best.md."""
 STEPS = 4_000
 """Steps after which a model of this size has usually learned what it will."""
 
@@ -37,12 +39,14 @@ def from_training(settings: Settings, train: EventLog) -> Settings:
     if settings.name in MODELS:
         known = model_parameters(settings.name)
         chosen = {key: value for key, value in model_defaults(train, model).items() if key in known}
+        if settings.name == "pint":  # all others stay as they were published
+            chosen |= BEYOND_THE_PAPER
         model = settings.make_model().settings() | chosen | model
     return dataclasses.replace(settings, model=model, train=training_defaults(train, settings.train))
 
 
 def model_defaults(train: EventLog, given: dict[str, Any]) -> dict[str, Any]:
-    """Sizes, decay, and what PINT looks at beyond the paper's model.
+    """Sizes and decay.
 
     β is 1 / neighbors per time scale (the mean time between a node's events): a contact's weight halves over the time
     that the newest neighbors usually span.
@@ -53,7 +57,7 @@ def model_defaults(train: EventLog, given: dict[str, Any]) -> dict[str, Any]:
     dim = 64 if len(train) < 1_000_000 else 100
     span = given.get("neighbors", neighbors)
     beta = 1 / span if isinstance(span, int) and span > 0 else 0.1
-    return {"dim": dim, "neighbors": neighbors, "beta": beta, "contact_age": True, "pair_history": True}
+    return {"dim": dim, "neighbors": neighbors, "beta": beta}
 
 
 def training_defaults(train: EventLog, given: Training) -> Training:

@@ -130,17 +130,17 @@ def _evaluate(
         found = compare(ready.fork(), events, drawn, new, on_batch(name)) if kinds else None
     if found is not None:
         rows |= {name: found.figures, name + ONE_SCORE: found.one_score}
-    beside = dict(heuristic_streams(parts, run.schema, before, without=name)) if heuristics else {}
-    rows |= {
-        other: compare(stream.fork(), events, drawn, new, on_batch(other)).figures
-        for other, stream in beside.items()
-        if kinds
-    }
+    if heuristics and kinds and protocol == "paper":
+        trained = heuristic_streams(parts, run.schema, parts.trained, without=name)
+        rows |= {other: paper.measure(stream, parts, events, kinds, seed).figures for other, stream in trained}
+    elif heuristics and kinds:
+        beside = heuristic_streams(parts, run.schema, before, without=name)
+        rows |= {other: compare(stream, events, drawn, new, on_batch(other)).figures for other, stream in beside}
     ranking, candidates = None, None
     if rank is not None:
         among = Candidates(population, events, rank, seed)
         candidates = among.count
-        every = {name: ready} | beside
+        every = {name: ready} | (dict(heuristic_streams(parts, run.schema, before, without=name)) if heuristics else {})
         ranking = {other: rank_part(s, events, among, new, on_batch(f"{other}, ranking")) for other, s in every.items()}
     by_kind = {kind: {model: of[kind] for model, of in rows.items() if kind in of} for kind in drawn}
     return Evaluation(part, protocol, by_kind, fallback, ranking, candidates, settings=run.settings.to_dict())

@@ -11,7 +11,7 @@ from pintgn.events.log import EventLog
 from pintgn.learn import paper
 from pintgn.learn.calibration import Calibration, expected_error
 from pintgn.learn.measure import Compared, compare, heuristic_streams
-from pintgn.learn.metrics import Scores
+from pintgn.learn.metrics import Metrics, Scores
 from pintgn.learn.negatives import Negatives, draw
 from pintgn.learn.protocol import scored_events
 from pintgn.learn.run import Run
@@ -39,10 +39,7 @@ def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress
             figures = paper.measure(trained, parts, parts.test, [negatives or "random"], run.seed).figures
             run.test = next(iter(figures.values()))
         progress({"phase": "heuristics"})
-        before, new = parts.before(parts.test), parts.is_new(scored_events(parts.test))
-        drawn = {"random": draw(negatives or "random", parts.log, parts.test, run.seed, before)}
-        for name, stream in heuristic_streams(parts, run.schema, before, without=run.settings.name):
-            run.heuristics[name] = compare(stream, parts.test, drawn, new).figures["random"]
+        run.heuristics = measure_heuristics(run, negatives or "random")
     run.finished = True
     run.spent = {
         "training_seconds": sum(entry["seconds"] for entry in run.history),
@@ -57,6 +54,21 @@ def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress
             run.stream.save(run.folder / "stream")
         run.folder.write_json("result.json", run.result())
     run.write_metrics()
+
+
+def measure_heuristics(run: Run, kind: str | Negatives) -> dict[str, dict[str, Metrics]]:
+    """Test figures of the training-free models, by the protocol and negatives of the run."""
+    parts, test = run.parts, run.parts.test
+    as_paper, before = run.settings.train.protocol == "paper", parts.before(test)
+    drawn = {"random": draw(kind, parts.until(test), test, run.seed, before)}
+    found = {}
+    for name, stream in heuristic_streams(parts, run.schema, parts.trained if as_paper else before, run.settings.name):
+        if as_paper:
+            figures = paper.measure(stream, parts, test, [kind], run.seed).figures
+        else:
+            figures = compare(stream, test, drawn, parts.is_new(scored_events(test))).figures
+        found[name] = next(iter(figures.values()))
+    return found
 
 
 def peak_memory() -> int | None:

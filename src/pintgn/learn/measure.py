@@ -109,13 +109,13 @@ def ranks_in_part(
 
 
 def heuristic_streams(
-    parts: Parts, schema: Schema, before: EventLog, without: str = ""
+    parts: Parts, schema: Schema, observed: EventLog, without: str = ""
 ) -> Iterator[tuple[str, Stream]]:
-    """Each training-free model that there is, in a stream that has observed everything before a part."""
+    """Each training-free model that there is, in a stream that has observed these events."""
     for name in HEURISTICS:
         if name in MODELS and name != without:
             model = model_class(name)()
             model.prepare(parts.trained)
             stream = Stream(model, schema, node_features=parts.log.node_features)
-            stream.observe(before)
+            stream.observe(observed)
             yield name, stream

@@ -29,13 +29,15 @@ class WholeLog(History):
     """The neighbors of a whole log, whatever the stream has observed itself; still strictly before t."""
 
     def __init__(self, log: EventLog, observed: History):
-        super().__init__()
+        super().__init__(block=observed.block)
         self.events, self.clock = observed.events, observed.clock
         self.log, self.event_table = log, log.marked_features
         self.index.append(log.src, log.dst, log.t, ties=log.ties)
 
     def before(self, t: np.ndarray, events: Events) -> np.ndarray:
-        return np.searchsorted(self.log.t, t, "left")
+        numbers = np.searchsorted(self.log.t, t, "left")
+        borders = np.append(self.log.group_starts, len(self.log))  # a block never parts simultaneous events
+        return borders[np.searchsorted(borders, numbers - numbers % self.block, "right") - 1]
 
     def append(self, events: Events) -> None:
         self.events += len(events)

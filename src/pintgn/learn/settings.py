@@ -31,7 +31,8 @@ SCHEDULES = ("cosine", "constant")
 LOSSES = ("binary", "ranking")
 LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
     "train": {"schedule": "constant", "negatives_per_event": 1, "loss": "binary"},
-    "model": {"pair_history": False, "contact_age": False, "historical": False},
+    "model": {"pair_history": False, "historical": False},
+    "stream": {"history_refresh": "event"},
 }
 """Settings that early runs do not name, and what they had; so those runs stay readable."""
 
@@ -114,6 +115,7 @@ class Streaming:
     memory_block: int = 200
     positions_refresh: str = "event"
     positions_backend: str = "auto"
+    history_refresh: str = "event"
     device: str = "cpu"
 
 
@@ -142,6 +144,7 @@ class FitSettings(TypedDict, total=False):
     memory_block: int
     positions_refresh: str
     positions_backend: str
+    history_refresh: str
     device: str
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.models.fused import Distinct
-from pintgn.neighbors.index import NeighborIndex
+from pintgn.neighbors.index import NeighborIndex, PairHistory, RecentContacts
 from pintgn.neighbors.inputs import query_keys
 from pintgn.neighbors.walks import Walks, causal_walks
 
@@ -132,9 +132,15 @@ class HistoryView:
         """How often each pair has met."""
         return self.index.count_pair(u, v, self._like(self.t, u), before=self._like(self.before, u))
 
-    def pair_history(self, u: np.ndarray, v: np.ndarray) -> Any:
-        """How often each pair had events with each other and with anyone, and how long ago the last was."""
-        return self.index.pair_history(u, v, self._like(self.t, u), before=self._like(self.before, u))
+    def pair_history(self, u: np.ndarray, v: np.ndarray, windows: np.ndarray) -> PairHistory:
+        """How often each pair had events with each other and with anyone, how long ago the last was, and how often
+        within each window."""
+        t, before = self._like(self.t, u), self._like(self.before, u)
+        return self.index.pair_history(u, v, t, before=before, windows=windows)
+
+    def recent_contacts(self, u: np.ndarray, v: np.ndarray, k: int, unit: float) -> RecentContacts:
+        """What the k newest contacts of each pair say of the two."""
+        return self.index.recent_contacts(u, v, self._like(self.t, u), k, unit, before=self._like(self.before, u))
 
     def positions(self, nodes: np.ndarray, roots: np.ndarray, query_of: np.ndarray | None = None) -> Reads:
         """Ask for the positions (…, m, w, r) of nodes (…, m) relative to roots (…, w), as of each query's time.

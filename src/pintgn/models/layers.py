@@ -94,37 +94,31 @@ class InjectiveLayer(nn.Module):
     splits by input, so that what slots share is mapped once; its last map commutes with the weighted sum and merges
     with the first map of MLP_upd; what remains per slot is one fused loop. Elsewhere, or with `fused = False`, it is
     computed as written.
-
-    `ages` columns of every slot belong to the event e that joins the two ends, beside its features.
     """
 
     fused = True
 
-    def __init__(self, state: int, positions: int, features: int, dim: int, ages: int = 0):
+    def __init__(self, state: int, positions: int, features: int, dim: int):
         super().__init__()
-        self.split, self.own = [state, positions, ages, features], [state, positions]
+        self.split, self.own = [state, positions, features], [state, positions]
         self.aggregate = MLP(sum(self.split), dim, dim)
         self.update = MLP(sum(self.own) + dim, dim, dim)
 
-    def forward(self, nodes: TreeNodes, edges: Edges, weight: Tensor, ages: np.ndarray | None = None) -> Tensor:
-        """The first tree nodes' embeddings (parents, d), from `weight` (slots,) and `ages` (slots, a)."""
+    def forward(self, nodes: TreeNodes, edges: Edges, weight: Tensor) -> Tensor:
+        """The first tree nodes' embeddings (parents, d); `weight` is (slots,)."""
         parents = nodes.first(edges.parents)
         if self.fused and weight.device.type == "cpu":
-            return self._fused(nodes, parents, edges, weight, ages)
+            return self._fused(nodes, parents, edges, weight)
         parts = [edges.seen(nodes).dense()]
-        if ages is not None:
-            parts.append(tensor(ages, weight.device))
         if edges.features is not None:
             parts.append(edges.features[tensor(edges.event_of, weight.device)])
         message = self.aggregate(torch.cat(parts, -1)) * weight[:, None]
         summed = message.view(edges.parents, edges.k, -1).sum(1)
         return self.update(torch.cat([parents.dense(), summed], -1))
 
-    def _fused(
-        self, nodes: TreeNodes, parents: TreeNodes, edges: Edges, weight: Tensor, ages: np.ndarray | None
-    ) -> Tensor:
+    def _fused(self, nodes: TreeNodes, parents: TreeNodes, edges: Edges, weight: Tensor) -> Tensor:
         last, into = self.aggregate.last, self.update.first
-        summed = self._summed(nodes, edges, weight, ages)
+        summed = self._summed(nodes, edges, weight)
         own_state, own_position, from_sum = into.weight.split([*self.own, len(last.bias)], 1)
         total = weight.view(-1, edges.k).sum(1, keepdim=True)
         z = torch.addmm(into.bias, summed, (from_sum @ last.weight).T) + total * (from_sum @ last.bias)
@@ -134,12 +128,12 @@ class InjectiveLayer(nn.Module):
             z = torch.addmm(z, tensor(parents.positions), own_position.T)
         return self.update.last(torch.relu(z))
 
-    def _summed(self, nodes: TreeNodes, edges: Edges, weight: Tensor, ages: np.ndarray | None) -> Tensor:
+    def _summed(self, nodes: TreeNodes, edges: Edges, weight: Tensor) -> Tensor:
         """Σ_u relu(first map of MLP_agg) · weight_u."""
-        first, (state, positions, _, _) = self.aggregate.first, self.split
-        by_state, by_position, by_age, by_feature = first.weight.split(self.split, 1)
+        first, (state, positions, _) = self.aggregate.first, self.split
+        by_state, by_position, by_feature = first.weight.split(self.split, 1)
         row, row_of = first.bias.expand(1, -1), np.zeros(len(edges.child), np.int32)  # of a slot without inputs
-        own, mix = ages, by_age
+        own, mix = np.zeros((len(weight), 0), np.float32), by_position[:, :0]
         if state:
             row = torch.addmm(first.bias, nodes.table, by_state.T)
             row_of = edges.child if nodes.row_of is None else nodes.row_of[edges.child]
@@ -147,12 +141,9 @@ class InjectiveLayer(nn.Module):
             bias = nodes.spread(row) if state else first.bias
             row, row_of = torch.addmm(bias, tensor(nodes.positions), by_position.T), edges.child
         elif positions:  # slot by slot: storing what is seen once or twice costs more than mapping it again
-            own = nodes.positions[edges.child]
-            own = own if ages is None else np.concatenate([own, ages], 1)
-            mix = torch.cat([by_position, by_age], 1)
+            own, mix = nodes.positions[edges.child], by_position
         none = first.weight.new_zeros(0, len(first.bias))
         carried = none if edges.features is None else edges.features @ by_feature.T
-        own = np.zeros((len(weight), 0), np.float32) if own is None else own
         return FusedFunction.apply(WeightedReluSum(edges.k, row_of, edges.event_of, own), row, carried, mix.T, weight)
 
 

@@ -10,13 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from pintgn.errors import BadInput
-from pintgn.events.log import Query
+from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
+from pintgn.events.splits import time_scale
 from pintgn.models.base import QUESTIONS, Model, check_choice, check_least
 from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.layers import MLP, Edges, TreeNodes, tensor
 from pintgn.models.memory import Memory, MemoryState
-from pintgn.models.trees import PAIR_FEATURES, Ranking, Trees, grow, grow_ranking, pair_features
+from pintgn.models.pair_features import COLUMNS, Standardize, pair_features, usual_columns
+from pintgn.models.trees import Ranking, Trees, grow, grow_ranking
 from pintgn.neighbors.index import Neighbors
 
 POSITIONS_AT = ("input", "every")
@@ -33,8 +35,7 @@ class TreeModel(Model):
     thus plug into any model of this family by its `positions` setting.
 
     A subclass says what a layer is: `make_layer(state, positions, features)` makes its module, and
-    `apply_layer(layer, nodes, edges)` runs it from all nodes of the trees to those that have contacts. With
-    `pair_history`, the readout also sees how often and how recently the two roots met, and each of them anyone.
+    `apply_layer(layer, nodes, edges)` runs it from all nodes of the trees to those that have contacts.
 
     Args:
         dim: width of every hidden layer and of the embeddings.
@@ -45,6 +46,8 @@ class TreeModel(Model):
         positions_transform: `log1p`, `l1` (paper), `raw` or `rate`.
         memory: width of the recurrent memory; 0 for none (s_j = x_j).
         memory_cell, memory_aggregate: see `Memory`.
+        pair_history: whether the readout also sees what is known about the two roots (`pair_features`): how often and
+            how recently each had events with the other and with anyone, and whom both met of late.
         historical: whether the readout has a second logit, which tells an event from a pair that met before but not
             now; it is trained with historical negatives.
         time_unit: what times are divided by; the log's own time scale when not given.
@@ -61,15 +64,16 @@ class TreeModel(Model):
     memory: int = 0
     memory_cell: str = "gru"
     memory_aggregate: str = "last"
+    pair_history: bool = False
     historical: bool = False
     time_unit: float | None = None
     # settings of some subclasses
-    pair_history: bool = field(default=False, init=False)
     sample: str = field(default="recent", init=False)
     draw_seed: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._usual: tuple[np.ndarray, np.ndarray] | None = None  # of the columns of pairs; see `prepare`
         check_least(self, 1, "dim", "layers", "neighbors")
         for setting, value in (("positions", self.positions), ("memory", self.memory)):
             if value < 0:
@@ -85,6 +89,11 @@ class TreeModel(Model):
     def questions(self) -> tuple[str, ...]:
         return QUESTIONS if self.historical else QUESTIONS[:1]
 
+    def prepare(self, train: EventLog) -> None:
+        if self.pair_history and len(train):
+            unit = self.time_unit or time_scale(train.src, train.dst, train.t)
+            self._usual = usual_columns(train, unit)
+
     def make(self, schema: Schema) -> None:
         node_width = len(schema.node_features)
         if self.memory:
@@ -93,7 +102,9 @@ class TreeModel(Model):
         again = 2 * self.positions if self.positions_at == "every" else 0
         widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
         self.steps = nn.ModuleList([self.make_layer(state, r, schema.width) for state, r in widths])
-        self.readout = MLP(2 * self.dim + (PAIR_FEATURES if self.pair_history else 0), self.dim, len(self.questions))
+        if self.pair_history:
+            self.standardize = Standardize(self._usual)
+        self.readout = MLP(2 * self.dim + (len(COLUMNS) if self.pair_history else 0), self.dim, len(self.questions))
 
     def _state_width(self) -> int:
         """Width of s_j ‖ x_j; a layer needs some input, so it is a constant 0 where there is nothing else."""
@@ -147,7 +158,7 @@ class TreeModel(Model):
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,) or (q, questions)
         pair = self.embed(inputs, state).view(-1, 2 * self.dim)
         if inputs.pair_history is not None:
-            pair = torch.cat([pair, tensor(inputs.pair_history, self.device)], 1)
+            pair = torch.cat([pair, self.standardize(tensor(inputs.pair_history, self.device))], 1)
         logits = self.readout(pair)
         return logits if self.historical else logits.squeeze(-1)
 
@@ -161,7 +172,7 @@ class TreeModel(Model):
         ours = (sources @ as_source.T)[tensor(version.ravel(), self.device)]
         z = torch.addmm(first.bias, candidates, as_candidate.T) + ours
         if inputs.pair_history is not None:
-            z = torch.addmm(z, tensor(inputs.pair_history, self.device), as_pair.T)
+            z = torch.addmm(z, self.standardize(tensor(inputs.pair_history, self.device)), as_pair.T)
         return last(torch.relu(z))[:, 0].view(version.shape)
 
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -31,25 +30,19 @@ class PINT(TreeModel):
 
     Args:
         dim, layers, neighbors, positions, positions_at, positions_transform: see `TreeModel`.
-        memory, memory_cell, memory_aggregate, historical, time_unit: see `TreeModel`.
+        memory, memory_cell, memory_aggregate, pair_history, historical, time_unit: see `TreeModel`.
         beta: initial decay, per unit of the log's time scale; per raw unit of time when `time_unit` is 1, as the paper
             has it.
         learn_beta: whether β is learned (through a ReLU, so that it stays non-negative).
-        contact_age: whether e also says how long ago the event was, as columns at several scales. The paper's model
-            knows it by the factor α^(-β (t - t')) alone.
-        pair_history: whether the readout also sees how often and how recently u had events with v, v with u, and each
-            of them with anyone, as source and as destination: beyond the newest contacts, and which way round.
 
-    Both additions are more input to the same injective functions, so what could be told apart still can. They are off
-    here, which is the paper's model, and on in `pintgn train` and `pintgn.fit("pint", log)`, because they predict
-    better (docs/results.md).
+    `pair_history` and `historical` are off here, which is the paper's model, and on in `pintgn train` and
+    `pintgn.fit("pint", log)`, because they predict better (docs/best.md). A pair's history is more input to an
+    injective function, so what could be told apart still can.
     """
 
     positions: int = 4
     beta: float = 1.0
     learn_beta: bool = False
-    contact_age: bool = False
-    pair_history: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,20 +55,9 @@ class PINT(TreeModel):
             self.learned_beta = nn.Parameter(torch.tensor(float(self.beta)))
 
     def make_layer(self, state: int, positions: int, features: int) -> nn.Module:
-        return InjectiveLayer(state, positions, features, self.dim, ages=AGES if self.contact_age else 0)
+        return InjectiveLayer(state, positions, features, self.dim)
 
     def apply_layer(self, layer: nn.Module, nodes: TreeNodes, edges: Edges) -> Tensor:
         beta = torch.relu(self.learned_beta) if self.learn_beta else self.beta
         weight = torch.exp2(-beta * edges.dt) * edges.mask
-        return layer(nodes, edges, weight, ages(edges) if self.contact_age else None)
-
-
-AGES = 4
-"""Columns of `ages`."""
-
-
-def ages(edges: Edges) -> np.ndarray:  # (slots, AGES)
-    """How long ago every slot's event was, as columns at several scales; zeros where there is none."""
-    dt = edges.dt
-    columns = [torch.log1p(dt), torch.log1p(100 * dt) / 2, torch.log1p(10_000 * dt) / 4, torch.exp2(-10 * dt)]
-    return (torch.stack(columns, -1) * edges.mask[:, None]).numpy(force=True)
+        return layer(nodes, edges, weight)

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import torch
 
 from pintgn.models import kernels_trees as kernels
 from pintgn.models.history_view import HistoryView, Reads
-from pintgn.neighbors.index import WAYS, Neighbors
+from pintgn.neighbors.index import Neighbors
 
 
 @dataclass
@@ -43,7 +42,7 @@ class Trees:
     event_of: np.ndarray  # the same shape, which of the distinct events
     features: np.ndarray | None  # (e', f) of the distinct events
     positions: Reads | None  # (trees, m, w, r): each tree's nodes in order of rank; its own root comes first
-    pair_history: np.ndarray | None = None  # (q, a) about the two roots of a link; see `pair_features`
+    pair_history: np.ndarray | None = None  # (q, a) about the two roots of a link; see `models.pair_features`
 
     def node_positions(self) -> np.ndarray | None:  # (tree nodes, w, r)
         if self.positions is None:
@@ -84,20 +83,6 @@ class Trees:
             positions=Reads(trees[:, None], trees[:, None], trees, positions),
         )
 
-
-def pair_features(src: np.ndarray, dst: np.ndarray, history: HistoryView, time_unit: float) -> np.ndarray:  # (q, a)
-    """How often and how recently u met v, v met u, and each of them anyone, in either direction: as columns."""
-    found = history.pair_history(src, dst)
-    count, dt = torch.from_numpy(found.counts).float(), torch.from_numpy(found.dt / time_unit).float()
-    columns = [
-        torch.ones_like(dt), torch.log1p(count) / 2, torch.log1p(dt) / 2, torch.log1p(100 * dt) / 4,
-        torch.log1p(10_000 * dt) / 8, torch.exp2(-0.1 * dt), torch.exp2(-dt), torch.exp2(-10 * dt),
-    ]  # fmt: skip
-    return (torch.stack(columns, -1) * (count > 0)[..., None]).view(-1, PAIR_FEATURES).numpy()
-
-
-PAIR_FEATURES = 8 * len(WAYS)
-"""Columns of `pair_features`."""
 
 Find = Callable[[HistoryView, np.ndarray], Neighbors]
 """Which contacts (q, m, k) of nodes (q, m) become their children."""

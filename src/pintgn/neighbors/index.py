@@ -47,11 +47,22 @@ class Last(NamedTuple):
 class PairHistory(NamedTuple):
     """How often two nodes had events with each other and with anyone, and how long ago the last was; by `WAYS`.
 
-    A self-loop goes out of its node. `dt` is 0 where there was no event.
+    A self-loop goes out of its node. `dt` is 0 where there was no event. `within` counts the events not older than each
+    window.
     """
 
     counts: np.ndarray  # (…, 6) int64
     dt: np.ndarray  # (…, 6) int64 or float64, as the index
+    within: np.ndarray  # (…, 6, windows) int64
+
+
+class RecentContacts(NamedTuple):
+    """What the newest contacts of u and v say of the two."""
+
+    ranks: np.ndarray  # (…, 2) contacts of u newer than that with v, and of v than that with u; -1 where there is none
+    partners: np.ndarray  # (…, 2) distinct nodes among the newest contacts of u and of v
+    held: np.ndarray  # (…, 2) how many contacts were looked at
+    shared: np.ndarray  # (…, 3) contacts of u whose node is among those of v: how many, how recent to u and to v
 
 
 class NeighborIndex(Adjacency):
@@ -145,13 +156,32 @@ class NeighborIndex(Adjacency):
         kernel(*query.adjacency, self._uneven, query.nodes, v, query.t, query.before, counts)
         return counts.reshape(query.shape)
 
-    def pair_history(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> PairHistory:
-        """How often u and v had events before t, and how long ago the last was: with each other and with anyone."""
+    def pair_history(
+        self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None, windows: ArrayLike = ()
+    ) -> PairHistory:
+        """How often u and v had events before t, and how long ago the last was: with each other and with anyone.
+
+        Also how often within each of `windows`, lengths of time that increase.
+        """
         query, v = NeighborQuery.of_pairs(self, u, v, t, before)
-        counts, dt = np.empty((v.size, len(WAYS)), np.int64), np.empty((v.size, len(WAYS)), query.t.dtype)
+        windows = np.asarray(windows).astype(query.t.dtype)
+        counts, dt = np.zeros((v.size, len(WAYS)), np.int64), np.zeros((v.size, len(WAYS)), query.t.dtype)
+        within = np.zeros((v.size, len(WAYS), len(windows)), np.int64)
         kernel: Any = kernels_pairs.pair_history
-        kernel(*query.adjacency, self._uneven, self._outgoing, query.nodes, v, query.t, query.before, counts, dt)
-        return PairHistory(counts.reshape(*query.shape, -1), dt.reshape(*query.shape, -1))
+        asked = (query.nodes, v, query.t, query.before)
+        kernel(*query.adjacency, self._uneven, self._outgoing, *asked, windows, counts, dt, within)
+        return PairHistory(*(found.reshape(*query.shape, *found.shape[1:]) for found in (counts, dt, within)))
+
+    def recent_contacts(
+        self, u: ArrayLike, v: ArrayLike, t: ArrayLike, k: int, unit: float, *, before: ArrayLike | None = None
+    ) -> RecentContacts:
+        """What the k newest contacts of u and v before t say of the two; ages are measured in `unit`."""
+        query, v = NeighborQuery.of_pairs(self, u, v, t, before)
+        found = [np.empty((v.size, width), np.float32) for width in (2, 2, 2, 3)]
+        kernel: Any = kernels_pairs.recent_contacts
+        asked = (query.nodes, v, query.t, query.before)
+        kernel(*query.adjacency, *asked, inputs.at_least(k, 1, "k"), unit, *found)
+        return RecentContacts(*(one.reshape(*query.shape, -1) for one in found))
 
     def _answer(
         self, kernel: Any, query: NeighborQuery, k: int, out: Neighbors | None, threads: int, *keys: np.ndarray

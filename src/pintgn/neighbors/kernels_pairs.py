@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import inner, kernel
-from pintgn.neighbors.kernels import visible
+from pintgn.neighbors.kernels import visible, window_end
 
 BLOCK = np.uint64(32)
 
@@ -103,39 +103,108 @@ def newest(ids, times, outgoing, first, node, direction):
     return times[p]
 
 
-@kernel
-def pair_history(heads, ids, times, numbers, uneven, outgoing, src, dst, t, before, counts, dt):
-    """How often, and how long ago at last: u to v, v to u, u to anyone, anyone to u, v to anyone, anyone to v.
+@inner
+def count_within(times, outgoing, first, stop, oldest, out, into):
+    """How many entries of [first, stop) go out and come in; `out` and `into` count those not before each `oldest`."""
+    going, begin = 0, first
+    for k in range(oldest.shape[0]):
+        end = window_end(times, begin, stop, oldest[k])
+        going += count_outgoing(outgoing, begin, end)
+        out[k], into[k] = going, end - first - going
+        begin = end
+    going += count_outgoing(outgoing, begin, stop)
+    return going, stop - first - going
 
-    What two nodes had with each other stands in both lists, so the shorter one is read; see `shorter_first`.
+
+@inner
+def meet_within(ids, times, outgoing, first, stop, node, oldest, out, into):
+    """`count_within` of the entries that name the node."""
+    met, going, begin = 0, 0, first
+    for k in range(oldest.shape[0] + 1):
+        end = window_end(times, begin, stop, oldest[k]) if k < oldest.shape[0] else stop
+        here = tally(ids, begin, end, node)
+        if here > 0:
+            met += here
+            going += tally_outgoing(ids, outgoing, begin, end, node)
+        if k < oldest.shape[0]:
+            out[k], into[k] = max(out[k], going), max(into[k], met - going)
+        begin = end
+    return going, met - going
+
+
+@kernel
+def pair_history(heads, ids, times, numbers, uneven, outgoing, src, dst, t, before, windows, counts, dt, within):
+    """How often, how long ago at last, and how often within each window: u to v, v to u, u to anyone, anyone to u,
+    v to anyone, anyone to v.
+
+    What two nodes had with each other stands in both lists, so the shorter one is read; see `shorter_first`. The
+    arrays of answers hold zeros.
     """
+    oldest = np.empty_like(windows)
     for q in range(src.shape[0]):
         u, v, now, gate = src[q], dst[q], t[q], before[q]
-        for i in range(6):
-            counts[q, i] = 0
-            dt[q, i] = 0
+        for k in range(windows.shape[0]):
+            oldest[k] = now - windows[k]
         first_u, stop_u = visible(heads, times, numbers, u, now, gate, False, now)
         first_v, stop_v = visible(heads, times, numbers, v, now, gate, False, now)
         for side in range(2):
             first, stop = (first_u, stop_u) if side == 0 else (first_v, stop_v)
-            out = count_outgoing(outgoing, first, stop)
-            if out > 0:
-                counts[q, 2 + 2 * side] = out
-                dt[q, 2 + 2 * side] = now - newest(ids, times, outgoing, first, -1, 1)
-            if stop - first > out:
-                counts[q, 3 + 2 * side] = stop - first - out
-                dt[q, 3 + 2 * side] = now - newest(ids, times, outgoing, first, -1, 0)
+            out, into = 2 + 2 * side, 3 + 2 * side
+            found = count_within(times, outgoing, first, stop, oldest, within[q, out], within[q, into])
+            counts[q, out], counts[q, into] = found
+            if found[0] > 0:
+                dt[q, out] = now - newest(ids, times, outgoing, first, -1, 1)
+            if found[1] > 0:
+                dt[q, into] = now - newest(ids, times, outgoing, first, -1, 0)
         shorter_is_u = stop_u - first_u <= stop_v - first_v
         for again in range(2 if uneven else 1):
             reads_u = shorter_is_u == (again == 0)
             first, stop, target = (first_u, stop_u, v) if reads_u else (first_v, stop_v, u)
-            met, out = tally(ids, first, stop, target), 0
-            if met > 0:
-                out = tally_outgoing(ids, outgoing, first, stop, target)
-            forward, back = (out, met - out) if reads_u else (met - out, out)  # from u to v, from v to u
-            if forward > counts[q, 0]:
-                counts[q, 0] = forward
-                dt[q, 0] = now - newest(ids, times, outgoing, first, target, 1 if reads_u else 0)
-            if back > counts[q, 1]:
-                counts[q, 1] = back
-                dt[q, 1] = now - newest(ids, times, outgoing, first, target, 0 if reads_u else 1)
+            if tally(ids, first, stop, target) == 0:
+                continue
+            out, into = (0, 1) if reads_u else (1, 0)  # from u to v, from v to u
+            found = meet_within(ids, times, outgoing, first, stop, target, oldest, within[q, out], within[q, into])
+            if found[0] > counts[q, out]:
+                counts[q, out] = found[0]
+                dt[q, out] = now - newest(ids, times, outgoing, first, target, 1)
+            if found[1] > counts[q, into]:
+                counts[q, into] = found[1]
+                dt[q, into] = now - newest(ids, times, outgoing, first, target, 0)
+
+
+@inner
+def rank_of(ids, first, stop, node):
+    """How many entries of [first, stop) are newer than the first that names the node; -1 where none does."""
+    p = find(ids, first, stop, node)
+    return p - first if p < stop else -1
+
+
+@inner
+def distinct(ids, first, stop):
+    """How many nodes [first, stop) names."""
+    total = 0
+    for p in range(first, stop):
+        total += tally(ids, first, p, ids[p]) == 0
+    return total
+
+
+@kernel
+def recent_contacts(
+    heads, ids, times, numbers, src, dst, t, before, newest_k, unit, ranks, partners, held, shared
+):  # fmt: skip
+    """What the newest contacts of two nodes say of them; see `NeighborIndex.recent_contacts`."""
+    for q in range(src.shape[0]):
+        u, v, now, gate = src[q], dst[q], t[q], before[q]
+        first_u, stop_u = visible(heads, times, numbers, u, now, gate, False, now)
+        first_v, stop_v = visible(heads, times, numbers, v, now, gate, False, now)
+        stop_u, stop_v = min(stop_u, first_u + newest_k), min(stop_v, first_v + newest_k)
+        ranks[q, 0], ranks[q, 1] = rank_of(ids, first_u, stop_u, v), rank_of(ids, first_v, stop_v, u)
+        partners[q, 0], partners[q, 1] = distinct(ids, first_u, stop_u), distinct(ids, first_v, stop_v)
+        held[q, 0], held[q, 1] = stop_u - first_u, stop_v - first_v
+        both, by_u, by_v = 0, 0.0, 0.0
+        for i in range(first_u, stop_u):
+            if tally(ids, first_v, stop_v, ids[i]) > 0:
+                both += 1
+                by_u += 1.0 / (1.0 + (now - times[i]) / unit)
+                by_v += 1.0 / (1.0 + (now - times[find(ids, first_v, stop_v, ids[i])]) / unit)
+        shared[q, 0], shared[q, 1], shared[q, 2] = both, by_u, by_v

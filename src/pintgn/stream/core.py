@@ -66,6 +66,8 @@ class Stream:
         memory_block: events between two refreshes of memory.
         positions_refresh: `event`, as of each query's own time; or `block`, once per block, the paper's cheaper rule.
         positions_backend: `auto`, `exact` or `sketch`.
+        history_refresh: `event`; or `block`: contacts and pair histories, too, are those of the block's start, as in
+            published code, which updates them batch by batch. For comparisons.
     """
 
     def __init__(
@@ -79,18 +81,21 @@ class Stream:
         memory_block: int = 200,
         positions_refresh: str = "event",
         positions_backend: str = "auto",
+        history_refresh: str = "event",
     ):
         if memory_block < 1:
             raise BadInput(f"memory_block={memory_block}; a block has at least one event.")
-        if positions_refresh not in REFRESH:
-            raise BadInput(f"positions_refresh={positions_refresh!r}; it is 'event' or 'block'.")
+        for name, refresh in (("positions_refresh", positions_refresh), ("history_refresh", history_refresh)):
+            if refresh not in REFRESH:
+                raise BadInput(f"{name}={refresh!r}; it is 'event' or 'block'.")
         given = 0 if node_features is None else node_features.shape[1]
         if len(schema.node_features) != given:
             raise BadInput(f"the schema has {len(schema.node_features)} node features, given {given}.")
         self.schema, self.node_features = schema, node_features
         self.positions_refresh, self.positions_backend = positions_refresh, positions_backend
+        self.history_refresh = history_refresh
         self.model = model.build(schema, seed).to(torch.device(device))
-        self.history = History(schema.width)
+        self.history = History(schema.width, block=memory_block if history_refresh == "block" else 1)
         self.positions: Positions | None = (
             RelativePositions(model.positions, positions_backend, time_unit=model.dt_unit) if model.positions else None
         )

@@ -31,8 +31,8 @@ from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import Undo
 from pintgn.stream.core import Stream
 
-FORMAT = 2
-STREAM = {"memory_block": AtLeast(1), "positions_refresh": str, "positions_backend": str}
+FORMAT = 3
+STREAM = {"memory_block": AtLeast(1), "positions_refresh": str, "positions_backend": str, "history_refresh": str}
 FACTS = {
     "format": AtLeast(1),
     "model": str,
@@ -116,7 +116,9 @@ def _check(stream: Stream, facts: dict, folder: Path) -> None:
     held = (index.events, index.clock, None if index.time is None else index.time.name)
     expected = (stream.events, stream.clock, facts["time"] if index.events else held[2])
     rows = table is None or (table.dtype == np.float32 and table.shape == (stream.events, stream.schema.width))
-    if held != expected or not rows or not facts["group_start"] <= stream.events:
+    starts = stream.history.block_starts
+    whole = stream.history.block == 1 or starts.shape == (-(-stream.events // stream.history.block),)
+    if held != expected or not rows or not whole or not facts["group_start"] <= stream.events:
         raise BadFile(f"the stream in {folder} is damaged: its files do not belong together.")
 
 
@@ -134,6 +136,7 @@ def _facts(stream: Stream) -> dict[str, object]:
             "memory_block": stream.blocks.size,
             "positions_refresh": stream.positions_refresh,
             "positions_backend": stream.positions_backend,
+            "history_refresh": stream.history_refresh,
         },
         "clock": stream.clock,
         "events": stream.events,
@@ -149,6 +152,8 @@ def _arrays(stream: Stream) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {"node_marks": stream.history.node_marks}
     if stream.node_features is not None:
         found["node_features"] = stream.node_features
+    if stream.history.block > 1:
+        found["block_starts"] = stream.history.block_starts
     if stream.history.event_table is not None:
         found["event_table"] = stream.history.event_table[: stream.events]
     if stream.state is not None:
@@ -179,6 +184,7 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
     stream.history.node_marks = arrays.get("node_marks", stream.history.node_marks)
     held = stream.history
     held.clock, held.events, held.group_start = facts["clock"], facts["events"], facts["group_start"]
+    held.block_starts = arrays.get("block_starts", held.block_starts)
     if facts["time"] is not None:
         stream._time_dtype = np.dtype(facts["time"])
         stream.state = stream.model.initial_state(stream.node_features, stream._time_dtype)

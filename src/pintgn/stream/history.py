@@ -16,9 +16,12 @@ class History:
 
     Args:
         width: feature columns of events.
+        block: events that become visible together, counted from the first; simultaneous ones are never parted. 1: each
+            as soon as it is past.
     """
 
-    def __init__(self, width: int = 0):
+    def __init__(self, width: int = 0, block: int = 1):
+        self.block, self.block_starts = block, np.zeros(0, np.int64)
         self.index = NeighborIndex()
         self.event_table = np.zeros((0, width), np.float32) if width else None
         self.node_marks = NO_MARKS  # by which simultaneous events are told apart; logs bring those of their ids
@@ -32,10 +35,22 @@ class History:
         `events` are about to be appended.
         """
         known = self.events if self.clock is None else np.where(t > self.clock, self.events, self.group_start)
-        return known + np.searchsorted(events.t, t, "left")
+        numbers = known + np.searchsorted(events.t, t, "left")
+        if self.block == 1:
+            return numbers
+        return np.append(self._block_starts(events), self.events + len(events))[numbers // self.block]
+
+    def _block_starts(self, events: Events) -> np.ndarray:
+        """The first event of every block, with those that begin among events about to be appended."""
+        rows = np.arange(len(self.block_starts) * self.block, self.events + len(events), self.block) - self.events
+        left = np.searchsorted(events.t, events.t[rows], "left")
+        goes_on = (left == 0) & (events.t[rows] == self.clock)  # of a group that has begun already
+        return np.append(self.block_starts, np.where(goes_on, self.group_start, self.events + left))
 
     def append(self, events: Events) -> None:
         """Let events happen; there is at least one."""
+        if self.block > 1:
+            self.block_starts = self._block_starts(events)
         keys = ties(events.src, events.dst, events.t, self.node_marks, events.features)
         self.index.add(events.src, events.dst, events.t, ties=keys)
         if self.event_table is not None:

@@ -1,0 +1,88 @@
+"""What is known about two nodes when a link between them is asked for, as columns: one block for every model.
+
+Everything is looked up as of the query's own time. Times are in units of the log's time scale, so that the columns mean
+the same in seconds and in days; counts enter as logarithms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pintgn.events.log import EventLog
+from pintgn.models.history_view import HistoryView
+from pintgn.neighbors.index import WAYS, NeighborIndex
+
+WINDOWS = (0.01, 0.1, 1.0, 10.0, 100.0)
+"""How far back rates look, in units of the time scale."""
+NEWEST = 32
+"""Contacts of each end that are compared with each other."""
+LONGEST = 2.0**62
+"""No window is longer, so that a time minus a window is still a time."""
+SAMPLED, SAMPLED_FROM = 4_096, 200_000
+"""Training events whose columns say what is usual, and the newest ones that they are taken from."""
+LEAST_DEVIATION = 0.1
+"""Columns that hardly ever differ are not blown up."""
+
+EVER = ("met", "count", "age", "age, finer", "age, finest", "decay 10", "decay 1", "decay 0.1")
+RECENT = (
+    "v among u's newest", "rank of v", "u among v's newest", "rank of u", "partners of u", "contacts of u",
+    "partners of v", "contacts of v", "shared", "shared, recent to u", "shared, recent to v",
+)  # fmt: skip
+COLUMNS = (
+    *(f"{way}: {what}" for way in WAYS for what in EVER),
+    *(f"{way} within {window:g}" for way in WAYS for window in WINDOWS),
+    *RECENT,
+)
+"""Names of the columns of `pair_features`."""
+
+
+def pair_features(src: np.ndarray, dst: np.ndarray, history: HistoryView, time_unit: float) -> np.ndarray:  # (q, a)
+    """The block of sources and destinations, which broadcast together; a row for each pair."""
+    whole = history.t.dtype.kind == "i"
+    windows = np.clip(np.array(WINDOWS) * time_unit, 1 if whole else 0, LONGEST).astype(history.t.dtype)
+    found, contacts = history.pair_history(src, dst, windows), history.recent_contacts(src, dst, NEWEST, time_unit)
+    count, dt = torch.from_numpy(found.counts).float(), torch.from_numpy(found.dt / time_unit).float()
+    pairs = count.numel() // len(WAYS)
+    ever = [
+        torch.ones_like(dt), torch.log1p(count), torch.log1p(dt), torch.log1p(100 * dt), torch.log1p(10_000 * dt),
+        torch.exp2(-0.1 * dt), torch.exp2(-dt), torch.exp2(-10 * dt),
+    ]  # fmt: skip
+    within = torch.log1p(torch.from_numpy(found.within).float())
+    ranks, partners, held, shared = (torch.from_numpy(one).view(pairs, -1) for one in contacts)
+    near = torch.stack([(ranks >= 0).float(), torch.log1p(ranks.clamp_min(0))], -1)
+    busy = torch.stack([partners / held.clamp_min(1), held / NEWEST], -1)
+    blocks = (torch.stack(ever, -1) * (count > 0)[..., None], within, near, busy, torch.log1p(shared))
+    return torch.cat([block.reshape(pairs, -1) for block in blocks], 1).numpy()
+
+
+class Standardize(nn.Module):
+    """Columns minus their mean, in units of their deviation; both from the training part, 0 and 1 without one."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, usual: tuple[np.ndarray, np.ndarray] | None):
+        super().__init__()
+        mean, deviation = (np.zeros(len(COLUMNS)), np.ones(len(COLUMNS))) if usual is None else usual
+        self.register_buffer("mean", torch.from_numpy(mean).float())
+        self.register_buffer("deviation", torch.from_numpy(deviation).float())
+
+    def forward(self, columns: Tensor) -> Tensor:
+        return (columns - self.mean) / self.deviation
+
+
+def usual_columns(train: EventLog, time_unit: float) -> tuple[np.ndarray, np.ndarray]:  # (a,), (a,)
+    """Mean and deviation of every column over training events and as many pairs that did not meet then."""
+    some = train[-SAMPLED_FROM:]
+    rows = np.unique(np.linspace(0, len(some) - 1, SAMPLED).astype(np.int64))
+    index = NeighborIndex()
+    index.append(some.src, some.dst, some.t, ties=some.ties)
+    t = some.t[rows]
+    history = HistoryView(index, t, np.searchsorted(some.t, t, "left"), None, None)
+    others = np.random.default_rng(0).permutation(some.dst[rows])
+    columns = np.concatenate(
+        [pair_features(some.src[rows], dst, history, time_unit) for dst in (some.dst[rows], others)]
+    )
+    return columns.mean(0), np.maximum(columns.std(0), LEAST_DEVIATION)
