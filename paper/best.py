@@ -21,7 +21,7 @@ from pintgn.learn.protocol import scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
-from pintgn.learn.settings import Settings, published_rows, read_settings
+from pintgn.learn.settings import Settings, Streaming, published_rows, read_settings
 from pintgn.learn.train import fit
 
 SEEDS = {"default": 5, "stale": 3, "ranking": 3}
@@ -90,7 +90,7 @@ def every_way(run: Run) -> Row:
     parts, test = run.parts, run.parts.test
     found: dict[str, Compared] = {}
     for name, refresh in VIEWS.items():
-        stream = dataclasses.replace(run.settings.stream, **refresh)
+        stream = Streaming(**dataclasses.asdict(run.settings.stream) | refresh)
         trained = dataclasses.replace(run, settings=dataclasses.replace(run.settings, stream=stream)).new_stream()
         trained.observe(parts.trained)
         found[name] = protocol.measure(trained, parts, test, KINDS, run.seed)

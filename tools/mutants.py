@@ -45,6 +45,11 @@ WHERE = (
     "learn/evaluate.py", "learn/protocol.py", "learn/paper.py", "serve/store.py", "serve/requests.py",
 )  # fmt: skip
 """The files that hold promises."""
+SPEED_ONLY = (
+    "models/kernels.py:aligned", "models/kernels.py:padded_width", "events/kernels.py:hash_text",
+)  # fmt: skip
+"""Functions that decide how fast something is and nothing else: where memory lies, how well a hash spreads. A benchmark
+would notice; no test can."""
 COPIED = ("src", "tests", "tools", "paper", "docs", "examples", "pyproject.toml", "README.md", "CHANGELOG.md")
 SEED, COUNT = 18, 200
 FIRST, ALL = 20.0, 120.0
@@ -112,7 +117,8 @@ def draw(package: Path, only: str, count: int, seed: int) -> list[Mutant]:
     """
     paths = [path for pattern in WHERE for path in sorted(package.glob(pattern)) if path.name != "__init__.py"]
     chosen = [path for path in paths if path.relative_to(package).as_posix().startswith(only)]
-    every = [mutant for path in chosen for mutant in mutants(path, package)]
+    possible = (mutant for path in chosen for mutant in mutants(path, package))
+    every = [mutant for mutant in possible if f"{mutant.path}:{mutant.function}" not in SPEED_ONLY]
     every.sort(key=lambda one: hashlib.sha256(f"{seed} {one.name}".encode()).digest())
     sources = {path.relative_to(package).as_posix(): path.read_text() for path in chosen}
     found = (one for one in every if compiles(one.applied(sources[one.path])))

@@ -23,11 +23,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PLAIN = {"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"}
 GENERIC = {"NUMBA_CPU_NAME": "generic"}
+TWO = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
+"""Two processes of two threads each: where there are two cores, waiting threads that spin take them from the others."""
 WAYS = {
     "plain-1": PLAIN | {"OMP_NUM_THREADS": "1"},
-    "plain-2": PLAIN | {"OMP_NUM_THREADS": "2"},
+    "plain-2": PLAIN | TWO,
     "generic-1": GENERIC | {"OMP_NUM_THREADS": "1"},
-    "generic-2": GENERIC | {"OMP_NUM_THREADS": "2"},
+    "generic-2": GENERIC | TWO,
     "elsewhere": {"TZ": "Asia/Kathmandu", "LC_ALL": "C"},
 }
 

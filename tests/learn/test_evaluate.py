@@ -171,6 +171,15 @@ def test_heuristics_stand_beside_every_result(log):
     assert "edgebank" not in evaluate(run, heuristics=False).negatives["random"]
 
 
+def test_progress_begins_at_nothing_and_ends_with_every_event(log):
+    run = fit(PINT(dim=8, neighbors=4, positions=2), log, **QUICK | {"epochs": 1})
+    told = []
+    evaluate(run, "random", heuristics=False, progress=lambda done, total, what: told.append((done, total, what)))
+    total = len(run.parts.test)
+    assert told[0] == (0, total, "observing what came before")
+    assert told[-1] == (total, total, "pint")
+
+
 def test_heuristics_are_measured_by_the_protocol_of_the_model_beside_them(log):
     options = QUICK | {"epochs": 1, "protocol": "paper"}
     run = fit(PINT(dim=8, neighbors=4, positions=2), log, **options)

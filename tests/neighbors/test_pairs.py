@@ -71,3 +71,7 @@ def test_after_uneven_trimming_the_list_that_still_remembers_an_event_decides():
     assert found.counts[:2].tolist() == [1, 0]
     assert found.dt[:2].tolist() == [8, 0]
     assert found.within[:2].tolist() == [[0, 1], [0, 0]]
+    back = index.pair_history(2, 0, 10, windows=[7, 8])  # lists of one length: that of 2, read first, has forgotten
+    assert back.counts[:2].tolist() == [0, 1]
+    assert back.dt[:2].tolist() == [0, 8]
+    assert back.within[:2].tolist() == [[0, 0], [0, 1]]

@@ -309,3 +309,19 @@ def test_how_a_history_is_refreshed_is_kept_on_disk(tmp_path):
     assert again.history.block_starts.tolist() == stream.history.block_starts.tolist()
     with pytest.raises(BadInput, match="history_refresh='hour'; it is 'event' or 'block'"):
         Stream(Honest(), log.schema, node_features=log.node_features, history_refresh="hour")
+
+
+def test_ranking_while_a_batch_happens_is_scoring_while_it_happens():
+    log = random_log(5)
+    model = PINT(dim=8, neighbors=4, positions=2)
+    stream = Stream(model, log.schema, node_features=log.node_features)
+    stream.observe(log[:100])
+    batch, other = log[100:200], stream.fork()
+    candidates = np.tile(np.arange(14), (len(batch), 1))
+    pairs = batch.query[np.repeat(np.arange(len(batch)), 14)].toward(candidates.ravel())
+    with torch.no_grad():
+        ranked, scored = stream.rank(batch, batch.query, candidates), other.replay(batch, [pairs])[0]
+        torch.testing.assert_close(ranked, scored.view(candidates.shape), rtol=1e-5, atol=1e-5)
+        assert stream.events == other.events == 200
+        later = Query(np.arange(14), np.arange(14)[::-1].copy(), np.full(14, log.t[199] + 3))
+        assert stream.score(later).tolist() == other.score(later).tolist()
