@@ -2,9 +2,9 @@
 
 What others publish is in results/published.toml; ours are the `default` rows of results/best.jsonl, what `pintgn train`
 does without any setting, as means over the seeds that there are. A row per method, a panel per data set; a filled dot
-is for all events (transductive), a ring for those with a new node (inductive). Three rows are ours: each query as of its
-own time, with positions brought up to date once per block of 200 events, and with everything brought up to date so, as
-others do.
+is for all events (transductive), a ring for those with a new node (inductive). Three rows are ours: each query as of
+its own time, with positions brought up to date once per block of 200 events, and with everything brought up to date so,
+as others do.
 """
 
 from __future__ import annotations
@@ -125,15 +125,8 @@ def panel(title: str, rows: dict[str, list[float]], names: list[str], left: floa
 
 def table(sets: dict[str, dict[str, Any]]) -> str:
     """Best published beside ours, all / new, and what it cost."""
-    heads = [
-        "test AP, all / new nodes",
-        "the paper",
-        "best published",
-        "pintgn",
-        "positions by block",
-        "all by block",
-        "one core",
-    ]
+    fresh = ["pintgn", "positions by block", "all by block"]
+    heads = ["test AP, all / new nodes", "the paper", "best published", *fresh, "one core"]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for data, one in sets.items():
         others = {name: pair for name, pair in one["methods"].items() if name not in OURS}
