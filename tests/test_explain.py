@@ -118,7 +118,7 @@ def replayed_without(model, log, absence, query, **more) -> float:
 VARIANTS = [(name, {}) for name in FORGETFUL] + [
     ("pint", {"layers": 2, "positions_at": "every"}),
     ("pint", {"positions": 0}),
-    ("pint", {"pair_history": True}),
+    ("pint", {"pair_history": True, "historical": True}),
 ]
 
 

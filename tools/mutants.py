@@ -2,7 +2,7 @@
 
     make mutants                                       # 200 changes, drawn by a fixed seed; stop at any time and go on
     python tools/mutants.py --count 10 --only learn/   # a few, in one place
-    python tools/mutants.py --show                     # what has been found so far
+    python tools/mutants.py --show                     # what has been found so far, in results/mutants.jsonl
 
 Everything happens in a copy of the tree under .mutants/. First the map of which tests run which functions is made
 (`mutant_map.py`), once for each version of a file of tests; remove .mutants/ to begin anew. A change is *killed* when a
@@ -64,7 +64,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended, too
     package = ROOT / "src" / "pintgn"
     drawn = draw(package, options.only, options.count, options.seed)
-    done = {told["name"]: told for told in read_lines(options.results)}
+    done = {found["name"]: found for found in read_lines(options.results)}
     if not options.show:
         benches: SimpleQueue[Bench] = SimpleQueue()
         first = Bench(options.folder)
@@ -74,8 +74,8 @@ def main() -> int:
         callers = callers_of_kernels(package)
 
         def judged(mutant: Mutant) -> dict[str, Any]:
-            if mutant.name in done:
-                return done[mutant.name]
+            if mutant.name in done and (done[mutant.name]["status"] == "killed" or equivalent(mutant)):
+                return done[mutant.name]  # a survivor is judged again: there may be a test by now
             bench = benches.get()
             try:
                 found = bench.judge(mutant, chosen_tests(mutant.path, mutant.function, known, callers))
@@ -106,7 +106,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--show", action="store_true", help="the summary of what is there; runs nothing")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    options.results = options.results or options.folder / "results.jsonl"
+    options.results = options.results or ROOT / "results" / "mutants.jsonl"
     return options
 
 

@@ -180,6 +180,12 @@ def test_progress_begins_at_nothing_and_ends_with_every_event(log):
     assert told[-1] == (total, total, "pint")
 
 
+def test_one_run_has_no_mean_and_several_have(log):
+    run = fit(PINT(dim=8, neighbors=4, positions=2), log, **QUICK | {"epochs": 1})
+    assert "mean ±" not in str(evaluate(run, heuristics=False))
+    assert "mean ± standard deviation of 2 runs" in str(evaluate([run, run], heuristics=False))
+
+
 def test_heuristics_are_measured_by_the_protocol_of_the_model_beside_them(log):
     options = QUICK | {"epochs": 1, "protocol": "paper"}
     run = fit(PINT(dim=8, neighbors=4, positions=2), log, **options)

@@ -91,3 +91,13 @@ def test_chosen_trees_are_the_same_trees(depth):
     assert (some.group[: len(chosen)] == np.arange(len(chosen))).all()
     nobody = grow(np.zeros((0, 2), int), history.of(np.zeros(0, int)), depth, find_children, 1.0, False)
     assert nobody.sizes == [0] * (depth + 1)
+
+
+@pytest.mark.parametrize("positions", [True, False])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_trees_of_strangers_are_their_roots_alone(positions, depth):
+    index = NeighborIndex()
+    index.append([5], [6], [0])
+    history = HistoryView(index, np.array([3, 3]), np.array([1, 1]), None, None, positional_length=2)
+    trees = grow(np.array([[1, 2], [3, 4]]), history, depth, find_children, 1.0, positions)
+    assert trees.sizes == [4] * (depth + 1)

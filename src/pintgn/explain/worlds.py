@@ -17,6 +17,7 @@ from pintgn.neighbors.contents import contents, left_out
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream import Stream
+from pintgn.stream.core import Gathered
 from pintgn.stream.core import serve_positions
 
 MEMORY = 2**27
@@ -216,6 +217,10 @@ def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absen
     stream = frozen.stream
     asked = Query(np.array([src]), np.array([dst]), np.array([at], stream._time_dtype))
     given, model = _own_positions(stream), stream.model
+
+    def logit(reader: Stream, world: Gathered) -> float:
+        return model.answer(reader._compute(world, model), "anyone").item()
+
     with eval_mode(model):
         worlds = []
         for absence in (_NOTHING, *absences):
@@ -223,7 +228,7 @@ def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absen
                 lacking = _with_positions(stream, None if given is None else _NoPositions())
                 worlds.append(lacking._gather(*lacking._checked(None, [asked]), model.gather))
         if given is None:
-            return np.array([stream._compute(world, model).item() for world in worlds])
+            return np.array([logit(stream, world) for world in worlds])
         wanted = [read.nodes.ravel() for world in worlds for view in world.views for read in view.reads]
         everyone = np.concatenate([np.zeros(0, np.int64), *wanted])
         walks = WalkCounts(frozen, frozen.seen(at), given.d, everyone, absences)
@@ -232,7 +237,7 @@ def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absen
             positions = PositionsWithout(walks, given, number)
             nothing = Events.none(stream.schema.width, stream._time_dtype)
             serve_positions(cast(RelativePositions, positions), model.positions_transform, world.views, nothing)
-            found.append(_with_positions(stream, positions)._compute(world, model).item())
+            found.append(logit(_with_positions(stream, positions), world))
         return np.array(found)
 
 
