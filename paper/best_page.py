@@ -14,7 +14,7 @@ from pintgn.formatting import spread_of, text_table
 
 SETS = {"uci": "UCI", "enron": "Enron", "wikipedia": "Wikipedia"}
 PUBLISHED = {"uci": (97.35, 95.74), "enron": (93.22, 90.97), "wikipedia": (99.33, 98.94)}
-"""The best published AP, all and new, random negatives: TPNet, DyG-Mamba, TFWaveFormer (Wikipedia with edge features)."""
+"""The best published AP, all and new, random negatives: TPNet, DyG-Mamba, TFWaveFormer (Wikipedia with features)."""
 KINDS = {
     "historical": {"uci": 93.96, "enron": 88.19, "wikipedia": 91.33},
     "inductive": {"uci": 86.95, "enron": 84.23, "wikipedia": 88.98},

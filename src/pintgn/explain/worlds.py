@@ -17,8 +17,7 @@ from pintgn.neighbors.contents import contents, left_out
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream import Stream
-from pintgn.stream.core import Gathered
-from pintgn.stream.core import serve_positions
+from pintgn.stream.core import Gathered, serve_positions
 
 MEMORY = 2**27
 """Bytes that counting walks in many worlds at once may take."""
