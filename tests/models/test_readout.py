@@ -15,6 +15,7 @@ from pintgn.events.splits import time_scale
 from pintgn.models.history_view import HistoryView
 from pintgn.models.layers import InjectiveLayer
 from pintgn.models.pair_features import COLUMNS, LEAST_DEVIATION, NEWEST, RECENT, SAMPLED, pair_features, usual_columns
+from pintgn.models.registry import model_class
 from pintgn.neighbors.index import WAYS, NeighborIndex
 
 EXTRAS = [
@@ -28,6 +29,16 @@ EXTRAS = [
 @pytest.mark.parametrize("extra", EXTRAS, ids=lambda extra: " ".join(extra))
 def test_every_promise_of_the_contract_holds_with_them(extra):
     check_model(PINT(dim=8, neighbors=3, **extra))
+
+
+@pytest.mark.parametrize("name", ["tgn", "tgat", "jodie", "dyrep", "gat", "graphsage"])
+def test_every_model_with_trees_can_know_about_pairs(name):
+    """And whatever it knows then, it keeps every promise."""
+    model = model_class(name)(dim=8, pair_history=True)
+    check_model(model)
+    log = small_log()
+    stream = Stream(model.fresh(), log.schema)
+    assert stream.model.readout.first.in_features == 2 * 8 + len(COLUMNS)
 
 
 def small_log(seed: int = 0, events: int = 300, nodes: int = 12) -> EventLog:
