@@ -191,7 +191,9 @@ class Builder:
             other = one._replace(missing=other.missing)
         elif one.missing.all():
             one = other._replace(missing=one.missing)
-        by_src, by_dst = named_nodes(op, one, other, names, where, self.dummy)
+        by_src = by_dst = np.ones(len(src), bool)
+        if self.op is not None:
+            by_src, by_dst = named_nodes(op, one, other, names, where, self.dummy)
         for ids, name, named in ((one, plan.src, by_src), (other, plan.dst, by_dst)):
             if (bad := first_true(ids.missing & named)) >= 0:
                 raise BadInput(f"{where(bad)} has no {name}: every event needs a source and a destination.")
@@ -209,8 +211,8 @@ class Builder:
             if known is not None and known != one.kind:
                 raise BadInput(f"ids are {one.kind} from {where(0)} on, but {known} before. Cast them to one type.")
         out_src, out_dst = self.src.allocate(len(src)), self.dst.allocate(len(src))
-        out_src[by_src] = self.numbering.number(one.where(by_src), 0)
-        out_dst[by_dst] = self.numbering.number(other.where(by_dst), 1)
+        for side, (out, ids, named) in enumerate(((out_src, one, by_src), (out_dst, other, by_dst))):
+            out[named] = self.numbering.number(ids if named.all() else ids.where(named), side)
         out_src[~by_src], out_dst[~by_dst] = out_dst[~by_src], out_src[~by_dst]
 
     # -- all batches ---------------------------------------------------------------------------------------

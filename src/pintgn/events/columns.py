@@ -37,7 +37,7 @@ class Growing:
         """The next `count` rows, to be written by the caller."""
         self.reserve(self.length + count)
         self.length += count
-        return self.values[self.length - count :]
+        return self.buffer[self.length - count : self.length].view(self.dtype)
 
     def extend(self, values: np.ndarray) -> None:
         self.allocate(len(values))[...] = values

@@ -46,8 +46,6 @@ class Ids(NamedTuple):
 
     def where(self, keep: np.ndarray) -> Ids:
         """Only the rows that are marked."""
-        if keep.all():
-            return self
         values = self.values[keep] if self.kind == INTEGERS else self.values.filter(pa.array(keep))
         return self._replace(values=values, missing=self.missing[keep])
 

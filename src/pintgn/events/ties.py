@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from pintgn.events.columns import is_text, readonly, text_parts
+from pintgn.events.columns import is_text, text_parts
 from pintgn.events.kernels import hash_texts, mix
 from pintgn.events.kernels_order import tie_keys
 
@@ -44,5 +44,8 @@ def ties(src: np.ndarray, dst: np.ndarray, t: np.ndarray, marks: np.ndarray, fea
     given = np.zeros((len(t), 0)) if features is None else features
     carried = np.ascontiguousarray(given, np.float32).view(np.uint32)
     out = np.zeros(len(t), np.uint64)
-    tie_keys(*(readonly(np.ascontiguousarray(column)) for column in (src, dst, when, marks, carried)), out)
+    columns = [np.ascontiguousarray(column).view() for column in (src, dst, when, marks, carried)]
+    for column in columns:  # the kernel is compiled once, for columns that it cannot change
+        column.flags.writeable = False
+    tie_keys(*columns, out)  # type: ignore[call-arg]
     return out

@@ -49,7 +49,8 @@ class TimeColumn:
     def extend(self, values: pa.Array, row: int) -> None:
         """Take a batch whose first event is number `row` of the source."""
         values = plain(values)
-        self._refuse_gaps(values.is_null(), row)
+        if values.null_count:
+            raise self._gap(row + first_true(values.is_null()))
         kind = values.type
         if self.written is not None and self._by_format(values, row):
             return
@@ -100,7 +101,8 @@ class TimeColumn:
 
     def _text(self, values: pa.Array, row: int) -> None:
         values = pc.ascii_trim_whitespace(values)
-        self._refuse_gaps(pc.equal(values, ""), row)
+        if (gap := first_true(pc.equal(values, ""))) >= 0:
+            raise self._gap(row + gap)
         if self.kind != "date":
             whole = try_cast(values, pa.int64())
             if whole is not None:
@@ -165,9 +167,8 @@ class TimeColumn:
 
     # -- checks --------------------------------------------------------------------------------------------
 
-    def _refuse_gaps(self, missing: pa.BooleanArray, row: int) -> None:
-        if (gap := first_true(missing)) >= 0:
-            raise BadInput(f"{self.where(row + gap)} has no time: {self.name!r} is empty. Every event needs one.")
+    def _gap(self, row: int) -> BadInput:
+        return BadInput(f"{self.where(row)} has no time: {self.name!r} is empty. Every event needs one.")
 
     def _append(self, values: np.ndarray, row: int, kind: str) -> None:
         if self.kind is not None and "date" in (self.kind, kind) and self.kind != kind:
@@ -181,7 +182,7 @@ class TimeColumn:
                 f"{self.where(row + far)} has {self.name}={values[far]}; times are within ±{LATEST:.3g}. "
                 "Check the unit, or count from a later start."
             )
-        known = np.concatenate([self.column.values[-1:], values])
+        known = np.append(self.column.values[-1], values) if self.column.length else values
         if (before := first_true(known[1:] < known[:-1])) >= 0:
             if not self.sort:
                 show = TimeUnit(self.unit).show if self.kind == "date" else str

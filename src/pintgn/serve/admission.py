@@ -24,14 +24,14 @@ class Admission:
 
     def __call__(self, batch: EventBatch) -> tuple[EventBatch, int]:
         """The events that are new, and how many are known already. Refuses the whole batch or lets it in."""
-        rows = range(len(batch)) if batch.keys is None else self._new_rows(batch, batch.keys)
-        new = batch if len(rows) == len(batch) else batch.take(list(rows))
-        if len(new):
+        rows = range(len(batch.t)) if batch.keys is None else self._new_rows(batch, batch.keys)
+        new = batch if len(rows) == len(batch.t) else batch.take(list(rows))
+        if len(new.t):
             self._check_order(new, rows)
             self.clock = new.t[-1]
             if new.keys is not None:
                 self._fresh.update((key, (new, row)) for row, key in enumerate(new.keys) if key is not None)
-        return new, len(batch) - len(new)
+        return new, len(batch.t) - len(new.t)
 
     def _new_rows(self, batch: EventBatch, keys: list[str | None]) -> Sequence[int]:
         named = {key for key in keys if key is not None}

@@ -55,7 +55,7 @@ class _Job:
 
     @property
     def count(self) -> int:
-        return 0 if self.batch is None else len(self.batch)
+        return 0 if self.batch is None else len(self.batch.t)
 
 
 class Service:
@@ -234,10 +234,11 @@ class Service:
         """
         with self._mutex:
             self._check_taking()
-            if self.waiting and self.waiting + len(batch) > self.limits.waiting:
+            if self.waiting and self.waiting + len(batch.t) > self.limits.waiting:
                 raise Busy(f"{self.waiting:,} events are waiting to be written already.")
-            self.waiting += len(batch)
-            return self._queued(_Job(batch))
+            self.waiting += len(batch.t)
+            self._jobs.put(job := _Job(batch))
+            return job.answer
 
     def observe(self, events: list[dict[str, Any]]) -> dict[str, Any]:
         """Let events happen, as `POST /events` does; returns the acknowledgement."""
@@ -247,11 +248,8 @@ class Service:
         """Ask for a snapshot of the state after everything accepted so far."""
         with self._mutex:
             self._check_taking()
-            return self._queued(_Job())
-
-    def _queued(self, job: _Job) -> Future:
-        self._jobs.put(job)
-        return job.answer
+            self._jobs.put(job := _Job())
+            return job.answer
 
     def _check_taking(self) -> None:
         if self._failure is not None:
@@ -307,7 +305,7 @@ class Service:
                 except PintgnError as error:
                     self._done(job, error)
         try:
-            self._happen([batch for _, batch, _ in accepted if len(batch)])
+            self._happen([batch for _, batch, _ in accepted if len(batch.t)])
         except StoreFull as error:
             self.metrics.store_failures.inc()
             self._full = str(error)
@@ -318,7 +316,7 @@ class Service:
             now = {"clock": self.live.clock, "total": self.live.events}
             for job, batch, duplicates in accepted:
                 self.metrics.duplicates.inc(duplicates)
-                self._done(job, {"accepted": len(batch), "duplicates": duplicates} | now)
+                self._done(job, {"accepted": len(batch.t), "duplicates": duplicates} | now)
         snapshots = [job.answer for job in jobs if job.batch is None and not job.drop]
         if snapshots or self.live.total - self.saver.tried >= self.options.snapshot_every:
             self.saver.save(self.live, snapshots)
@@ -336,8 +334,8 @@ class Service:
         with self.metrics.observe_seconds.time():
             self.live.observe_batch(together, self.lock.writing)
         self.store.settle()
-        self.rate.add(len(together))
-        self.metrics.events.inc(len(together))
+        self.rate.add(len(together.t))
+        self.metrics.events.inc(len(together.t))
 
     def _done(self, job: _Job, answer: Any) -> None:
         with self._mutex:
