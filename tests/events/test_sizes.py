@@ -227,3 +227,19 @@ def test_the_truth_of_a_world_is_the_same_in_pieces_of_any_size(world, monkeypat
     for size in (7, *around(150), *around(300)):
         monkeypatch.setattr(simulate, "PIECE", size)
         assert made.best_ap(log) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+def test_ids_keep_their_numbers_while_their_table_grows(kind):
+    """Batch after batch, through many sizes of the table and thousands of collisions in it."""
+    rng = np.random.default_rng(0)
+    ids = rng.choice(2**62, 6_000, replace=False)
+    src, dst = rng.choice(ids, (2, 9_000))
+    table = pa.table({"src": pa.array(src).cast(kind), "dst": pa.array(dst).cast(kind), "t": np.arange(9_000)})
+    log = read_events(pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=500)))
+    ends = np.stack([src, dst], 1).ravel()
+    first = ends[np.sort(np.unique(ends, return_index=True)[1])]
+    assert log.ids.decode().to_pylist() == pa.array(first).cast(kind).to_pylist()
+    number = {name: k for k, name in enumerate(first.tolist())}
+    assert log.src.tolist() == [number[one] for one in src.tolist()]
+    assert log.dst.tolist() == [number[one] for one in dst.tolist()]
