@@ -144,7 +144,7 @@ def test_equivalent_changes_are_few_and_have_a_reason(monkeypatch, capsys):
     listed = tomllib.loads((ROOT / "tools" / "equivalent_mutants.toml").read_text()).get("mutant", [])
     assert len(listed) <= tool.MOST_EQUIVALENT * tool.COUNT
     for one in listed:
-        assert one.keys() == {"path", "function", "before", "after", "reason"}
+        assert one.keys() - {"line"} == {"path", "function", "before", "after", "reason"}
         assert (PACKAGE / one["path"]).exists()
         assert len(one["reason"]) > 20
     drawn = tool.draw(PACKAGE, "learn/", 20, 1)

@@ -254,7 +254,9 @@ def equivalent(mutant: Mutant) -> str | None:
     for one in listed:
         same = (one["path"], one["function"], one["before"], one["after"])
         if same == (mutant.path, mutant.function, mutant.before, mutant.after):
-            return one["reason"]
+            line = (ROOT / "src" / "pintgn" / mutant.path).read_text().splitlines()[mutant.line - 1]
+            if one.get("line", "") in line:
+                return one["reason"]
     return None
 
 

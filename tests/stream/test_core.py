@@ -325,3 +325,18 @@ def test_ranking_while_a_batch_happens_is_scoring_while_it_happens():
         assert stream.events == other.events == 200
         later = Query(np.arange(14), np.arange(14)[::-1].copy(), np.full(14, log.t[199] + 3))
         assert stream.score(later).tolist() == other.score(later).tolist()
+
+
+def test_a_block_that_ended_at_the_clock_goes_on_after_saving(tmp_path):
+    """The fourth event ends a block of four, until another of the same time arrives: also when saved in between."""
+    rng = np.random.default_rng(2)
+    log = EventLog(rng.integers(0, 5, 9), rng.integers(0, 5, 9), np.array([1, 2, 3, 4, 4, 5, 6, 7, 8]))
+    stream = Stream(TGN(dim=8, memory=6), log.schema, memory_block=4)
+    stream.observe(log[:4])
+    stream.save(tmp_path / "stream")
+    again = Stream.open(tmp_path / "stream")
+    later = Query(np.arange(5), np.arange(5)[::-1].copy(), np.full(5, 9))
+    with torch.no_grad():
+        for one in (stream, again):
+            one.observe(log[4:])
+        assert again.score(later).tolist() == stream.score(later).tolist()
