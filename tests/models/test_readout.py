@@ -37,8 +37,11 @@ def test_every_model_with_trees_can_know_about_pairs(name):
     model = model_class(name)(dim=8, pair_history=True)
     check_model(model)
     log = small_log()
-    stream = Stream(model.fresh(), log.schema)
+    model = model.fresh()
+    model.prepare(log)
+    stream = Stream(model, log.schema)
     assert stream.model.readout.first.in_features == 2 * 8 + len(COLUMNS)
+    assert stream.model.standardize.mean.any(), "what is usual comes from the training part"
 
 
 def small_log(seed: int = 0, events: int = 300, nodes: int = 12) -> EventLog:

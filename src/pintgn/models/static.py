@@ -52,6 +52,7 @@ class Static(TreeModel):
             raise BadInput(f'freeze={self.freeze!r}; it is a time, "train", or None for never.')
 
     def prepare(self, train: EventLog) -> None:
+        super().prepare(train)
         if self.freeze == "train":  # just after the last event: a query sees what is strictly before
             last = train.t[-1]
             self.freeze = (last + 1 if train.t.dtype.kind == "i" else np.nextafter(last, np.inf)).item()
