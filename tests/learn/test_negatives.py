@@ -100,6 +100,14 @@ def test_per_event_negatives_do_not_depend_on_chunks(rows, monkeypatch):
     assert 0 < draw("per-event", log, test, 0, before).fallback_fraction < 0.5
 
 
+def test_where_nobody_was_met_before_any_destination_can_be_drawn():
+    log = EventLog(np.arange(200), 200 + np.arange(200) % 8, np.arange(200))  # every source is new
+    before, test, _ = parted(log)
+    drawn = draw("per-event", log, test, 0, before)
+    assert drawn.fallback.all()
+    assert set(drawn.query.dst.tolist()) == set(range(200, 208))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_negatives_are_fixed_by_split_and_seed(kind):
     log = random_log(800, 25)

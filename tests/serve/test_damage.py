@@ -247,20 +247,20 @@ def test_damage_that_only_an_export_meets_is_told(run_folder, tmp_path, killed):
 
 def test_a_mark_survives_what_hits_one_of_its_slots(tmp_path):
     mark = HighWater(tmp_path / "mark", "run")
-    assert mark.found is None
+    assert mark.known is None
     for total in (5, 9, 12):
         mark.advance(Mark(total, 3))
     mark.close()
-    assert HighWater(tmp_path / "mark", "run").found == (12, 3)
-    assert HighWater(tmp_path / "mark", "another").found is None
+    assert HighWater(tmp_path / "mark", "run").known == (12, 3)
+    assert HighWater(tmp_path / "mark", "another").known is None
     whole = (tmp_path / "mark").read_bytes()
     for place in (0, SLOT):
         raw = bytearray(whole)
         raw[place + 20] ^= 1
         (tmp_path / "mark").write_bytes(raw)
-        assert HighWater(tmp_path / "mark", "run").found in ((12, 3), (9, 3))
+        assert HighWater(tmp_path / "mark", "run").known in ((12, 3), (9, 3))
     (tmp_path / "mark").write_bytes(bytes(2 * SLOT))
-    assert HighWater(tmp_path / "mark", "run").found is None
+    assert HighWater(tmp_path / "mark", "run").known is None
 
 
 def test_a_store_from_before_the_mark_is_refused_in_one_line(run_folder, tmp_path, killed):

@@ -50,6 +50,31 @@ def test_what_was_written_comes_back_to_the_bit(tmp_path, width, dtype):
         assert not store.reports
 
 
+def test_reading_goes_on_where_damage_interrupted_it(tmp_path, monkeypatch):
+    """Everything but what is damaged is read once, also what stands between the last whole chunk and the damage."""
+    monkeypatch.setattr("pintgn.serve.store.CHUNK", 10)
+    with opened(tmp_path) as store:
+        store.append(batch(range(1, 31)))
+        store.settle()
+        store.db.execute("UPDATE events SET dst = 'c' || number WHERE number IN (15, 30)")
+        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # no copy survives
+        found = [number for first, part in store.read() for number in range(first, first + len(part))]
+        assert found == [*range(1, 15), *range(16, 30)]
+        assert [str(gap) for gap in store.missing] == ["15", "30"]
+        assert store.total == 30, "its number is not given again"
+
+
+def test_events_that_are_taken_back_are_alone_in_their_file(tmp_path):
+    """An attempt that failed may have left a file of that name."""
+    with opened(tmp_path / "store") as store:
+        store.append(batch(range(1, 11)))
+        assert store.undo(8, tmp_path / "undone.db") == 3
+        store.append(batch(range(11, 13)))
+        assert store.undo(8, tmp_path / "undone.db") == 2
+    rows = sqlite3.connect(tmp_path / "undone.db").execute("SELECT number, dst FROM events").fetchall()
+    assert rows == [(8, "b11"), (9, "b12")]
+
+
 def test_events_can_be_read_with_nothing_but_sqlite(tmp_path):
     with opened(tmp_path) as store:
         store.append(batch(range(1, 4), keys=["x", None, "z"]))

@@ -36,9 +36,12 @@ class HighWater:
         self._sequence, self._handle = 0, -1
         self._flushed: Future | None = None
         self._flusher = ThreadPoolExecutor(1, "pintgn-high-water")  # a thread comes with the first write
-        self.found = self._read()
-        """What the file said when it was opened; None when there is none that can be read."""
-        self.written = self.found or Mark(0, 0)
+        self.known = self._read()
+        """What the file says; None when there is none that can be read, and nothing has been written since."""
+
+    @property
+    def written(self) -> Mark:
+        return self.known or Mark(0, 0)
 
     def _read(self) -> Mark | None:
         try:
@@ -80,7 +83,7 @@ class HighWater:
         self.settle()
         self.open()
         self._sequence += 1
-        self.written = mark
+        self.known = mark
         record = RECORD.pack(MAGIC, self._run, self._sequence, *mark)
         os.lseek(self._handle, self._sequence % 2 * SLOT, os.SEEK_SET)
         os.write(self._handle, record + zlib.crc32(record).to_bytes(4, "little"))

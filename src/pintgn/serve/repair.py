@@ -51,7 +51,7 @@ def open_database(store: Store) -> None:
 
 def _nothing_known(store: Store) -> bool:
     """Whether nobody says that there ever was an event."""
-    return not store.seen and (store.mark.found is None or store.mark.found.total == 0)
+    return not store.seen and (store.mark.known is None or store.mark.known.total == 0)
 
 
 def _make(store: Store) -> None:
@@ -82,7 +82,7 @@ def _trouble(store: Store) -> str | None:
 
 def _contradiction(store: Store) -> str | None:
     """Where the file contradicts itself, the mark or the snapshots."""
-    db, mark, name = store.db, store.mark.found, store.path.name
+    db, mark, name = store.db, store.mark.known, store.path.name
     if _nothing_known(store) and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         db.close()
         _make(store)  # nobody got further than this
@@ -189,7 +189,7 @@ def _readable(store: Store) -> dict[str, Any]:
 def _filled(store: Store, made: sqlite3.Connection, begun: dict[str, Any]) -> list[Gap]:
     """Write all that is intact into a new database; returns what is missing."""
     database = store.folder / begun["file"]
-    log, mark = Path(f"{database}-wal"), store.mark.found
+    log, mark = Path(f"{database}-wal"), store.mark.known
     before = [Gap(a, b, c, {int(n): key for n, key in keys.items()}) for a, b, c, keys in begun.get("gaps", [])]
     dropped = begun.get("dropped", 0) if mark is None else mark.dropped
     made.executemany(

@@ -173,6 +173,7 @@ class Service:
             self.replayed += len(batch)
             progress(f"replayed {live.total - first:,} of {self.store.total - first:,} events")
         live.skip_to(self.store.total)
+        self.store.know(live.total)
         self.missing, self._loss = self.store.missing, ""
         if self.missing:
             self.saver.tried = NEVER  # the snapshots that there are stay

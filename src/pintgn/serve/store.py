@@ -74,6 +74,7 @@ class Store:
         self.seen = seen
         self.reports: list[str] = []  # what was found damaged, for people to read
         self.total = 0  # the number of the newest event
+        self._counted = 0  # events up to this number count in a state, whether they can still be read or not
         self.db: sqlite3.Connection
         self._open = contextlib.ExitStack()
         self._open.enter_context(self.folder.locked())
@@ -83,7 +84,7 @@ class Store:
             open_database(self)
             self.total = self.newest()
             with self.folder.errors(self.mark.path):
-                if self.mark.found is None or self.mark.found < (self.total, self.dropped):
+                if self.mark.known is None or self.mark.known < (self.total, self.dropped):
                     self.mark.write(Mark(max(self.total, self.mark.written.total), self.dropped))
                 else:
                     self.mark.open()
@@ -175,7 +176,7 @@ class Store:
                 "Free space on the disk, then send them again."
             ) from error
         self._check_files()
-        self.total = last
+        self.know(last)
         self.mark.advance(Mark(last, self.mark.written.dropped))
         return last
 
@@ -249,7 +250,7 @@ class Store:
                 if repaired:
                     raise BadFile(f"{self.path} cannot be read: {error}.") from error
                 repair(self, f"{self.path.name} is damaged ({error})")
-                self.total, repaired = max(self.newest(), upto), True
+                self.total, repaired = max(self.newest(), upto, self._counted), True
                 self._files = self._identities()
 
     def _checked(self, after: int) -> Iterator[tuple[int, EventBatch]]:
@@ -274,8 +275,8 @@ class Store:
     # -- losses, and the way back --------------------------------------------------------------------------------------
 
     def know(self, number: int) -> None:
-        """Events up to this number count in a snapshot, whether they are here or not."""
-        self.total = max(self.total, number)
+        """Events up to this number count in a state, whether they are here or not."""
+        self.total, self._counted = max(self.total, number), max(self._counted, number)
 
     def accept_loss(self) -> list[Gap]:
         """Go on without the events that are missing. Those at the end were never: their numbers are given again."""
@@ -315,7 +316,7 @@ class Store:
             self.db.execute("UPDATE lost SET last = min(last, ?)", (first - 1,))
         self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.db.execute("PRAGMA secure_delete = OFF")
-        self.total = first - 1
+        self.total = self._counted = first - 1
         return count
 
     # -- size ----------------------------------------------------------------------------------------------------------
