@@ -25,6 +25,7 @@ from .learn.tune import tune as tune
 from .live.live import Live as Live
 from .live.live import open as open
 from .models.base import Model as Model
+from .models.boosted import Boosted as Boosted
 from .models.caw import CAW as CAW
 from .models.ctdne import CTDNE as CTDNE
 from .models.heuristics import EdgeBank as EdgeBank

@@ -43,6 +43,7 @@ def check_model(model: Model | type[Model], log: EventLog | None = None, seed: i
     example = model() if isinstance(model, type) else model.fresh()
     case = Case(example, random_log(seed) if log is None else log, seed)
     example.prepare(case.log)
+    case.learn()
     for name, check in CHECKS.items():
         try:
             with torch.set_grad_enabled(check is gradients):
@@ -96,6 +97,14 @@ class Case:
         if after is not None:
             stream.observe(after)
         return stream
+
+    def learn(self) -> None:
+        """A model that learns at once is checked with what it has learned; others with the weights they begin with."""
+        if self.model.learns_at_once:
+            log, rng = self.log, np.random.default_rng(self.seed)
+            asked = [log.query, *(log.query.toward(rng.permutation(log.dst)) for _ in self.model.questions)]
+            ((_, columns),) = self.stream().prefetch([log], lambda _: asked, self.model.columns)
+            self.model.learn(columns, self.seed)
 
     def queries(self, log: EventLog) -> list[Query]:
         """The log's own events and one other destination for each."""

@@ -125,6 +125,16 @@ def test_everything_falls_back_where_there_is_no_history_and_that_is_said():
     assert drawn.fallback_fraction == 1.0
 
 
+def test_pairs_that_fill_a_gap_are_any_source_with_any_destination():
+    log = EventLog(np.arange(400) % 20, 20 + np.arange(400) // 20, np.arange(400))  # no pair ever repeats
+    _, test, _ = parted(log)
+    drawn = draw("inductive", log, test, 0, log[: test.first])
+    fell = drawn.query.src[drawn.fallback], drawn.query.dst[drawn.fallback]
+    assert len(fell[0]) > 50
+    assert len(set(fell[0].tolist())) > 15
+    assert len(set(fell[1].tolist())) > 15
+
+
 def test_random_negatives_come_from_destinations_only():
     log = EventLog(np.arange(50) % 5, 5 + np.arange(50) % 7, np.arange(50))
     drawn = random_destination(log)(log, np.random.default_rng(0))

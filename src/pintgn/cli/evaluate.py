@@ -33,7 +33,9 @@ def evaluate(
     classify: Annotated[
         bool, Option("--classify", help="Instead, predict the label column from frozen embeddings (AUC).")
     ] = False,
-    heuristics: Annotated[bool, Option(help="Evaluate the training-free baselines, too.")] = True,
+    beside: Annotated[
+        str, Option(help="Models to evaluate beside it, by commas; those that learn are trained first. Or 'none'.")
+    ] = "edgebank,heuristic",
     seed: Annotated[int, Option(help="Seed of the negatives; the same for every model.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -48,13 +50,11 @@ def evaluate(
 
         kinds = None if negatives is None else [kind.strip() for kind in negatives.split(",")]
         kinds = list(KINDS) if kinds == ["all"] else kinds
-        among = _rank(rank)
+        among, others = _rank(rank), [] if beside == "none" else [name.strip() for name in beside.split(",")]
         if (run / "last.safetensors").exists() and not (run / "result.json").exists():
             say(f"note: the training of {run} has not ended; its best epoch so far is evaluated")
         with Bar("opening the run", "events") as bar:
-            found = measure(
-                run, kinds, among, part=part, protocol=protocol, heuristics=heuristics, seed=seed, progress=bar
-            )
+            found = measure(run, kinds, among, part=part, protocol=protocol, beside=others, seed=seed, progress=bar)
     answer(as_json, found.to_dict(), found)
 
 

@@ -1,4 +1,4 @@
-"""How good a run is: AP and AUC against several kinds of negatives, ranks among many, heuristics beside it."""
+"""How good a run is: AP and AUC against several kinds of negatives, ranks among many, other models beside it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.learn import paper
-from pintgn.learn.measure import Figures, OnBatch, compare, heuristic_streams, rank_part
+from pintgn.learn.beside import streams_beside
+from pintgn.learn.measure import HEURISTICS, Figures, OnBatch, compare, rank_part
 from pintgn.learn.metrics import Metrics, mean_and_std
 from pintgn.learn.negatives import KINDS, Negatives, draw_each
 from pintgn.learn.protocol import PROTOCOLS, scored_events
@@ -61,7 +62,7 @@ def evaluate(
     *,
     part: str = "test",
     protocol: str | None = None,
-    heuristics: bool = True,
+    beside: Sequence[str] = HEURISTICS,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -74,14 +75,15 @@ def evaluate(
         rank: rank each event's destination against `"all"` destinations, or against so many.
         part: `test` or `val`.
         protocol: `stream` or `paper`; as the run was trained when not given.
-        heuristics: whether the training-free rows are measured, too.
+        beside: names of other models that are measured in the same way: the training-free ones by default. One that
+            learns, such as `boosted`, is trained first: on the same parts, with its defaults and the run's seed.
         seed: of the negatives; the same for every model. Not the run's, so that runs are compared on the same ones.
         progress: called with the events done, how many there are, and what is being measured.
     """
     runs: Any = run if isinstance(run, list | tuple) else [run]
     found = [one for given in runs for one in _opened(given)]
     parts = [
-        _evaluate(one, negatives, rank, part, protocol, heuristics and k == 0, seed, progress)
+        _evaluate(one, negatives, rank, part, protocol, beside if k == 0 else (), seed, progress)
         for k, one in enumerate(found)
     ]
     return parts[0] if len(parts) == 1 else _mean(parts)
@@ -93,7 +95,7 @@ def _evaluate(
     rank: int | str | None,
     part: str,
     protocol: str | None,
-    heuristics: bool,
+    beside: Sequence[str],
     seed: int,
     progress: Progress | None,
 ) -> Evaluation:
@@ -130,17 +132,17 @@ def _evaluate(
         found = compare(ready.fork(), events, drawn, new, on_batch(name)) if kinds else None
     if found is not None:
         rows |= {name: found.figures, name + ONE_SCORE: found.one_score}
-    if heuristics and kinds and protocol == "paper":
-        trained = heuristic_streams(parts, run.schema, parts.trained, without=name)
-        rows |= {other: paper.measure(stream, parts, events, kinds, seed).figures for other, stream in trained}
-    elif heuristics and kinds:
-        beside = heuristic_streams(parts, run.schema, before, without=name)
-        rows |= {other: compare(stream, events, drawn, new, on_batch(other)).figures for other, stream in beside}
+    others = streams_beside(run, [other for other in beside if other != name], progress)
+    for other, stream_after in others.items() if kinds else ():
+        if protocol == "paper":
+            rows[other] = paper.measure(stream_after(parts.trained), parts, events, kinds, seed).figures
+        else:
+            rows[other] = compare(stream_after(before), events, drawn, new, on_batch(other)).figures
     ranking, candidates = None, None
     if rank is not None:
         among = Candidates(population, events, rank, seed)
         candidates = among.count
-        every = {name: ready} | (dict(heuristic_streams(parts, run.schema, before, without=name)) if heuristics else {})
+        every = {name: ready} | {other: stream_after(before) for other, stream_after in others.items()}
         ranking = {other: rank_part(s, events, among, new, on_batch(f"{other}, ranking")) for other, s in every.items()}
     by_kind = {kind: {model: of[kind] for model, of in rows.items() if kind in of} for kind in drawn}
     return Evaluation(part, protocol, by_kind, fallback, ranking, candidates, settings=run.settings.to_dict())

@@ -14,7 +14,7 @@ from pintgn.learn.negatives import QUESTION, Drawn
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.models.base import eval_mode
-from pintgn.models.registry import MODELS, model_class
+from pintgn.models.registry import model_class
 from pintgn.stream import Stream
 
 HEURISTICS = ("edgebank", "heuristic")
@@ -108,14 +108,19 @@ def ranks_in_part(
     return np.concatenate(found) if found else np.zeros(0)
 
 
+def heuristic_stream(name: str, parts: Parts, schema: Schema, observed: EventLog) -> Stream:
+    """A training-free model in a stream that has observed these events."""
+    model = model_class(name)()
+    model.prepare(parts.trained)
+    stream = Stream(model, schema, node_features=parts.log.node_features)
+    stream.observe(observed)
+    return stream
+
+
 def heuristic_streams(
     parts: Parts, schema: Schema, observed: EventLog, without: str = ""
 ) -> Iterator[tuple[str, Stream]]:
-    """Each training-free model that there is, in a stream that has observed these events."""
+    """Each training-free model but one."""
     for name in HEURISTICS:
-        if name in MODELS and name != without:
-            model = model_class(name)()
-            model.prepare(parts.trained)
-            stream = Stream(model, schema, node_features=parts.log.node_features)
-            stream.observe(observed)
-            yield name, stream
+        if name != without:
+            yield name, heuristic_stream(name, parts, schema, observed)

@@ -213,6 +213,8 @@ class Trainer:
         ] * self.settings.negatives_per_event
         if len(self.model.questions) > 1:
             self.negatives_in_training.append(earlier_pairs(self.parts.trained))
+        self.compute = self.model.columns if self.model.learns_at_once else self.model
+        self.columns: list[list[Tensor]] = []  # what a model that learns at once will learn from
         self.best_weights: dict[str, Tensor] | None = None
         self.ready: Stream | None = None  # has observed the training part; for models without memory
         self.saved_at = time.monotonic()
@@ -224,18 +226,18 @@ class Trainer:
         """The loop."""
         at, settings = self.cursor, self.settings
         assert settings.epochs is not None
-        while self.optimizer and at.epoch <= settings.epochs and at.stale < (settings.patience or math.inf):
+        epochs = 1 if self.model.learns_at_once else settings.epochs if self.optimizer else 0
+        while at.epoch <= epochs and at.stale < (settings.patience or math.inf):
             started, events_before = compiled.working_time(), at.events
             self.model.train()
             seed_step(self.run.seed, at.epoch, at.step)
             left = self.parts.trained[at.step * settings.batch :]
-            for _, scores in self.stream.prefetch(left.batches(settings.batch), self._ask):
+            for _, scores in self.stream.prefetch(left.batches(settings.batch), self._ask, self.compute):
                 if scores:
-                    loss = loss_of(scores[0], scores[1:], settings)
-                    self._step(loss)
-                    at.events, at.loss = at.events + len(scores[0]), at.loss + loss.item() / 2 * len(scores[0])
+                    at.events, at.loss = at.events + len(scores[0]), at.loss + self._step(scores) / 2 * len(scores[0])
                 at.step += 1
                 self._after_step(started, events_before)
+            self._learn_at_once()
             seconds, trained = compiled.working_time() - started, at.events - events_before
             with self.average.applied():
                 val = self._validate()
@@ -259,8 +261,12 @@ class Trainer:
         rng = step_rng(self.run.seed, self.cursor.epoch, batch.first // self.settings.batch)
         return [events.query, *(draw(events, rng) for draw in self.negatives_in_training)] if len(events) else []
 
-    def _step(self, loss: Tensor) -> None:
-        assert self.optimizer is not None
+    def _step(self, scores: list[Tensor]) -> float:
+        """Learn from the scores of events and of their negatives; returns the loss."""
+        if self.optimizer is None:
+            self.columns.append(scores)
+            return 0.0
+        loss = loss_of(scores[0], scores[1:], self.settings)
         if not torch.isfinite(loss):
             raise BadInput(
                 f"the loss became {loss.item()} in epoch {self.cursor.epoch}, step {self.cursor.step}. "
@@ -275,6 +281,14 @@ class Trainer:
             torch.nn.utils.clip_grad_norm_(self.average.parameters, self.settings.clip)
         self.optimizer.step()
         self.average.update()
+        return loss.item()
+
+    def _learn_at_once(self) -> None:
+        """The end of the one pass of a model without gradients."""
+        if self.columns:
+            self.progress({"phase": "growing trees"})
+            self.model.learn([torch.cat(some) for some in zip(*self.columns, strict=True)], self.run.seed)
+            self.columns = []
 
     def _after_step(self, started: float, events_before: int) -> None:
         at, total = self.cursor, len(self.parts.trained)
@@ -319,8 +333,8 @@ class Trainer:
 
     def load_best(self) -> None:
         """End with the weights that validation chose."""
-        if self.optimizer is None:  # there was nothing to learn step by step; what was prepared is kept
-            self._save()
+        if not self.cursor.best_epoch and self.optimizer is None:
+            self._save()  # there was nothing to learn; what was prepared is kept
         elif self.best_weights is not None:
             self.model.load_state_dict(self.best_weights)
         elif self.cursor.best_epoch:
@@ -336,6 +350,8 @@ class Trainer:
     def _restore(self) -> None:
         self.cursor, memory, undo = load_last(self.run, self.optimizer, self.average)
         self.run.note(f"continued at epoch {self.cursor.epoch}, step {self.cursor.step}")
+        if self.optimizer is None:  # begin the pass again
+            self.cursor.step = self.cursor.events = 0
         if self.cursor.step:
             self.stream.observe(self.parts.trained[: self.cursor.step * self.settings.batch])
             load_memory(self.stream, memory, undo)

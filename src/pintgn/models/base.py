@@ -135,6 +135,19 @@ class Model(nn.Module):
         """One logit per query; with several `questions`, one for each of them."""
         raise NotImplementedError
 
+    def columns(self, inputs: Any, state: Any) -> Tensor:  # (q, a)
+        """In place of `forward`, what a model without gradients learns from."""
+        raise NotImplementedError
+
+    def learn(self, columns: list[Tensor], seed: int) -> None:
+        """Learn at once, without gradients: from the columns of all training events, of each of their random negatives
+        and, where it answers two questions, of their historical ones; rows in order of time."""
+        raise NotImplementedError
+
+    @property
+    def learns_at_once(self) -> bool:
+        return type(self).learn is not Model.learn
+
     def gather_ranking(self, query: Query, history: HistoryView) -> Any:
         """Look up everything that `rank` will need; `query.dst` is (q, c). Without positions, pairs do as well."""
         raise NotImplementedError

@@ -17,6 +17,7 @@ MODELS = {
     "gat": "pintgn.models.static.GAT",
     "graphsage": "pintgn.models.static.GraphSAGE",
     "ctdne": "pintgn.models.ctdne.CTDNE",
+    "boosted": "pintgn.models.boosted.Boosted",
     "edgebank": "pintgn.models.heuristics.EdgeBank",
     "heuristic": "pintgn.models.heuristics.Heuristic",
 }

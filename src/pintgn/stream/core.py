@@ -166,10 +166,13 @@ class Stream:
         return self._compute(gathered, self.model.embed)
 
     def prefetch(
-        self, batches: Iterable[EventLog], ask: Callable[[EventLog], Sequence[Query]]
+        self,
+        batches: Iterable[EventLog],
+        ask: Callable[[EventLog], Sequence[Query]],
+        compute: Callable[..., Tensor] | None = None,
     ) -> Iterator[tuple[EventLog, list[Tensor]]]:
         """Replay batch after batch with the queries that `ask` makes for each, looking up the next batch's inputs while
-        the caller works with this one's scores.
+        the caller works with this one's scores; or with what `compute` makes of the inputs, in place of the model.
 
         The stream runs ahead of what has been yielded: use no other verb until the last batch, or after leaving the
         loop early, when one batch more than was yielded has been observed.
@@ -185,16 +188,18 @@ class Stream:
                 for batch in batches:
                     ready, ahead = ahead, pool.submit(prepare, batch)
                     if ready is not None:
-                        yield self._followed(*ready.result())
+                        yield self._followed(compute, *ready.result())
                 if ahead is not None:
                     ready, ahead = ahead, None
-                    yield self._followed(*ready.result())
+                    yield self._followed(compute, *ready.result())
             finally:
                 if ahead is not None and ahead.exception() is None:
                     self._compute(ahead.result()[2], None)
 
-    def _followed(self, batch: EventLog, queries: Sequence[Query], gathered: Gathered) -> tuple[EventLog, list[Tensor]]:
-        return batch, list(self._compute(gathered, self.model).split([len(q) for q in queries]))
+    def _followed(
+        self, compute: Callable[..., Tensor] | None, batch: EventLog, queries: Sequence[Query], gathered: Gathered
+    ) -> tuple[EventLog, list[Tensor]]:
+        return batch, list(self._compute(gathered, compute or self.model).split([len(q) for q in queries]))
 
     def _gather(self, query: Query, events: Events, gather: Callable[..., Any]) -> Gathered:
         """Look up; the past moves on, memory not yet."""

@@ -1,0 +1,46 @@
+"""Other models in the place of a run's own, to be measured beside it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from pintgn.errors import BadInput
+from pintgn.events.log import EventLog
+from pintgn.learn.measure import HEURISTICS, heuristic_stream
+from pintgn.learn.run import Run
+from pintgn.learn.settings import Settings
+from pintgn.learn.train import fit
+from pintgn.models.base import Model
+from pintgn.models.registry import model_class
+from pintgn.stream import Stream
+
+SAME = ("val", "test", "hidden", "protocol", "batch", "scale_features", "threads")
+"""What a model is trained with as the run was; for the rest it has its own defaults."""
+
+
+def streams_beside(
+    run: Run, names: Sequence[str], progress: Callable[[int, int, str], None] | None = None
+) -> dict[str, Callable[[EventLog], Stream]]:
+    """For each model a function that gives its stream after some events; a model that learns is trained now."""
+    found: dict[str, Callable[[EventLog], Stream]] = {}
+    for name in names:
+        if model_class(name).forward is Model.forward:
+            raise BadInput(f"{name} does not score links, so it cannot be measured beside {run.settings.name}.")
+        if name in HEURISTICS:
+            found[name] = partial(heuristic_stream, name, run.parts, run.schema)
+            continue
+        if progress is not None:
+            progress(0, len(run.parts.trained), f"training {name}")
+        same = {key: getattr(run.settings.train, key) for key in SAME}
+        stream = dataclasses.asdict(run.settings.stream)
+        settings = Settings.of({"model": {"name": name}, "train": same, "stream": stream})
+        found[name] = partial(_stream_after, fit(settings, run.log, seed=run.seed))
+    return found
+
+
+def _stream_after(run: Run, observed: EventLog) -> Stream:
+    stream = run.new_stream()
+    stream.observe(observed)
+    return stream

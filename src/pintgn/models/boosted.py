@@ -1,0 +1,143 @@
+"""Gradient-boosted trees on what is known about a pair: what a good data scientist would do instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pintgn.errors import BadInput
+from pintgn.events.log import Query
+from pintgn.events.schema import Schema
+from pintgn.models.base import QUESTIONS, check_least
+from pintgn.models.heuristics import Heuristic
+from pintgn.models.history_view import HistoryView
+from pintgn.models.pair_features import COLUMNS, pair_features
+
+HELD_OUT = 0.15
+"""The newest part of the rows, by which the number of trees is chosen."""
+
+
+@dataclass(eq=False, repr=False)
+class Boosted(Heuristic):
+    """LightGBM on the columns of `pair_features`, which are what PINT's readout knows about a pair.
+
+    Trained like every other model on events and negatives, each row as of its own time, but in one pass without
+    gradients (`learn`). Classes are events, random negatives and historical negatives; a logit is that of an event
+    minus that of a kind of negatives, as in PINT. How many trees there are is chosen by the newest 15 % of the training
+    rows; then as many are grown on all of them.
+
+    Until it has learned, a score is the mean of the columns. The embedding of a node is that of `Heuristic`.
+
+    Args:
+        rounds: of boosting, at most; each grows a tree for every class.
+        leaves: of a tree, at most.
+        shrinkage: what a tree's answer is multiplied by.
+        least_rows: in a leaf.
+        historical: whether there is a logit against pairs that met before, too.
+        time_unit: what times are divided by; the log's own time scale when not given.
+    """
+
+    rounds: int = 300
+    leaves: int = 31
+    shrinkage: float = 0.1
+    least_rows: int = 50
+    historical: bool = True
+
+    trees: Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_least(self, 1, "rounds", "least_rows")
+        check_least(self, 2, "leaves")
+        lightgbm()
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        return QUESTIONS if self.historical else QUESTIONS[:1]
+
+    def make(self, schema: Schema) -> None:
+        self.register_buffer("trees", torch.zeros(0, dtype=torch.uint8))  # LightGBM's own text
+        self._booster: Any = None
+
+    def gather(self, query: Query, history: HistoryView) -> np.ndarray:  # type: ignore[override]  # (q, a)
+        return pair_features(query.src, query.dst, history, self.dt_unit)
+
+    def forward(self, inputs: np.ndarray, state: None) -> Tensor:  # type: ignore[override]  # (q,) or (q, questions)
+        if not len(self.trees):
+            mean = torch.from_numpy(inputs).mean(1)
+            return mean[:, None].expand(-1, len(self.questions)) if self.historical else mean
+        if self._booster is None:
+            self._booster = lightgbm().Booster(model_str=self.trees.numpy().tobytes().decode())
+        classes = self._booster.predict(inputs, raw_score=True, num_threads=torch.get_num_threads())
+        logits = classes[:, :1] - classes[:, 1:] if self.historical else classes
+        return torch.from_numpy(logits.astype(np.float32))
+
+    def columns(self, inputs: np.ndarray, state: None) -> Tensor:  # (q, a)
+        return torch.from_numpy(inputs)
+
+    def learn(self, columns: list[Tensor], seed: int) -> None:
+        grown = lightgbm()
+        kinds = len(self.questions)
+        random, historical = columns[1 : len(columns) - kinds + 1], columns[len(columns) - kinds + 1 :]
+        by_class = [columns[:1], random, historical][: 1 + kinds]
+        label = np.concatenate([np.full(len(rows), k) for k, some in enumerate(by_class) for rows in some])
+        # events and negatives weigh the same, however many negatives an event has
+        weight = np.concatenate([np.full(len(rows), 1 / len(some)) for some in by_class for rows in some])
+        newness = np.concatenate([np.arange(len(rows)) / max(len(rows), 1) for some in by_class for rows in some])
+        x = torch.cat(columns).numpy()
+        options = {
+            "objective": "multiclass" if self.historical else "binary",
+            "num_leaves": self.leaves,
+            "learning_rate": self.shrinkage,
+            "min_data_in_leaf": self.least_rows,
+            "feature_fraction": 0.5,
+            "bagging_fraction": 0.8,
+            "bagging_freq": 1,
+            "num_threads": torch.get_num_threads(),
+            "seed": seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "verbosity": -1,
+        }
+        if self.historical:
+            options["num_class"] = 1 + kinds
+        else:
+            label = 1 - label
+
+        def data(rows: np.ndarray, of: Any = None) -> Any:
+            return grown.Dataset(x[rows], label[rows], weight=weight[rows], feature_name=NAMES, reference=of)
+
+        old = newness < 1 - HELD_OUT
+        first = data(old)
+        tried = grown.train(
+            options,
+            first,
+            self.rounds,
+            [data(~old, first)],
+            callbacks=[grown.early_stopping(30, verbose=False)],
+        )
+        booster = grown.train(options, data(np.ones(len(x), bool)), max(tried.best_iteration, 1))
+        text = np.frombuffer(booster.model_to_string().encode(), np.uint8)
+        self.trees, self._booster = torch.from_numpy(text.copy()), None
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        """However many trees were saved."""
+        if (saved := state_dict.get(f"{prefix}trees")) is not None:
+            self.trees, self._booster = torch.empty_like(saved), None
+        super()._load_from_state_dict(state_dict, prefix, *args)  # type: ignore[no-untyped-call]
+
+
+NAMES = [f"{k} {name}".translate(str.maketrans(",:' ", "____")) for k, name in enumerate(COLUMNS)]
+"""The columns, without what LightGBM does not allow in names."""
+
+
+def lightgbm() -> Any:
+    try:
+        import lightgbm
+    except (ImportError, OSError) as error:  # OSError: the wheel is there, the system's OpenMP is not
+        raise BadInput(f'`boosted` needs LightGBM: pip install "pintgn[boosted]" ({error}).') from None
+    return lightgbm
