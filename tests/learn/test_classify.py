@@ -8,6 +8,7 @@ import pytest
 from pintgn import PINT, EventLog, classify, fit, read_events
 from pintgn.errors import BadInput
 from pintgn.learn.classify import source_embeddings
+from pintgn.models.pair_features import COLUMNS
 from tests.learn.helpers import QUICK, random_log
 
 pytestmark = pytest.mark.learning
@@ -46,6 +47,20 @@ def test_embeddings_are_those_of_each_events_own_time(run):
             expected = stream.embed(group.src, group.t).detach().numpy()
             assert found[start : start + len(group)] == pytest.approx(expected, abs=1e-4)
             stream.observe(group)
+
+
+def test_with_pair_history_the_decoder_knows_how_active_a_node_has_been(run):
+    """Activity decides the label, and an embedding that was learned for links need not tell it."""
+    knows = fit(PINT(**SMALL, pair_history=True), run.log, **QUICK)
+    columns = source_embeddings(knows, knows.parts.log)
+    assert columns.shape[1] == SMALL["dim"] + len(COLUMNS)
+    log = knows.parts.log
+    count = np.array(
+        [((log.src[:k] == s) | (log.dst[:k] == s))[log.t[:k] < log.t[k]].sum() for k, s in enumerate(log.src)]
+    )
+    own = columns[:, SMALL["dim"] :]
+    assert max(abs(np.corrcoef(column, np.log1p(count))[0, 1]) for column in own.T if column.std() > 0) > 0.9
+    assert classify(knows, epochs=20, learning_rate=3e-3).test_auc > 0.8
 
 
 @pytest.mark.parametrize(

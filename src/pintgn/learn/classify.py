@@ -3,6 +3,9 @@
 The label of an event is the state of its source at that time (JODIE's banned users, for example). Each source is
 embedded as of its event's own time, by what came strictly before; the model stays as link prediction left it. An MLP
 is trained on the embeddings of the training part, its epoch is chosen by validation AUC, and test AUC is reported.
+
+A model with `pair_history` reads what is known about a node itself, such as how active it has been, at the readout of a
+link, not in its embedding; so the decoder is given that, too.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.models.base import Model, eval_mode
 from pintgn.models.history_view import Events, HistoryView
+from pintgn.models.pair_features import pair_features
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,8 @@ class Classification:
 
 
 class SourceEmbedding(Model):
-    """A model that answers a query with its source's embedding instead of a logit, so that streams can replay it."""
+    """A model that answers a query with its source's embedding instead of a logit, so that streams can replay it; what
+    is known about the source itself follows for a model with pair history."""
 
     def __init__(self, model: Model):
         super().__init__()
@@ -64,10 +69,15 @@ class SourceEmbedding(Model):
         return self.inner.remembers
 
     def gather(self, query: Query, history: HistoryView) -> Any:
-        return self.inner.gather_nodes(query.src, history)
+        own = None
+        if getattr(self.inner, "pair_history", False):
+            own = pair_features(query.src, query.src, history, self.inner.dt_unit)
+        return self.inner.gather_nodes(query.src, history), own
 
     def forward(self, inputs: Any, state: Any) -> Tensor:  # (q, d)
-        return self.inner.embed(inputs, state)
+        nodes, own = inputs
+        found = self.inner.embed(nodes, state)
+        return found if own is None else torch.cat([found, torch.from_numpy(own).to(found.device)], 1)
 
     def gather_events(self, events: Events, history: HistoryView) -> Any:
         return self.inner.gather_events(events, history)
