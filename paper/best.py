@@ -38,7 +38,7 @@ VIEWS = {
     "stale": {"positions_refresh": "block", "history_refresh": "block"},
 }
 """How fresh is what a model looks up in the papers' protocol: as of each query's own time; positions as of the start of
-its block of 200 events; everything as of the start of the block, as in published code."""
+its block of 200 events; everything as of the start of the block."""
 
 
 def best_jobs(
