@@ -1,4 +1,5 @@
-"""Our best: the rows of paper/best.toml, each trained once per seed and measured on the test part in several ways."""
+"""Our best: the rows of paper/best.toml, each trained once per seed (where there is something to train) and measured on
+the test part in several ways."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from paper import sets
 from paper.jobs import Job, check_among
 from paper.results import Results, Row
 from paper.runner import Told, rounded
+from paper.training_free import TRAINING_FREE, untrained
+from pintgn.events.log import EventLog
 from pintgn.learn import paper as protocol
 from pintgn.learn.folder import Folder
 from pintgn.learn.measure import Compared, compare, rank_part
@@ -24,7 +27,7 @@ from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, Streaming, published_rows, read_settings
 from pintgn.learn.train import fit
 
-SEEDS = {"default": 5, "stale": 3, "ranking": 3}
+SEEDS = {"default": 5, "stale": 3, "ranking": 3} | dict.fromkeys(TRAINING_FREE, 5)
 """How many seeds are run of a row; one of all others, which say what a part is worth."""
 RANKED = ("default/wikipedia", "ranking/wikipedia")
 """Rows that are also ranked against all destinations, as tgbl-wiki does."""
@@ -35,7 +38,7 @@ VIEWS = {
     "stale": {"positions_refresh": "block", "history_refresh": "block"},
 }
 """How fresh is what a model looks up in the papers' protocol: as of each query's own time; positions as of the start of
-its block of 200 events; everything as of the start of the block, as in published code."""
+its block of 200 events; everything as of the start of the block."""
 
 
 def best_jobs(
@@ -65,19 +68,24 @@ def run_best(
                 continue
             told({"job": job})
             began = time.process_time(), time.perf_counter()
-            settings = Settings.of(read_settings(config, job.row))
-            run = fit(
-                settings, sets.read(job.data, data_folder), folder=folder / job.place, seed=job.seed, progress=told
-            )
+            run = _run_of(job, read_settings(config, job.row), sets.read(job.data, data_folder), folder, told)
             told({"phase": "measuring"})
             with reproducible(run.settings.train.threads):
                 found = ranked(run) if job.task == "rank" else every_way(run)
             facts = {"ended": "by itself", "epochs": len(run.history), "best_epoch": run.best_epoch} | found
             facts |= {"training_seconds": round(sum(entry["seconds"] for entry in run.history), 1)}
-            facts |= {"val": rounded(run.history[run.best_epoch - 1]["val"]), "settings": run.settings.to_dict()}
+            facts |= {"val": rounded(run.history[run.best_epoch - 1]["val"])} if run.history else {}
+            facts |= {"settings": run.settings.to_dict()}
             facts |= {"processor_seconds": round(time.process_time() - began[0], 1)}
             facts |= {"wall_seconds": round(time.perf_counter() - began[1], 1), "load": round(os.getloadavg()[0], 1)}
             yield results.append(job, facts)
+
+
+def _run_of(job: Job, given: dict[str, Any], log: EventLog, folder: Path, told: Told) -> Run:
+    """The row's model, trained unless it is one that nothing trains; its folder holds what was learned."""
+    if given["model"]["name"] in TRAINING_FREE:
+        return untrained(given, log, job.seed)
+    return fit(Settings.of(given), log, folder=folder / job.place, seed=job.seed, progress=told)
 
 
 def every_way(run: Run) -> Row:

@@ -7,7 +7,8 @@ from pathlib import Path
 from statistics import mean
 
 from paper.page import between_marks
-from paper.results import Row
+from paper.results import Row, made_by
+from paper.training_free import TRAINING_FREE
 from pintgn.errors import BadFile
 from pintgn.files import write_file
 from pintgn.formatting import spread_of, text_table
@@ -36,6 +37,15 @@ PARTS = {
     "without-positions": "without positions",
 }
 
+SIMPLER = {
+    "default": "pintgn",
+    "boosted": "boosted trees",
+    "heuristic": "heuristic",
+    "edgebank": "EdgeBank",
+    "source-destination-recency": "source + destination recency",
+    "pair-recency": "pair recency",
+}
+
 Table = tuple[list[str], list[list[str]]]
 
 
@@ -50,17 +60,20 @@ def row_line(row: Row) -> str:
 
 def text(rows: Sequence[Row]) -> str:
     """All tables, for a terminal."""
-    return "\n\n".join(f"{title}\n\n{text_table(*table, left=1)}" for title, table in _tables(rows) if table[1])
+    tables = [f"{title}\n\n{text_table(*table, left=1)}" for title, table in _tables(rows) if table[1]]
+    return "\n\n".join([*tables, made_by(rows)])
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """All tables, for a page."""
     found = ""
     for title, (head, body) in _tables(rows):
+        if not body:
+            continue
         lines = ["| " + " | ".join(head) + " |", "|---|" + "---:|" * (len(head) - 1)]
         lines += ["| " + " | ".join(line) + " |" for line in body]
         found += f"### {title}\n\n" + "\n".join(lines) + "\n\n"
-    return found
+    return f"{found}{made_by(rows)}\n\n"
 
 
 def write_page(path: Path, rows: Sequence[Row]) -> None:
@@ -76,6 +89,7 @@ def _tables(rows: Sequence[Row]) -> list[tuple[str, Table]]:
     return [
         ("Random negatives: AP over chunks of 200, all / new nodes", _random(rows)),
         ("Other kinds of negatives: AP over chunks of 200, the same models", _other_kinds(rows)),
+        ("Beside simpler models: AP over chunks of 200, as of each query / everything by block", _beside_simpler(rows)),
         ("Ranked against all destinations (tgbl-wiki)", _ranking(rows)),
         ("What each part is worth (random negatives, one seed, papers' protocol, all / new)", _parts(rows)),
     ]
@@ -107,6 +121,29 @@ def _other_kinds(rows: Sequence[Row]) -> Table:
     return head, body
 
 
+def _beside_simpler(rows: Sequence[Row]) -> Table:
+    """Each kind of negatives in turn: the best published figure, ours, and those of boosted trees and no training."""
+    shown = [data for data in SETS if any(row["model"] in TRAINING_FREE and row["data"] == data for row in rows)]
+    body = []
+    for kind in ("random", *KINDS) if shown else ():
+        best = KINDS.get(kind) or {data: figures[0] for data, figures in PUBLISHED.items()}
+        body.append([f"{kind}, best published", *(f"{best[data]:.2f}" for data in shown)])
+        lines = [(model, name, "test") for model, name in SIMPLER.items()]
+        if kind in KINDS:
+            lines.insert(1, ("default", "pintgn, one score for all kinds", "one_score"))
+        for model, name, score in lines:
+            if found := dict(_by_data(rows, model, "best")):
+                cells = (_fresh_and_stale(found.get(data, []), kind, score) for data in shown)
+                body.append([f"{kind}, {name}", *cells])
+    return ["", *(SETS[data] for data in shown)], body
+
+
+def _fresh_and_stale(some: Sequence[Row], kind: str, score: str) -> str:
+    """All events, as of each query and with everything by block."""
+    views = ([_percent(row, view, kind, score)[0] for row in some] for view in ("papers", "stale"))
+    return " / ".join(spread_of(values) for values in views if values) or "-"
+
+
 def _ranking(rows: Sequence[Row]) -> Table:
     head = ["", "seeds", "best published MRR", "MRR", "Hits@1", "Hits@10"]
     body = []
@@ -121,8 +158,8 @@ def _ranking(rows: Sequence[Row]) -> Table:
 def _parts(rows: Sequence[Row]) -> Table:
     first = {(row["model"], row["data"]): row for row in rows if row["task"] == "best" and row["seed"] == 0}
     shown = [data for data in SETS if any(key[1] == data and key[0] in PARTS for key in first)]
-    body = []
-    for model, name in PARTS.items():
+    body: list[list[str]] = []
+    for model, name in PARTS.items() if shown else ():
         line = [name]
         for data in shown:
             row, whole = first.get((model, data)), first.get(("default", data))

@@ -1,4 +1,4 @@
-"""What the paper claims, held against our rows: who is above whom, by how much, and with how many seeds."""
+"""What the paper claims, held against our rows: who is above whom on the same seeds, by how much, and how surely."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paper.jobs import LAYOUT, MODELS, SETS
+from paper.paired import Paired
 from paper.results import Row
-from paper.tables import HALVES, cell
+from paper.tables import HALVES, figure_of, rows_of
 
 MESSAGE_PASSING = ("jodie", "dyrep", "tgat", "tgn", "pint-plain")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper, and what became of it here: one verdict for each place where it can be looked at.
-
-    A place is open while the row that is behind, or one that it has to beat, was capped: it might still catch up.
-    """
+    """One sentence of the paper, and what became of it here: one verdict for each place where it can be looked at."""
 
     sentence: str
     held: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
-    open: tuple[str, ...] = ()
+    undecided: tuple[str, ...] = ()
 
     def verdict(self) -> str:
-        said = {"Holds": self.held, "Does not hold here": self.failed, "Open, the row behind was capped": self.open}
+        said = {"Holds": self.held, "Does not hold": self.failed, "Not decided": self.undecided}
         return " ".join(f"{what}: {'; '.join(places)}." for what, places in said.items() if places) or NOT_YET
 
 
@@ -65,21 +63,54 @@ def claims(newest: Mapping[str, Row]) -> list[Claim]:
 
 
 def _above(sentence: str, pairs: list[tuple[str, tuple[str, ...], str]], newest: Mapping[str, Row]) -> Claim:
-    found: dict[str, list[str]] = {"held": [], "failed": [], "open": []}
+    """Whether each model is above all the others on a data set: the place of a claim, judged by the closest of them."""
+    found: dict[str, list[str]] = {"held": [], "failed": [], "undecided": []}
     for model, others, data in pairs:
         for figure, half in HALVES.items():
-            mine = cell(model, data, figure, newest, {})
-            beside = [one for other in others if (one := cell(other, data, figure, newest, {})).values]
-            if mine.mean is None or not beside:
-                continue
-            best = max(beside, key=lambda one: one.mean or 0.0)
-            assert best.mean is not None
-            ahead = mine.mean > best.mean
-            behind = beside if ahead else [mine]
-            kind = "open" if any(one.capped for one in behind) else "held" if ahead else "failed"
-            said = f"{SETS[data]} {half.lower()} {mine.ours()} against {best.ours()} of {MODELS[best.model]}"
-            found[kind].append(said)
+            beside = [_compared(model, other, data, figure, newest) for other in others]
+            there = sorted((one for one in beside if one is not None), key=lambda one: one.difference.closeness)
+            for kind in ("failed", "undecided", "held"):  # one that is not beaten is enough
+                if those := [one for one in there if one.kind == kind]:
+                    found[kind].append(f"{SETS[data]} {half.lower()} {those[0]}")
+                    break
     return Claim(sentence, **{kind: tuple(places) for kind, places in found.items()})
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A row beside one that it should be above.
+
+    Not decided while the row that is behind was capped: it might still catch up.
+    """
+
+    other: str
+    difference: Paired
+    capped: bool  # the row that is behind
+
+    @property
+    def kind(self) -> str:
+        if self.capped or self.difference.low <= 0 <= self.difference.high:
+            return "undecided"
+        return "held" if self.difference.mean > 0 else "failed"
+
+    def __str__(self) -> str:
+        return f"{self.difference} against {MODELS[self.other]}" + (
+            ", the one behind was capped" if self.capped else ""
+        )
+
+
+def _compared(model: str, other: str, data: str, figure: str, newest: Mapping[str, Row]) -> Comparison | None:
+    """The two on the seeds that both have; None while one of them has not been measured."""
+    rows = [[row for row in rows_of("links", one, data, newest) if row["ended"] != "failed"] for one in (model, other)]
+    mine, theirs = (
+        {row["seed"]: 100 * value for row in some if (value := figure_of(row, figure)) is not None} for some in rows
+    )
+    if not mine or not theirs:
+        return None
+    difference = Paired.of(mine, theirs)
+    behind = rows[1] if difference.mean > 0 else rows[0]
+    common = mine.keys() & theirs.keys()
+    return Comparison(other, difference, any(row["ended"] == "capped" and row["seed"] in common for row in behind))
 
 
 def same_epoch(one: str, other: str, newest: Mapping[str, Row]) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from paper.claims import claims, every_row, same_epoch
 from paper.jobs import LAYOUT, MODELS, SETS
-from paper.results import Row
+from paper.results import Row, made_by
 from paper.sets import missing
 from paper.tables import (
     HALVES,
@@ -73,7 +73,7 @@ def render(newest: Mapping[str, Row], published: Published, notes: Notes, plots:
     parts = [INTRODUCTION, _claims(newest), _table("table1", newest, published) + (CURVES + curves if curves else "")]
     parts += [_table("table2", newest, published)]
     parts += [_dims(newest, published, drawn), _time(newest, drawn), _nodes(newest, published, drawn)]
-    parts += [_differences(newest, published, notes), _rows(newest)]
+    parts += [_differences(newest, published, notes), _rows(newest), made_by(newest.values())]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -118,12 +118,22 @@ def _place(one: Cell) -> str:
 
 def _claims(newest: Mapping[str, Row]) -> str:
     lines = [[one.sentence, one.verdict().replace("*", "\\*")] for one in claims(newest)]
-    text = "### What the paper claims, and what became of it\n\n" + _markdown(["claim", "here"], lines, left=2)
+    text = f"### What the paper claims, and what became of it\n\n{VERDICTS}\n\n"
+    text += _markdown(["claim", "here"], lines, left=2)
     pairs = (("PINT", "pint", "pint-plain"), ("TGN-Att", "tgn-positions", "tgn"))
     said = [(name, same_epoch(one, other, newest)) for name, one, other in pairs]
     alike = [f"- {name} with against without positions. {'; '.join(places)}." for name, places in said if places]
     return text + ("\n\nAt the same epoch, validation AP:\n\n" + "\n".join(alike) if alike else "")
 
+
+VERDICTS = """
+Two rows are compared on the seeds that both have, which hide the same nodes and draw the same negatives: the mean
+difference in points, in brackets its 95 % interval (Student's t over the paired differences) and the number of seeds
+that were paired. A claim *holds* where the interval is above zero, *does not hold* where it is below, and is *not
+decided* where it contains zero, where fewer than two seeds are common, or where the row that is behind was stopped at
+its cap. Against several rows the closest one is shown. Each place is judged by itself, so where there is no difference
+about one in twenty would be decided by chance.
+""".strip()
 
 HEADINGS = {"table1": "### Table 1: link prediction, AP", "table2": "### Table 2: positions in TGN-Att, AP"}
 

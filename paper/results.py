@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -98,14 +99,37 @@ def _version(name: str) -> str | None:
 
 
 def commit() -> str | None:
-    """The checkout that this code is in, if it is in one."""
+    """The checkout that this code is in, if it is in one; with a plus when the code has changed since."""
+    head = _git("rev-parse", "--short", "HEAD")
+    return head and head + ("+" if _git("status", "--porcelain", "--", "../src", "../paper") else "")
+
+
+def _git(*words: str) -> str | None:
     try:
-        asked = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
-        )
+        asked = subprocess.run(["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True)
     except OSError:
         return None
     return asked.stdout.strip() or None if asked.returncode == 0 else None
+
+
+def made_by(rows: Iterable[Row]) -> str:
+    """Which code made these rows, in one line.
+
+    >>> one, other, unknown = ({"versions": {"commit": commit}} for commit in ("1a2b3c4", "5d6e7f8+", None))
+    >>> made_by([one, one])
+    'All rows were made by commit `1a2b3c4`.'
+    >>> made_by([one, other, other, unknown])
+    'Rows were made by 3 commits: `5d6e7f8+` (2), `1a2b3c4` (1), unknown (1). A plus marks uncommitted changes.'
+    """
+    counts = Counter((row.get("versions") or {}).get("commit") for row in rows)
+    names = {commit: "unknown" if commit is None else f"`{commit}`" for commit in counts}
+    if not counts:
+        return ""
+    plus = " A plus marks uncommitted changes." if any("+" in name for name in names.values()) else ""
+    if len(counts) == 1:
+        return f"All rows were made by commit {next(iter(names.values()))}.{plus}"
+    listed = ", ".join(f"{names[commit]} ({count})" for commit, count in counts.most_common())
+    return f"Rows were made by {len(counts)} commits: {listed}.{plus}"
 
 
 @cache

@@ -40,8 +40,8 @@ class Cell:
 
     @property
     def std(self) -> float | None:
-        """Over seeds, as numpy and the papers do; None for a single one."""
-        return statistics.pstdev(self.values) if len(self.values) > 1 else None
+        """Of a sample, over seeds, as on every page; None for a single one."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
 
     @property
     def difference(self) -> float | None:

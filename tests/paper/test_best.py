@@ -12,6 +12,7 @@ from paper import best_page
 from paper.best import best_jobs, run_best
 from paper.command import app
 from paper.results import Results
+from paper.training_free import TRAINING_FREE
 from pintgn.errors import UnknownName
 from pintgn.events.simulate import simulate
 from pintgn.learn.run import Run
@@ -112,13 +113,34 @@ def test_a_row_that_does_not_exist_is_refused(done):
 def test_every_row_of_our_settings_can_be_read():
     path = ROOT / "paper" / "best.toml"
     rows = published_rows(path)
-    assert {row.split("/")[0] for row in rows} >= {"default", "stale", "ranking"}
+    assert {row.split("/")[0] for row in rows} >= {"default", "stale", "ranking", *TRAINING_FREE}
     for row in rows:
-        assert Settings.of(read_settings(path, row)).name == ("boosted" if row.startswith("boosted/") else "pint")
+        given = read_settings(path, row)
+        assert given["train"]["hidden"] == "dyglib"
+        assert given["model"]["name"] in TRAINING_FREE or Settings.of(given).name in ("pint", "boosted")
 
 
 def test_the_page_holds_the_committed_results():
     page = Path(ROOT / "docs" / "best.md").read_text()
     rows = list(Results(ROOT / "results" / "best.jsonl").newest().values())
-    assert rows
-    assert best_page.markdown(rows) in page
+    assert best_page.markdown(rows) in page, (
+        "run `python -m paper best --show --results results/best.jsonl --page docs/best.md`"
+    )
+
+
+def test_simpler_models_stand_below_ours_and_the_best_published():
+    def row(model, ap):
+        groups = {group: {"chunked_ap": ap} for group in ("all", "new")}
+        kinds = dict.fromkeys(("random", "historical", "inductive"), groups)
+        facts = {"task": "best", "model": model, "data": "uci", "seed": 0, "versions": {"commit": "1a2b3c4"}}
+        views = {"papers": kinds, "stale": kinds, "blocks": kinds, "stream": kinds}
+        return facts | {"row": f"{model}/uci", "test": views, "one_score": views, "processor_seconds": 1.0}
+
+    page = best_page.markdown([row("default", 0.97), row("pair-recency", 0.9)])
+    table = page.split("### Beside simpler models")[1].split("###")[0]
+    assert "| historical, best published | 93.96 |" in table
+    assert "| historical, pintgn | 97.00 / 97.00 |" in table
+    assert "| historical, pintgn, one score for all kinds | 97.00 / 97.00 |" in table
+    assert "| historical, pair recency | 90.00 / 90.00 |" in table
+    assert "EdgeBank" not in table  # nothing measured
+    assert "### Beside simpler models" not in best_page.markdown([row("default", 0.97)])

@@ -9,7 +9,7 @@ import pytest
 from paper.jobs import SETTINGS
 from paper.page import read_notes, render, write_page
 from paper.plots import DRAWN
-from paper.results import Results
+from paper.results import Results, commit
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.settings import published_rows
 from tests.conftest import ROOT
@@ -128,3 +128,19 @@ def test_every_committed_note_is_about_a_row_that_stands_out():
 
 
 IMG = ROOT / "docs" / "img"
+
+
+@pytest.mark.parametrize("name", ["best", "paper"])
+def test_every_committed_row_says_which_commit_made_it(name):
+    rows = Results(ROOT / "results" / f"{name}.jsonl").rows()
+    assert [row["job"] for row in rows if not re.fullmatch("[0-9a-f]{7,}", row["versions"]["commit"] or "")] == []
+
+
+def test_code_that_has_changed_since_its_commit_is_marked(monkeypatch):
+    answers = {"rev-parse": "1a2b3c4", "status": " M ../src/pintgn/lazy.py"}
+    monkeypatch.setattr("paper.results._git", lambda *words: answers[words[0]])
+    assert commit() == "1a2b3c4+"
+    answers["status"] = None
+    assert commit() == "1a2b3c4"
+    answers["rev-parse"] = None  # no checkout
+    assert commit() is None
