@@ -119,4 +119,7 @@ def test_rules_for_settings_turn_where_they_say():
     for events in around(10 * BUSY // 2):
         assert chosen(events, 10).model["neighbors"] == (20 if 2 * events >= 10 * BUSY else 10)
     assert [chosen(events, 10).train.epochs for events in around(STEPS // 4)] == [5, 4, 4]
+    assert [chosen(events, 10).train.patience for events in (40, 220, 290, 800)] == [10, 9, 7, 5]
+    given = from_training(Settings.of({"train": {"epochs": 30}}), EventLog(np.arange(9), np.arange(9), np.arange(9)))
+    assert given.train.patience is None, "who asks for thirty gets thirty"
     assert [chosen(events, 10).train.learning_rate for events in around(1_000)] == [3e-3, 1e-3, 1e-3]

@@ -61,15 +61,20 @@ def model_defaults(train: EventLog, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def training_defaults(train: EventLog, given: Training) -> Training:
-    """Epochs and learning rate, from the number of steps in an epoch; threads, from the machine.
+    """Epochs, patience and learning rate, from the number of steps in an epoch; threads, from the machine.
 
-    Who gives a learning rate means that one.
+    Who gives a learning rate or a number of epochs means that one.
     """
     steps = max(math.ceil(len(train) / given.batch), 1)
     epochs = min(max(math.ceil(STEPS / steps), 3), 100) if given.epochs is None else given.epochs
+    patience = given.patience
+    if patience is None and given.epochs is None:
+        patience = min(max(epochs // 2, 5), 10)
     rate = (3e-3 if steps < 1_000 else 1e-3) if given.learning_rate is None else given.learning_rate
     schedule = given.schedule or ("cosine" if given.learning_rate is None else "constant")
     # the second core looks up the next batch; on few cores more threads of such small matrices only wait for each other
     threads = torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else min(max(1, (os.cpu_count() or 1) - 1), 4)
     threads = threads if given.threads is None else given.threads
-    return dataclasses.replace(given, epochs=epochs, learning_rate=rate, schedule=schedule, threads=threads)
+    return dataclasses.replace(
+        given, epochs=epochs, patience=patience, learning_rate=rate, schedule=schedule, threads=threads
+    )

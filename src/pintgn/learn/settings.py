@@ -43,7 +43,8 @@ class Training:
 
     Args:
         epochs: at most so many passes over the training part; from the size of the log when not given.
-        patience: stop after so many epochs in a row without a better validation figure; None never stops early.
+        patience: stop after so many epochs in a row without a better validation figure. When neither it nor `epochs` is
+            given, half of the epochs, at least 5 and at most 10; with `epochs` alone, never.
         tolerance: how much better counts as better; the best epoch is kept however small its lead.
         choose_by: the figure on validation that decides: `ap`, `chunked_ap` (the papers') or `auc`.
         batch: events per step.
