@@ -18,12 +18,12 @@ def find(name: str, folder: Path | None = None) -> Path | None:
             raise BadFile(f"--data-folder {folder} is not a folder.")
         if (path := folder / f"{name}.parquet").is_file():
             return path
-    return datasets.fetch(name) if datasets.cached(name) else None
+    return datasets.fetch(name) if name in datasets.DATASETS and datasets.cached(name) else None
 
 
 def missing(name: str) -> str:
     """What to do about a set that is not here."""
-    if datasets.DATASETS[name].url is None:
+    if name not in datasets.DATASETS or datasets.DATASETS[name].url is None:
         return f"needs the data: {name} is not public; --data-folder FOLDER with your own {name}.parquet"
     return f"needs the data: pintgn data fetch {name}, or --data-folder FOLDER with {name}.parquet"
 
