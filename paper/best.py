@@ -27,7 +27,7 @@ from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, Streaming, published_rows, read_settings
 from pintgn.learn.train import fit
 
-SEEDS = {"default": 5, "stale": 3, "ranking": 3, "boosted": 3} | dict.fromkeys(TRAINING_FREE, 5)
+SEEDS = {"default": 5, "blocks": 3, "stale": 3, "ranking": 3, "boosted": 3} | dict.fromkeys(TRAINING_FREE, 5)
 """How many seeds are run of a row; one of all others, which say what a part is worth."""
 SEEDS_ELSEWHERE = 3
 """At most, on logs that we are not compared on."""

@@ -106,9 +106,15 @@ def _tables(rows: Sequence[Row]) -> list[tuple[str, Table]]:
 def _random(rows: Sequence[Row]) -> Table:
     head = ["", "seeds", "best published", *VIEWS.values(), "processor"]
     body = []
-    for model, how in (("default", ""), ("stale", ", trained by block"), ("ranking", ", trained to rank")):
+    rows_of = {
+        "default": "",
+        "blocks": ", trained with positions by block",
+        "stale": ", trained by block",
+        "ranking": ", trained to rank",
+    }
+    for model, how in rows_of.items():
         for data, some in _by_data(rows, model, "best"):
-            shown = ["stale"] if model == "stale" else [*VIEWS]
+            shown = [model] if model in ("blocks", "stale") else [*VIEWS]
             both = {view: [spread_of([_percent(row, view)[k] for row in some]) for k in (0, 1)] for view in shown}
             published = " / ".join(f"{figure:.2f}" for figure in PUBLISHED[data])
             # wall time says how busy the machine was
