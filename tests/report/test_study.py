@@ -11,7 +11,7 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.events.log import EventLog
 from pintgn.learn.measure import score_part
 from pintgn.report.slices import prior_history
-from pintgn.report.study import Study, ZeroPositions, open_runs, study
+from pintgn.report.study import Study, ZeroPositions, evenly, open_runs, study
 
 
 def scrambled(log: EventLog, first: int) -> EventLog:
@@ -66,6 +66,38 @@ def test_what_is_prior_history_an_event_does_not_depend_on_what_comes_later(run)
         prior.append(prior_history(Study(cut, early, {}, 1)))
     for name in ("src_events", "dst_events", "src_age", "dst_age", "src_idle", "apart", "meetings"):
         np.testing.assert_array_equal(getattr(prior[0], name), getattr(prior[1], name))
+
+
+@pytest.mark.parametrize("most", [199, 200])
+def test_what_a_sample_says_about_an_event_is_what_all_of_them_say(run, log, monkeypatch, most):
+    whole = study([run], rank=5)
+    count = len(whole.events)
+    assert whole.of_events == count
+    assert most < count
+    monkeypatch.setattr("pintgn.report.study.MOST", most)
+    some = study([run], rank=5)
+    only = evenly(count, most)
+    assert len(some.events) == only.sum() <= max(most, 200)
+    assert some.of_events == count
+    assert (some.events.src == whole.events.src[only]).all()
+    for mine, all_of_them in zip(some.rows, whole.rows, strict=True):
+        one, other = mine.members[0], all_of_them.members[0]
+        assert (one.new == other.new[only]).all()
+        assert (one.ranks == other.ranks[only]).all()
+        for kind, scores in one.scores.items():
+            assert (scores.positive == other.scores[kind].positive[only]).all()
+            assert (scores.negative == other.scores[kind].negative[only]).all()
+
+
+def test_a_sample_is_taken_of_more_events_than_are_measured_and_no_others():
+    for most in (200, 1_000):
+        assert evenly(most - 1, most).all()
+        assert evenly(most, most).all()
+        assert evenly(most + 1, most).sum() in (most - most % 200, most - 199 + most % 200)
+    taken = np.flatnonzero(evenly(10_000, 1_000).reshape(-1, 200).all(1))
+    assert len(taken) == 5
+    assert (taken[0], taken[-1]) == (0, 49)
+    assert np.diff(taken).max() - np.diff(taken).min() <= 1
 
 
 def test_runs_on_other_data_or_another_test_part_are_refused(run, log):

@@ -30,9 +30,13 @@ Figures = dict[str, dict[str, Metrics]]
 """By negatives, then by all / seen / new."""
 
 
-def score_part(stream: Stream, part: EventLog, queries: Sequence[Query], on_batch: OnBatch = None) -> list[np.ndarray]:
-    """Logits (q,) or (q, questions) about a part's scored events, row by row, while the stream moves through it."""
+def score_part(
+    stream: Stream, part: EventLog, queries: Sequence[Query], on_batch: OnBatch = None, only: np.ndarray | None = None
+) -> list[np.ndarray]:
+    """Logits (q,) or (q, questions) about a part's scored events, row by row, while the stream moves through it; about
+    those of them alone that a mask names, where there is one."""
     rows = np.flatnonzero(part.learnable)
+    rows = rows if only is None else rows[only]
     found: list[list[np.ndarray]] = [[] for _ in queries]
 
     def ask(batch: EventLog) -> list[Query]:
@@ -58,11 +62,19 @@ class Compared(NamedTuple):
 
 
 def compare(
-    stream: Stream, part: EventLog, drawn: dict[str, Drawn], new: np.ndarray, on_batch: OnBatch = None
+    stream: Stream,
+    part: EventLog,
+    drawn: dict[str, Drawn],
+    new: np.ndarray,
+    on_batch: OnBatch = None,
+    only: np.ndarray | None = None,
 ) -> Compared:
-    """AP and AUC of a part's events against each kind of negatives."""
+    """AP and AUC of a part's events against each kind of negatives. `only` is a mask of its scored events: `drawn` and
+    `new` are of those then."""
     events, model = scored_events(part), stream.model
-    positive, *negatives = score_part(stream, part, [events.query, *(d.query for d in drawn.values())], on_batch)
+    events = events if only is None else events.where(only)
+    queries = [events.query, *(d.query for d in drawn.values())]
+    positive, *negatives = score_part(stream, part, queries, on_batch, only)
 
     def scores(negative: np.ndarray, against: str) -> Scores:
         return Scores(model.answer(positive, against), model.answer(negative, against))
@@ -88,20 +100,22 @@ def rank_part(
 
 
 def ranks_in_part(
-    stream: Stream, part: EventLog, candidates: Candidates, on_batch: OnBatch = None
+    stream: Stream, part: EventLog, candidates: Candidates, on_batch: OnBatch = None, only: np.ndarray | None = None
 ) -> np.ndarray:  # (e,)
-    """The rank of each scored event's destination among its candidates, while the stream moves through the part."""
+    """The rank of each scored event's destination among its candidates, while the stream moves through the part; of
+    those alone that a mask of the scored events names, where there is one."""
     found, done = [], 0
     with eval_mode(stream.model):
         for batch in part.batches(min(BATCH, max(1, PAIRS // candidates.count))):
             events = scored_events(batch)
-            if not len(events):
+            rows = np.arange(len(events)) if only is None else np.flatnonzero(only[done : done + len(events)])
+            if len(rows):
+                others, valid = candidates(done, done + len(events))
+                asked, among = events.query[rows], np.concatenate([events.dst[:, None], others], 1)[rows]
+                logits = stream.rank(batch, asked, among).numpy(force=True)
+                found.append(ranks(logits[:, 0], logits[:, 1:], valid[rows]))
+            else:
                 stream.observe(batch)
-                continue
-            others, valid = candidates(done, done + len(events))
-            scores = stream.rank(batch, events.query, np.concatenate([events.dst[:, None], others], 1))
-            logits = scores.numpy(force=True)
-            found.append(ranks(logits[:, 0], logits[:, 1:], valid))
             done += len(events)
             if on_batch is not None:
                 on_batch(batch.first - part.first + len(batch))

@@ -13,12 +13,13 @@ import torch
 from pintgn import __version__
 from pintgn.events.stats import node_gaps
 from pintgn.formatting import count, plural, size, span
+from pintgn.learn.metrics import CHUNK
 from pintgn.learn.run import Run, fingerprint
 from pintgn.report import data as draw
 from pintgn.report.charts import heads, series
 from pintgn.report.html import card, cells, code, empty, facts, grid, legend, section, table, text, wide
 from pintgn.report.labels import duration, percent
-from pintgn.report.study import Study
+from pintgn.report.study import MOST, Study
 
 
 def data(study: Study) -> str:
@@ -193,7 +194,8 @@ def notes(study: Study) -> str:
     others = plural(study.candidates, "other destination")
     definitions = {
         "Test part.": "The last events of the log, by time. Each is scored as of its own time, by what came strictly "
-        "before it, and then observed; simultaneous events do not see each other.",
+        "before it, and then observed; simultaneous events do not see each other. Of a part of more than "
+        f"{MOST:,} events, stretches of {CHUNK} at even distances are scored; all are observed.",
         "AP, AUC.": "AUC is the probability that a true link scores above a negative. AP averages the precision over "
         "the true links, over all scores at once; “200-row chunks” is the mean over chunks, as papers report.",
         "MRR, Hits@k.": f"Each true destination is ranked among {others} of the log that its source does not meet at "

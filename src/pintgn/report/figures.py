@@ -160,6 +160,7 @@ class Figures:
             rows[row.name] = {"trained": row.trained, "runs": len(row.members), "spread": self.spread_of(row)} | kinds
         return {
             "events": len(self.study.events),
+            "of_events": self.study.of_events,
             "candidates": self.study.candidates,
             "fallback": {kind: drawn.fallback_fraction for kind, drawn in self.study.drawn.items()},
             "blocks": self.blocks.count,

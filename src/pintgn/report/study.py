@@ -14,7 +14,7 @@ from pintgn.events.log import EventLog
 from pintgn.learn.calibration import Calibration
 from pintgn.learn.finish import replay
 from pintgn.learn.measure import compare, heuristic_streams, ranks_in_part
-from pintgn.learn.metrics import Scores
+from pintgn.learn.metrics import CHUNK, Scores
 from pintgn.learn.negatives import KINDS, Drawn, Negatives, draw
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
@@ -24,6 +24,9 @@ from pintgn.report.names import row_names
 from pintgn.stream.reads import Positions
 
 Progress = Callable[[str], None]
+
+MOST = 10_000
+"""Test events that are measured; of more, evenly taken stretches, so that a report costs less than the training."""
 
 
 @dataclass
@@ -64,11 +67,12 @@ class Study:
     """Everything that was measured, before it is put into figures."""
 
     parts: Parts
-    events: EventLog  # the test part's scored events
+    events: EventLog  # those of the test part that are measured
     drawn: dict[str, Drawn]  # the first kind is the one that the page leads with
     candidates: int  # destinations that each event is ranked against
     rows: list[Row] = field(default_factory=list)
     seed: int = 0
+    of_events: int = 0  # how many of the test part could be
 
     @property
     def log(self) -> EventLog:
@@ -152,21 +156,41 @@ def study(
     parts, test = runs[0].parts, runs[0].parts.test
     before = parts.before(test)
     kinds: dict[str, str | Negatives] = {**(negatives or {}), **{kind: kind for kind in KINDS}}
-    drawn = {name: draw(kind, parts.log, test, seed, before) for name, kind in kinds.items()}
     candidates = Candidates(parts.log, test, rank, seed)
+    only = evenly(len(candidates.events), MOST)
+    drawn = {name: _only(draw(kind, parts.log, test, seed, before), only) for name, kind in kinds.items()}
     rows: dict[str, list[RunScores]] = {}
     for name, run in zip(row_names(runs, names), runs, strict=True):
         progress(f"measuring {name}" + (f", seed {run.seed}" if len(runs) > 1 else ""))
         with reproducible(run.settings.train.threads):
-            rows.setdefault(name, []).append(_scored(run, drawn, candidates))
-    new = parts.is_new(scored_events(test))
+            rows.setdefault(name, []).append(_scored(run, drawn, candidates, only))
+    new = parts.is_new(candidates.events)[only]
     for name, stream in heuristic_streams(parts, runs[0].schema, before):
         if name not in rows:
             progress(f"measuring {name}")
-            scores = compare(stream.fork(), test, drawn, new).scores
-            rows[name] = [RunScores(scores, ranks_in_part(stream, test, candidates), new)]
+            scores = compare(stream.fork(), test, drawn, new, only=only).scores
+            rows[name] = [RunScores(scores, ranks_in_part(stream, test, candidates, only=only), new)]
     found = [Row(name, members) for name, members in rows.items()]
-    return Study(parts, candidates.events, drawn, candidates.count, found, seed)
+    measured = candidates.events.where(only)
+    return Study(parts, measured, drawn, candidates.count, found, seed, of_events=len(only))
+
+
+def evenly(events: int, most: int) -> np.ndarray:  # (events,) bool
+    """All events, or whole chunks of them at even distances, about `most` events in all.
+
+    >>> evenly(1_000, 500).reshape(5, 200).all(1).tolist()
+    [True, False, False, False, True]
+    """
+    chosen = np.ones(events, bool)
+    if events > most:
+        chunks = events // CHUNK
+        kept = np.linspace(0, chunks - 1, max(most // CHUNK, 1)).astype(np.int64)
+        chosen = np.isin(np.arange(events) // CHUNK, kept)
+    return chosen
+
+
+def _only(drawn: Drawn, only: np.ndarray) -> Drawn:
+    return Drawn(drawn.query[np.flatnonzero(only)], drawn.fallback[only])
 
 
 def _check_comparable(runs: Sequence[Run]) -> None:
@@ -183,10 +207,10 @@ def _check_comparable(runs: Sequence[Run]) -> None:
         raise BadInput(f"{' and '.join(names)} {problem}; write a report for each.")
 
 
-def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates) -> RunScores:
+def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.ndarray) -> RunScores:
     """A run on its test part; its stream has observed everything before it, as a deployed system would have."""
     parts, test = run.parts, run.parts.test
-    new = parts.is_new(scored_events(test))
+    new = parts.is_new(scored_events(test))[only]
     if not run.scores_links:
         return RunScores({}, np.zeros(0), new, run)
     stream = run.new_stream()
@@ -196,11 +220,12 @@ def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates) -> RunSco
         calibration = Calibration.of(replay(stream, run, parts.val).scores["random"])
     else:
         stream.observe(parts.val)
-    scores, zeroed = compare(stream.fork(), test, drawn, new).scores, None
+    scores, zeroed = compare(stream.fork(), test, drawn, new, only=only).scores, None
     if stream.positions is not None:
         without = stream.fork(positions=ZeroPositions(stream.positions.fork()))
-        zeroed = compare(without, test, drawn, new).scores
-    return RunScores(scores, ranks_in_part(stream, test, candidates), new, run, calibration, zeroed)
+        zeroed = compare(without, test, drawn, new, only=only).scores
+    ranks = ranks_in_part(stream, test, candidates, only=only)
+    return RunScores(scores, ranks, new, run, calibration, zeroed)
 
 
 class ZeroPositions:

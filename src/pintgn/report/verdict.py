@@ -49,7 +49,10 @@ def headline(figures: Figures) -> str:
 def summary(figures: Figures) -> list[str]:
     """The paragraph below it: compared with what, how sure, how hard, for whom."""
     row, other = best_row(figures), baseline(figures)
-    events = plural(len(figures.study.events), "event")
+    study = figures.study
+    events = plural(len(study.events), "event")
+    if len(study.events) < study.of_events:
+        events = f"{len(study.events):,} of {study.of_events:,} events, evenly taken,"
     found = [f"Measured on {events} that came after everything it was trained on."]
     if other is not None:
         found.append(_beside(figures, row, other))
