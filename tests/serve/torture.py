@@ -26,6 +26,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # victims are forks, which would wait for threads that forks do not have
+
 from tests.serve.hardship import FILES, HARMS, OPTIONS, damage, survive_damage, survive_full
 from tests.serve.helpers import TRAINED, as_events, assert_same_state, happened, replayed, served, trained
 from tests.serve.nonsense import send_nonsense, shout
@@ -282,6 +284,8 @@ def survive_kills_by_many(run: Path, folder: Path, kills: int, writers: int, see
     opened = Run.open(run)
     t = int(opened.log.t[-1])
     for round in range(kills + 1):
+        if round % 50 == 0 and sys.stderr.isatty():
+            print(f"{round} of {kills} kills", file=sys.stderr)
         alive, t, more = Served(run, folder), t + 1, round < kills
         everybody, errors = threading.Barrier(writers), []
 
