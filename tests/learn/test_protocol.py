@@ -7,7 +7,7 @@ import pytest
 
 from pintgn import DELETE, EventLog
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.learn.protocol import Parts, scored_events
+from pintgn.learn.protocol import Parts, cut, scored_events
 from tests.learn.helpers import random_log
 
 
@@ -48,6 +48,12 @@ def test_simultaneous_events_are_never_parted():
 def test_a_log_that_cannot_be_learned_from_is_refused_in_one_line(log, message):
     with pytest.raises(BadInput, match=message):
         Parts.of(log)
+
+
+def test_a_part_of_one_event_is_found_where_there_is_no_other():
+    t = np.repeat([0, 1, 2], [90, 9, 1])
+    train, val, test = cut(EventLog(np.arange(100) % 7, np.arange(100) % 5, t), 0.15, 0.15)
+    assert [len(train), len(val), len(test)] == [90, 9, 1]
 
 
 def test_large_groups_are_cut_where_they_can_be_and_that_is_said():

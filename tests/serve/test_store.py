@@ -64,6 +64,19 @@ def test_reading_goes_on_where_damage_interrupted_it(tmp_path, monkeypatch):
         assert store.total == 30, "its number is not given again"
 
 
+def test_what_was_lost_after_the_point_one_goes_back_to_was_never(tmp_path):
+    with opened(tmp_path) as store:
+        store.append(batch(range(1, 31)))
+        store.settle()
+        store.db.execute("UPDATE events SET dst = 'c' || number WHERE number IN (5, 15, 16, 17, 18, 25)")
+        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        assert sum(len(part) for _, part in store.read()) == 24
+        assert [str(gap) for gap in store.missing] == ["5", "15 to 18", "25"]
+        store.undo(17, tmp_path / "undone.db")
+        assert [str(gap) for gap in store.missing] == ["5", "15 to 16"]
+        assert store.total == 16
+
+
 def test_events_that_are_taken_back_are_alone_in_their_file(tmp_path):
     """An attempt that failed may have left a file of that name."""
     with opened(tmp_path / "store") as store:
