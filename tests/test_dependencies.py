@@ -19,6 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 OURS = {"pintgn", "paper", "tests", "tools", "load"}  # benchmarks/load.py stands beside those that use it
 HOMES = {  # where a package of an extra may be imported; the rest of pintgn works without it
+    "boosted": ("models/boosted.py",),
     "tune": ("learn/tune.py",),
     "serve": (
         "serve/app.py",
