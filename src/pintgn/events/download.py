@@ -38,13 +38,19 @@ BROKEN = (urllib.error.URLError, TimeoutError, ConnectionError, ssl.SSLError, ht
 
 
 def download(
-    url: str, target: Path, progress: Progress | None = None, timeout: float = 60, part: Path | None = None
+    url: str,
+    target: Path,
+    progress: Progress | None = None,
+    timeout: float = 60,
+    part: Path | None = None,
+    shown: str | None = None,
 ) -> None:
     """Fetch a URL into a file, which appears only when it is complete.
 
     Args:
         part: where to keep what has arrived, for this call and, should it fail, for the next; a hidden file beside the
             target by default.
+        shown: the URL of a user's own, as messages may show it; otherwise they suggest a mirror.
     """
     part = target.with_name(f".{target.name}.part") if part is None else part
     with _claimed(part, url) as arrival:
@@ -56,12 +62,12 @@ def download(
             except urllib.error.HTTPError as error:
                 error.close()
                 if error.code != 416 or not arrival.done:
-                    raise _refused(url, error) from error
+                    raise _refused(url, error, shown) from error
                 arrival.restart()  # there is no such rest: it must be another file
             except BROKEN as error:
                 fruitless = 0 if arrival.most > before else fruitless + 1
                 if not arrival.most or fruitless >= TRIES:
-                    raise _broken(arrival, error) from error
+                    raise _broken(arrival, error, shown) from error
                 time.sleep(PAUSE * 2**fruitless)
         arrival.file.close()
         rename(arrival.path, target)
@@ -177,18 +183,23 @@ def _validator(headers: Any) -> str | None:
     return tag if tag.startswith('"') else headers.get("Last-Modified")
 
 
-def _refused(url: str, error: urllib.error.HTTPError) -> BadFile:
-    gone = error.code in (404, 410)
-    what = f"{url} is not there ({error.code})" if gone else f"{url} was refused ({error.code} {error.reason})"
+def _refused(url: str, error: urllib.error.HTTPError, shown: str | None) -> BadFile:
+    gone, name = error.code in (404, 410), shown or url
+    what = f"{name} is not there ({error.code})" if gone else f"{name} was refused ({error.code} {error.reason})"
+    if shown is not None:
+        return BadFile(f"{what}.")
     return BadFile(f"{what}. {'Try' if gone else 'Try later, or try'} another place with mirror (--mirror).")
 
 
-def _broken(arrival: Arrival, error: Exception) -> BadFile:
+def _broken(arrival: Arrival, error: Exception, shown: str | None) -> BadFile:
     if arrival.most:
         size = "" if arrival.total is None else f" of {arrival.total:,}"
-        again = "Fetch it again: it goes on from there" if arrival.kept else "Try again"
-        return BadFile(f"{arrival.url} broke off after {arrival.most:,}{size} bytes, {TRIES} times in a row. {again}.")
+        again = "Fetch it again: it goes on from there" if arrival.kept and shown is None else "Try again"
+        name = shown or arrival.url
+        return BadFile(f"{name} broke off after {arrival.most:,}{size} bytes, {TRIES} times in a row. {again}.")
     reason = getattr(error, "reason", None) or error or type(error).__name__
+    if shown is not None:
+        return BadFile(f"cannot reach {urlsplit(shown).netloc} ({reason}).")
     return BadFile(
         f"cannot reach {urlsplit(arrival.url).netloc} ({reason}). Where there is a network, download {arrival.url}, "
         "then pass the folder it is in as mirror (--mirror FOLDER)."
