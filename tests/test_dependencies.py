@@ -31,6 +31,8 @@ HOMES = {  # where a package of an extra may be imported; the rest of pintgn wor
         "cli/serve.py",
     ),
     "interop": ("interop/", "events/snapshots.py"),
+    "duckdb": ("events/databases.py",),
+    "postgres": ("events/databases.py",),
 }
 APART = {"tgb"}  # interop/tgb.py takes it where users have it: it wants so much that no extra should bring it
 

@@ -82,6 +82,7 @@ NO_SIZES = {
     "cli.source.LARGE": "from here on a bar is drawn; what is read is the same",
     "compiled.UNUSED_DAYS": "days",
     "errors.COMPARED": "names among which a near one is looked for: an error without one says the same",
+    "events.databases.LOOKED_AT": "tables among which one is suggested; an error lists them all the same",
     "events.guess.COLUMNS": "columns that a message lists",
     "events.guess.ROWS": "rows that a guess at columns looks at; the guess is said, and read_events does not guess",
     "events.kernels.FNV": "a hash",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 from collections.abc import Sequence
 from statistics import mean, stdev
 from typing import Any
@@ -11,6 +13,8 @@ SPANS = (("s", 1), ("min", 60), ("h", 3600), ("d", 86400), ("y", 365.25 * 86400)
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Ticks of a unit of time in a second."""
 MINUS = "−"
+ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://?)")
+"""How an address begins; a `Path` has made one slash of two. The name of a drive has one letter."""
 
 
 def percent(value: Any, digits: int = 2, none: str = "-") -> str:
@@ -169,3 +173,20 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 
 
     top = [line(heads), "  ".join("─" * w for w in widths)] if heads else []
     return "\n".join([*top, *map(line, rows)])
+
+
+def shown_address(address: str) -> str:
+    """A file or an address, fit to be shown: without password, parameters and query.
+
+    >>> shown_address("postgresql://ann:secret@db:5432/shop?sslmode=require#orders"), shown_address("shop.db#orders")
+    ('postgresql://ann@db:5432/shop', 'shop.db')
+    """
+    if os.path.exists(address):
+        return address
+    bare = address.partition("#")[0]
+    if not (found := ADDRESS.match(bare)):
+        return bare
+    whole = bare if "@" in bare else address  # a password may hold anything
+    login, at, rest = whole[found.end() :].rpartition("@")
+    user = "" if found[1] == "s3" else re.split("[:/?#]", login)[0]
+    return f"{found[1]}://{user}{at if user else ''}{re.split('[?#]', rest)[0]}"

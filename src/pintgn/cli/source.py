@@ -6,6 +6,7 @@ import inspect
 import shlex
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,12 +17,14 @@ from pintgn.cli.common import Bar, say
 from pintgn.cli.help_format import READING
 from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
+from pintgn.formatting import shown_address
 
 Data = Annotated[
     str,
     Argument(
         metavar="DATA",
-        help="A CSV, JSON-lines or Parquet file, a folder of Parquet files, the folder of a run, or a data set's name.",
+        help="A CSV, JSON-lines or Parquet file, a folder of Parquet files, a SQLite or DuckDB file, the address of "
+        "a file or database (https://, s3://, postgresql://), the folder of a run, or a data set's name.",
     ),
 ]
 
@@ -32,6 +35,7 @@ def _option(*names: str, metavar: str | None = None, help: str) -> Any:
 
 COLUMN, COLUMNS = "COLUMN", "COLUMNS"
 OPTIONS: dict[str, Any] = {
+    "query": Annotated[str | None, _option(metavar="SQL", help="Of a database: a query, or the name of a table.")],
     "src": Annotated[str, _option(metavar=COLUMN, help="The source ids: who acts.")],
     "dst": Annotated[str, _option(metavar=COLUMN, help="The destination ids: on whom.")],
     "t": Annotated[str, _option("--time", "-t", metavar=COLUMN, help="The times: numbers, or ISO-8601 dates.")],
@@ -83,9 +87,9 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
         options = {name: given.pop(name) for name in OPTIONS}
 
         def read(other: str | None = None) -> EventLog:
-            return load(other or data, **options)
+            return load(other or data, **options if other is None else options | {"query": None})
 
-        read.data = data  # type: ignore[attr-defined]
+        read.data = shown_address(data)  # type: ignore[attr-defined]
         command(load=read, **given)
 
     signature = [inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Data)]
@@ -96,11 +100,11 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
-    """Events from a file, a folder or a named data set."""
+    """Events from a file, a folder, a database or a named data set."""
     from pintgn.events import datasets
     from pintgn.events.ingest import read_events
 
-    path = Path(data).expanduser()
+    path = Path(shown_address(data)).expanduser()
     if not path.exists() and data in datasets.DATASETS:
         if datasets.cached(data):
             return datasets.load(data)
@@ -117,9 +121,10 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
             options[name] = [part.strip() for part in options[name].split(",") if part.strip()]
     options["header"] = False if no_header else None
     source = _with_columns(data, options)
-    if not sys.stderr.isatty() or not Path(data).is_file() or Path(data).stat().st_size < LARGE:
+    far = "://" in data or (path.is_file() and path.stat().st_size >= LARGE)
+    if not sys.stderr.isatty() or not far:
         return read_events(source, **options)
-    with Bar(f"reading {Path(data).name}"):  # how far it is cannot be known
+    with Bar(f"reading {path.name}"):  # how far it is cannot be known
         return read_events(source, **options)
 
 
@@ -129,8 +134,10 @@ def _with_columns(data: str, options: dict[str, Any]) -> Any:
     from pintgn.events.sources import ParquetSource, open_source
     from pintgn.events.store import saved_by_pintgn
 
-    layout = {name: options[name] for name in ("delimiter", "header", "charset")}
-    source = open_source(data, [options["src"], options["dst"], options["t"]], options["t"], **layout)
+    layout = {name: options[name] for name in ("query", "delimiter", "header", "charset")}
+    wanted, web = [options[role] for role in ("src", "dst", "t")], data.startswith(("http://", "https://"))
+    with Bar(f"fetching {Path(shown_address(data)).name}", "bytes") if web else nullcontext() as bar:
+        source = open_source(data, wanted, options["t"], progress=bar, **layout)
     missing = [role for role in ("src", "dst", "t") if options[role] == role and role not in source.names]
     if not missing or (isinstance(source, ParquetSource) and any(map(saved_by_pintgn, source.paths))):
         return source

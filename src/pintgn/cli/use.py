@@ -13,7 +13,7 @@ from typer import Argument, Option
 from pintgn.cli.common import AsJson, Bar, answer, emit_json, say
 from pintgn.cli.evaluate import RunFolder
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.formatting import plural, text_table
+from pintgn.formatting import plural, shown_address, text_table
 
 Observe = Annotated[
     list[str] | None,
@@ -147,11 +147,12 @@ def open_live(run: Path, observe: list[str] | None) -> Any:
 
     live = open_run(run)
     for path in observe or []:
+        shown = shown_address(path) if "://" in path else path
         try:
             count = live.observe(path)
         except (BadInput, BadFile) as error:
-            raise type(error)(f"{error}{_convert_first(live, path, str(error))}") from error
-        say(f"observed {plural(count, 'event')} of {path}")
+            raise type(error)(f"{error}{_convert_first(live, shown, str(error))}") from error
+        say(f"observed {plural(count, 'event')} of {shown}")
     return live
 
 

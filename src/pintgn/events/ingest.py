@@ -38,6 +38,7 @@ def read_events(
     encoding: str | Mapping[str, str] = "auto",
     fill: float | None = None,
     time_format: str | None = None,
+    query: str | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
     columns: Sequence[str] | None = None,
@@ -50,7 +51,8 @@ def read_events(
         source: a CSV file (any delimiter) or JSON lines, also compressed with gzip, zstd, bz2 or lz4; a Parquet file, a
             folder of Parquet files (in the order of their names), a pandas frame, an Arrow table or reader, anything
             with `__arrow_c_stream__` (Polars), a dict of arrays (two axes: one column each), a list of dicts, or a
-            structured array. A file written by `EventLog.save` is restored exactly.
+            structured array. A file written by `EventLog.save` is restored exactly. Also `https://` and `s3://`
+            addresses of such files; a SQLite or DuckDB file, or `postgresql://user@host/database`.
         src, dst, t: columns, by name or by position from 0. Ids are whole numbers, text or UUIDs; times are
             numbers, timestamps or ISO-8601 text.
         features: columns of event features, or "all" for all others. Numbers become float32; text, bools and
@@ -72,6 +74,7 @@ def read_events(
         fill: what a missing feature counts as; otherwise it is an error.
         time_format: how times are written, where not as ISO-8601: a format of strptime such as "%d.%m.%Y %H:%M", or
             "s", "ms", "us" or "ns" for numbers that count since 1970 and are then shown as dates.
+        query: of a database: the name of a table, or a query in its SQL. `"shop.db#orders"` says the same in one text.
         delimiter, header, columns, skip_lines, charset: the layout of a text file; found out when not given.
             `columns` names the columns of a file without a header, or instead of it.
 
@@ -98,7 +101,7 @@ def read_events(
         name for role, name in roles.items() if name is not None and (like is None or role in ("src", "dst", "t"))
     ]
     opened = open_source(
-        source, wanted, roles["t"],
+        source, wanted, roles["t"], query=query,
         delimiter=delimiter, header=header, columns=columns, skip_lines=skip_lines, charset=charset,
     )  # fmt: skip
     asked = any((features, label, op, node_updates, bipartite, categorical, written))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +25,8 @@ Hints = Mapping[str, pa.DataType]
 BATCH = 1 << 16
 COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
 """How compressed files begin."""
+SQLITE, DUCKDB = b"SQLite format 3\0", b"DUCK"
+"""How files of databases begin; DuckDB's after eight bytes."""
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 THRIFT_LIMIT = 2**31 - 1
 """A footer may hold the node table of a saved log, which is larger than Arrow's cautious default allows."""
@@ -85,6 +88,17 @@ class Source:
 
     def _no_header(self) -> str:
         return ""
+
+    def _mixed(self, name: str, values: list[Any], start: int, error: Exception) -> BadInput:
+        kinds = [type(value) for value in values]
+        for index, kind in enumerate(kinds):
+            if values[index] is not None and kind is not kinds[0]:
+                first, other = kinds[0].__name__, kind.__name__
+                return BadInput(
+                    f"{self.where(start + index)} has {values[index]!r} ({other}) in column {name!r}, where there was "
+                    f"{first} before. A column has one type; cast it, for example to str."
+                )
+        return BadInput(f"column {name!r} of {self.title} cannot be read: {str(error).splitlines()[0]}")
 
     def _take_apart(self, schema: pa.Schema) -> None:
         """Names of an Arrow schema's columns, lists of fixed length as one column for each part."""
@@ -182,17 +196,6 @@ class ArraySource(Source):
             raise self._mixed(name, list(values), start, error) from error
         return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
-    def _mixed(self, name: str, values: list[Any], start: int, error: Exception) -> BadInput:
-        kinds = [type(value) for value in values]
-        for index, kind in enumerate(kinds):
-            if values[index] is not None and kind is not kinds[0]:
-                first, other = kinds[0].__name__, kind.__name__
-                return BadInput(
-                    f"{self.where(start + index)} has {values[index]!r} ({other}) in column {name!r}, where there was "
-                    f"{first} before. A column has one type; cast it, for example to str."
-                )
-        return BadInput(f"column {name!r} of {self.title} cannot be read: {str(error).splitlines()[0]}")
-
 
 def _array(values: Any) -> np.ndarray | list[Any]:
     if isinstance(values, pa.Array | pa.ChunkedArray):
@@ -267,7 +270,15 @@ def open_parquet(path: Path) -> pq.ParquetFile:
         raise BadFile(f"{path.name} is not a Parquet file. Give it the ending of what it is, such as .csv.") from error
 
 
-def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | None = None, **text: Any) -> Source:
+def open_source(
+    source: Any,
+    wanted: Sequence[str | int] = (),
+    t: str | int | None = None,
+    *,
+    query: str | None = None,
+    progress: Callable[[int, int | None], None] | None = None,
+    **text: Any,
+) -> Source:
     """Whatever the user has, as a stream. `wanted` and `t` help to find out how a text file is laid out."""
     from pintgn.events.textfile import TextSource
 
@@ -275,16 +286,24 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
         return source
     if isinstance(source, str | Path):
         path = Path(source).expanduser()
-        if not path.exists():
+        if not os.path.exists(path):  # of any length, as an address with a query may be
+            from pintgn.events.addresses import open_address
+
+            if (found := open_address(str(source), wanted, t, query, progress, text)) is not None:
+                return found
             near = suggest(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else ""
             raise BadFile(f"there is no file {path}.{near if 'Did' in near else ''}")
-        if path.is_dir() or path.suffix in (".parquet", ".pq"):
+        if query is None and (path.is_dir() or path.suffix in (".parquet", ".pq")):
             return ParquetSource(path)
         try:
             with open(path, "rb") as file:
-                start = file.read(8)
+                start = file.read(20)
         except OSError as error:
             raise BadFile(f"{path} cannot be read: {error.strerror or error}.") from error
+        if start.startswith(SQLITE) or (start[8:12] == DUCKDB and b"\0" in start):
+            return _database(path, start, query)
+        if query is not None:
+            raise BadInput(f"query= (--query) asks a database, and {path.name} is none. Leave it out.")
         if start.startswith(b"PAR1"):
             return ParquetSource(path)
         compressed = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), None)
@@ -292,6 +311,8 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
         if start and (named or start[:4].lstrip()[:2] in (b'{"', b"[{", b"{")):
             return _json_source(path, compressed, **text)
         return TextSource(path, start, compressed, wanted, t, **text)
+    if query is not None:
+        raise BadInput(f"query= asks a database, and {type(source).__name__} is none. Leave it out.")
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         return TableSource(source)
     if isinstance(source, pa.RecordBatch):
@@ -315,8 +336,15 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
             return TableSource(pa.RecordBatchReader.from_stream(source))
     raise BadInput(
         f"events cannot be read from {type(source).__name__}. Pass the path of a CSV, JSON-lines or Parquet file (or "
-        f"of a folder of these last), a pandas or Polars frame, an Arrow table, or a dict of arrays.{_advice(source)}"
+        "of a folder of these last), the address of a database, a pandas or Polars frame, an Arrow table, or a dict of "
+        f"arrays.{_advice(source)}"
     )
+
+
+def _database(path: Path, start: bytes, query: str | None) -> Source:
+    from pintgn.events.databases import DuckDBSource, SQLiteSource
+
+    return SQLiteSource(path, query) if start.startswith(SQLITE) else DuckDBSource(path, query)
 
 
 def _json_source(path: Path, compressed: str | None, charset: str = "utf-8", **text: Any) -> Source:

@@ -1,0 +1,340 @@
+"""Tables in databases: PostgreSQL, DuckDB and SQLite, as a stream of Arrow batches.
+
+A query runs on the database, exactly as it is written, and its rows arrive batch by batch. Every pass has a connection
+of its own, which can only read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pintgn.errors import BadFile, BadInput, suggest
+from pintgn.events.columns import try_cast
+from pintgn.events.guess import by_name
+from pintgn.events.sources import BATCH, Hints, Source, prefetched
+
+NO_TABLE = re.compile(r'(?:no such table: |Table with name |relation ")([\w.]+)')
+DAMAGED = re.compile("disk image is malformed|file is not a database")
+LOOKED_AT = 30
+"""Tables whose columns are looked at, to suggest one."""
+CONNECT_SECONDS = 15
+
+
+class QuerySource(Source):
+    """The rows of a query, or of a table: of the only one, where neither is named."""
+
+    kind = ""
+    """How a database of this kind is called."""
+    whose = ""
+    """Which tables of a database are listed, where not all are."""
+
+    def __init__(self, home: str, query: str | None):
+        self.home, self.title, self.query, self.table = home, home, "", ""
+        if query is not None and len(query.split()) > 1:
+            self.title, self.query = "the query", query.strip().rstrip(";")
+        else:
+            tables = self._known_tables()
+            name = next(iter(tables)) if query is None and len(tables) == 1 else query
+            if name is None:
+                raise self._which(tables)
+            if name not in tables:
+                raise BadInput(f"{home} has no table {name!r}{self.whose}.{suggest(name, tables)}")
+            self.title, self.table = f"table {name!r}", tables[name]
+        with self._explained():
+            self._take_apart(self._schema(self._sql("*")))
+
+    def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
+        return prefetched(self._read(columns))
+
+    def _read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        stored = self._stored(columns)
+        with self._explained():
+            for batch in self._run(self._sql(", ".join(map(quoted, stored))), stored):
+                for start in range(0, batch.num_rows, BATCH):
+                    yield self._unpacked(batch.slice(start, BATCH), columns)
+
+    def _sql(self, columns: str) -> str:
+        """What to run; a query stays as it is, for one around it could change the order of its rows."""
+        return f"select {columns} from {self.table}" if self.table else f"{self.query}\n"
+
+    def _known_tables(self) -> dict[str, str]:
+        with self._explained():
+            return dict(self._tables())
+
+    def _which(self, tables: dict[str, str]) -> BadInput:
+        """No table was named: which are there, and which looks like events?"""
+        if not tables:
+            return BadInput(f"{self.home} has no tables{self.whose}.")
+        alike = {}  # columns that are called as those of events are
+        for name, stored in list(tables.items())[:LOOKED_AT]:
+            with contextlib.suppress(Exception):  # one that cannot be looked into is not suggested
+                alike[name] = len(by_name(self._schema(f"select * from {stored}").names))
+        likely = max(alike, key=lambda name: alike[name], default=next(iter(tables)))
+        listed = ", ".join(map(repr, list(tables)[:12])) + (", …" if len(tables) > 12 else "")
+        return BadInput(
+            f"{self.home} has {len(tables):,} tables: {listed}. Name one or write a query, perhaps: "
+            f"query={likely!r} (--query {likely}), or 'select … from {likely} order by …'."
+        )
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """One line for whatever a database says."""
+        try:
+            yield
+        except (BadInput, BadFile):
+            raise
+        except self._errors() as error:
+            said = self._said(str(error))
+            if DAMAGED.search(said):
+                raise BadFile(f"{self.home} is damaged: {said}. Copy it again.") from error
+            missing = NO_TABLE.search(said)
+            near = ""
+            with contextlib.suppress(Exception):
+                near = suggest(missing[1], dict(self._tables())) if missing else ""
+            raise BadInput(f"{self.kind} refuses {self.title}: {said}.{near}") from error
+
+    def _said(self, message: str) -> str:
+        """The heart of a database's message."""
+        message = re.sub(
+            r"^[A-Z_]+: |\[libpq\] |Failed to \w+ query: |could not begin COPY: |Execution error \[\w+\]: ", "", message
+        )
+        message = re.sub(r"^(?:[A-Z]\w+ )+Error: |ERROR: +", "", message.strip())
+        return message.splitlines()[0].rstrip(" .!") if message else "no reason given"
+
+    # -- of each kind --------------------------------------------------------------------------------------
+
+    def _errors(self) -> tuple[type[Exception], ...]:
+        raise NotImplementedError
+
+    def _tables(self) -> Iterator[tuple[str, str]]:
+        """Tables and views: how they are shown, and how a query names them."""
+        raise NotImplementedError
+
+    def _schema(self, sql: str) -> pa.Schema:
+        """The columns of a query that does not run yet."""
+        raise NotImplementedError
+
+    def _run(self, sql: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it where it may be anything.
+
+    >>> print(quoted('2" pipes'))
+    "2"" pipes"
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def tidied(values: pa.Array) -> pa.Array:
+    """A column with types as files have them: decimals instead of PostgreSQL's text, and UTC, not our own zone."""
+    kind = values.type
+    opaque = kind.type_name if isinstance(kind, pa.OpaqueType) else None
+    if opaque == "uuid":  # which the driver knows since version 1.13
+        return values.storage.cast(pa.binary(16))
+    if opaque == "numeric":
+        point = pc.find_substring(values.storage, ".")
+        digits = pc.subtract(pc.subtract(pc.binary_length(values.storage), point), 1)
+        scale = pc.max(pc.if_else(pc.less(point, 0), 0, digits)).as_py() or 0
+        exact = try_cast(values.storage, pa.decimal128(38, scale)) if scale <= 38 else None
+        return values.storage.cast(pa.float64()) if exact is None else exact  # nan, or more digits than anyone needs
+    return values.cast(pa.timestamp(kind.unit, "UTC")) if pa.types.is_timestamp(kind) and kind.tz else values
+
+
+def tidy(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
+    index = {name: k for k, name in enumerate(batch.schema.names)}
+    return pa.RecordBatch.from_arrays([tidied(batch.column(index[name])) for name in columns], names=columns)
+
+
+class SQLiteSource(QuerySource):
+    """Of a SQLite file, by Python's own driver: a value has a type there, a column has none."""
+
+    kind = "SQLite"
+
+    def __init__(self, path: Path, query: str | None):
+        self.path = path
+        self.kinds: dict[str, pa.DataType] = {}
+        super().__init__(path.name, query)
+
+    @contextlib.contextmanager
+    def _cursor(self) -> Iterator[sqlite3.Cursor]:
+        address = f"{self.path.absolute().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as connection:
+            yield connection.cursor()
+
+    def _errors(self) -> tuple[type[Exception], ...]:
+        return (sqlite3.Error, sqlite3.Warning)
+
+    def _tables(self) -> Iterator[tuple[str, str]]:
+        with self._cursor() as cursor:
+            cursor.execute("select name from sqlite_master where type in ('table', 'view') order by name")
+            yield from ((name, quoted(name)) for (name,) in cursor if not name.startswith("sqlite_"))
+
+    def _schema(self, sql: str) -> pa.Schema:
+        with self._cursor() as cursor:
+            cursor.execute(f"select * from (\n{sql}) limit 0")
+            names = [name for name, *_ in cursor.description]
+        # of two columns with one name in a query, the second is called name:1 here
+        first = [re.sub(r":\d+$", "", name) if self.query else name for name in names]
+        return pa.schema([(one if one in names else name, pa.null()) for one, name in zip(first, names, strict=True)])
+
+    def _run(self, sql: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        with self._cursor() as cursor:
+            cursor.execute(sql)
+            index = {name: k for k, (name, *_) in enumerate(cursor.description)}
+            row = 0
+            while rows := cursor.fetchmany(BATCH):
+                lists = {name: [values[index[name]] for values in rows] for name in columns}
+                arrays = [self._array(name, values, row, sql) for name, values in lists.items()]
+                yield pa.RecordBatch.from_arrays(arrays, names=columns)
+                row += len(rows)
+
+    def _array(self, name: str, values: list[Any], row: int, sql: str) -> pa.Array:
+        try:
+            array = pa.array(values)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise self._mixed(name, values, row, error) from error
+        if not pa.types.is_null(array.type):
+            return array
+        if name not in self.kinds:  # nothing but NULL so far
+            with self._cursor() as cursor:
+                cursor.execute(f"select typeof({quoted(name)}) from (\n{sql}) where {quoted(name)} is not null limit 1")
+                found = {"integer": pa.int64(), "real": pa.float64(), "text": pa.string(), "blob": pa.binary()}
+                self.kinds[name] = found.get((cursor.fetchone() or ("null",))[0], pa.null())
+        return array.cast(self.kinds[name])
+
+
+class DuckDBSource(QuerySource):
+    """Of a DuckDB file."""
+
+    kind = "DuckDB"
+
+    def __init__(self, path: Path, query: str | None):
+        self.path = path
+        super().__init__(path.name, query)
+
+    @contextlib.contextmanager
+    def _relation(self, sql: str) -> Iterator[Any]:
+        duckdb = _duckdb()
+        try:
+            connection = duckdb.connect(str(self.path), read_only=True)
+        except duckdb.Error as error:
+            raise BadFile(f"{self.home} cannot be opened: {self._said(str(error))}.") from error
+        with contextlib.closing(connection):
+            if (relation := connection.sql(sql)) is None:
+                raise BadInput(f"{self.title} gives no rows: {sql.strip()!r}. Write a select.")
+            yield relation
+
+    def _errors(self) -> tuple[type[Exception], ...]:
+        return (_duckdb().Error, pa.ArrowException, OSError)
+
+    def _tables(self) -> Iterator[tuple[str, str]]:
+        listed = (
+            "select schema_name, table_name as name from duckdb_tables() where not internal union all "
+            "select schema_name, view_name from duckdb_views() where not internal order by 1, 2"
+        )
+        with self._relation(listed) as relation:
+            for schema, name in relation.fetchall():
+                shown = name if schema == "main" else f"{schema}.{name}"
+                yield shown, f"{quoted(schema)}.{quoted(name)}"
+
+    def _schema(self, sql: str) -> pa.Schema:
+        with self._relation(sql) as relation:
+            found = relation.limit(0).to_arrow_table().schema  # which has names of its own for columns of one name
+            return pa.schema([(name, found.field(k).type) for k, name in enumerate(relation.columns)])
+
+    def _run(self, sql: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        with self._relation(sql) as relation:
+            for batch in relation.to_arrow_reader(BATCH):
+                yield tidy(batch, columns)
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError:
+        raise BadInput("reading a DuckDB file needs duckdb. Install it: pip install 'pintgn[duckdb]'.") from None
+    return duckdb
+
+
+class PostgresSource(QuerySource):
+    """Of a PostgreSQL server, by ADBC: rows arrive in PostgreSQL's binary form and become Arrow in C."""
+
+    kind, whose = "PostgreSQL", " that this user may read"
+
+    def __init__(self, address: str, home: str, query: str | None):
+        timeout = f"{'&' if '?' in address else '?'}connect_timeout={CONNECT_SECONDS}"
+        self.address = address if "connect_timeout=" in address else address + timeout
+        super().__init__(home, query)
+
+    @contextlib.contextmanager
+    def _cursor(self) -> Iterator[Any]:
+        dbapi = _dbapi()
+        try:
+            connection = dbapi.connect(self.address)
+        except dbapi.Error as error:
+            raise BadFile(self._unreachable(str(error))) from None  # which may show the password
+        with connection, connection.cursor() as cursor:
+            cursor.execute("set transaction read only")
+            yield cursor
+
+    def _unreachable(self, message: str) -> str:
+        secrets = re.findall(r"^\w+://[^:/@]*:([^@/]*)@|password=([^&]*)", self.address)
+        for secret in {form for found in secrets for one in found for form in (one, unquote(one)) if form}:
+            message = message.replace(secret, "…")
+        said = self._said(message.replace("Failed to connect: ", ""))
+        said = re.sub(r'connection to server (?:at|on socket) ".*?"(?: \(.*?\))?(?:, port \d+)? failed: ', "", said)
+        advice = ""
+        if "password" in said or "authentication" in said:
+            advice = " Check user and password; PGPASSWORD or ~/.pgpass keep it out of the command."
+        elif "refused" in said or "No such file" in said:
+            advice = " Does it run there, and listen on that port?"
+        return f"cannot connect to {self.home}: {said.replace('FATAL:  ', '')}.{advice}"
+
+    def _errors(self) -> tuple[type[Exception], ...]:
+        return (_dbapi().Error, pa.ArrowException, OSError)
+
+    def _tables(self) -> Iterator[tuple[str, str]]:
+        with self._cursor() as cursor:
+            cursor.execute(
+                "select n.nspname::text, c.relname::text, pg_table_is_visible(c.oid) from pg_class c "
+                "join pg_namespace n on n.oid = c.relnamespace where c.relkind in ('r', 'p', 'v', 'm', 'f') "
+                "and not c.relispartition and n.nspname !~ '^(pg_|information_schema$)' "
+                "and has_schema_privilege(n.oid, 'usage') and has_table_privilege(c.oid, 'select') "
+                "order by 3 desc, 1, 2"
+            )
+            for schema, name, visible in cursor.fetchall():
+                yield name if visible else f"{schema}.{name}", f"{quoted(schema)}.{quoted(name)}"
+
+    def _schema(self, sql: str) -> pa.Schema:
+        with self._cursor() as cursor:
+            found = cursor.adbc_execute_schema(sql)
+        if not found.names:
+            raise BadInput(f"{self.title} gives no rows: {sql.strip()!r}. Write a select.")
+        return found
+
+    def _run(self, sql: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        with self._cursor() as cursor:
+            cursor.execute(sql)
+            for batch in cursor.fetch_record_batch():
+                yield tidy(batch, columns)
+
+
+def _dbapi() -> Any:
+    try:
+        from adbc_driver_postgresql import dbapi
+    except ImportError:
+        raise BadInput(
+            "reading PostgreSQL needs adbc-driver-postgresql. Install it: pip install 'pintgn[postgres]'."
+        ) from None
+    return dbapi
