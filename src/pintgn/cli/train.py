@@ -35,6 +35,13 @@ def train(
     config: Config = None,
     row: Row = None,
     epochs: Annotated[int | None, Option(help="Maximum number of epochs; short for --set train.epochs.")] = None,
+    train_until: Annotated[
+        str | None,
+        Option(metavar="TIME", help="Train on events before this date or time, in place of the first 70 %."),
+    ] = None,
+    val_until: Annotated[
+        str | None, Option(metavar="TIME", help="Select on those before this one, test on the rest.")
+    ] = None,
     seed: Annotated[int, Option(help="Seed of hidden nodes, parameters and negatives.")] = 0,
     runs: Annotated[int, Option(help="Number of runs, with seeds from --seed on; mean ± std.")] = 1,
     resume: Annotated[bool, Option("--resume", help="Continue a run; DATA may be its folder.")] = False,
@@ -46,8 +53,8 @@ def train(
 ) -> None:
     """Train a model on the first 70 % of the events, select its epoch on the next 15 %, test it on the last 15 %."""
     given = read_given(config, row, model, settings)  # mistyped settings are found before the data is read
-    if epochs is not None:
-        given.setdefault("train", {})["epochs"] = epochs
+    short = {"epochs": epochs, "train_until": train_until, "val_until": val_until}
+    given.setdefault("train", {}).update({name: value for name, value in short.items() if value is not None})
     from pintgn.positions import first_use
 
     if given.get("model", {}).get("name", "pint") == "pint":  # while the data is read

@@ -74,13 +74,13 @@ class Run:
     def scaling(self) -> Scaling:
         """How features are read, by the training part: known categories, a common scale."""
         settings = self.settings.train
-        return Scaling.of(cut(self.log, settings.val, settings.test)[0], settings.scale_features)
+        return Scaling.of(cut(self.log, **settings.split)[0], settings.scale_features)
 
     @cached_property
     def parts(self) -> Parts:
         """The log, features to scale, cut for learning."""
         train = self.settings.train
-        return Parts.of(self.scaling(self.log), train.val, train.test, train.hidden, self.seed)
+        return Parts.of(self.scaling(self.log), hidden=train.hidden, seed=self.seed, **train.split)
 
     @cached_property
     def schema(self) -> Schema:
