@@ -11,7 +11,7 @@ import pintgn
 from pintgn import EventLog, evaluate, fit
 from pintgn.cli.app import app
 from pintgn.errors import BadInput, EventOrderError
-from pintgn.learn import protocol
+from pintgn.learn import metrics
 from pintgn.learn.later import longer_log
 from tests.learn.helpers import QUICK, tiny
 from tests.learn.test_no_future import plain
@@ -112,9 +112,9 @@ def test_events_that_are_not_later_are_refused_in_one_line(run, begin, end, mess
         evaluate(run, on=shop()[begin:end].to_table())
 
 
-@pytest.mark.parametrize("events", [protocol.LEAST - 1, protocol.LEAST, protocol.LEAST + 1])
+@pytest.mark.parametrize("events", [metrics.LEAST - 1, metrics.LEAST, metrics.LEAST + 1])
 def test_so_many_later_events_and_no_fewer(run, events):
-    if events < protocol.LEAST:
+    if events < metrics.LEAST:
         with pytest.raises(BadInput, match="at least 10"):
             evaluate(run, on=of(shop(), 800, 800 + events), beside=())
     else:

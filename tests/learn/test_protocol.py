@@ -9,7 +9,8 @@ import pytest
 
 from pintgn import DELETE, EventLog, read_events
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.learn.protocol import LEAST, Parts, cut, scored_events
+from pintgn.learn.metrics import LEAST
+from pintgn.learn.protocol import Parts, cut, scored_events
 from pintgn.learn.settings import Settings, Training
 from tests.learn.helpers import random_log
 

@@ -127,7 +127,7 @@ def some_log(events, nodes, t=None, **columns) -> EventLog:
 
 
 ODD = {
-    "ten events": (some_log(10, 4, np.arange(10)), "pint", {}),
+    "few events": (some_log(70, 4, np.arange(70)), "pint", {}),
     "few times": (some_log(300, 10, np.repeat(np.arange(6), 50)), "pint", {}),
     "fractions of a second": (some_log(300, 10, np.linspace(0, 1e-3, 300)), "pint", {}),
     "nanoseconds": (some_log(300, 10, 1_700_000_000_000_000_000 + np.arange(300) * 10**9), "pint", {}),

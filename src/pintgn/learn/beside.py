@@ -34,7 +34,7 @@ def streams_beside(
 
     Args:
         parts, schema: what is measured, as the run reads it.
-        later: that is what came after the run's log.
+        later: that is what came after the run's log, so that models that were trained on all of it are compared.
     """
     found: dict[str, Callable[[EventLog], Stream]] = {}
     for name in names:
@@ -43,12 +43,15 @@ def streams_beside(
         if name in HEURISTICS:
             found[name] = partial(heuristic_stream, name, parts, schema)
             continue
+        if run.start is not None:
+            raise BadInput(f"{name} has no weights to begin with as the run has, so it cannot be trained beside it.")
         if progress is not None:
             progress(0, len(run.parts.trained), f"training {name}")
         same = {key: getattr(run.settings.train, key) for key in SAME}
         stream = dataclasses.asdict(run.settings.stream)
         settings = Settings.of({"model": {"name": name}, "train": same, "stream": stream})
-        found[name] = partial(_stream_after, fit(settings, run.log, seed=run.seed))
+        refit = later and run.refit is not None
+        found[name] = partial(_stream_after, fit(settings, run.log, seed=run.seed, refit=refit).deployed)
     return found
 
 

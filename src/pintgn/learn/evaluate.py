@@ -17,9 +17,9 @@ from pintgn.learn import paper
 from pintgn.learn.beside import streams_beside
 from pintgn.learn.later import longer_log
 from pintgn.learn.measure import HEURISTICS, Figures, OnBatch, compare, rank_part
-from pintgn.learn.metrics import Metrics, mean_and_std
+from pintgn.learn.metrics import LEAST, Metrics, mean_and_std
 from pintgn.learn.negatives import KINDS, Negatives, draw_each
-from pintgn.learn.protocol import LEAST, PROTOCOLS, Parts, scored_events
+from pintgn.learn.protocol import PROTOCOLS, Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
 from pintgn.learn.tables import figures_table
@@ -147,14 +147,15 @@ def _target(run: Run, part: str, on: Any, protocol: str | None) -> Target:
 
 def _later(run: Run, on: Any) -> Target:
     """Events after a run's log, which the run meets in the state in which it would be used."""
-    whole = run.scaling(longer_log(run.log, on))
+    used = run.deployed
+    whole = used.scaling(longer_log(run.log, on))
     known, events = whole[: len(run.log)], whole[len(run.log) :]
     if len(scored_events(events)) < LEAST:
         count = plural(len(scored_events(events)), "event")
         raise BadInput(f"there is {count} after the run's log to measure by, which takes at least {LEAST}.")
-    seen = np.pad(run.parts.seen, (0, whole.nodes - len(run.parts.seen)))
-    parts = Parts(whole, known, known[:0], events, run.parts.trained, seen)
-    return Target("later", parts, events, "stream", run.schema, lambda: run.stream.fork())
+    seen = np.pad(used.parts.seen, (0, whole.nodes - len(used.parts.seen)))
+    parts = Parts(whole, known, known[:0], events, used.parts.trained, seen)
+    return Target("later", parts, events, "stream", used.schema, lambda: used.stream.fork())
 
 
 def _evaluate(

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from pintgn.errors import BadInput, EventOrderError
+from pintgn.events.facts import digest_of
 from pintgn.events.ingest import read_events
 from pintgn.events.log import COLUMNS, EventLog
+
+
+@dataclass(frozen=True)
+class Start:
+    """The weights of an earlier run, with which one on a longer log begins."""
+
+    rows: int  # the first events of the log, by which those weights have learned to read features and times
+    events: int  # what they may have learned from; measured is what comes after
+    weights: dict[str, Tensor] = field(default_factory=dict)  # empty where they stand in a folder
+
+    def facts(self) -> dict[str, Any]:
+        digest = digest_of({name: value.numpy(force=True) for name, value in self.weights.items()})
+        return {"rows": self.rows, "events": self.events, "digest": digest}
 
 
 def longer_log(log: EventLog, newer: Any) -> EventLog:

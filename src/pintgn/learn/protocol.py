@@ -11,11 +11,10 @@ import numpy as np
 from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.log import EventLog
 from pintgn.events.splits import hidden_nodes, seen_nodes, touches
+from pintgn.learn.metrics import LEAST
 
 PROTOCOLS = ("stream", "paper")
 """`stream`: what a deployed system would know. `paper`: as TGN and PINT measure; see `paper.py`."""
-LEAST = 10
-"""Events that validation and test need to choose and to measure by; below, a figure says nothing."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,12 @@ class Parts:
         if not trained.learnable.any():
             raise BadInput(f"every training event touches a hidden node; hide fewer nodes (hidden={hidden}).")
         return cls(log, train, validation, final, trained, seen_nodes(train, masked))
+
+    @classmethod
+    def whole(cls, log: EventLog) -> Parts:
+        """All of a log to train on, nothing hidden, nothing left to measure by."""
+        nothing = log[len(log) :]
+        return cls(log, log, nothing, nothing, log, seen_nodes(log, np.zeros(log.nodes, bool)))
 
     def named(self, name: str) -> EventLog:
         """A part by its name: train, val or test."""

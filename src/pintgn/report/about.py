@@ -101,6 +101,9 @@ def cost(study: Study) -> str:
             notes.append(
                 f"{text(row.name)} was stopped in epoch {len(run.history) + 1}; its best epoch so far is shown."
             )
+        if run.refit:
+            seconds = span(run.refit.spent["training_seconds"])
+            notes.append(f"{text(row.name)}, seed {run.seed}: training on the whole log took {seconds} more.")
         if run.settings.train.protocol == "paper":
             notes.append(
                 f'{text(row.name)} was trained with <code>protocol = "paper"</code>, and its recorded figures follow '
@@ -183,7 +186,7 @@ def reproduce(study: Study, commands: Sequence[str] | None = None) -> str:
     else:
         lines = [
             f"pintgn train {shlex.quote(folder + '/events.parquet')} --config {shlex.quote(folder + '/settings.toml')} "
-            f"--seed {run.seed} -o {shlex.quote(folder + '-again')}"
+            f"--seed {run.seed}{' --refit' if run.refit else ''} -o {shlex.quote(folder + '-again')}"
             for run, folder in zip(runs, folders, strict=True)
         ]
         body = [wide("Train again", code(*lines)), wide("This page", code(f"pintgn report {shlex.join(folders)}"))]

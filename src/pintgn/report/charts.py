@@ -10,7 +10,7 @@ import numpy as np
 
 from pintgn.drawing.plot import Axis, Plot, Point, dot_plot, padded
 from pintgn.formatting import count, short, signed
-from pintgn.learn.metrics import Scores
+from pintgn.learn.metrics import LEAST, Scores
 from pintgn.report.figures import GROUPS, RANKING, Figure, Figures, over_time
 from pintgn.report.labels import percent, percent_tick, time_label, time_ticks
 from pintgn.report.slices import Slice, in_slice
@@ -252,6 +252,8 @@ def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: Bootstra
         found = [in_slice(row, part, blocks) for part in slices]
         color = series(study)[row.name]
         for k, (value, error) in enumerate(found):
+            if slices[k].events < LEAST:
+                continue
             off = error or 0.0
             plot.whisker((k + shift, max(value - off, 0)), (k + shift, min(value + off, 1)), color)
             spread = "" if error is None else f" ± {percent(error, 1)}"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.learn.metrics import rank_metrics
+from pintgn.learn.metrics import LEAST, Scores, of_enough, rank_metrics
 from pintgn.report.spread import BootstrapBlocks, Draws, interval, mean_of, standard_error
 from pintgn.report.study import Row, RunScores, Study
 
@@ -115,7 +115,7 @@ class Figures:
         """AP and AUC (or MRR) of one row minus another's, on the events that are in the group for both."""
         masks = [_rows(one, group) for row in (first, second) for one in row.members]
         rows = np.logical_and.reduce(masks)
-        if not rows.any():
+        if rows.sum() < LEAST:
             return []
         same = all(np.array_equal(mask, rows) for mask in masks)
 
@@ -177,7 +177,9 @@ def _rows(one: RunScores, group: str) -> np.ndarray:
 
 
 def _metrics(one: RunScores, kind: str, rows: np.ndarray) -> dict[str, Any]:
-    return rank_metrics(one.ranks[rows]) if kind == RANKING else one.scores[kind][rows].metrics()
+    if kind == RANKING:
+        return of_enough(one.ranks[rows], rank_metrics)
+    return of_enough(one.scores[kind][rows], Scores.metrics)
 
 
 def over_time(row: Row, kind: str, edges: np.ndarray) -> np.ndarray:
