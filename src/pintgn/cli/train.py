@@ -77,12 +77,15 @@ def train(
         check_newer(data, one, given, runs)
         folder = folder or free_folder(Path(data))
         with EpochLines() as lines:
-            earlier, changed = Run.open(data), given.get("train", {})
-            made = [
-                learn.fit(
-                    earlier, newer, folder=folder, seed=seed, resume=resume, refit=refit, progress=lines, **changed
-                )
-            ]
+            later: Any = newer  # read like the log of the run
+            options: dict[str, Any] = {
+                "folder": folder,
+                "seed": seed,
+                "resume": resume,
+                "refit": refit,
+                "progress": lines,
+            }
+            made = [learn.fit(Run.open(data), later, **options, **given.get("train", {}))]
         show_result(made, folder, as_json, with_report)
         return
     if resume and (one or many):

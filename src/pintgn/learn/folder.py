@@ -36,6 +36,7 @@ SHAPES: dict[str, Any] = {
         "calibration": ({"slope": float, "offset": float}, None),
         "calibration_known": Maybe(({"slope": float, "offset": float}, None)),
         "calibration_error": (float, None),
+        "next_slope": Maybe((float, None)),
         "spent": Maybe(Each((float, None))),
     },
     "refit.json": {"epochs": AtLeast(0), "events": AtLeast(1), "seconds": float},

@@ -134,4 +134,5 @@ def _refit_of(run: Run, settings: Settings) -> Refit:
 def _measured_by(again: Run, run: Run) -> None:
     """What the honest split found out about the model, and the whole log cannot."""
     again.calibration, again.calibration_known = run.calibration, run.calibration_known
+    again.next_slope = run.next_slope
     again.finished = True

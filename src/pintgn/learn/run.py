@@ -63,15 +63,24 @@ class Run:
     calibration: Calibration | None = None  # against anyone
     calibration_known: Calibration | None = None  # against known ones, of a model that answers that question
     calibration_error: float | None = None
+    next_slope: float | None = None  # turns logits into probabilities of being the next; see `calibration.py`
     spent: dict[str, float] = field(default_factory=dict)  # seconds and bytes; see `finish`
     finished: bool = False
     asked: Settings | None = None  # before the model filled in what it had left open
     start: Start | None = None  # the weights of an earlier run, which this one began with
     refit: Run | None = None  # the same model trained on the whole log; see `refit.py`
+    refit_asked: bool = False  # whether it is to be trained on the whole log at the end
     prepared: bool = False
     _stream: Stream | None = None
 
     # -- what it is made of ------------------------------------------------------------------------------------------
+
+    @property
+    def unfinished(self) -> str:
+        """What is still to be done, in words that are put to every answer until then."""
+        if not self.finished:
+            return "training unfinished"
+        return "refit unfinished" if self.refit_asked and self.refit is None else ""
 
     @property
     def deployed(self) -> Run:
@@ -171,6 +180,12 @@ class Run:
             facts["start"] = self.start.facts()
         self.folder.write_json("run.json", facts)
 
+    def ask_refit(self) -> None:
+        """Remember that the run is to be trained on the whole log, also when it had ended without."""
+        self.refit_asked = True
+        if self.folder is not None and not (facts := self.folder.read_json("run.json")).get("refit"):
+            self.folder.write_json("run.json", facts | {"refit": True})
+
     @classmethod
     def open(cls, folder: str | Path, model: type[Model] | Model | None = None, *, weights: bool = True) -> Run:
         """Read a run, finished or not. `model` is needed for a class of your own.
@@ -191,6 +206,7 @@ class Run:
         run = cls(settings, facts["seed"], log, None, run_folder)  # type: ignore[arg-type]
         if "asked" in facts:
             run.asked = replace(settings, model={k: v for k, v in facts["asked"]["model"].items() if k != "name"})
+        run.refit_asked = facts.get("refit", False)
         if "start" in facts:
             run.start = Start(facts["start"]["rows"], facts["start"]["events"])
         if run.fingerprint != facts["fingerprint"]:
@@ -264,6 +280,7 @@ class Run:
             "calibration": self.calibration and dataclasses.asdict(self.calibration),
             "calibration_known": self.calibration_known and dataclasses.asdict(self.calibration_known),
             "calibration_error": self.calibration_error,
+            "next_slope": self.next_slope,
             "spent": self.spent,
             "refit": self.refit and {"epochs": self.refit.best_epoch, "events": len(self.refit.log)},
         }
@@ -273,6 +290,7 @@ class Run:
         how, known = metadata["calibration"], metadata.get("calibration_known")
         self.calibration, self.calibration_known = how and Calibration(**how), known and Calibration(**known)
         self.calibration_error, self.spent = metadata["calibration_error"], metadata.get("spent", {})
+        self.next_slope = metadata.get("next_slope")
         self.finished = True
 
     def note(self, line: str) -> None:

@@ -46,7 +46,7 @@ from pintgn.stream import Stream
 
 def fit(
     model: Model | str | Settings | Run,
-    log: Any,
+    log: EventLog,
     *,
     folder: str | Path | None = None,
     seed: int = 0,
@@ -63,7 +63,7 @@ def fit(
             `Settings`, which say all of it; or a run, with whose weights training begins and after whose log it is
             measured. A model is trained in place and ends with its best weights; a run that is continued has its own:
             `run.model`.
-        log: everything there is; cut by time here. With a run, what came after its log: a file, frame, table or log.
+        log: everything there is; cut by time here. With a run, what came after its log, or both together.
         folder: where the run is kept. A run of the same settings and data that is already there is continued to a
             bit-identical end, or returned if it has ended.
         seed: of hidden nodes, parameters and negatives.
@@ -80,6 +80,8 @@ def fit(
     if isinstance(model, Run):
         model, log, start = continued(model, log, settings)
         settings = {}
+    if not isinstance(log, EventLog):
+        raise BadInput(f"fit takes an EventLog, not {type(log).__name__}. Read it first: pintgn.read_events(…).")
     chosen = resolved(_settings_of(model, settings), log)
     made = model if isinstance(model, Model) else chosen.make_model()
     if made.positions:
@@ -109,6 +111,7 @@ def completed(run: Run, negatives: Negatives | None, refit: bool, progress: Prog
     if not run.finished:
         train(run, negatives, progress)
     if refit:
+        run.ask_refit()
         from pintgn.learn.refit import refit as train_on_everything
 
         train_on_everything(run, negatives, progress)

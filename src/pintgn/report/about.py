@@ -207,8 +207,11 @@ def notes(study: Study) -> str:
         "depends on a run's seed; differences are over events in the same group for both rows.",
         "Training-free rows.": "edgebank: has this pair met? heuristic: how often, how recently, how popular the "
         "destination is. A model that does not beat them has learned nothing.",
-        "Probabilities.": "Fitted on validation, against as many random destinations: if this link and a random one "
-        "were equally likely beforehand, how likely is this the one that happens?",
+        "Against one random destination.": "The probability that is fitted on validation against as many random "
+        "destinations: if this link and one to a random destination were equally likely beforehand, how likely is this "
+        "the one that happens? It is no forecast.",
+        "What comes next.": "Of all destinations that are ranked, how likely is each to be the next: a softmax of the "
+        "logits, its slope fitted on validation. The error is that of the first choice, over ten equally filled bins.",
     }
     body = "".join(f"<p><strong>{text(name)}</strong> {text(words)}</p>" for name, words in definitions.items())
     return section("notes", "How it was measured", "", f'<div class="notes">{body}</div>')

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pintgn.learn.calibration import choice_error
 from pintgn.learn.metrics import LEAST, Scores, of_enough, rank_metrics
 from pintgn.report.spread import BootstrapBlocks, Draws, interval, mean_of, standard_error
 from pintgn.report.study import Row, RunScores, Study
@@ -149,6 +150,12 @@ class Figures:
             found[row.name] = {kind: self.difference(row, zeroed, kind)[0] for kind in self.study.drawn}
         return found
 
+    def next_error(self, row: Row) -> float | None:
+        """How far a row's probabilities of being the next are from what came next (ECE of its first choice); its first
+        run."""
+        said, true = row.members[0].said, row.members[0].true
+        return None if said is None or true is None else choice_error(said, true)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for machines."""
         rows = {}
@@ -158,6 +165,7 @@ class Figures:
                 for kind, groups in self.table[row.name].items()
             }
             rows[row.name] = {"trained": row.trained, "runs": len(row.members), "spread": self.spread_of(row)} | kinds
+            rows[row.name] |= {"next_calibration_error": self.next_error(row)}
         return {
             "events": len(self.study.events),
             "of_events": self.study.of_events,
