@@ -165,19 +165,15 @@ def scores(figures: Figures) -> str:
     lead = "The less the histograms overlap, the better."
     drawn = charts.reliability(study)
     if drawn is not None:
-        note = (
-            "The probability of a link against one random destination: on the diagonal, 80 % means 80 %. No forecast."
-        )
-        drawings.append(card("Calibration against one random destination", drawn, note, row_legend(figures, rows)))
+        note, key = "Calibration: on the diagonal, 80 % means 80 %. No forecast.", row_legend(figures, rows)
+        drawings.append(card("Against one random destination", drawn, note, key))
         errors = {row.name: row.runs[0].calibration_error for row in rows}
         shown = [f"{text(name)} {percent(error, 1)}" for name, error in errors.items() if error is not None]
         if shown:
             lead += f" Expected calibration error against one random destination, as recorded: {listed(shown)} points."
         others = plural(study.candidates, "other destination")
-        note = (
-            f"The first choice among the true one and {others}: how likely it was said to be, how often it was right."
-        )
-        drawings.append(card("Calibration of what comes next", charts.next_reliability(study), note))
+        note = f"Calibration of the first choice among the true one and {others}."
+        drawings.append(card("What comes next", charts.next_reliability(study), note, key))
         found = [f"{text(row.name)} {percent(figures.next_error(row), 1)}" for row in rows]
         lead += f" That of what comes next, on this test part: {listed(found)} points."
         drawings.append(threshold_table(figures))
