@@ -55,10 +55,16 @@ def test_a_log_that_cannot_be_learned_from_is_refused_in_one_line(log, message):
         Parts.of(log)
 
 
-def test_a_part_of_one_event_is_found_where_there_is_no_other():
-    t = np.repeat([0, 1, 2], [90, 9, 1])
-    train, val, test = cut(EventLog(np.arange(100) % 7, np.arange(100) % 5, t), 0.15, 0.15)
-    assert [len(train), len(val), len(test)] == [90, 9, 1]
+@pytest.mark.parametrize("sizes", [(180, LEAST, LEAST), (180, LEAST - 1, LEAST), (180, LEAST, LEAST - 1)])
+def test_a_part_of_just_enough_events_is_found_where_there_is_no_other(sizes):
+    """Both quantiles fall into the first group."""
+    t = np.repeat([0, 1, 2], sizes)
+    log = EventLog(np.arange(len(t)) % 7, np.arange(len(t)) % 5, t)
+    if min(sizes) < LEAST:
+        with pytest.raises(BadInput, match="too few"):
+            cut(log, 0.15, 0.15)
+    else:
+        assert [len(part) for part in cut(log, 0.15, 0.15)] == list(sizes)
 
 
 def test_large_groups_are_cut_where_they_can_be_and_that_is_said():

@@ -83,7 +83,7 @@ def epoch_line(entry: Mapping[str, Any], epochs: int, width: int | None = None) 
     val, took = entry["val"], duration(entry["seconds"])
     begin = f"epoch {entry['epoch']}/{epochs}  loss {entry['loss']:.3f}"
     rate = f"{entry['events_per_second']:,.0f} events/s"
-    if not val["all"]["events"]:  # on the whole log, with nothing left to validate on
+    if val["all"].get("events") == 0:  # on the whole log, with nothing left to validate on
         return f"refit, {begin}  {rate}  {took}"
     begin, new = f"{begin}  val AP {percent(val['all']['ap'])}", percent(val["new"]["ap"])
     line = f"{begin}  new-node AP {new}  {rate}  {took}"

@@ -165,15 +165,15 @@ def scores(figures: Figures) -> str:
     lead = "The less the histograms overlap, the better."
     drawn = charts.reliability(study)
     if drawn is not None:
-        note, key = "Calibration: on the diagonal, 80 % means 80 %. No forecast.", row_legend(figures, rows)
-        drawings.append(card("Against one random destination", drawn, note, key))
+        note, colors = "Calibration: on the diagonal, 80 % means 80 %. No forecast.", row_legend(figures, rows)
+        drawings.append(card("Against one random destination", drawn, note, colors))
         errors = {row.name: row.runs[0].calibration_error for row in rows}
         shown = [f"{text(name)} {percent(error, 1)}" for name, error in errors.items() if error is not None]
         if shown:
             lead += f" Expected calibration error against one random destination, as recorded: {listed(shown)} points."
         others = plural(study.candidates, "other destination")
         note = f"Calibration of the first choice among the true one and {others}."
-        drawings.append(card("What comes next", charts.next_reliability(study), note, key))
+        drawings.append(card("What comes next", charts.next_reliability(study), note, colors))
         found = [f"{text(row.name)} {percent(figures.next_error(row), 1)}" for row in rows]
         lead += f" That of what comes next, on this test part: {listed(found)} points."
         drawings.append(threshold_table(figures))
