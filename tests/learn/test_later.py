@@ -86,6 +86,22 @@ def test_a_run_that_was_measured_on_later_events_is_as_it_was(run):
     assert first.ranking["pint"]["all"]["mrr"] > 0
 
 
+@pytest.mark.parametrize("refit", [False, True])
+def test_a_model_that_learns_is_trained_beside_it_on_the_same_parts(refit):
+    """Its row is what a run of its own with the same parts and seed has, also after a refit."""
+    old, later = of(shop(), 0, 800), of(shop(), 800, 1_200)
+    times = {"train_until": int(old.t[500]), "val_until": int(old.t[650])}
+    settings = {"epochs": 3, "patience": 3, **times}
+    for on in (None, later):
+        one = evaluate(fit("jodie", old, refit=refit, **settings), beside=["tgat"], on=on)
+        same = {"tgat": fit("tgat", old, refit=refit, **times), "jodie": fit("jodie", old, refit=refit, **settings)}
+        for name, other in same.items():
+            assert one.negatives["random"][name] == evaluate(other, beside=(), on=on).negatives["random"][name]
+    first = fit("jodie", old, **settings)
+    with pytest.raises(BadInput, match="no weights to begin with"):
+        evaluate(fit(first, later, epochs=0), beside=["tgat"])
+
+
 def test_what_comes_later_still_changes_nothing_before(run):
     """The first half of the later events is scored alike whatever the second half is."""
     stream = run.stream.fork()
