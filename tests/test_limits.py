@@ -43,6 +43,8 @@ SIZES = {
     "interop.tgb.BATCH": "tests/interop/test_tgb.py::test_no_figure_of_tgb_depends_on_the_batch",
     "learn.defaults.BUSY": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
     "learn.defaults.STEPS": f"{LEARN}::test_rules_for_settings_turn_where_they_say",
+    "learn.finish.NEXT_AMONG": "tests/learn/test_next.py::test_few_events_or_few_others_are_as_good_as_there_are",
+    "learn.finish.NEXT_EVENTS": "tests/learn/test_next.py::test_few_events_or_few_others_are_as_good_as_there_are",
     "live.live.BLOCK": "tests/test_sizes.py",
     "live.answers.NODES": f"{LEARN}::test_answers_are_the_same_in_pieces_of_any_size",
     "live.answers.SCORED": f"{LEARN}::test_answers_are_the_same_in_pieces_of_any_size",

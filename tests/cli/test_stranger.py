@@ -97,7 +97,7 @@ def test_from_a_file_nobody_prepared_to_a_service(ask, rows, tmp_path, ctrl_c):
     buyer = rows[0][1]
     code, out, err = ask(*[buyer if word == "ID" else word for word in steps["recommend"]])
     assert code == 0, err
-    assert "probability" in out
+    assert "against one random" in out
     code, out, err = ask("recommend", folder, "--src", f"{buyer}0", "-k", "1")
     assert f"note: '{buyer}0' has never been seen" in err
 

@@ -94,13 +94,14 @@ def trained(log: EventLog, given: dict) -> dict:
         "best epoch": run.best_epoch,
         "weights": {name: value.numpy().tobytes() for name, value in run.model.state_dict().items()},
         "calibration": run.calibration and dataclasses.asdict(run.calibration),
+        "next slope": run.next_slope,
         "test": run.test,
     }
 
 
 KNOWN_BEFORE_TEST = (
     "settings", "time scale", "scaling", "weights of each epoch", "losses", "validation", "best epoch", "weights",
-    "calibration",
+    "calibration", "next slope",
 )  # fmt: skip
 KNOWN_BEFORE_VALIDATION = ("settings", "time scale", "scaling", "weights of each epoch", "losses")
 

@@ -15,6 +15,7 @@ from pintgn.learn.defaults import BUSY, STEPS, from_training
 from pintgn.learn.ranking import BLOCK, Candidates
 from pintgn.learn.settings import Settings
 from pintgn.live import answers as live_answers
+from pintgn.live import many as live_many
 from pintgn.models import fused
 from tests.conftest import around
 from tests.learn.helpers import QUICK, random_log
@@ -37,8 +38,8 @@ def test_answers_are_the_same_in_pieces_of_any_size(run, monkeypatch):
     pairs, ranked, vectors = answers()
     assert len(pairs) == len(vectors) == NODES
     for size in (1, 7, *around(NODES // 2), *around(len(ranked)), *around(NODES)):
-        for name in ("SCORED", "NODES", "PAIRS"):
-            monkeypatch.setattr(live_answers, name, size)
+        for module, name in ((live_answers, "SCORED"), (live_answers, "NODES"), (live_many, "PAIRS")):
+            monkeypatch.setattr(module, name, size)
         again = answers()
         assert again[0] == pytest.approx(pairs, abs=1e-5)
         assert again[1] == pytest.approx(ranked, abs=1e-5)

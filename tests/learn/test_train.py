@@ -17,7 +17,7 @@ import torch
 import pintgn
 from pintgn import DELETE, PINT, EventLog, Run, fit
 from pintgn.errors import BadFile, BadInput
-from pintgn.learn import train
+from pintgn.learn import several, train
 from pintgn.learn.folder import Folder
 from pintgn.learn.reproducible import Interrupted
 from pintgn.learn.settings import Settings
@@ -375,7 +375,7 @@ def test_several_runs_have_a_mean_and_a_standard_deviation(log, tmp_path):
     from pintgn.learn.tables import several_table
 
     settings = Settings.of({"model": {"dim": 8}, "train": QUICK | {"epochs": 1}})
-    runs = train.fit_several(settings, log, [0, 1], tmp_path / "runs")
+    runs = several.fit_several(settings, log, [0, 1], tmp_path / "runs")
     aps = [run.test["all"]["ap"] for run in runs]
     assert aps[0] != aps[1]
     assert f"{100 * np.mean(aps):.2f} ± {100 * np.std(aps):.2f}" in several_table(runs)

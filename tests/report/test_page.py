@@ -120,6 +120,19 @@ def test_users_ids_and_columns_are_escaped(tmp_path):
     assert any("<script>alert(" in words for words in parsed.words)
 
 
+def test_a_probability_is_named_for_what_it_is_and_so_is_its_error(page):
+    report, html = page
+    words = " ".join("".join(Parsed(html).words).split())
+    assert "Against one random destination" in words
+    assert "What comes next" in words
+    for name, row in report.to_dict()["rows"].items():
+        error = row["next_calibration_error"]
+        assert (error is not None) == row["trained"], name
+        if row["trained"]:
+            assert 0 <= error < 1
+            assert f"{name} {100 * error:.1f}" in words
+
+
 def some_log(events, nodes, t=None, **columns) -> EventLog:
     rng = np.random.default_rng(events)
     times = np.sort(rng.integers(0, 3 * events, events)) if t is None else t
@@ -127,7 +140,7 @@ def some_log(events, nodes, t=None, **columns) -> EventLog:
 
 
 ODD = {
-    "ten events": (some_log(10, 4, np.arange(10)), "pint", {}),
+    "few events": (some_log(70, 4, np.arange(70)), "pint", {}),
     "few times": (some_log(300, 10, np.repeat(np.arange(6), 50)), "pint", {}),
     "fractions of a second": (some_log(300, 10, np.linspace(0, 1e-3, 300)), "pint", {}),
     "nanoseconds": (some_log(300, 10, 1_700_000_000_000_000_000 + np.arange(300) * 10**9), "pint", {}),

@@ -27,6 +27,9 @@ def evaluate(
         str | None, Option(help="Rank each destination among this many others, or 'all': MRR and Hits@k.")
     ] = None,
     part: Annotated[str, Option(help="Part of the log: test or val.")] = "test",
+    on: Annotated[
+        str | None, Option(metavar="FILE", help="Later events in place of a part; the run stays as it is.")
+    ] = None,
     protocol: Annotated[
         str | None, Option(help="stream (what a deployed system knows) or paper; as trained by default.")
     ] = None,
@@ -40,6 +43,8 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a run, or a folder of several: AP, AUC and ranks, for all, seen and new nodes."""
+    if classify and on is not None:
+        raise BadInput("--classify measures the run's own log; leave out --on.")
     if classify:
         from pintgn.learn.classify import classify as measure_labels
 
@@ -54,7 +59,9 @@ def evaluate(
         if (run / "last.safetensors").exists() and not (run / "result.json").exists():
             say(f"note: the training of {run} has not ended; its best epoch so far is evaluated")
         with Bar("opening the run", "events") as bar:
-            found = measure(run, kinds, among, part=part, protocol=protocol, beside=others, seed=seed, progress=bar)
+            found = measure(
+                run, kinds, among, part=part, on=on, protocol=protocol, beside=others, seed=seed, progress=bar
+            )
     answer(as_json, found.to_dict(), found)
 
 

@@ -35,8 +35,22 @@ def train(
     config: Config = None,
     row: Row = None,
     epochs: Annotated[int | None, Option(help="Maximum number of epochs; short for --set train.epochs.")] = None,
+    train_until: Annotated[
+        str | None,
+        Option(metavar="TIME", help="Train on events before this date or time, in place of the first 70 %."),
+    ] = None,
+    val_until: Annotated[
+        str | None, Option(metavar="TIME", help="Select on those before this one, test on the rest.")
+    ] = None,
     seed: Annotated[int, Option(help="Seed of hidden nodes, parameters and negatives.")] = 0,
     runs: Annotated[int, Option(help="Number of runs, with seeds from --seed on; mean ± std.")] = 1,
+    refit: Annotated[
+        bool, Option("--refit", help="Then train on the whole log, for use; figures stay those of the test part.")
+    ] = False,
+    newer: Annotated[
+        str | None,
+        Option("--with", metavar="FILE", help="Newer events: go on from the weights of the run DATA, test on these."),
+    ] = None,
     resume: Annotated[bool, Option("--resume", help="Continue a run; DATA may be its folder.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Print the resolved settings, and exit.")] = False,
     with_report: Annotated[
@@ -46,20 +60,37 @@ def train(
 ) -> None:
     """Train a model on the first 70 % of the events, select its epoch on the next 15 %, test it on the last 15 %."""
     given = read_given(config, row, model, settings)  # mistyped settings are found before the data is read
-    if epochs is not None:
-        given.setdefault("train", {})["epochs"] = epochs
+    short = {"epochs": epochs, "train_until": train_until, "val_until": val_until}
+    given.setdefault("train", {}).update({name: value for name, value in short.items() if value is not None})
     from pintgn.positions import first_use
 
     if given.get("model", {}).get("name", "pint") == "pint":  # while the data is read
         first_use.start()
+    from pintgn.learn import several
     from pintgn.learn import train as learn
+    from pintgn.learn.run import Run
     from pintgn.learn.settings import Settings
 
     data = str(load.data)  # type: ignore[attr-defined]
-    one, several = ((Path(data) / name).exists() for name in ("run.json", "runs.json"))
-    if resume and (one or several):
+    one, many = ((Path(data) / name).exists() for name in ("run.json", "runs.json"))
+    if newer is not None:
+        check_newer(data, one, given, runs)
+        folder = folder or free_folder(Path(data))
         with EpochLines() as lines:
-            made = [learn.resume(data, progress=lines)] if one else learn.resume_several(data, progress=lines)
+            later: Any = newer  # read like the log of the run
+            options: dict[str, Any] = {
+                "folder": folder,
+                "seed": seed,
+                "resume": resume,
+                "refit": refit,
+                "progress": lines,
+            }
+            made = [learn.fit(Run.open(data), later, **options, **given.get("train", {}))]
+        show_result(made, folder, as_json, with_report)
+        return
+    if resume and (one or many):
+        with EpochLines() as lines:
+            made = [learn.resume(data, progress=lines, refit=refit)] if one else several.resume(data, lines, refit)
         show_result(made, Path(data), as_json, with_report)
         return
     if runs < 1:
@@ -70,13 +101,13 @@ def train(
         found = learn.resolved(chosen, log)
         emit_json(found.to_dict()) if as_json else print(found.to_toml(), end="")
         return
-    folder = folder or free_folder(data, chosen.name)
+    folder = folder or free_folder(Path("runs") / f"{data_stem(data)}-{chosen.name}")
     with EpochLines() as lines:
         if runs > 1:
             seeds = range(seed, seed + runs)
-            made = learn.fit_several(chosen, log, seeds, folder, progress=lines, resume=resume)
+            made = several.fit_several(chosen, log, seeds, folder, refit, progress=lines, resume=resume)
         else:
-            made = [learn.fit(chosen, log, folder=folder, seed=seed, progress=lines, resume=resume)]
+            made = [learn.fit(chosen, log, folder=folder, seed=seed, refit=refit, progress=lines, resume=resume)]
     show_result(made, folder, as_json, with_report)
 
 
@@ -144,13 +175,22 @@ def data_stem(data: str) -> str:
     return Path(data.rstrip("/")).name.split(".")[0] or "run"
 
 
-def free_folder(data: str, model: str) -> Path:
-    """runs/DATA-MODEL, with a number behind it when that is taken."""
-    first = Path("runs") / f"{data_stem(data)}-{model}"
+def free_folder(first: Path) -> Path:
+    """A folder of this name, with a number behind it when that is taken."""
     folder, number = first, 2
     while folder.exists():
         folder, number = first.with_name(f"{first.name}-{number}"), number + 1
     return folder
+
+
+def check_newer(data: str, is_run: bool, given: dict[str, Any], runs: int) -> None:
+    """What --with can go on from, and what it cannot change."""
+    if not is_run:
+        raise BadInput(f"--with goes on from a run; {data} is none. Name the folder that `pintgn train` made.")
+    if fixed := [table for table in ("model", "stream") if given.get(table)]:
+        raise BadInput(f"--with goes on with the {fixed[0]} of the run; only settings of [train] can change.")
+    if runs != 1:
+        raise BadInput("--with goes on from one run; leave out --runs.")
 
 
 def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool) -> None:

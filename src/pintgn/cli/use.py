@@ -44,37 +44,83 @@ def predict(
     charset: Annotated[str, Option(help="Encoding of PAIRS, such as latin-1.")] = "utf-8",
     as_json: AsJson = False,
 ) -> None:
-    """Predict how likely each pair is: a logit, and a probability calibrated on validation."""
+    """Predict how likely each pair is: a logit, a probability, and flags for ids never seen.
+
+    The probability is that of the pair against one random destination (or, with --against known, against one pair that
+    met before), calibrated on validation. It is no forecast: for that, see next_probability of recommend.
+    """
     from pintgn.live.predict import predict as score
 
     live = open_live(run, observe)
     table = score(live, pairs, src=src, dst=dst, t=time, at=at, against=against, delimiter=delimiter, charset=charset)
-    if output is not None:
-        write_table(table, output)
-        say(f"{output}: {plural(table.num_rows, 'row')}")
-    elif as_json:
-        emit_json({"run": run, "pairs": table.to_pylist()})
-    else:
-        import pyarrow.csv
-
-        pyarrow.csv.write_csv(table, sys.stdout.buffer)
+    note_flags(table)
+    give_table(table, output, as_json, {"run": run}, "pairs")
 
 
 def recommend(
     run: RunFolder,
-    src: Annotated[str, Option(help="The source.")],
-    k: Annotated[int, Option("-k", "--count", help="Number of destinations.")] = 10,
+    src: Annotated[list[str] | None, Option(metavar="ID", help="A source; may be repeated.")] = None,
+    src_file: Annotated[str | None, Option(metavar="FILE", help="A table with a column of sources.")] = None,
+    everyone: Annotated[bool, Option("--all", help="Every source there is.")] = False,
+    k: Annotated[int, Option("-k", "--count", help="Number of destinations of each source.")] = 10,
+    among: Annotated[
+        list[str] | None, Option(metavar="ID", help="Choose only among these destinations; may be repeated.")
+    ] = None,
+    among_file: Annotated[str | None, Option(metavar="FILE", help="A table with a column of destinations.")] = None,
+    exclude_met: Annotated[bool, Option("--exclude-met", help="Leave out whom the source has met before.")] = False,
+    active_since: Annotated[
+        str | None, Option(metavar="TIME", help="Leave out destinations without an event since then.")
+    ] = None,
     at: At = None,
     observe: Observe = None,
+    output: Annotated[
+        Path | None, Option("--output", "-o", help="Output file, .csv or .parquet; printed by default.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the most likely destinations of a source, best first."""
+    """List the most likely destinations of sources, best first.
+
+    next_probability: that it is the next, of all destinations ranked. probability: that of this link against one random
+    destination. Both are calibrated on validation.
+    """
+    if sum((bool(src), src_file is not None, everyone)) != 1:
+        raise BadInput("say whose destinations: --src ID (once or more), --src-file FILE, or --all.")
+    if among and among_file is not None:
+        raise BadInput("--among and --among-file cannot both be given.")
     live = open_live(run, observe)
-    note_unseen(live, live.codec.id_from_text(src))
-    found = live.recommend(live.codec.id_from_text(src), k, at)
-    rows = [[str(one.dst), f"{one.probability:.4f}", f"{one.logit:.3f}"] for one in found]
-    facts = {"run": run, "src": src, "recommended": [one._asdict() for one in found]}
-    answer(as_json, facts, text_table(["dst", "probability", "logit"], rows))
+    sources = "all" if everyone else ids_of(live, src, src_file, "src")
+    chosen = None if among is None and among_file is None else ids_of(live, among, among_file, "dst")
+    if len(sources) == 1:
+        note_unseen(live, sources[0])
+    with Bar("ranking", "sources") as bar:
+        table = live.recommend_many(
+            sources, k, at, chosen, exclude_met=exclude_met, active_since=active_since, progress=bar
+        )
+    note_flags(table)
+    if len(sources) == 1 and output is None and not as_json:
+        columns = ["next_probability", "probability", "logit"]
+        shown = zip(table[live.schema.dst].to_pylist(), *(table[name].to_pylist() for name in columns), strict=True)
+        rows = [
+            [str(dst), f"{100 * first:.1f} %", f"{second:.4f}", f"{logit:.3f}"] for dst, first, second, logit in shown
+        ]
+        heads = ["dst", "next", "against one random", "logit"]
+        answer(False, {}, text_table(heads, rows))
+        return
+    give_table(table, output, as_json, {"run": run}, "recommended")
+
+
+def ids_of(live: Any, given: list[str] | None, path: str | None, role: str) -> list[Any]:
+    """Ids from the command line, or from a column of a table: that of the run's log, `src` or `dst`, `id`, or the only
+    one."""
+    if path is None:
+        return [live.codec.id_from_text(one) for one in given or []]
+    from pintgn.events.sources import open_source
+    from pintgn.live.predict import ids_in
+
+    usual = [getattr(live.schema, role), role, "id"]
+    source = open_source(path, usual[:1])
+    name = next((one for one in usual if one in source.names), source.names[0] if len(source.names) == 1 else usual[0])
+    return list(dict.fromkeys(ids_in(live, source, source.column(name))))
 
 
 def embed(
@@ -174,6 +220,28 @@ def note_unseen(live: Any, id: Any, side: int = 0) -> None:
     if id not in live.names.numbers[side]:
         near = suggest(id, live.names.ids[:50_000]) if live.codec.text else ""
         say(f"note: {id!r} has never been seen, and counts as a new node.{near if 'Did' in near else ''}")
+
+
+def note_flags(table: Any) -> None:
+    """Say how many rows are flagged, and why."""
+    import pyarrow.compute as pc
+
+    for one in pc.value_counts(table["flags"].combine_chunks()).to_pylist():
+        if one["values"]:
+            say(f"note: {plural(one['counts'], 'row')} flagged: {one['values']}")
+
+
+def give_table(table: Any, output: Path | None, as_json: bool, facts: dict[str, Any], name: str) -> None:
+    """A table as the answer: in a file, as JSON, or as CSV on stdout."""
+    if output is not None:
+        write_table(table, output)
+        say(f"{output}: {plural(table.num_rows, 'row')}")
+    elif as_json:
+        emit_json(facts | {name: table.to_pylist()})
+    else:
+        import pyarrow.csv
+
+        pyarrow.csv.write_csv(table, sys.stdout.buffer)
 
 
 def write_table(table: Any, path: Path) -> None:

@@ -83,7 +83,11 @@ class Explanation:
         return _plain(made)
 
     def __str__(self) -> str:
-        score = "" if self.logit is None else f": logit {self.logit:.3f}, probability {self.probability:.4f}"
+        score = (
+            ""
+            if self.logit is None
+            else f": logit {self.logit:.3f}, {self.probability:.4f} against one random destination"
+        )
         lines = [f"{self.src} and {self.dst} at {self.when}{score}", ""]
         lines += [f"  {line}" for line in self.summary]
         for title, reasons in (("What joins them", self.reasons), ("What each does with others", self.neighbors)):

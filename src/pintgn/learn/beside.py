@@ -8,7 +8,9 @@ from functools import partial
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
+from pintgn.events.schema import Schema
 from pintgn.learn.measure import HEURISTICS, heuristic_stream
+from pintgn.learn.protocol import Parts
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
 from pintgn.learn.train import fit
@@ -16,27 +18,40 @@ from pintgn.models.base import Model
 from pintgn.models.registry import model_class
 from pintgn.stream import Stream
 
-SAME = ("val", "test", "hidden", "protocol", "batch", "scale_features", "threads")
+SAME = ("val", "test", "train_until", "val_until", "hidden", "protocol", "batch", "scale_features", "threads")
 """What a model is trained with as the run was; for the rest it has its own defaults."""
 
 
 def streams_beside(
-    run: Run, names: Sequence[str], progress: Callable[[int, int, str], None] | None = None
+    run: Run,
+    names: Sequence[str],
+    parts: Parts,
+    schema: Schema,
+    progress: Callable[[int, int, str], None] | None = None,
+    later: bool = False,
 ) -> dict[str, Callable[[EventLog], Stream]]:
-    """For each model a function that gives its stream after some events; a model that learns is trained now."""
+    """For each model a function that gives its stream after some events; a model that learns is trained now.
+
+    Args:
+        parts, schema: what is measured, as the run reads it.
+        later: that is what came after the run's log, so that models that were trained on all of it are compared.
+    """
     found: dict[str, Callable[[EventLog], Stream]] = {}
     for name in names:
         if model_class(name).forward is Model.forward:
             raise BadInput(f"{name} does not score links, so it cannot be measured beside {run.settings.name}.")
         if name in HEURISTICS:
-            found[name] = partial(heuristic_stream, name, run.parts, run.schema)
+            found[name] = partial(heuristic_stream, name, parts, schema)
             continue
+        if run.start is not None:
+            raise BadInput(f"{name} has no weights to begin with as the run has, so it cannot be trained beside it.")
         if progress is not None:
             progress(0, len(run.parts.trained), f"training {name}")
         same = {key: getattr(run.settings.train, key) for key in SAME}
         stream = dataclasses.asdict(run.settings.stream)
         settings = Settings.of({"model": {"name": name}, "train": same, "stream": stream})
-        found[name] = partial(_stream_after, fit(settings, run.log, seed=run.seed))
+        refit = later and run.refit is not None
+        found[name] = partial(_stream_after, fit(settings, run.log, seed=run.seed, refit=refit).deployed)
     return found
 
 

@@ -4,6 +4,12 @@ p = sigmoid(a · logit + b), with a and b fitted on the validation part: its eve
 So a probability answers: if this link and one to a random destination were equally likely beforehand, how likely is it
 that this is the one that happens? It ranks like the logit (a > 0). It is not the probability that two nodes meet
 within some time, which depends on how often anything happens at all.
+
+What people usually mean is another one: of all the destinations asked about, how likely is each to be the next that the
+source goes to? Learned against random destinations, a logit is how much likelier a destination is than a random one, so
+that is p_i = exp(c · logit_i) / Σ_j exp(c · logit_j), with c fitted on validation, too: its newest events, each among a
+sample of destinations. A sample is enough, because how likely two destinations are relative to each other does not
+depend on the others (McFadden's conditional logit).
 """
 
 from __future__ import annotations
@@ -56,6 +62,60 @@ def expected_error(calibration: Calibration, scores: Scores, bins: int = 10) -> 
     if not len(scores):
         return 0.0
     p = calibration(np.concatenate([scores.positive, scores.negative]))
-    truth = np.repeat([1.0, 0.0], len(scores))
-    order = np.array_split(np.argsort(p, kind="stable"), bins)
-    return float(sum(abs(p[rows].mean() - truth[rows].mean()) * len(rows) for rows in order if len(rows)) / len(p))
+    return choice_error(p, np.repeat([1.0, 0.0], len(scores)), bins)
+
+
+def next_slope(logits: np.ndarray, valid: np.ndarray) -> float:
+    """The c of `next_probabilities` of greatest likelihood, by Newton's method.
+
+    Args:
+        logits: of events (e, 1 + n): the destination that it was, then others.
+        valid: which of the others (e, n) count.
+    """
+    if not len(logits):
+        return 1.0
+    z = np.asarray(logits, np.float64)
+    counts = np.concatenate([np.ones((len(z), 1), bool), valid], 1)
+    check_finite(z[counts])
+    spread = z[counts].std() or 1.0
+    z, few = (
+        np.where(counts, z, 0) / spread,
+        1 / (len(z) + 2),
+    )  # as Platt's targets: a few events that go anywhere keep it from infinity
+    target = (1 - few) * z[:, 0] + few * z.sum(1) / counts.sum(1)
+    slope = 1.0
+    for _ in range(50):
+        p = next_probabilities(slope, z, counts)
+        mean = (p * z).sum(1)
+        step = (mean - target).sum() / max((p * (z - mean[:, None]) ** 2).sum(), 1e-9 * len(z))
+        slope = max(slope - np.clip(step, -2, 2), 1e-6)  # never turned around, as in `Calibration`
+        if abs(step) < 1e-10:
+            break
+    return float(slope / spread)
+
+
+def next_probabilities(slope: float, logits: np.ndarray, valid: np.ndarray | None = None) -> np.ndarray:
+    """How likely each destination of a row (…, n) is the next, if it is one of them: they add up to 1."""
+    z = slope * np.asarray(logits, np.float64)
+    z = z if valid is None else np.where(valid, z, -np.inf)
+    if not z.shape[-1]:
+        return z
+    top = z.max(-1, keepdims=True)
+    p = np.exp(z - np.where(np.isfinite(top), top, 0))
+    return p / np.maximum(p.sum(-1, keepdims=True), 1e-300)
+
+
+def first_choices(slope: float, logits: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of each event (e,) how likely the likeliest destination was said to be, and whether it was the true one: a share
+    of it where several are equally likely. Arguments as of `next_slope`."""
+    counts = np.concatenate([np.ones((len(logits), 1), bool), valid], 1)
+    p, z = next_probabilities(slope, logits, counts), np.where(counts, logits, -np.inf)
+    best = z == z.max(1, keepdims=True)
+    return p.max(1), best[:, 0] / best.sum(1)
+
+
+def choice_error(said: np.ndarray, true: np.ndarray, bins: int = 10) -> float:
+    """How far what was said (e,) is from what was true (e,), averaged over equally filled bins (ECE)."""
+    order = np.array_split(np.argsort(said, kind="stable"), bins)
+    gaps = [abs(said[rows].mean() - true[rows].mean()) * len(rows) for rows in order if len(rows)]
+    return float(sum(gaps) / max(len(said), 1))

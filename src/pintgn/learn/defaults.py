@@ -30,7 +30,7 @@ STEPS = 4_000
 
 def resolved(settings: Settings, log: EventLog) -> Settings:
     """The settings with everything open decided by the training part of a log."""
-    return from_training(settings, cut(log, settings.train.val, settings.train.test)[0])
+    return from_training(settings, cut(log, **settings.train.split)[0])
 
 
 def from_training(settings: Settings, train: EventLog) -> Settings:

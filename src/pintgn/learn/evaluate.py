@@ -7,16 +7,23 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+from pintgn.events.log import EventLog
+from pintgn.events.schema import Schema
+from pintgn.formatting import plural
 from pintgn.learn import paper
 from pintgn.learn.beside import streams_beside
+from pintgn.learn.later import longer_log
 from pintgn.learn.measure import HEURISTICS, Figures, OnBatch, compare, rank_part
-from pintgn.learn.metrics import Metrics, mean_and_std
+from pintgn.learn.metrics import LEAST, Metrics, mean_and_std
 from pintgn.learn.negatives import KINDS, Negatives, draw_each
-from pintgn.learn.protocol import PROTOCOLS, scored_events
+from pintgn.learn.protocol import PROTOCOLS, Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
 from pintgn.learn.tables import figures_table
+from pintgn.stream import Stream
 
 ONE_SCORE = ", one score"
 """Name of the row that scores every kind of negatives against anyone, beside that which answers the question asked."""
@@ -27,9 +34,9 @@ Rows = dict[str, dict[str, Metrics]]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of a run and of the training-free rows beside it, on one part of its log."""
+    """Figures of a run and of the training-free rows beside it, on one part of its log or on later events."""
 
-    part: str
+    part: str  # test, val or later
     protocol: str
     negatives: dict[str, Rows]  # by kind of negatives
     fallback: dict[str, float]  # share of negatives that are random for want of others, by kind
@@ -44,13 +51,14 @@ class Evaluation:
     def __str__(self) -> str:
         of = "" if self.runs == 1 else f", mean ± standard deviation of {self.runs} runs"
         protocol = ", measured as in the paper" if self.protocol == "paper" else ""
+        part = "later events" if self.part == "later" else f"{self.part} part"
         blocks = []
         for kind, rows in self.negatives.items():
             share = self.fallback.get(kind, 0.0)
             fell = f" ({100 * share:.1f} % fell back on random ones)" if share else ""
-            blocks.append(f"{self.part} part, {kind} negatives{fell}{protocol}{of}\n\n{figures_table(rows)}")
+            blocks.append(f"{part}, {kind} negatives{fell}{protocol}{of}\n\n{figures_table(rows)}")
         if self.ranking is not None:
-            title = f"{self.part} part, ranked against {self.candidates:,} destinations{of}"
+            title = f"{part}, ranked against {self.candidates:,} destinations{of}"
             blocks.append(f"{title}\n\n{figures_table(self.ranking)}")
         return "\n\n".join(blocks)
 
@@ -61,12 +69,13 @@ def evaluate(
     rank: int | str | None = None,
     *,
     part: str = "test",
+    on: Any = None,
     protocol: str | None = None,
     beside: Sequence[str] = HEURISTICS,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Measure a run (or several, then mean ± std) on a part of its log.
+    """Measure a run (or several, then mean ± std) on a part of its log, or on events after it.
 
     Args:
         run: what `fit` returned, or its folder; a folder of several runs, or a list.
@@ -74,6 +83,8 @@ def evaluate(
             `random` by default, nothing when only `rank` is given.
         rank: rank each event's destination against `"all"` destinations, or against so many.
         part: `test` or `val`.
+        on: later events in place of a part: a file, frame, table or log with the columns of the run's log, whose events
+            come after it. The run stays as it is; it observes each event after it has been scored, as in use.
         protocol: `stream` or `paper`; as the run was trained when not given.
         beside: names of other models that are measured in the same way: the training-free ones by default. One that
             learns, such as `boosted`, is trained first: on the same parts, with its defaults and the run's seed.
@@ -83,34 +94,80 @@ def evaluate(
     runs: Any = run if isinstance(run, list | tuple) else [run]
     found = [one for given in runs for one in _opened(given)]
     parts = [
-        _evaluate(one, negatives, rank, part, protocol, beside if k == 0 else (), seed, progress)
+        _evaluate(
+            one,
+            _target(one, part, on, protocol),
+            _kinds(negatives, rank),
+            rank,
+            beside if k == 0 else (),
+            seed,
+            progress,
+        )
         for k, one in enumerate(found)
     ]
     return parts[0] if len(parts) == 1 else _mean(parts)
 
 
-def _evaluate(
-    run: Run,
-    negatives: Any,
-    rank: int | str | None,
-    part: str,
-    protocol: str | None,
-    beside: Sequence[str],
-    seed: int,
-    progress: Progress | None,
-) -> Evaluation:
+@dataclass(frozen=True)
+class Target:
+    """What a run is measured on, and by which rules."""
+
+    part: str
+    parts: Parts
+    events: EventLog
+    protocol: str
+    schema: Schema
+    ready: Callable[[], Stream]  # a stream of the run that has observed everything before the events
+
+
+def _target(run: Run, part: str, on: Any, protocol: str | None) -> Target:
     if run.folder is not None and not (run.finished or run.history):
         raise BadFile(
             f"the run in {run.folder.path} was stopped before its first checkpoint, so there is nothing to measure. "
             f"Continue it: pintgn train {run.folder.path} --resume."
         )
+    chosen = run.settings.train.protocol if protocol is None else protocol
+    if chosen not in PROTOCOLS:
+        raise UnknownName(f"there is no protocol {chosen!r}.{suggest(chosen, PROTOCOLS)}")
+    if on is not None:
+        if protocol == "paper":
+            raise BadInput("protocol='paper' measures a part of a run's own log; leave it out for later events.")
+        return _later(run, on)
     if part not in ("val", "test"):
         raise BadInput(f"part={part!r}; it is 'val' or 'test': a model is not measured on what it was trained on.")
-    protocol = run.settings.train.protocol if protocol is None else protocol
-    if protocol not in PROTOCOLS:
-        raise UnknownName(f"there is no protocol {protocol!r}.{suggest(protocol, PROTOCOLS)}")
-    kinds = _kinds(negatives, rank)
-    events, parts, name = run.parts.named(part), run.parts, run.settings.name
+    events = run.parts.named(part)
+
+    def ready() -> Stream:
+        stream = run.new_stream()
+        stream.observe(run.parts.before(events))
+        return stream
+
+    return Target(part, run.parts, events, chosen, run.schema, ready)
+
+
+def _later(run: Run, on: Any) -> Target:
+    """Events after a run's log, which the run meets in the state in which it would be used."""
+    used = run.deployed
+    whole = used.scaling(longer_log(run.log, on))
+    known, events = whole[: len(run.log)], whole[len(run.log) :]
+    if len(scored_events(events)) < LEAST:
+        count = plural(len(scored_events(events)), "event")
+        raise BadInput(f"there is {count} after the run's log to measure by, which takes at least {LEAST}.")
+    seen = np.pad(used.parts.seen, (0, whole.nodes - len(used.parts.seen)))
+    parts = Parts(whole, known, known[:0], events, used.parts.trained, seen)
+    return Target("later", parts, events, "stream", used.schema, lambda: used.stream.fork())
+
+
+def _evaluate(
+    run: Run,
+    target: Target,
+    kinds: list[str | Negatives],
+    rank: int | str | None,
+    beside: Sequence[str],
+    seed: int,
+    progress: Progress | None,
+) -> Evaluation:
+    events, parts, name, protocol = target.events, target.parts, run.settings.name, target.protocol
     before, new = parts.before(events), parts.is_new(scored_events(events))
     population = parts.log if protocol == "paper" else parts.until(events)  # the papers draw from the whole log
     drawn = draw_each(kinds, population, events, seed, before)
@@ -122,17 +179,17 @@ def _evaluate(
 
     if progress is not None:
         progress(0, len(events), "observing what came before")
-    ready = run.new_stream()
     if protocol == "paper":
-        ready.observe(parts.trained)
-        found = paper.measure(ready, parts, events, kinds, seed) if kinds else None
-        ready = run.new_stream()
-    ready.observe(before)
+        trained = run.new_stream()
+        trained.observe(parts.trained)
+        found = paper.measure(trained, parts, events, kinds, seed) if kinds else None
+    ready = target.ready()
     if protocol == "stream":
         found = compare(ready.fork(), events, drawn, new, on_batch(name)) if kinds else None
     if found is not None:
         rows |= {name: found.figures, name + ONE_SCORE: found.one_score}
-    others = streams_beside(run, [other for other in beside if other != name], progress)
+    names = [other for other in beside if other != name]
+    others = streams_beside(run, names, parts, target.schema, progress, later=target.part == "later")
     for other, stream_after in others.items() if kinds else ():
         if protocol == "paper":
             rows[other] = paper.measure(stream_after(parts.trained), parts, events, kinds, seed).figures
@@ -145,7 +202,7 @@ def _evaluate(
         every = {name: ready} | {other: stream_after(before) for other, stream_after in others.items()}
         ranking = {other: rank_part(s, events, among, new, on_batch(f"{other}, ranking")) for other, s in every.items()}
     by_kind = {kind: {model: of[kind] for model, of in rows.items() if kind in of} for kind in drawn}
-    return Evaluation(part, protocol, by_kind, fallback, ranking, candidates, settings=run.settings.to_dict())
+    return Evaluation(target.part, protocol, by_kind, fallback, ranking, candidates, settings=run.settings.to_dict())
 
 
 def _mean(several: list[Evaluation]) -> Evaluation:

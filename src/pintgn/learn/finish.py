@@ -6,16 +6,22 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from pintgn import compiled
 from pintgn.events.log import EventLog
 from pintgn.learn import paper
-from pintgn.learn.calibration import Calibration, expected_error
-from pintgn.learn.measure import Compared, compare, heuristic_streams
+from pintgn.learn.calibration import Calibration, expected_error, next_slope
+from pintgn.learn.measure import Compared, compare, heuristic_streams, ranked_in_part
 from pintgn.learn.metrics import Metrics, Scores
 from pintgn.learn.negatives import Negatives, draw
 from pintgn.learn.protocol import scored_events
+from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
 from pintgn.stream import Stream
+
+NEXT_EVENTS, NEXT_AMONG = 500, 100
+"""Newest events of validation by which `next_slope` is fitted, and the destinations that each is ranked among."""
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -97,6 +103,7 @@ def catch_up(
     if not run.scores_links:
         stream.observe(parts.log[len(parts.train) :])
         return None
+    run.next_slope = fit_next_slope(stream.fork(), run)
     val = replay(stream, run, parts.val, negatives, run.model.questions).scores
     run.calibration = Calibration.of(val["random"])
     run.calibration_known = Calibration.of(val["historical"]) if "historical" in val else None
@@ -107,6 +114,18 @@ def catch_up(
     else:
         stream.observe(parts.test)
     return scores
+
+
+def fit_next_slope(stream: Stream, run: Run) -> float:
+    """How logits become probabilities of being the next, by the newest events of validation; the stream, which has
+    observed the training part, is used up."""
+    val = run.parts.val
+    begin = int(val.group_starts[np.searchsorted(val.group_starts, max(len(val) - NEXT_EVENTS, 0), "right") - 1])
+    newest = val[begin:]
+    stream.observe(val[:begin])
+    among = Candidates(run.parts.until(val), newest, NEXT_AMONG, run.seed)
+    ranked = list(ranked_in_part(stream, newest, among))
+    return next_slope(*(np.concatenate(column) for column in zip(*ranked, strict=True)))
 
 
 def replay(

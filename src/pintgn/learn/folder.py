@@ -27,6 +27,8 @@ SHAPES: dict[str, Any] = {
         "fingerprint": str,
         "asked": Maybe({"model": dict, "train": dict, "stream": dict}),
         "own_negatives": Maybe(bool),
+        "refit": Maybe(bool),
+        "start": Maybe({"rows": AtLeast(1), "events": AtLeast(1), "digest": str}),
     },
     "result.json": {
         "test": METRICS,
@@ -34,9 +36,15 @@ SHAPES: dict[str, Any] = {
         "calibration": ({"slope": float, "offset": float}, None),
         "calibration_known": Maybe(({"slope": float, "offset": float}, None)),
         "calibration_error": (float, None),
+        "next_slope": Maybe((float, None)),
         "spent": Maybe(Each((float, None))),
     },
-    "runs.json": {"seeds": [AtLeast(0)], "asked": {"model": dict, "train": dict, "stream": dict}},
+    "refit.json": {"epochs": AtLeast(0), "events": AtLeast(1), "seconds": float},
+    "runs.json": {
+        "seeds": [AtLeast(0)],
+        "asked": {"model": dict, "train": dict, "stream": dict},
+        "refit": Maybe(bool),
+    },
     "spent.json": {name: Maybe([float]) for name in ("processor", "wall", "loads", "begun")},
 }
 """What the files of a run say."""
@@ -47,7 +55,8 @@ class Folder:
     """Where a run lives on disk.
 
     settings.toml · run.json (seed, fingerprint of the data) · events.parquet (the log) · metrics.jsonl · run.log ·
-    last.safetensors and best.safetensors (checkpoints) · result.json and stream/ (when the run has ended)
+    last.safetensors and best.safetensors (checkpoints) · result.json and stream/ (when the run has ended) ·
+    start.safetensors (weights of an earlier run) · refit/ and refit.json (the same model trained on the whole log)
     """
 
     def __init__(self, path: str | Path):

@@ -104,7 +104,17 @@ def ranks_in_part(
 ) -> np.ndarray:  # (e,)
     """The rank of each scored event's destination among its candidates, while the stream moves through the part; of
     those alone that a mask of the scored events names, where there is one."""
-    found, done = [], 0
+    ranked = ranked_in_part(stream, part, candidates, on_batch, only)
+    found = [ranks(logits[:, 0], logits[:, 1:], valid) for logits, valid in ranked]
+    return np.concatenate(found) if found else np.zeros(0)
+
+
+def ranked_in_part(
+    stream: Stream, part: EventLog, candidates: Candidates, on_batch: OnBatch = None, only: np.ndarray | None = None
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Batch by batch the logits (q, 1 + c) of a part's scored events, the true destination first, then its candidates;
+    and which of these (q, c) count. Arguments as of `ranks_in_part`."""
+    done = 0
     with eval_mode(stream.model):
         for batch in part.batches(min(BATCH, max(1, PAIRS // candidates.count))):
             events = scored_events(batch)
@@ -113,13 +123,12 @@ def ranks_in_part(
                 others, valid = candidates(done, done + len(events))
                 asked, among = events.query[rows], np.concatenate([events.dst[:, None], others], 1)[rows]
                 logits = stream.rank(batch, asked, among).numpy(force=True)
-                found.append(ranks(logits[:, 0], logits[:, 1:], valid[rows]))
+                yield logits, valid[rows]
             else:
                 stream.observe(batch)
             done += len(events)
             if on_batch is not None:
                 on_batch(batch.first - part.first + len(batch))
-    return np.concatenate(found) if found else np.zeros(0)
 
 
 def heuristic_stream(name: str, parts: Parts, schema: Schema, observed: EventLog) -> Stream:

@@ -18,6 +18,8 @@ from pintgn.errors import BadInput
 CHUNK = 200
 """Rows per chunk of the field's batch-mean AP: consecutive rows of the split, whatever the batch of the computation."""
 HITS = (1, 3, 10)
+LEAST = 10
+"""Events that a figure needs, and that validation and test have at least: 100 % of one event says nothing."""
 
 Metrics = dict[str, float | None]
 """Figures by name; None where there is nothing to measure."""
@@ -116,7 +118,13 @@ def rank_metrics(found: np.ndarray, hits: Sequence[int] = HITS) -> Metrics:
 
 def by_novelty(values: Any, new: np.ndarray, measure: Any) -> dict[str, Metrics]:
     """A measure over all events, over those between nodes trained on, and over those that touch a new node."""
-    return {"all": measure(values), "seen": measure(values[~new]), "new": measure(values[new])}
+    groups = {"all": values, "seen": values[~new], "new": values[new]}
+    return {name: of_enough(some, measure) for name, some in groups.items()}
+
+
+def of_enough(values: Any, measure: Any) -> Metrics:
+    """A measure of values, or their number alone where there are too few."""
+    return measure(values) if len(values) >= LEAST else measure(values[:0]) | {"events": len(values)}
 
 
 def check_finite(scores: np.ndarray) -> None:

@@ -21,6 +21,7 @@ from pintgn.events.schema import Schema
 from pintgn.events.splits import time_scale
 from pintgn.learn.calibration import Calibration
 from pintgn.learn.folder import FORMAT, Folder
+from pintgn.learn.later import Start
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.protocol import Parts, cut
 from pintgn.learn.scaling import Scaling
@@ -62,31 +63,52 @@ class Run:
     calibration: Calibration | None = None  # against anyone
     calibration_known: Calibration | None = None  # against known ones, of a model that answers that question
     calibration_error: float | None = None
+    next_slope: float | None = None  # turns logits into probabilities of being the next; see `calibration.py`
     spent: dict[str, float] = field(default_factory=dict)  # seconds and bytes; see `finish`
     finished: bool = False
     asked: Settings | None = None  # before the model filled in what it had left open
+    start: Start | None = None  # the weights of an earlier run, which this one began with
+    refit: Run | None = None  # the same model trained on the whole log; see `refit.py`
+    refit_asked: bool = False  # whether it is to be trained on the whole log at the end
     prepared: bool = False
     _stream: Stream | None = None
 
     # -- what it is made of ------------------------------------------------------------------------------------------
 
+    @property
+    def unfinished(self) -> str:
+        """What is still to be done, in words that are put to every answer until then."""
+        if not self.finished:
+            return "training unfinished"
+        return "refit unfinished" if self.refit_asked and self.refit is None else ""
+
+    @property
+    def deployed(self) -> Run:
+        """What is used: the model that was trained on the whole log where there is one, else the one measured."""
+        return self.refit or self
+
+    @cached_property
+    def basis(self) -> EventLog:
+        """The events that decide how features and times are read: the training part, or that of the weights that the
+        run began with, which have learned to read them so."""
+        return cut(self.log, **self.settings.train.split)[0] if self.start is None else self.log[: self.start.rows]
+
     @cached_property
     def scaling(self) -> Scaling:
         """How features are read, by the training part: known categories, a common scale."""
-        settings = self.settings.train
-        return Scaling.of(cut(self.log, settings.val, settings.test)[0], settings.scale_features)
+        return Scaling.of(self.basis, self.settings.train.scale_features)
 
     @cached_property
     def parts(self) -> Parts:
         """The log, features to scale, cut for learning."""
         train = self.settings.train
-        return Parts.of(self.scaling(self.log), train.val, train.test, train.hidden, self.seed)
+        return Parts.of(self.scaling(self.log), hidden=train.hidden, seed=self.seed, **train.split)
 
     @cached_property
     def schema(self) -> Schema:
         """The log's schema as the model reads it: with the categories and the time scale of the training part alone."""
-        train = self.parts.train
-        return replace(self.scaling.schema(self.log.schema), time_scale=time_scale(train.src, train.dst, train.t))
+        known = self.basis
+        return replace(self.scaling.schema(self.log.schema), time_scale=time_scale(known.src, known.dst, known.t))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -140,8 +162,9 @@ class Run:
 
     # -- on disk -----------------------------------------------------------------------------------------------------
 
-    def create(self, own_negatives: bool = False) -> None:
-        """Write what does not change: settings, seed, data, and whether the negatives are the caller's own."""
+    def create(self, own_negatives: bool = False, refit: bool = False) -> None:
+        """Write what does not change: settings, seed, data, the weights that the run begins with, whether the negatives
+        are the caller's own, and whether it is to be trained on the whole log at the end."""
         assert self.folder is not None
         self.folder.write("settings.toml", self.settings.to_toml())
         with self.folder.errors(self.folder / "events.parquet"):
@@ -150,8 +173,18 @@ class Run:
         facts = {"pintgn": __version__, "format": FORMAT, "seed": self.seed, "asked": asked}
         facts |= {"fingerprint": self.fingerprint}
         facts |= {"data": fingerprint(self.log), "events": len(self.log), "nodes": self.log.nodes}
-        facts |= {"own_negatives": own_negatives}
+        facts |= {"own_negatives": own_negatives, "refit": refit}
+        if self.start is not None:
+            weights = {f"model.{name}": value for name, value in self.start.weights.items()}
+            self.folder.write_tensors("start.safetensors", weights, {"run": self.fingerprint})
+            facts["start"] = self.start.facts()
         self.folder.write_json("run.json", facts)
+
+    def ask_refit(self) -> None:
+        """Remember that the run is to be trained on the whole log, also when it had ended without."""
+        self.refit_asked = True
+        if self.folder is not None and not (facts := self.folder.read_json("run.json")).get("refit"):
+            self.folder.write_json("run.json", facts | {"refit": True})
 
     @classmethod
     def open(cls, folder: str | Path, model: type[Model] | Model | None = None, *, weights: bool = True) -> Run:
@@ -171,6 +204,11 @@ class Run:
         except PintgnError as error:
             raise BadFile(f"the run in {folder} is damaged: {error}") from error
         run = cls(settings, facts["seed"], log, None, run_folder)  # type: ignore[arg-type]
+        if "asked" in facts:
+            run.asked = replace(settings, model={k: v for k, v in facts["asked"]["model"].items() if k != "name"})
+        run.refit_asked = facts.get("refit", False)
+        if "start" in facts:
+            run.start = Start(facts["start"]["rows"], facts["start"]["events"])
         if run.fingerprint != facts["fingerprint"]:
             raise BadFile(
                 f"the run in {folder} is damaged: settings.toml, run.json and events.parquet do not belong together. "
@@ -191,6 +229,20 @@ class Run:
             self.load_weights("best.safetensors" if self.best_epoch else "last.safetensors")
         if (self.folder / "result.json").exists():
             self.load_result(self.folder.read_json("result.json"))
+        if (self.folder / "refit.json").exists():
+            from pintgn.learn.refit import open_refit
+
+            self.refit = open_refit(self)
+
+    def start_weights(self) -> dict[str, torch.Tensor]:
+        """The weights that the run began with, where it began with any."""
+        assert self.start is not None
+        return self.start.weights or self.read_weights("start.safetensors")
+
+    def load_start(self) -> None:
+        """Give a model that is built the weights that the run begins with; one with nothing to learn has none."""
+        if self.start is not None and any(p.requires_grad for p in self.model.parameters()):
+            self.model.load_state_dict(self.start_weights())
 
     def read_checkpoint(self, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """A checkpoint of this run; one of another run is refused."""
@@ -203,11 +255,15 @@ class Run:
             )
         return arrays, metadata
 
+    def read_weights(self, name: str) -> dict[str, torch.Tensor]:
+        """The weights in a checkpoint."""
+        arrays, _ = self.read_checkpoint(name)
+        return {key.removeprefix("model."): torch.from_numpy(a) for key, a in arrays.items() if key[:6] == "model."}
+
     def load_weights(self, name: str) -> None:
         """Take over the weights of a checkpoint."""
-        arrays, _ = self.read_checkpoint(name)
+        weights = self.read_weights(name)
         self.model.build(self.schema, self.seed)
-        weights = {key.removeprefix("model."): torch.from_numpy(a) for key, a in arrays.items() if key[:6] == "model."}
         try:
             self.model.load_state_dict(weights)
         except RuntimeError as error:
@@ -224,7 +280,9 @@ class Run:
             "calibration": self.calibration and dataclasses.asdict(self.calibration),
             "calibration_known": self.calibration_known and dataclasses.asdict(self.calibration_known),
             "calibration_error": self.calibration_error,
+            "next_slope": self.next_slope,
             "spent": self.spent,
+            "refit": self.refit and {"epochs": self.refit.best_epoch, "events": len(self.refit.log)},
         }
 
     def load_result(self, metadata: dict[str, Any]) -> None:
@@ -232,6 +290,7 @@ class Run:
         how, known = metadata["calibration"], metadata.get("calibration_known")
         self.calibration, self.calibration_known = how and Calibration(**how), known and Calibration(**known)
         self.calibration_error, self.spent = metadata["calibration_error"], metadata.get("spent", {})
+        self.next_slope = metadata.get("next_slope")
         self.finished = True
 
     def note(self, line: str) -> None:

@@ -10,6 +10,7 @@ A settings file has up to three tables; a file of many rows has them under `rows
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import inspect
 import json
 import tomllib
@@ -19,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
+
+import numpy as np
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.events.splits import DYGLIB
@@ -30,11 +33,19 @@ CHOOSE_BY = ("ap", "chunked_ap", "auc")
 SCHEDULES = ("cosine", "constant")
 LOSSES = ("binary", "ranking")
 LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
-    "train": {"schedule": "constant", "negatives_per_event": 1, "loss": "binary"},
+    "train": {
+        "schedule": "constant",
+        "negatives_per_event": 1,
+        "loss": "binary",
+        "train_until": None,
+        "val_until": None,
+    },
     "model": {"pair_history": False, "historical": False},
     "stream": {"history_refresh": "event"},
 }
 """Settings that early runs do not name, and what they had; so those runs stay readable."""
+Time = str | int | float | datetime.date
+"""A time as a user says it; `events.moment.read_time` reads it."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,8 @@ class Training:
             themselves.
         weight_decay: of Adam.
         val, test: shares of the log, by time.
+        train_until, val_until: instead of shares, the times at which the training and the validation part end: events
+            strictly before it belong to the part. A date, or a number in the log's unit.
         hidden: share of nodes kept out of training, so that new ones can be measured; or `dyglib`, the one set that
             TGN and DyGLib hide, for comparisons with their figures.
         protocol: `stream` measures what a deployed system would know; `paper` as TGN and PINT do.
@@ -80,6 +93,8 @@ class Training:
     weight_decay: float = 0.0
     val: float = 0.15
     test: float = 0.15
+    train_until: Time | None = None
+    val_until: Time | None = None
     hidden: float | str = 0.1
     protocol: str = "stream"
     scale_features: bool = True
@@ -95,6 +110,10 @@ class Training:
                 raise BadInput(f"train.{name}={getattr(self, name)}; it cannot be negative.")
         if self.learning_rate is not None and not 0 < self.learning_rate < float("inf"):
             raise BadInput(f"train.learning_rate={self.learning_rate}; it is a number above 0.")
+        for name in ("train_until", "val_until"):
+            object.__setattr__(self, name, _plain_time(getattr(self, name)))
+        if (self.train_until is None) != (self.val_until is None):
+            raise BadInput("train.train_until and train.val_until go together: where training ends, and validation.")
         if isinstance(self.hidden, str) and self.hidden != DYGLIB:
             raise UnknownName(f"train.hidden={self.hidden!r}; it is a share of the nodes, or {DYGLIB!r}.")
         if not 0 <= self.average < 1:
@@ -107,6 +126,20 @@ class Training:
         ):
             if (value := getattr(self, name)) not in known and not (name == "schedule" and value is None):
                 raise UnknownName(f"train.{name}={value!r} does not exist.{suggest(value, known)}")
+
+    @property
+    def split(self) -> dict[str, Any]:
+        """How a log is cut: the arguments of `protocol.cut`."""
+        return {name: getattr(self, name) for name in ("val", "test", "train_until", "val_until")}
+
+
+def _plain_time(value: Any) -> str | int | float | None:
+    """A time as TOML and JSON can hold it; whether it is one is for the log to say."""
+    if isinstance(value, datetime.date):  # with its subclasses, of which pandas' Timestamp is one
+        return value.isoformat()
+    if isinstance(value, np.datetime64):
+        return str(value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @dataclass(frozen=True)
@@ -137,6 +170,8 @@ class FitSettings(TypedDict, total=False):
     weight_decay: float
     val: float
     test: float
+    train_until: Time | None
+    val_until: Time | None
     hidden: float | str
     protocol: str
     scale_features: bool

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pintgn.formatting import duration, percent, text_table
-from pintgn.learn.metrics import Metrics, mean_and_std
+from pintgn.formatting import duration, percent, plural, text_table
+from pintgn.learn.metrics import LEAST, Metrics, mean_and_std
 
 if TYPE_CHECKING:
     from pintgn.learn.run import Run
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 HEADS = {"ap": "AP", "chunked_ap": "AP (200-row chunks)", "auc": "AUC", "mrr": "MRR"}
 SHORT = {"ap": "AP", "chunked_ap": "AP/200", "auc": "AUC", "mrr": "MRR"}
 GROUPS = {"all": "all", "seen": "seen nodes", "new": "new nodes"}
+FEW = f"Groups of fewer than {LEAST} events have no figures."
 EMPTY = {"seen": "No event joins two seen nodes.", "new": "No event touches a new node."}
 
 
@@ -52,7 +53,15 @@ def figures_table(rows: Mapping[str, Mapping[str, Mapping[str, Any]]], width: in
         if width is None or _widest(made) <= width:
             break
         made = fewer()
-    return "\n\n".join([made, *([" ".join(EMPTY[group] for group in empty)] if empty else [])])
+    notes = [EMPTY[group] for group in empty]
+    few = [group for groups in rows.values() for group in groups if group not in empty and _few(groups[group])]
+    notes += [FEW] if few else []
+    return "\n\n".join([made, *([" ".join(notes)] if notes else [])])
+
+
+def _few(metrics: Mapping[str, Any]) -> bool:
+    """Whether there are events but no figure."""
+    return all(value is None for name, value in metrics.items() if name != "events")
 
 
 def screen_width() -> int | None:
@@ -72,8 +81,11 @@ def count(value: Any) -> str:
 def epoch_line(entry: Mapping[str, Any], epochs: int, width: int | None = None) -> str:
     """An epoch in one line, shorter where that would not fit into `width`."""
     val, took = entry["val"], duration(entry["seconds"])
-    begin = f"epoch {entry['epoch']}/{epochs}  loss {entry['loss']:.3f}  val AP {percent(val['all']['ap'])}"
-    new, rate = percent(val["new"]["ap"]), f"{entry['events_per_second']:,.0f} events/s"
+    begin = f"epoch {entry['epoch']}/{epochs}  loss {entry['loss']:.3f}"
+    rate = f"{entry['events_per_second']:,.0f} events/s"
+    if val["all"].get("events") == 0:  # on the whole log, with nothing left to validate on
+        return f"refit, {begin}  {rate}  {took}"
+    begin, new = f"{begin}  val AP {percent(val['all']['ap'])}", percent(val["new"]["ap"])
     line = f"{begin}  new-node AP {new}  {rate}  {took}"
     return line if width is None or len(line) < width else f"{begin}  new {new}  {took}"
 
@@ -85,14 +97,25 @@ def run_table(run: Run) -> str:
     rows = {run.settings.name: run.test} | run.heuristics
     paper = ", measured as in the paper" if run.settings.train.protocol == "paper" else ""
     title = f"Test part, random negatives{paper}; epoch {run.best_epoch} of {len(run.history)} chosen on validation"
-    return f"{title}\n\n{figures_table(rows)}"
+    return f"{title}\n\n{figures_table(rows)}" + (f"\n\n{refit_words(run)}" if run.refit else "")
+
+
+def refit_words(run: Run) -> str:
+    """Which model the figures belong to, and which is used."""
+    assert run.refit is not None
+    trained, events = len(run.parts.train), len(run.log)
+    return (
+        f"These figures belong to the model trained on the first {trained:,} events. The one that is used was then "
+        f"trained on all {events:,}, for {plural(run.refit.best_epoch, 'epoch')}; nothing is left to measure it by."
+    )
 
 
 def several_table(runs: Sequence[Run]) -> str:
     """Mean and standard deviation over runs that differ in their seed."""
     first = runs[0]
     rows: dict[str, Any] = {first.settings.name: mean_of([run.test for run in runs])} | first.heuristics
-    return f"Test part, random negatives; mean ± standard deviation of {len(runs)} runs\n\n{figures_table(rows)}"
+    title = f"Test part, random negatives; mean ± standard deviation of {len(runs)} runs"
+    return f"{title}\n\n{figures_table(rows)}" + (f"\n\n{refit_words(first)}" if first.refit else "")
 
 
 def mean_of(several: Sequence[Mapping[str, Metrics]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -21,6 +21,7 @@ from pintgn.learn.checkpoint import Average, Cursor, load_last, load_memory, sav
 from pintgn.learn.defaults import resolved
 from pintgn.learn.finish import Progress, finish, no_progress, replay
 from pintgn.learn.folder import Folder
+from pintgn.learn.later import Start
 from pintgn.learn.loss import loss_of, rate
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives, earlier_pairs, random_destination
@@ -36,20 +37,22 @@ from pintgn.learn.settings import (
     check_names,
     dataclass_parameters,
 )
-from pintgn.learn.tables import epoch_line, mean_of
+from pintgn.learn.tables import epoch_line
+from pintgn.learn.warm import continued
 from pintgn.models.base import Model
 from pintgn.positions import first_use
 from pintgn.stream import Stream
 
 
 def fit(
-    model: Model | str | Settings,
+    model: Model | str | Settings | Run,
     log: EventLog,
     *,
     folder: str | Path | None = None,
     seed: int = 0,
     resume: bool = True,
     negatives: Negatives | None = None,
+    refit: bool = False,
     progress: Progress = no_progress,
     **settings: Unpack[FitSettings],
 ) -> Run:
@@ -57,40 +60,62 @@ def fit(
 
     Args:
         model: a new model, taken as it is; or a name such as "pint", whose sizes are then chosen by the log; or
-            `Settings`, which say all of it. A model is trained in place and ends with its best weights; a run that is
-            continued has its own: `run.model`.
-        log: everything there is; cut by time here.
+            `Settings`, which say all of it; or a run, with whose weights training begins and after whose log it is
+            measured. A model is trained in place and ends with its best weights; a run that is continued has its own:
+            `run.model`.
+        log: everything there is; cut by time here. With a run, what came after its log, or both together.
         folder: where the run is kept. A run of the same settings and data that is already there is continued to a
             bit-identical end, or returned if it has ended.
         seed: of hidden nodes, parameters and negatives.
         resume: whether a run in `folder` may be continued; otherwise it is an error that there is one.
         negatives: what to tell events from; random destinations by default.
+        refit: after the measurement, train on the whole log for as many epochs as validation chose. That model is then
+            used (`run.deployed`); the figures stay those of the one that was measured.
         progress: called after every batch with how far the epoch is, and after every epoch with its results.
         settings: fields of `Training` (epochs, learning_rate, …) and of `Streaming` (memory_block, …).
     """
     if seed < 0:
         raise BadInput(f"seed={seed}; it is a whole number from 0 on.")
+    start = None
+    if isinstance(model, Run):
+        model, log, start = continued(model, log, settings)
+        settings = {}
+    if not isinstance(log, EventLog):
+        raise BadInput(f"fit takes an EventLog, not {type(log).__name__}. Read it first: pintgn.read_events(…).")
     chosen = resolved(_settings_of(model, settings), log)
     made = model if isinstance(model, Model) else chosen.make_model()
     if made.positions:
         first_use.start()
     run_folder = None if folder is None else Folder(folder)
-    run = Run(chosen, seed, log, made, run_folder)
+    run = Run(chosen, seed, log, made, run_folder, start=start)
     run.parts  # noqa: B018 - data that cannot be cut is refused before anything is written
     if run.scaling.vocabulary is not None:
         warnings.warn(str(run.scaling.vocabulary), PintgnWarning, stacklevel=2)
     if run_folder is None:
-        return train(run, negatives, progress)
+        return completed(run, negatives, refit, progress)
     with run_folder.locked():
         if run_folder.holds_run:
-            run = resumed(run_folder, chosen, seed, log, made, resume)
-            if not run.finished:
-                check_negatives(run_folder, negatives)
+            run = resumed(run_folder, chosen, seed, log, made, resume, start)
         else:
             run.prepare()
-            run.create(own_negatives=negatives is not None)
+            run.create(own_negatives=negatives is not None, refit=refit)
             run.note(f"started: {chosen.name}, seed {seed}, {log!r}")
-        return run if run.finished else train(run, negatives, progress)
+        return completed(run, negatives, refit, progress)
+
+
+def completed(run: Run, negatives: Negatives | None, refit: bool, progress: Progress) -> Run:
+    """A run brought to its end: trained, measured, and trained on the whole log if that is wanted."""
+    refit = refit and run.refit is None
+    if run.folder is not None and (refit or not run.finished):
+        check_negatives(run.folder, negatives)
+    if not run.finished:
+        train(run, negatives, progress)
+    if refit:
+        run.ask_refit()
+        from pintgn.learn.refit import refit as train_on_everything
+
+        train_on_everything(run, negatives, progress)
+    return run
 
 
 def _settings_of(model: Model | str | Settings, given: Mapping[str, Any]) -> Settings:
@@ -112,16 +137,13 @@ def resume(
     model: Model | None = None,
     progress: Progress = no_progress,
     negatives: Negatives | None = None,
+    refit: bool = False,
 ) -> Run:
     """Continue the run in a folder to its end; at once when it has ended. A run with own negatives needs them again."""
     run_folder = Folder(folder)
-    run_folder.read_json("run.json")
+    wanted = refit or run_folder.read_json("run.json").get("refit", False)
     with run_folder.locked():
-        run = Run.open(folder, model)
-        if run.finished:
-            return run
-        check_negatives(run_folder, negatives)
-        return train(run, negatives, progress)
+        return completed(Run.open(folder, model), negatives, wanted, progress)
 
 
 def check_negatives(run_folder: Folder, negatives: Negatives | None) -> None:
@@ -132,32 +154,9 @@ def check_negatives(run_folder: Folder, negatives: Negatives | None) -> None:
         raise BadInput(f"the run in {run_folder.path} was begun with {begun}; {what} `negatives`.")
 
 
-def fit_several(
-    settings: Settings, log: EventLog, seeds: Sequence[int], folder: str | Path | None = None, **options: Any
-) -> list[Run]:
-    """One run for each seed, in `folder/seed-N`; `tables.several_table` shows mean ± std. Options as of `fit`."""
-    runs = []
-    if folder is not None:
-        Folder(folder).path.mkdir(parents=True, exist_ok=True)
-        Folder(folder).write_json("runs.json", {"seeds": list(seeds), "asked": settings.to_dict()})
-    for seed in seeds:
-        own = None if folder is None else Path(folder) / f"seed-{seed}"
-        runs.append(fit(settings, log, folder=own, seed=seed, **options))
-    if folder is not None:
-        summary = {"runs": [run.result() for run in runs], "test": mean_of([run.test for run in runs])}
-        Folder(folder).write_json("result.json", summary)
-    return runs
-
-
-def resume_several(folder: str | Path, progress: Progress = no_progress) -> list[Run]:
-    """Continue a folder of several runs to the end of the last."""
-    metadata = Folder(folder).read_json("runs.json")
-    first = Folder(folder) / f"seed-{metadata['seeds'][0]}" / "events.parquet"
-    log = EventLog.open(first)
-    return fit_several(Settings.of(metadata["asked"]), log, metadata["seeds"], folder, progress=progress)
-
-
-def resumed(run_folder: Folder, settings: Settings, seed: int, log: EventLog, model: Model, resume: bool) -> Run:
+def resumed(
+    run_folder: Folder, settings: Settings, seed: int, log: EventLog, model: Model, resume: bool, start: Start | None
+) -> Run:
     """The run that a folder holds, if it is the one that was asked for."""
     if not resume:
         raise BadInput(f"{run_folder.path} holds a run already. Continue it with --resume, or choose another folder.")
@@ -177,6 +176,8 @@ def resumed(run_folder: Folder, settings: Settings, seed: int, log: EventLog, mo
                 )
     if fingerprint(log) != facts["data"]:
         raise BadInput(f"{run_folder.path} holds a run on other data. Choose another folder.")
+    if facts.get("start") != (start and start.facts()):
+        raise BadInput(f"{run_folder.path} holds a run that began with other weights. Choose another folder.")
     return Run.open(run_folder.path, type(model))
 
 
@@ -205,7 +206,9 @@ class Trainer:
         self.run, self.negatives, self.progress, self.stopper = run, negatives, progress, stopper
         self.settings, self.model, self.parts = run.settings.train, run.model, run.parts
         self.stream = run.new_stream()  # builds the parameters
+        run.load_start()
         self.optimizer = self._optimizer()
+        self.epochs = 1 if self.model.learns_at_once else (self.settings.epochs or 0) if self.optimizer else 0
         self.average = Average(self.model, self.settings.average)
         self.cursor = Cursor()
         self.negatives_in_training = [
@@ -225,9 +228,7 @@ class Trainer:
     def learn(self) -> None:
         """The loop."""
         at, settings = self.cursor, self.settings
-        assert settings.epochs is not None
-        epochs = 1 if self.model.learns_at_once else settings.epochs if self.optimizer else 0
-        while at.epoch <= epochs and at.stale < (settings.patience or math.inf):
+        while at.epoch <= self.epochs and at.stale < (settings.patience or math.inf):
             started, events_before = compiled.working_time(), at.events
             self.model.train()
             seed_step(self.run.seed, at.epoch, at.step)
@@ -249,7 +250,7 @@ class Trainer:
             self.stream = self.run.new_stream()
             self._save()
             self.run.write_metrics()
-            self.run.note(epoch_line(entry, settings.epochs))
+            self.run.note(epoch_line(entry, self.epochs))
             self.progress(entry)
             self._stop_if_asked()
 
@@ -295,7 +296,7 @@ class Trainer:
         done = min(at.step * self.settings.batch, total)
         rate = (at.events - events_before) / max(compiled.working_time() - started, 1e-9)
         loss = at.loss / max(at.events, 1)
-        state = {"epoch": at.epoch, "epochs": self.settings.epochs, "done": done, "total": total}
+        state = {"epoch": at.epoch, "epochs": self.epochs, "done": done, "total": total}
         self.progress(state | {"loss": loss, "events_per_second": rate})
         self._stop_if_asked()
         if time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds:

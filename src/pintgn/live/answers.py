@@ -15,14 +15,19 @@ from pintgn.events.codec import Codec
 from pintgn.events.columns import Growing
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
-from pintgn.learn.calibration import Calibration
-from pintgn.learn.measure import PAIRS, eval_mode
+from pintgn.learn.calibration import Calibration, next_probabilities
+from pintgn.learn.measure import eval_mode
 from pintgn.learn.metrics import check_finite
+from pintgn.learn.run import Run
+from pintgn.live.many import flag_words, rank_pieces
 from pintgn.live.names import Names
+from pintgn.live.nodes import NodeTable
 from pintgn.models.base import Model
 from pintgn.stream import Stream
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from pintgn.explain import Explanation
 
 SCORED, NODES = 10_000, 2_000
@@ -30,11 +35,18 @@ SCORED, NODES = 10_000, 2_000
 
 
 class Recommendation(NamedTuple):
-    """A destination, how likely it is, and the logit that it is ranked by."""
+    """A destination, how likely it is, and the logit that it is ranked by.
+
+    `next_probability` is the probability that it is the next one, of all that were ranked; `probability` that of this
+    link against one random destination. `flags` says what is doubtful: an id that was never seen, a run that has not
+    ended.
+    """
 
     dst: Any
+    next_probability: float
     probability: float
     logit: float
+    flags: str = ""
 
 
 class Answers:
@@ -48,7 +60,9 @@ class Answers:
     calibration: Calibration
     calibration_known: Calibration
     destinations: Growing
+    nodes: NodeTable
     self_loops: bool
+    run: Run
 
     @property
     def clock(self) -> Any:
@@ -70,9 +84,22 @@ class Answers:
         return dict(zip(ids, logits.tolist(), strict=True))
 
     def probability(self, src: Any, dst: Any, at: Any = None, against: str = "anyone") -> dict[Any, float]:
-        """The same as probabilities, calibrated on validation: this link against one that it is told from."""
+        """The same as probabilities, calibrated on validation: that of this link against one random destination (with
+        `against="known"`, against one pair that met before). It is no forecast; `next_probability` is."""
         scores = self.score(src, dst, at, against)
         return dict(zip(scores, self.calibrated(np.array(list(scores.values())), against).tolist(), strict=True))
+
+    def next_probability(self, src: Any, dst: Iterable[Any], at: Any = None) -> dict[Any, float]:
+        """For each destination the probability that it is the next one src goes to, if it is one of these. They add up
+        to 1; calibrated on validation, see `learn.calibration`."""
+        scores = self.score(src, dst, at)
+        chances = next_probabilities(self.next_slope, np.array(list(scores.values())))
+        return dict(zip(scores, chances.tolist(), strict=True))
+
+    @property
+    def next_slope(self) -> float:
+        """What logits are multiplied by before they become probabilities of being the next."""
+        return 1.0 if self.run.next_slope is None else self.run.next_slope
 
     def calibrated(self, logits: np.ndarray, against: str = "anyone") -> np.ndarray:
         """Logits of a question as probabilities."""
@@ -88,20 +115,59 @@ class Answers:
         query = Query(*self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst))), when)
         return self._computed(lambda rows: self.stream.score(query[rows], against), len(query), SCORED)
 
+    def predict(self, pairs: Any, **options: Any) -> Any:
+        """A logit, a probability and flags for every row of a table of pairs; a frame gives a frame of its kind.
+
+        Arguments as of `pintgn.live.predict.predict`.
+        """
+        from pintgn.live.predict import like_given, predict
+
+        return like_given(predict(self, pairs, **options), pairs)  # type: ignore[arg-type]
+
     def recommend(
-        self, src: Any, k: int = 10, at: Any = None, among: Iterable[Any] | None = None
+        self,
+        src: Any,
+        k: int = 10,
+        at: Any = None,
+        among: Iterable[Any] | None = None,
+        *,
+        exclude_met: bool = False,
+        active_since: Any = None,
     ) -> list[Recommendation]:
         """The k most likely destinations of src at a time, best first.
 
         Args:
             among: ids to choose from; every destination met so far when not given (src itself only where there are
                 self-loops).
+            exclude_met: leave out whom src has met before.
+            active_since: leave out who has had no event since that time.
         """
-        if k < 1:
-            raise BadInput(f"k={k}; at least one is recommended.")
-        ids = None if among is None else list(dict.fromkeys(among))
-        pool = self.candidates(src) if ids is None else self.names.find(map(self.codec.id, ids), 1)
-        return self.best(pool, self.rank(src, pool, at), k, ids)
+        table = self.recommend_many([src], k, at, among, exclude_met=exclude_met, active_since=active_since)
+        columns = (table[name].to_pylist() for name in (self.schema.dst, *Recommendation._fields[1:]))
+        return list(map(Recommendation, *columns))
+
+    def recommend_many(
+        self,
+        src: Iterable[Any] | str = "all",
+        k: int = 10,
+        at: Any = None,
+        among: Iterable[Any] | None = None,
+        *,
+        exclude_met: bool = False,
+        active_since: Any = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> pa.Table:
+        """The k most likely destinations of many sources, as one table with a row for each, best first.
+
+        Args:
+            src: ids; or `"all"`, everyone who has acted so far.
+            progress: called with how many sources are done, and of how many.
+
+        The others as of `recommend`.
+        """
+        from pintgn.live.many import recommend_many
+
+        return recommend_many(self, src, k, at, among, exclude_met, active_since, progress)  # type: ignore[arg-type]
 
     def candidates(self, src: Any) -> np.ndarray:
         """Node numbers that can be recommended to src."""
@@ -110,18 +176,35 @@ class Answers:
 
     def rank(self, src: Any, pool: np.ndarray, at: Any = None) -> np.ndarray:
         """A logit of src with each of some nodes, given by number."""
-        source, when = self.names.find([self.codec.id(src)], 0), np.array([self.time_of(at)], self.codec.dtype)
-        query = Query(source, source, when)
-        return self._computed(lambda rows: self.stream.rank(None, query, pool[None, rows])[0], len(pool), PAIRS)
+        return self.rank_nodes(self.names.find([self.codec.id(src)], 0), pool, self.time_of(at))[0]
 
-    def best(
-        self, pool: np.ndarray, logits: np.ndarray, k: int, ids: Sequence[Any] | None = None
-    ) -> list[Recommendation]:
+    def rank_nodes(self, src: np.ndarray, pool: np.ndarray, when: Any) -> np.ndarray:  # (s, n)
+        """A logit of each source with each of some nodes, all given by number, at a time in the log's count."""
+        query = Query(src, src, np.full(len(src), when, self.codec.dtype))
+
+        def rank(some: np.ndarray) -> np.ndarray:
+            wide = np.broadcast_to(some, (len(src), len(some)))
+            return self.stream.rank(None, query, wide).numpy(force=True)
+
+        with eval_mode(self.model), self._in_users_words(), torch.no_grad():
+            return rank_pieces(rank, pool, len(src))
+
+    def best(self, src: Any, pool: np.ndarray, logits: np.ndarray, k: int) -> list[Recommendation]:
         """The k best of ranked nodes."""
         order = np.argsort(-logits, kind="stable")[:k]
-        names = [self.names.ids[node] for node in pool[order]] if ids is None else [ids[row] for row in order]
-        probabilities = self.calibration(logits[order])
-        return list(map(Recommendation, names, probabilities.tolist(), logits[order].tolist()))
+        names = [self.names.ids[node] for node in pool[order]]
+        chances = next_probabilities(self.next_slope, logits)[order]
+        flags = self.flags([src] * len(order), names)
+        columns = (chances.tolist(), self.calibration(logits[order]).tolist(), logits[order].tolist(), flags)
+        return list(map(Recommendation, names, *columns))
+
+    def flags(self, src: Sequence[Any], dst: Sequence[Any]) -> list[str]:
+        """What is doubtful about pairs of ids: never seen before, or asked of a run that has not ended."""
+        known = self.names.numbers
+        unknown_src, unknown_dst = (
+            np.array([id not in known[side] for id in ids], bool) for side, ids in enumerate((src, dst))
+        )
+        return flag_words(unknown_src, unknown_dst, self.run.unfinished)
 
     def explain(self, src: Any, dst: Any, at: Any = None, **options: Any) -> Explanation:
         """Why src and dst are scored as they are: the walks that join them, and the score without each.

@@ -40,7 +40,7 @@ BLOCK = 500
 def open(run: Run | str | Path, model: type[Model] | None = None) -> Live:
     """A run, ready to observe and to answer. `model` is needed for a class of your own."""
     if isinstance(run, Run):
-        return Live(run, run.stream.fork())  # what it observes is no concern of the run's
+        return Live(run, run.deployed.stream.fork())  # what it observes is no concern of the run's
     return Live(Run.open(run, model))
 
 
@@ -61,7 +61,7 @@ class Live(Answers):
         self, run: Run, stream: Stream | None = None, retention: Retention | None = None, evaluate_every: int = 0
     ):
         log = run.log
-        self.run, self.stream = run, run.stream if stream is None else stream
+        self.run, self.stream = run, run.deployed.stream if stream is None else stream
         self.model = self.stream.model
         self.calibration = run.calibration or Calibration()
         self.calibration_known = run.calibration_known or Calibration()
@@ -120,7 +120,10 @@ class Live(Answers):
         self._check_order(log.t)
         for number in range(len(self.names), log.nodes):
             self.names.add(log.id(number), 0 if log.ids.side is None else int(log.ids.side[number]))
-        events, learnable = Events(log.src, log.dst, log.t, self.run.scaling(log).marked_features), log.learnable
+        events, learnable = (
+            Events(log.src, log.dst, log.t, self.run.deployed.scaling(log).marked_features),
+            log.learnable,
+        )
         self._observe(len(log), lambda rows: (events[rows], learnable[rows]))
         if self.schema.op is not None:
             self._observed.append(log)
@@ -194,7 +197,7 @@ class Live(Answers):
         """Features as the model reads them: known categories and a common scale, by the run's training part."""
         if batch.features is None:
             return None
-        scaling, width = self.run.scaling, self.schema.feature_width
+        scaling, width = self.run.deployed.scaling, self.schema.feature_width
         own, rest = batch.features[:, :width], batch.features[:, width:].copy()
         if scaling.node_updates is not None and self.schema.node_updates and batch.op is not None:
             rows = batch.op == NODE

@@ -1,4 +1,4 @@
-"""Predictions for a table of pairs: a file, frame or dict in, the same rows with logit and probability out."""
+"""Predictions for a table of pairs: a file, frame or dict in, the same rows with logit, probability and flags out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ def predict(
     against: str = "anyone",
     **layout: Any,
 ) -> pa.Table:
-    """A logit and a calibrated probability for every row.
+    """A logit, a probability and flags for every row.
+
+    The probability is calibrated on validation: that of the link against one random destination, no forecast. Flags say
+    what is doubtful: `unknown src`, `unknown dst` (an id that was never seen counts as a new node), and `training
+    unfinished` of a run that was stopped; they are empty for most rows.
 
     Args:
         pairs: a file, frame, table or dict with the users' own ids.
@@ -64,8 +68,21 @@ def predict(
         when or schema.t: _times(found, schema.time),
         "logit": pa.array(logits),
         "probability": pa.array(live.calibrated(logits, against)),
+        "flags": pa.array(live.flags(*ids), pa.string()),
     }
     return pa.table(answer)
+
+
+def like_given(table: pa.Table, given: Any) -> Any:
+    """A table as a frame of the library that the given one is from, with its index; else as it is."""
+    library = type(given).__module__.split(".")[0]
+    if library == "pandas":
+        return table.to_pandas().set_index(given.index)
+    if library == "polars":
+        import polars
+
+        return polars.from_arrow(table)
+    return table
 
 
 def _stale(live: Live, where: str, t: Any, column: str) -> StaleQuery:
@@ -85,6 +102,14 @@ def _time_column(source: Source, given: str | None, usual: str) -> str | None:
     if given is not None:
         return source.column(given)
     return next((name for name in (usual, "t") if name in source.names), None)
+
+
+def ids_in(live: Live, source: Source, name: str) -> list[Any]:
+    """The ids in a column."""
+    found: list[Any] = []
+    for batch in source.batches([name]):
+        found += _ids(batch.column(0), live, source, name, len(found))
+    return found
 
 
 def _ids(values: pa.Array, live: Live, source: Source, name: str, row: int) -> list[Any]:

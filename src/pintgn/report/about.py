@@ -101,6 +101,9 @@ def cost(study: Study) -> str:
             notes.append(
                 f"{text(row.name)} was stopped in epoch {len(run.history) + 1}; its best epoch so far is shown."
             )
+        if run.refit:
+            seconds = span(run.refit.spent["training_seconds"])
+            notes.append(f"{text(row.name)}, seed {run.seed}: training on the whole log took {seconds} more.")
         if run.settings.train.protocol == "paper":
             notes.append(
                 f'{text(row.name)} was trained with <code>protocol = "paper"</code>, and its recorded figures follow '
@@ -183,7 +186,7 @@ def reproduce(study: Study, commands: Sequence[str] | None = None) -> str:
     else:
         lines = [
             f"pintgn train {shlex.quote(folder + '/events.parquet')} --config {shlex.quote(folder + '/settings.toml')} "
-            f"--seed {run.seed} -o {shlex.quote(folder + '-again')}"
+            f"--seed {run.seed}{' --refit' if run.refit else ''} -o {shlex.quote(folder + '-again')}"
             for run, folder in zip(runs, folders, strict=True)
         ]
         body = [wide("Train again", code(*lines)), wide("This page", code(f"pintgn report {shlex.join(folders)}"))]
@@ -204,8 +207,11 @@ def notes(study: Study) -> str:
         "depends on a run's seed; differences are over events in the same group for both rows.",
         "Training-free rows.": "edgebank: has this pair met? heuristic: how often, how recently, how popular the "
         "destination is. A model that does not beat them has learned nothing.",
-        "Probabilities.": "Fitted on validation, against as many random destinations: if this link and a random one "
-        "were equally likely beforehand, how likely is this the one that happens?",
+        "Against one random destination.": "The probability that is fitted on validation against as many random "
+        "destinations: if this link and one to a random destination were equally likely beforehand, how likely is this "
+        "the one that happens? It is no forecast.",
+        "What comes next.": "Of all destinations that are ranked, how likely is each to be the next: a softmax of the "
+        "logits, its slope fitted on validation. The error is that of the first choice, over ten equally filled bins.",
     }
     body = "".join(f"<p><strong>{text(name)}</strong> {text(words)}</p>" for name, words in definitions.items())
     return section("notes", "How it was measured", "", f'<div class="notes">{body}</div>')

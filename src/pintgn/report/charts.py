@@ -10,7 +10,7 @@ import numpy as np
 
 from pintgn.drawing.plot import Axis, Plot, Point, dot_plot, padded
 from pintgn.formatting import count, short, signed
-from pintgn.learn.metrics import Scores
+from pintgn.learn.metrics import LEAST, Scores
 from pintgn.report.figures import GROUPS, RANKING, Figure, Figures, over_time
 from pintgn.report.labels import percent, percent_tick, time_label, time_ticks
 from pintgn.report.slices import Slice, in_slice
@@ -158,21 +158,34 @@ def score_histogram(study: Study, row: Row) -> str:
     return plot.svg()
 
 
-def reliability(study: Study, bins: int = 10) -> str | None:
+def reliability(study: Study) -> str | None:
     """How often links of a given probability were true: equally filled bins, the row's first run."""
-    rows = [row for row in study.scoring if row.members[0].calibration is not None]
+    return _reliability(
+        study,
+        {row.name: reliability_points(row, study.main) for row in study.scoring if row.members[0].calibration},
+        ("Calibration against one random destination", "probability against a random one (%)", "true links (%)"),
+    )
+
+
+def next_reliability(study: Study) -> str | None:
+    """How often the first of the ranked was the next, by how likely that was said to be."""
+    said = {row.name: (row.members[0].said, row.members[0].true) for row in study.scoring}
+    points = {name: binned(p, truth) for name, (p, truth) in said.items() if p is not None and truth is not None}
+    words = "Calibration of what comes next", "probability of the first choice (%)", "it was the next (%)"
+    return _reliability(study, points, words)
+
+
+def _reliability(study: Study, rows: dict[str, list[tuple[float, float, int]]], words: Sequence[str]) -> str | None:
     if not rows:
         return None
     quarters = [(v, percent(v, 0)) for v in (0, 0.25, 0.5, 0.75, 1)]
-    x, y = Axis(0, 1, "probability given (%)", quarters), Axis(0, 1, "true links among them (%)", quarters)
-    plot = Plot(x, y, name="Calibration")
+    plot = Plot(Axis(0, 1, words[1], quarters), Axis(0, 1, words[2], quarters), name=words[0])
     plot.diagonal()
-    for row in rows:
-        points = reliability_points(row, study.main, bins)
-        plot.line([p for p, _, _ in points], [f for _, f, _ in points], series(study)[row.name])
+    for name, points in rows.items():
+        plot.line([p for p, _, _ in points], [f for _, f, _ in points], series(study)[name])
         for p, frequency, examples in points:
-            tip = f"{row.name}: of {count(examples)} given about {percent(p, 0)} %, {percent(frequency, 0)} % were true"
-            plot.dot(p, frequency, series(study)[row.name], tip)
+            tip = f"{name}: of {count(examples)} given about {percent(p, 0)} %, {percent(frequency, 0)} % were true"
+            plot.dot(p, frequency, series(study)[name], tip)
     return plot.svg()
 
 
@@ -182,7 +195,11 @@ def reliability_points(row: Row, kind: str, bins: int = 10) -> list[tuple[float,
     scores: Scores = one.scores[kind]
     assert one.calibration is not None
     p = one.calibration(np.concatenate([scores.positive, scores.negative]))
-    truth = np.repeat([1.0, 0.0], len(scores))
+    return binned(p, np.repeat([1.0, 0.0], len(scores)), bins)
+
+
+def binned(p: np.ndarray, truth: np.ndarray, bins: int = 10) -> list[tuple[float, float, int]]:
+    """(mean probability, share that was true, examples) of equally filled bins."""
     order = np.array_split(np.argsort(p, kind="stable"), bins)
     return [(float(p[r].mean()), float(truth[r].mean()), len(r)) for r in order if len(r)]
 
@@ -252,6 +269,8 @@ def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: Bootstra
         found = [in_slice(row, part, blocks) for part in slices]
         color = series(study)[row.name]
         for k, (value, error) in enumerate(found):
+            if slices[k].events < LEAST:
+                continue
             off = error or 0.0
             plot.whisker((k + shift, max(value - off, 0)), (k + shift, min(value + off, 1)), color)
             spread = "" if error is None else f" ± {percent(error, 1)}"

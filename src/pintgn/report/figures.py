@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.learn.metrics import rank_metrics
+from pintgn.learn.calibration import choice_error
+from pintgn.learn.metrics import LEAST, Scores, of_enough, rank_metrics
 from pintgn.report.spread import BootstrapBlocks, Draws, interval, mean_of, standard_error
 from pintgn.report.study import Row, RunScores, Study
 
@@ -115,7 +116,7 @@ class Figures:
         """AP and AUC (or MRR) of one row minus another's, on the events that are in the group for both."""
         masks = [_rows(one, group) for row in (first, second) for one in row.members]
         rows = np.logical_and.reduce(masks)
-        if not rows.any():
+        if rows.sum() < LEAST:
             return []
         same = all(np.array_equal(mask, rows) for mask in masks)
 
@@ -149,6 +150,12 @@ class Figures:
             found[row.name] = {kind: self.difference(row, zeroed, kind)[0] for kind in self.study.drawn}
         return found
 
+    def next_error(self, row: Row) -> float | None:
+        """How far a row's probabilities of being the next are from what came next (ECE of its first choice); its first
+        run."""
+        said, true = row.members[0].said, row.members[0].true
+        return None if said is None or true is None else choice_error(said, true)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, for machines."""
         rows = {}
@@ -158,6 +165,7 @@ class Figures:
                 for kind, groups in self.table[row.name].items()
             }
             rows[row.name] = {"trained": row.trained, "runs": len(row.members), "spread": self.spread_of(row)} | kinds
+            rows[row.name] |= {"next_calibration_error": self.next_error(row)}
         return {
             "events": len(self.study.events),
             "of_events": self.study.of_events,
@@ -177,7 +185,9 @@ def _rows(one: RunScores, group: str) -> np.ndarray:
 
 
 def _metrics(one: RunScores, kind: str, rows: np.ndarray) -> dict[str, Any]:
-    return rank_metrics(one.ranks[rows]) if kind == RANKING else one.scores[kind][rows].metrics()
+    if kind == RANKING:
+        return of_enough(one.ranks[rows], rank_metrics)
+    return of_enough(one.scores[kind][rows], Scores.metrics)
 
 
 def over_time(row: Row, kind: str, edges: np.ndarray) -> np.ndarray:

@@ -165,12 +165,17 @@ def scores(figures: Figures) -> str:
     lead = "The less the histograms overlap, the better."
     drawn = charts.reliability(study)
     if drawn is not None:
-        note = "On the diagonal, 80 % means 80 %. One negative for each true link."
-        drawings.append(card("Calibration", drawn, note, row_legend(figures, rows)))
+        note, colors = "Calibration: on the diagonal, 80 % means 80 %. No forecast.", row_legend(figures, rows)
+        drawings.append(card("Against one random destination", drawn, note, colors))
         errors = {row.name: row.runs[0].calibration_error for row in rows}
         shown = [f"{text(name)} {percent(error, 1)}" for name, error in errors.items() if error is not None]
         if shown:
-            lead += f" Expected calibration error, as recorded in training: {listed(shown)} points."
+            lead += f" Expected calibration error against one random destination, as recorded: {listed(shown)} points."
+        others = plural(study.candidates, "other destination")
+        note = f"Calibration of the first choice among the true one and {others}."
+        drawings.append(card("What comes next", charts.next_reliability(study), note, colors))
+        found = [f"{text(row.name)} {percent(figures.next_error(row), 1)}" for row in rows]
+        lead += f" That of what comes next, on this test part: {listed(found)} points."
         drawings.append(threshold_table(figures))
     several = " Of several runs the first is drawn." if any(len(row.members) > 1 for row in rows) else ""
     return section("scores", "Scores and probabilities", lead + several, grid(*drawings))
@@ -182,13 +187,16 @@ def threshold_table(figures: Figures) -> str:
     one = row.members[0]
     assert one.calibration is not None
     kinds = study.kinds("historical")
-    heads = ["probability", "recall", *(f"false positives,<br>{text(kind)}" for kind in kinds)]
+    heads = ["against one<br>random", "recall", *(f"false positives,<br>{text(kind)}" for kind in kinds)]
     body = ""
     for least in THRESHOLDS:
         links = [one.scores[study.main].positive, *(one.scores[kind].negative for kind in kinds)]
         shares = [float((one.calibration(logits) >= least).mean()) for logits in links]
         body += cells([f"≥ {percent(least, 0)}", *(percent(share, 1) for share in shares)])
-    note = f"Links that {text(row.name)} gives at least this probability, in percent of true links and of negatives."
+    note = (
+        f"Links to which {text(row.name)} gives at least this probability against one random destination, in percent "
+        "of true links and of negatives."
+    )
     return f'<div class="tables">{card("Choosing a threshold", table(heads, body), note)}</div>'
 
 
@@ -293,7 +301,7 @@ def node_table(figures: Figures, row: Row, prior: slices.Prior, side: str) -> st
 
 def surprise_table(figures: Figures, row: Row, prior: slices.Prior) -> str:
     schema = figures.study.log.schema
-    heads = [text(schema.src), text(schema.dst), text(schema.t), "proba-<br>bility", "met<br>before"]
+    heads = [text(schema.src), text(schema.dst), text(schema.t), "against one<br>random", "met<br>before"]
     body = ""
     for one in slices.least_expected(figures.study, row, prior):
         day, _, hour = text(one.t).partition(" ")

@@ -11,10 +11,10 @@ import numpy as np
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.log import EventLog
-from pintgn.learn.calibration import Calibration
-from pintgn.learn.finish import replay
-from pintgn.learn.measure import compare, heuristic_streams, ranks_in_part
-from pintgn.learn.metrics import CHUNK, Scores
+from pintgn.learn.calibration import Calibration, first_choices
+from pintgn.learn.finish import fit_next_slope, replay
+from pintgn.learn.measure import compare, heuristic_streams, ranked_in_part, ranks_in_part
+from pintgn.learn.metrics import CHUNK, Scores, ranks
 from pintgn.learn.negatives import KINDS, Drawn, Negatives, draw
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
@@ -39,6 +39,8 @@ class RunScores:
     run: Run | None = None  # None for training-free rows
     calibration: Calibration | None = None
     zeroed: dict[str, Scores] | None = None  # the same model, its positions set to zero
+    said: np.ndarray | None = None  # (e,) how likely the first of the ranked was said to be the next
+    true: np.ndarray | None = None  # (e,) whether it was
 
 
 @dataclass
@@ -214,8 +216,10 @@ def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.
     if not run.scores_links:
         return RunScores({}, np.zeros(0), new, run)
     stream = run.new_stream()
-    calibration = run.calibration
+    calibration, slope = run.calibration, run.next_slope
     stream.observe(parts.train)
+    if slope is None:  # stopped before its end, or of an earlier version
+        slope = fit_next_slope(stream.fork(), run)
     if calibration is None:  # stopped before its end
         calibration = Calibration.of(replay(stream, run, parts.val).scores["random"])
     else:
@@ -224,8 +228,12 @@ def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.
     if stream.positions is not None:
         without = stream.fork(positions=ZeroPositions(stream.positions.fork()))
         zeroed = compare(without, test, drawn, new, only=only).scores
-    ranks = ranks_in_part(stream, test, candidates, only=only)
-    return RunScores(scores, ranks, new, run, calibration, zeroed)
+    ranked = [
+        (ranks(z[:, 0], z[:, 1:], valid), *first_choices(slope, z, valid))
+        for z, valid in ranked_in_part(stream, test, candidates, only=only)
+    ]
+    found, said, true = map(np.concatenate, zip(*ranked, strict=True))
+    return RunScores(scores, found, new, run, calibration, zeroed, said, true)
 
 
 class ZeroPositions:

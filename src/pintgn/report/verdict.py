@@ -6,6 +6,7 @@ from functools import partial
 from itertools import permutations
 
 from pintgn.formatting import listed, plural, signed
+from pintgn.learn.tables import refit_words
 from pintgn.report.figures import RANKING, Difference, Figure, Figures
 from pintgn.report.labels import percent
 from pintgn.report.names import given_settings
@@ -56,7 +57,8 @@ def summary(figures: Figures) -> list[str]:
     found = [f"Measured on {events} that came after everything it was trained on."]
     if other is not None:
         found.append(_beside(figures, row, other))
-    return [*found, *_other_trained(figures, row), *_harder(figures, row), *_novelty(figures, row)]
+    found += [*_other_trained(figures, row), *_harder(figures, row), *_novelty(figures, row)]
+    return [*found, *(refit_words(run) for run in row.runs[:1] if run.refit)]
 
 
 def _auc(figures: Figures, row: Row, kind: str, group: str = "all") -> Figure:
@@ -118,10 +120,13 @@ def _harder(figures: Figures, row: Row) -> list[str]:
 
 def _novelty(figures: Figures, row: Row) -> list[str]:
     seen, new = (_auc(figures, row, figures.study.main, group) for group in ("seen", "new"))
-    if new.value is None:
+    if not new.events:
         return ["Every node of a test event was seen in training."]
-    if seen.value is None:
+    if not seen.events:
         return ["Every test event involves a node that was not seen in training."]
+    if new.value is None or seen.value is None:
+        few, what = (seen, "two seen nodes") if seen.value is None else (new, "a node that was not seen in training")
+        return [f"Only {plural(few.events, 'test event')} with {what}: too few for a figure of their own."]
     share = percent(new.events / len(figures.study.events), 0)
     return [
         f"For the {share} % of events with a node that was not seen in training it is {percent(new.value, 1)} %, "

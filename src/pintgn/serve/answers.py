@@ -24,8 +24,12 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     with service.asking() as live:
         when = _fresh(live, at)
         logits = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against)
-    columns = zip(src, dst, logits.tolist(), live.calibrated(logits, against).tolist(), strict=True)
-    rows = [({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p} for s, d, logit, p in columns]
+    probabilities, flags = live.calibrated(logits, against).tolist(), live.flags(src, dst)
+    columns = zip(src, dst, logits.tolist(), probabilities, flags, strict=True)
+    rows = [
+        ({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p, "flags": doubtful}
+        for s, d, logit, p, doubtful in columns
+    ]
     return {"at": when.item(), "scores": rows}
 
 
@@ -43,7 +47,7 @@ def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, 
         with service.asking() as live:
             when = _fresh(live, at)
             found.append(live.rank(node, pool[begin : begin + RANKED], at))
-    items = live.best(pool, np.concatenate([np.zeros(0, np.float32), *found]), k)
+    items = live.best(node, pool, np.concatenate([np.zeros(0, np.float32), *found]), k)
     return {"node": node, "at": when.item(), "items": [item._asdict() for item in items]}
 
 

@@ -48,7 +48,11 @@ def listed(items: Json) -> Json:
 
 
 FAULT = record({"error": TEXT, "message": TEXT, "next": TEXT})
-SCORE_ROW = record({"dst": ID, "logit": NUMBER, "probability": NUMBER}, {"src": ID})
+PROBABILITY: Json = {"type": "number", "description": "Of this link against one random destination; no forecast."}
+NEXT: Json = {"type": "number", "description": "That this destination is the next one, of all destinations ranked."}
+FLAGS: Json = {"type": "string", "description": "What is doubtful: unknown src, unknown dst, training unfinished."}
+SCORE_ROW = record({"dst": ID, "logit": NUMBER, "probability": PROBABILITY, "flags": FLAGS}, {"src": ID})
+RANKED_ROW = record({"dst": ID, "next_probability": NEXT, "probability": PROBABILITY, "logit": NUMBER, "flags": FLAGS})
 
 
 def _route(tag: str, summary: str, answer: Json, faults: tuple[int, ...]) -> dict[str, Any]:
@@ -70,7 +74,7 @@ def _json(schema: Json, example: Any = None) -> Json:
 WITH_BODY = (403, 408, 409, 413, 415, 422, 429, 507)
 ACKNOWLEDGED = record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT})
 SCORES = record({"at": NUMBER, "scores": listed(SCORE_ROW)})
-RECOMMENDED = record({"node": ID, "at": NUMBER, "items": listed(SCORE_ROW)})
+RECOMMENDED = record({"node": ID, "at": NUMBER, "items": listed(RANKED_ROW)})
 EVENTS = _route("events", "Observe events", _json(ACKNOWLEDGED), WITH_BODY)
 SCORE = _route("answers", "Score pairs", _json(SCORES), WITH_BODY)
 RECOMMEND = _route("answers", "Recommend destinations", _json(RECOMMENDED), (409, 422, 429, 507))

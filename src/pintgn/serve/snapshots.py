@@ -32,7 +32,8 @@ class SnapshotFolder:
     """The snapshots in a store's folder, by the number of the last event that each has seen."""
 
     def __init__(self, store: str | Path, run: Run):
-        self.folder, self.fingerprint, self.weights = Path(store) / "snapshots", run.fingerprint, digest(run.model)
+        self.folder, self.fingerprint = Path(store) / "snapshots", run.fingerprint
+        self.weights = digest(run.deployed.model)
         self.reports: list[str] = []
 
     def numbers(self) -> list[int]:

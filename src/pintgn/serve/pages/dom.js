@@ -34,9 +34,9 @@ export function facts(where, rows) {
 }
 
 /** A bar that is filled by a share. */
-export function meter(share, label) {
+export function meter(share, label, most = 1) {
   const filled = el("span", {});
-  filled.style.width = `${(100 * share).toFixed(1)}%`;
+  filled.style.width = `${(100 * share / (most || 1)).toFixed(1)}%`;
   return el("span", { class: "meter", role: "meter", "aria-label": label, "aria-valuemin": 0, "aria-valuemax": 1,
     "aria-valuenow": share.toFixed(4) }, filled);
 }

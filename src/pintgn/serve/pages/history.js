@@ -52,7 +52,7 @@ export function drawHistory() {
   lines(byId("history-chart"), {
     series: all.map((pair) => ({ name: `${short(pair.src, 12)} → ${short(pair.dst, 12)}`, points: pair.points, color: pair.color })),
     low: 0, high: 1, showX: time, showY: (p) => `${Math.round(100 * p)} %`,
-    label: `Probabilities of ${all.length} pairs over time: ${all.map((p) => `${p.src} to ${p.dst} ${percent(p.points.at(-1)[1])}`).join(", ")}`,
+    label: `Probabilities against one random destination, of ${all.length} pairs over time: ${all.map((p) => `${p.src} to ${p.dst} ${percent(p.points.at(-1)[1])}`).join(", ")}`,
     empty: "Open a “Why?” and its pair is followed here.",
   });
   put("history-legend", all.map((pair) => el("li", { class: pair.color }, el("span", { class: "key" }),

@@ -59,11 +59,13 @@ async function recommend(mine) {
   if (mine !== turn) return;
   seen = String(answer.at);
   byId("refresh").classList.remove("eager");
-  say("next-note", answer.items.length ? `As of ${time(answer.at)}, best first.` : "There is no destination to recommend yet.");
+  const first = answer.items[0], doubt = first?.flags ? ` (${first.flags})` : "";
+  say("next-note", first ? `As of ${time(answer.at)}${doubt}: how likely each is to be the next.` : "There is no destination to recommend yet.");
   put("next", answer.items.map((item) => el("li", {},
     el("a", { class: "name", href: hashOf(item.dst, sideAfter(1, side)), title: String(item.dst) }, short(item.dst, 32)),
-    meter(item.probability, "probability"),
-    el("span", { class: "number", title: `logit ${fixed(item.logit)}` }, percent(item.probability)),
+    meter(item.next_probability, "probability of being the next", first.next_probability),
+    el("span", { class: "number", title: `against one random destination ${percent(item.probability)}, logit ${fixed(item.logit)}` },
+      percent(item.next_probability)),
     el("a", { class: "button small why", href: hashOfPair(shown, item.dst), "aria-label": `Why ${item.dst}?` }, "Why?"))));
 }
 

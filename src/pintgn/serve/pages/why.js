@@ -38,7 +38,7 @@ function body(why) {
   return [
     el("div", { class: "verdict" },
       why.logit === null ? null : el("p", { class: "big" }, percent(why.probability), " ",
-        el("span", { class: "muted small" }, `probability · logit ${fixed(why.logit)} · at ${why.when}`)),
+        el("span", { class: "muted small" }, `against one random destination · logit ${fixed(why.logit)} · at ${why.when}`)),
       el("ul", { class: "summary" }, why.summary.map((line) => el("li", {}, line)))),
     groups(why).map(([title, reasons]) => section(title, reasons, most)),
     el("div", { class: "columns tight" }, others("src", why.src), others("dst", why.dst)),
