@@ -16,6 +16,7 @@ from pintgn.events.columns import first_true
 from pintgn.events.ids import IdMap
 from pintgn.events.schema import ADD, LATEST, NODE, OP_NAMES, Feature, Schema, beyond
 from pintgn.formatting import plural
+from pintgn.packages import need
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,6 +122,11 @@ class EventLog:
             kinds = [f"{int((self.op == code).sum()):,} {name}" for code, name in OP_NAMES.items() if code != ADD]
             parts.append("of which " + " and ".join(kinds))
         return "EventLog: " + ", ".join(parts)
+
+    def _repr_html_(self) -> str:
+        from pintgn.events.show import log_html
+
+        return log_html(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EventLog):
@@ -288,6 +294,11 @@ class EventLog:
         from pintgn.events.store import to_table
 
         return to_table(self)
+
+    def to_pandas(self) -> Any:
+        """The log as a pandas frame, in the users' own columns, ids, categories and times."""
+        need("pandas", extra=None)
+        return self.to_table().to_pandas()
 
     def save(self, path: str | Path) -> None:
         """Write one Parquet file that `EventLog.open` restores exactly and any Parquet reader can read."""

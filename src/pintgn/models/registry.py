@@ -26,7 +26,7 @@ MODELS = {
 def model_class(name: str) -> type[Model]:
     """The class of a model, by its name in lower case."""
     if name not in MODELS:
-        raise UnknownName(f"there is no model {name!r}.{suggest(name, MODELS)}")
+        raise UnknownName(f"there is no model {name!r}.{suggest(name.lower(), MODELS)}")
     module, _, cls = MODELS[name].rpartition(".")
     return getattr(importlib.import_module(module), cls)
 
