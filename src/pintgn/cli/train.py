@@ -16,7 +16,9 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.learn.progress import EpochBar
 
-ModelName = Annotated[str | None, Option("--model", help="Model name: pint, tgn, tgat, …; pint by default.")]
+ModelName = Annotated[
+    str | None, Option("--model", help="Model name: pint, tgn, tgat, …; or module:Class; pint by default.")
+]
 Sets = Annotated[
     list[str] | None,
     Option("--set", help="A setting, as in --set model.layers=2 or --set train.epochs=5; may be repeated."),
@@ -158,11 +160,13 @@ def tune(
 def read_given(config: Path | None, row: str | None, model: str | None, sets: list[str] | None) -> dict[str, Any]:
     """The settings of --config, --model and --set, later ones over earlier ones, names and types checked."""
     from pintgn.learn.settings import Settings, merged, parse_setting, read_settings
+    from pintgn.models.registry import trust
 
     given: dict[str, Any] = {} if config is None else read_settings(config, row)
     if config is None and row is not None:
         raise BadInput("--row names a row of a settings file; name the file with --config.")
     if model is not None:
+        trust(model)
         given = merged(given, {"model": {"name": model}})
     name = given.get("model", {}).get("name", "pint")
     for text in sets or []:

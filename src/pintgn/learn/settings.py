@@ -27,7 +27,7 @@ from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.events.splits import DYGLIB
 from pintgn.learn.protocol import PROTOCOLS
 from pintgn.models.base import Model, check_device
-from pintgn.models.registry import MODELS, model_class, model_name
+from pintgn.models.registry import MODELS, dotted, model_class, model_name
 
 CHOOSE_BY = ("ap", "chunked_ap", "auc")
 SCHEDULES = ("cosine", "constant")
@@ -202,7 +202,7 @@ class Settings:
         """Settings from nested tables, as in a TOML file; only what differs from the defaults need be given."""
         check_names(given, ("model", "train", "stream"), "settings")
         model = dict(_table(given, "model"))
-        name = model.pop("name", "pint")
+        name = dotted(model.pop("name", "pint"))
         checked = check_table(model, model_parameters(name), f"model {name!r}", "model")
         train = check_table(_table(given, "train"), dataclass_parameters(Training), "train", "train")
         stream = check_table(_table(given, "stream"), dataclass_parameters(Streaming), "stream", "stream")
