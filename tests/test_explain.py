@@ -400,6 +400,8 @@ def test_an_explanation_is_a_frame_and_a_folded_table_in_a_notebook(live):
     assert frame["adds"].iloc[0] == found.by_effect[0].without.adds
     html = found._repr_html_()
     assert html.count("<li>") == 3
+    assert repr(found).startswith("Explanation(ann and bob at 2023-11-14 19:24:49: probability ")
+    assert len(repr(found)) < 150
     assert html.index("<ol>") < html.index("<details>")
     named = opened(live)
     named.observe([("<b>", "ann", NOON)])

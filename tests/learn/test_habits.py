@@ -175,7 +175,9 @@ def test_a_run_and_an_evaluation_have_tables_for_notebooks(run):
     assert "<summary>Epochs</summary>" in html
     assert "model.dim" in html
     assert f"{100 * run.test['all']['ap']:.2f}" in html
-    assert "random negatives" in pintgn.evaluate(run)._repr_html_()
+    measured = pintgn.evaluate(run, rank=5)
+    assert "ranked against 5" in measured._repr_html_()
+    assert repr(measured) == "Evaluation(test part, ranked against 5 destinations)"
     assert "Settings" in fit("edgebank", random_log())._repr_html_()
 
 

@@ -29,7 +29,12 @@ COLUMNS = ("src", "dst", "t", "features", "label", "op", "node_updates", "node_f
 
 @dataclass(frozen=True)
 class Query:
-    """Would this happen? One question per row: src and dst at time t, scored by what came strictly before t."""
+    """Would this happen? One question per row: src and dst at time t, scored by what came strictly before t.
+
+    >>> query = Query(np.array([0, 0]), np.array([1, 2]), np.array([40, 40]))
+    >>> len(query), query.toward([3, 3]).dst
+    (2, array([3, 3]))
+    """
 
     src: np.ndarray  # (q,) int64
     dst: np.ndarray  # (q,) int64
@@ -63,6 +68,10 @@ class EventLog:
         node_features: initial features x_v (n, g) float32, or none.
         ids: the users' ids; none means that node i is called i.
         schema: column names and encodings; made from the widths when not given.
+
+    >>> log = EventLog(src=[0, 1, 0], dst=[1, 2, 2], t=[10, 20, 30])
+    >>> log, log[:2], log.between(20, 30)
+    (EventLog: 3 events, 3 nodes, 10 to 30, EventLog: 2 events, 3 nodes, 10 to 20, EventLog: 1 event, 3 nodes, 20 to 20)
     """
 
     def __init__(

@@ -70,6 +70,13 @@ class Explanation:
 
     `print` it for the three reasons that matter most, `details()` for all; `as_dict()` is for JSON, `to_pandas()` a
     frame of reasons.
+
+    >>> import pintgn
+    >>> trades = {"buyer": ["ann", "bob"] * 50, "seller": ["cay", "dan"] * 50, "when": range(100)}
+    >>> log = pintgn.read_events(trades, "buyer", "seller", "when")
+    >>> why = pintgn.open(pintgn.fit("edgebank", log, hidden=0.0)).explain("ann", "cay", at=200)
+    >>> why.main[0].text
+    'ann bought from cay 50 times, the last 102 time units ago'
     """
 
     src: Any
@@ -131,6 +138,9 @@ class Explanation:
             without = {"adds": adds, "logit_without": logit, "probability_without": probability}
             rows.append({"reason": one.text, **without, "kind": one.kind, "of": one.of, "walks": one.walks})
         return data_frame(rows)
+
+    def __repr__(self) -> str:
+        return f"Explanation({self._head()}; {plural(len(self.by_effect), 'reason')})"
 
     def __str__(self) -> str:
         lines = [self._head(), "", *(f"  {k}. {line}" for k, line in enumerate(self.sentences, 1))]

@@ -63,6 +63,9 @@ class Evaluation:
         if self.ranking is not None:
             yield f"{part}, ranked against {self.candidates:,} destinations{of}", self.ranking
 
+    def __repr__(self) -> str:
+        return f"Evaluation({'; '.join(title for title, _ in self.blocks())})"
+
     def __str__(self) -> str:
         return "\n\n".join(f"{title}\n\n{figures_table(rows)}" for title, rows in self.blocks())
 
@@ -103,6 +106,12 @@ def evaluate(
             learns, such as `boosted`, is trained first: on the same parts, with its defaults and the run's seed.
         seed: of the negatives; the same for every model. Not the run's, so that runs are compared on the same ones.
         progress: called with the events done, how many there are, and what is being measured.
+
+    >>> import pintgn
+    >>> run = pintgn.fit("edgebank", pintgn.simulate("repeat", events=400, seed=0))
+    >>> found = pintgn.evaluate(run, ["random", "historical"], rank=10)
+    >>> list(found.negatives), list(found.negatives["random"]), found.candidates
+    (['random', 'historical'], ['edgebank', 'heuristic'], 10)
     """
     runs: Any = run if isinstance(run, list | tuple) else [run]
     found = [one for given in runs for one in _opened(given)]

@@ -54,6 +54,11 @@ class Run:
     """A trained model (or one in training), what it was trained on, and how it went.
 
     `pintgn.fit` makes one, `Run.open` reads one from its folder.
+
+    >>> import pintgn
+    >>> run = pintgn.fit("edgebank", pintgn.simulate("repeat", events=400, seed=0))
+    >>> run.finished, list(run.test), list(run.heuristics)
+    (True, ['all', 'seen', 'new'], ['heuristic'])
     """
 
     settings: Settings

@@ -77,6 +77,14 @@ def fit(
         progress: True shows a bar in a terminal or a notebook, and nothing elsewhere; False shows none; a function is
             called with a dict, after every batch and every epoch: see `pintgn.learn.progress.Progress`.
         settings: fields of `Training` (epochs, learning_rate, …) and of `Streaming` (memory_block, …).
+
+    >>> import pintgn
+    >>> log = pintgn.simulate("shop", events=400, seed=0)
+    >>> run = pintgn.fit(pintgn.PINT(dim=8), log, epochs=1)
+    >>> run
+    Run(pint, seed 0, best epoch 1 of 1)
+    >>> sorted(run.test["all"])
+    ['ap', 'auc', 'chunked_ap', 'events']
     """
     assert callable(progress)  # by `for_people`
     if seed < 0:

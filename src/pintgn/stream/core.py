@@ -68,6 +68,13 @@ class Stream:
         positions_backend: `auto`, `exact` or `sketch`.
         history_refresh: `event`; or `block`: contacts and pair histories, too, are those of the block's start, as in
             published code, which updates them batch by batch. For comparisons.
+
+    >>> import pintgn
+    >>> log = pintgn.simulate("repeat", events=300, seed=0)
+    >>> stream = pintgn.Stream(pintgn.PINT(dim=8), log.schema)
+    >>> stream.observe(log[:200])
+    >>> stream.score(log[200:210].query).shape
+    torch.Size([10])
     """
 
     def __init__(
