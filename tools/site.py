@@ -9,9 +9,11 @@ the list becomes one of links.
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import pkgutil
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,10 @@ from mkdocs.structure.files import File, Files
 from mkdocs.utils import get_relative_url
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # MkDocs loads a hook by its file
+
+from tools.notebooks import markdown, notebooks  # noqa: E402
+
 PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 SHIM = "https://unpkg.com/iframe-worker/shim"
 SHELL = re.compile(r"^( *)```\n(?= *(?:pintgn|make|python|pip|curl|\.venv)\b)", re.M)
@@ -27,9 +33,11 @@ LINK = re.compile(r"(\]\()((?:\.\./|[\w./-]+)[^)#\s]*)(#[^)\s]*)?(\))")
 
 
 def on_config(config: Any) -> Any:
-    """Put the page of every object into the navigation, below the list of all."""
+    """Put the page of every object into the navigation, below the list of all; and the notebooks."""
     for tab in config["nav"]:
         pages = next(iter(tab.values()))
+        if "faq.md" in pages:
+            pages.insert(pages.index("faq.md"), {"Notebooks": [f"notebooks/{path.stem}.md" for path in notebooks()]})
         if "api.md" in pages:
             pages[pages.index("api.md")] = {"Python interface": ["api.md", *sections()]}
     return config
@@ -69,6 +77,9 @@ def on_files(files: Files, config: Any) -> Files:
         title = "# Errors\n\n" if "show_root_heading: false" in options else ""
         content = f"{title}::: {name}\n{options}"
         files.append(File.generated(config, _page(name), content=content))
+    for path in notebooks():
+        page = markdown(json.loads(path.read_text()), path.stem)
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page))
     for source, name in PAGES.items():
         files.append(File.generated(config, name, content=_from_root((ROOT / source).read_text())))
     for path in sorted((ROOT / "docs").rglob("*.md")):
