@@ -57,7 +57,7 @@ def rewritten(path: Path) -> str:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for number, (cell, outputs) in enumerate(run(notebook), 1):
             cell["outputs"], cell["execution_count"] = outputs, number
-    return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
 def markdown(notebook: dict[str, Any], name: str) -> str:
