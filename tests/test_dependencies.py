@@ -34,7 +34,8 @@ HOMES = {  # where a package of an extra may be imported; the rest of pintgn wor
     "duckdb": ("events/databases.py",),
     "postgres": ("events/databases.py",),
 }
-APART = {"tgb"}  # interop/tgb.py takes it where users have it: it wants so much that no extra should bring it
+APART = {"tgb", "pandas", "polars", "IPython"}
+"""Taken where users have them: tgb wants so much that no extra should bring it; frames and notebooks are theirs."""
 
 
 INSTALLED = functools.cache(packages_distributions)

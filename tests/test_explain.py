@@ -323,7 +323,7 @@ def test_direct_contacts_come_first_with_the_score_without_each(live):
     found = live.explain("zoe", "yan", at=NOON)
     assert found.summary[0] == "zoe and yan have met 3 times, the last time 5 minutes ago."
     assert [reason.kind for reason in found.reasons[:4]] == ["contacts", "contact", "contact", "contact"]
-    assert found.reasons[1].text == "the contact of zoe and yan at 2023-11-14 22:08:20, 5 minutes ago"
+    assert found.reasons[1].text == "zoe and yan met at 2023-11-14 22:08:20, 5 minutes ago"
     never = opened(live).score("zoe", "yan", at=NOON)["yan"]
     assert found.reasons[0].without.logit == pytest.approx(never, abs=1e-4), "as if they had never met"
     assert found.logit == pytest.approx(live.score("zoe", "yan", at=NOON)["yan"], abs=1e-4)
@@ -358,7 +358,95 @@ def test_an_explanation_is_plain_json(live):
     assert told["reasons"][0]["steps"] == 1
     assert told["connected"] is True
     assert set(told["reasons"][0]["without"]) == {"logit", "probability", "adds"}
-    assert "logit without" in str(found)
+    assert told["reasons"][0]["text"] == found.reasons[0].text
+    assert [one["text"] for one in told["main"]] == [one.text for one in found.main]
+    assert told["sentences"] == list(found.sentences)
+    assert "logit without" in found.details()
+
+
+def test_three_sentences_come_first_largest_effect_first_and_none_tells_the_same(live):
+    live = opened(live)
+    for minute in (50, 30, 5):
+        live.observe([("zoe", "yan", NOON - 60 * minute)])
+    live.observe([("zoe", "ann", NOON - 200), ("yan", "ann", NOON - 100)])
+    found = live.explain("zoe", "yan", at=NOON)
+    effects = [abs(reason.without.adds) for reason in found.by_effect]
+    assert effects == sorted(effects, reverse=True)
+    assert len(found.by_effect) == len(found.reasons) + len(found.neighbors)
+    assert found.main[0] == found.by_effect[0]
+    about = [frozenset(reason.nodes) - {"zoe", "yan"} for reason in found.main]
+    assert all(not (a & b) and (a or b) for a, b in itertools.combinations(about, 2))
+    first = found.main[0]
+    assert found.sentences[0].startswith(first.text)
+    assert found.sentences[0].endswith(f": {first.without.probability:.4f}.")
+    shown = str(found)
+    assert shown.startswith("zoe and yan at 2023-11-14 22:13:20: probability ")
+    assert "against one random destination" in shown.splitlines()[0]
+    assert f"  1. {found.sentences[0]}" in shown
+    assert "logit without" not in shown
+
+
+def test_where_nothing_joins_them_the_sentences_say_so(live):
+    found = opened(live).explain("nobody", "noone", at=NOON)
+    assert found.main == ()
+    assert found.sentences == found.summary
+    assert "more reason" not in str(found)
+
+
+def test_an_explanation_is_a_frame_and_a_folded_table_in_a_notebook(live):
+    found = live.explain("ann", "bob")
+    frame = found.to_pandas()
+    assert frame["reason"].tolist() == [reason.text for reason in found.by_effect]
+    assert frame["adds"].iloc[0] == found.by_effect[0].without.adds
+    html = found._repr_html_()
+    assert html.count("<li>") == 3
+    assert repr(found).startswith("Explanation(ann and bob at 2023-11-14 19:24:49: probability ")
+    assert len(repr(found)) < 150
+    assert html.index("<ol>") < html.index("<details>")
+    named = opened(live)
+    named.observe([("<b>", "ann", NOON)])
+    assert "<b>&lt;b&gt;" in named.explain("<b>", "ann", at=NOON + 1)._repr_html_()
+
+
+def test_ids_with_braces_are_told_as_they_are(live):
+    live = opened(live)
+    live.observe([("{0}", "{x}", NOON - 60)])
+    found = live.explain("{0}", "{x}", at=NOON)
+    assert found.reasons[0].text == "{0} and {x} met at 2023-11-14 22:12:20, 1 minute ago"
+
+
+def bought(src, dst, *events):
+    """Reasons of the last pair, in a log with these columns."""
+    columns = dict(zip((src, dst, "t"), zip(*events, strict=True), strict=True))
+    log = read_events(columns, src, dst, "t")
+    stream = stream_of(PINT(dim=4), log)
+    end = len(log) - 1
+    return explain(stream, int(log.src[end]), int(log.dst[end]), 100, name=log.id)
+
+
+def test_reasons_are_told_in_the_words_of_the_log():
+    events = [("bob", "tea", 90), ("ann", "tea", 94), ("ann", "milk", 96), ("ann", "tea", 98)]
+    found = bought("customer_id", "product", *events)
+    assert [reason.text for reason in found.reasons] == [
+        "ann bought tea twice, the last 2 time units ago",
+        "ann bought tea at 98, 2 time units ago",
+        "ann bought tea at 94, 6 time units ago",
+    ]
+    assert {reason.text for reason in found.neighbors} == {
+        "ann bought milk 4 time units ago",
+        "tea was bought by bob 10 time units ago",
+    }
+    assert found.summary[0] == "ann bought tea twice, the last time 2 time units ago."
+    assert "met" not in found.details()
+    walk = bought("caller", "callee", ("cay", "bob", 1), ("cay", "ann", 2), ("bob", "ann", 90))
+    texts = [reason.text for reason in walk.reasons if reason.kind == "walks"]
+    assert texts == ["ann was called by cay 98 time units ago; cay had called bob 99 time units ago"]
+
+
+def test_where_both_acted_both_are_named():
+    found = bought("caller", "callee", ("ann", "bob", 1), ("bob", "ann", 2))
+    assert found.reasons[0].text == "bob and ann called each other twice, the last 98 time units ago"
+    assert found.reasons[2].text == "bob was called by ann at 1, 99 time units ago"
 
 
 def test_events_may_happen_while_reasons_are_worked_out(live):
@@ -378,7 +466,9 @@ def test_deletions_are_told_apart():
     stream = Stream(model, log.schema)
     stream.observe(log)
     found = explain(stream, 0, 1, 4)
-    assert [r.contacts[0].op for r in found.reasons if r.kind == "contact"] == ["add", "delete", "add"]
+    single = [reason for reason in found.reasons if reason.kind == "contact"]
+    assert [reason.contacts[0].op for reason in single] == ["add", "delete", "add"]
+    assert [reason.text.split(" at ")[0] for reason in single] == ["0 and 1 met", "0 and 1 parted", "0 and 1 met"]
 
 
 def test_a_model_that_judges_no_links_still_shows_walks():
@@ -408,6 +498,10 @@ def command(monkeypatch, capsys, *arguments):
 
 def test_the_command_answers_in_words_and_as_json(live, monkeypatch, capsys):
     code, out, _ = command(monkeypatch, capsys, "explain", live.run.folder.path, "ann", "bob")
+    assert code == 0
+    assert out.count("Without ") == 3
+    assert "more reasons: details(), or --all on the command line." in out
+    code, out, _ = command(monkeypatch, capsys, "explain", live.run.folder.path, "ann", "bob", "--all")
     assert code == 0
     assert "What joins them" in out
     code, out, _ = command(monkeypatch, capsys, "explain", live.run.folder.path, "ann", "bob", "--json")

@@ -87,5 +87,11 @@ def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_
         loaded += re.findall(r"""<link\b[^>]*\bhref=["']?(?:\w+:)?//""", text)
         assert not loaded, f"{page.name} loads something from elsewhere"
         assert "@@" not in text, f"{page.name} has an open place"
+    live = (tmp_path / "api" / "Live.html").read_text()
+    assert all(f'id="pintgn.Live.{name}"' in live for name in ("observe", "recommend", "explain", "predict_proba"))
     assert (tmp_path / "files" / "paper" / "paper.toml").exists()  # files that pages link to come along
-    assert "```" not in (tmp_path / "api.html").read_text()
+    for name in ("fit", "Run", "EventLog", "theory.distinguish", "interop.to_pyg", "errors"):  # a page for each object
+        page = (tmp_path / "api" / f"{name}.html").read_text()
+        assert f'id="pintgn.{name}"' in page or name == "errors", name
+        assert "```" not in page
+        assert f'href="api/{name}.html"' in (tmp_path / "api.html").read_text()

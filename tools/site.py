@@ -1,14 +1,19 @@
-"""A hook of MkDocs: files of the repository that pages refer to become part of the site.
+"""A hook of MkDocs: files of the repository that pages refer to become part of the site, objects and notebooks pages.
 
 Pages link to files beside docs/ (`../paper/paper.toml`), so that the links work on disk and in a repository browser.
 Here each such file is copied into the site under files/, and the links are turned there. CHANGELOG.md, CONTRIBUTING.md
-and SECURITY.md become pages.
+and SECURITY.md become pages. docs/api.md lists every public object (`::: pintgn.fit`): each gets a page of its own, and
+the list becomes one of links.
 """
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
+import pkgutil
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +21,65 @@ from mkdocs.structure.files import File, Files
 from mkdocs.utils import get_relative_url
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # MkDocs loads a hook by its file
+
+from tools.notebooks import markdown, notebooks  # noqa: E402
+
 PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 SHIM = "https://unpkg.com/iframe-worker/shim"
 SHELL = re.compile(r"^( *)```\n(?= *(?:pintgn|make|python|pip|curl|\.venv)\b)", re.M)
+OBJECT = re.compile(r"^::: (\S+)\n((?: {4}.*\n)*)", re.M)
 LINK = re.compile(r"(\]\()((?:\.\./|[\w./-]+)[^)#\s]*)(#[^)\s]*)?(\))")
 
 
+def on_config(config: Any) -> Any:
+    """Put the page of every object into the navigation, below the list of all; and the notebooks."""
+    for tab in config["nav"]:
+        pages = next(iter(tab.values()))
+        if "faq.md" in pages:
+            pages.insert(pages.index("faq.md"), {"Notebooks": [f"notebooks/{path.stem}.md" for path in notebooks()]})
+        if "api.md" in pages:
+            pages[pages.index("api.md")] = {"Python interface": ["api.md", *sections()]}
+    return config
+
+
+def sections() -> list[dict[str, list[dict[str, str]]]]:
+    """The objects of docs/api.md below its headings, as a navigation."""
+    found = []
+    for part in re.split(r"^## ", (ROOT / "docs" / "api.md").read_text(), flags=re.M)[1:]:
+        pages = [{_title(name): _page(name)} for name, _ in OBJECT.findall(part)]
+        found += [{part.partition("\n")[0]: pages}] if pages else []
+    return found
+
+
+def _title(name: str) -> str:
+    """
+    >>> _title("pintgn.fit"), _title("pintgn.theory.item"), _title("pintgn.models.message_passing.TreeModel")
+    ('fit', 'theory.item', 'TreeModel')
+    """
+    return name.rpartition(".")[2] if name.count(".") == 1 or "models." in name else name.removeprefix("pintgn.")
+
+
+def _page(name: str) -> str:
+    return f"api/{name.removeprefix('pintgn.')}.md"
+
+
+def _listed(name: str) -> str:
+    """A line of the list of objects: a link, and what the object is."""
+    first = (inspect.getdoc(pkgutil.resolve_name(name)) or "").partition("\n\n")[0]
+    return f"- [`{_title(name)}`]({_page(name)}): {' '.join(first.split())}\n"
+
+
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages that live at the repository's root, and every file that some page links to outside docs/."""
+    """Add the pages that live at the repository's root, those of objects, and every file that some page links to
+    outside docs/."""
+    for name, options in OBJECT.findall((ROOT / "docs" / "api.md").read_text()):
+        title = "# Errors\n\n" if "show_root_heading: false" in options else ""
+        content = f"{title}::: {name}\n{options}"
+        files.append(File.generated(config, _page(name), content=content))
+    for path in notebooks():
+        page = markdown(json.loads(path.read_text()), path.stem)
+        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=page))
     for source, name in PAGES.items():
         files.append(File.generated(config, name, content=_from_root((ROOT / source).read_text())))
     for path in sorted((ROOT / "docs").rglob("*.md")):
@@ -44,6 +100,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         place = PAGES.get(target.name, _place(target))
         return f"{found[1]}{os.path.relpath(place, Path(page.file.src_uri).parent)}{found[3] or ''}{found[4]}"
 
+    if page.file.src_uri == "api.md":
+        markdown = OBJECT.sub(lambda found: _listed(found[1]), markdown + "\n")
     markdown = SHELL.sub(r"\1```bash\n", markdown)  # commands are coloured as such, outputs are not
     return LINK.sub(turned, markdown)
 

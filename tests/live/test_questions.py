@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 from typer.testing import CliRunner
@@ -98,3 +99,16 @@ def test_tables_commands_and_the_service_take_the_question_too(folders, tmp_path
     with Service.open(folders["one"], tmp_path / "other") as service, TestClient(create_app(service)) as client:
         refused = client.post("/score", json={"src": 3, "dst": 5, "against": "known"})
         assert (refused.status_code, "this run answers against 'anyone'" in refused.json()["message"]) == (422, True)
+
+
+def test_many_pairs_have_probabilities_as_scikit_learn_shapes_them(run_folder):
+    live = pintgn.open(run_folder)
+    pairs = [("person 1", "person 2"), ("person 3", "person 4"), ("nobody", "person 1")]
+    found = live.predict_proba(pairs)
+    expected = [live.probability(src, dst)[dst] for src, dst in pairs]
+    np.testing.assert_allclose(found[:, 1], expected, atol=1e-6)
+    np.testing.assert_allclose(found.sum(1), 1)
+    np.testing.assert_array_equal(live.predict_proba(pd.DataFrame(pairs)), found)
+    assert live.predict_proba([]).shape == (0, 2)
+    with pytest.raises(BadInput, match=r"\(src, dst\), two columns"):
+        live.predict_proba(["person 1", "person 2"])

@@ -173,8 +173,13 @@ def test_a_node_is_found_its_future_seen_and_explained(page, address):
     assert page.js("return document.querySelectorAll('#tree svg .tree-node').length") > 5
     assert re.search(r"\d (s|min|h)", page.text("#tree .edge-time"))
     page.one("#next .why").click()
-    page.one("#why-body .reasons li")
+    page.one("#why-body .main li")
     told = asked(address, "explain", src="person 10", dst=best[0]["dst"])
+    first = page.js("return [...document.querySelectorAll('#why-body .main .what')].map((e) => e.textContent)")
+    assert first == [one["text"] for one in told["main"]], "what matters most comes first"
+    assert len(first) == 3
+    assert not page.one("#why-body .summary li").is_displayed(), "the rest is folded"
+    page.one("#why-body .rest > summary").click()
     assert [line.text for line in page.all("#why-body .summary li")] == told["summary"]
     assert len(page.js("return [...document.querySelectorAll('#why-body .reasons li')]")) == len(
         told["reasons"] + told["neighbors"]
@@ -293,6 +298,39 @@ def test_nothing_is_cut_off_on_screens_of_any_width(page, width):
     assert page.js("return document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_long_ids_keep_their_ends_and_their_whole_text(page):
+    """Of ids that begin alike, the end is what tells them apart; what is copied or read aloud is the whole id."""
+    long = "Zoë 漢字 " + "x" * 60
+    for width in (340, 1280):
+        page.size(width, 800)
+        page.get(node="person 5", why=long)
+        page.one("#why-body .main li")
+        shown = page.js("""
+            const id = document.querySelector('#why-title .id:last-child'), [head, tail] = id.children;
+            const edge = document.getElementById('why').getBoundingClientRect().right;
+            return [id.textContent, tail.textContent, head.scrollWidth > head.clientWidth,
+              tail.getBoundingClientRect().right < edge]""")
+        assert shown == [long, "x" * 8, width == 340, True]
+
+
+def test_fingers_get_hints_and_targets_of_their_own(page):
+    def visible(selector):
+        return page.js("return document.querySelector(arguments[0]).offsetParent !== null", selector)
+
+    page.until(lambda: page.text("#events") != "–")
+    assert visible("#search-hint .keys")
+    assert not visible("#search-hint .touch")
+    page.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True})
+    try:
+        page.get(node="person 5")
+        page.one("#next .why")
+        assert visible("#search-hint .touch")
+        assert not visible("#search-hint .keys")
+        assert page.js("return document.querySelector('#next .why').offsetHeight") >= 36
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+
 def test_every_control_has_a_name(page):
     page.get(node="person 5", why="person 6")
     page.one("#why-body .reasons li")
@@ -362,6 +400,14 @@ def test_the_same_id_on_both_sides_is_two_nodes(browser, tmp_path):
         page.until(lambda: page.text("#node-facts").startswith("Sidesource"), "one of its sources")
         browser.get("about:blank")  # before the service ends, or the page asks and is refused
     assert browser.get_log("browser") == []
+
+
+def test_the_api_can_be_tried_out_in_the_browser(page, address):
+    page.driver.get(f"{address}docs")
+    page.one("#operations-service-health_health_get .opblock-summary-control").click()
+    page.one(".opblock.is-open .execute").click()
+    page.until(lambda: page.all(".live-responses-table .response-col_status"), "an answer")
+    assert page.all(".live-responses-table .response-col_status")[-1].text.startswith("200")
 
 
 def test_the_page_is_asked_for_again_after_an_update(address):

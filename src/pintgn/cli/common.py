@@ -7,23 +7,17 @@ colours, bars and lines that fit its width, anything else plain text with one ro
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from typer import Option
 
+from pintgn.display.bars import Bar as Bar
+from pintgn.display.bars import console
 from pintgn.errors import BadInput
-from pintgn.formatting import number, size, text_table
+from pintgn.formatting import text_table
 
 AsJson = Annotated[bool, Option("--json", help="Print the answer as one JSON object.")]
-
-
-def console(stderr: bool = False) -> Any:
-    """A terminal to write on: stdout for the answer, stderr for progress. Imported late; rich is slow to load."""
-    from rich.console import Console
-
-    return Console(stderr=stderr, highlight=False, soft_wrap=not (sys.stderr if stderr else sys.stdout).isatty())
 
 
 def say(text: Any) -> None:
@@ -98,51 +92,6 @@ class Grid:
 def next_steps(first: str, *commands: str) -> None:
     """What to do now: a line, and commands to copy, each on a line of its own."""
     say("\n".join([first, *(f"  {command}" for command in commands)]))
-
-
-class Bar:
-    """The progress bar of every command, on a terminal only: what, how far, how fast, how long to go."""
-
-    def __init__(self, what: str, unit: str = "", left: str = "left", terminal: Any = None):
-        from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self.what, self.unit, self.left = what, unit, left
-        self.terminal = terminal or console(stderr=True)
-        small = self.terminal.width < 70
-        columns: list[Any] = [TextColumn("{task.description}"), BarColumn(16 if small else 30)]
-        columns += [DownloadColumn()] if unit == "bytes" else []
-        columns += [TextColumn("{task.fields[rate]}"), TimeRemainingColumn(compact=True)]
-        columns += [] if small else [TextColumn("{task.fields[left]}")]
-        self.progress = Progress(
-            *columns, console=self.terminal, disable=not self.terminal.is_terminal, transient=True, expand=False
-        )
-        self.task = self.progress.add_task(what, total=None, rate="", left="")
-
-    def __enter__(self) -> Bar:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.progress.stop()
-
-    def doing(self, what: str) -> None:
-        """Say what is being done now."""
-        self.progress.update(self.task, description=what, rate="", left="")
-
-    def __call__(self, done: float, total: float | None = None, what: str | None = None, rate: float = 0) -> None:
-        """Update the bar; the rate is estimated when it is not given."""
-        task = self.progress.tasks[0]
-        speed = rate or task.speed or 0.0
-        shown = (size(speed) if self.unit == "bytes" else number(round(speed))) if speed else ""
-        per_second = f"{shown}{'' if self.unit == 'bytes' else ' ' + self.unit}/s" if shown and self.unit else ""
-        self.progress.update(
-            self.task,
-            completed=done,
-            total=total,
-            rate=per_second,
-            left=self.left if total else "",
-            description=self.what if what is None else what,
-        )
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -9,13 +9,16 @@ from typing import Annotated, Any
 import typer
 from typer import Option
 
-from pintgn.cli.common import AsJson, Bar, console, emit_json, next_steps, say
+from pintgn.cli.common import AsJson, Bar, emit_json, next_steps, say
 from pintgn.cli.evaluate import after_training
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
+from pintgn.learn.progress import EpochBar
 
-ModelName = Annotated[str | None, Option("--model", help="Model name: pint, tgn, tgat, …; pint by default.")]
+ModelName = Annotated[
+    str | None, Option("--model", help="Model name: pint, tgn, tgat, …; or module:Class; pint by default.")
+]
 Sets = Annotated[
     list[str] | None,
     Option("--set", help="A setting, as in --set model.layers=2 or --set train.epochs=5; may be repeated."),
@@ -157,11 +160,13 @@ def tune(
 def read_given(config: Path | None, row: str | None, model: str | None, sets: list[str] | None) -> dict[str, Any]:
     """The settings of --config, --model and --set, later ones over earlier ones, names and types checked."""
     from pintgn.learn.settings import Settings, merged, parse_setting, read_settings
+    from pintgn.models.registry import trust
 
     given: dict[str, Any] = {} if config is None else read_settings(config, row)
     if config is None and row is not None:
         raise BadInput("--row names a row of a settings file; name the file with --config.")
     if model is not None:
+        trust(model)
         given = merged(given, {"model": {"name": model}})
     name = given.get("model", {}).get("name", "pint")
     for text in sets or []:
@@ -221,34 +226,25 @@ def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool)
     )
 
 
-class EpochLines:
+class EpochLines(EpochBar):
     """Progress on stderr: a bar over all epochs on a terminal, and one line per epoch."""
 
-    def __init__(self, epochs: int | None = None):
-        self.epochs = epochs
-        self.terminal = console(stderr=True)
-        self.bar: Any = None
-
     def __enter__(self) -> EpochLines:
-        self.bar = Bar("preparing", "events", "at most", self.terminal).__enter__()
+        self.bar = Bar("preparing", "events", "at most").__enter__()
+        self.terminal = self.bar.terminal
         return self
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        self.bar.__exit__(kind, error, trace)
-        if isinstance(error, KeyboardInterrupt):  # typer would swallow what it says
-            self.terminal.print(str(error) or "Interrupted.", markup=False)
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        if isinstance(error[1], KeyboardInterrupt):  # typer would swallow what it says
+            self.terminal.print(str(error[1]) or "Interrupted.", markup=False)
             raise typer.Exit(130) from None
 
     def __call__(self, entry: dict[str, Any]) -> None:
         from pintgn.learn.tables import epoch_line
 
-        self.epochs = entry.get("epochs", self.epochs)
-        if "phase" in entry:
-            self.bar.doing(entry["phase"])
-        elif "done" in entry:
-            text = f"epoch {entry['epoch']}/{self.epochs}  loss {entry['loss']:.3f}"
-            done, total = entry["done"] + (entry["epoch"] - 1) * entry["total"], (self.epochs or 1) * entry["total"]
-            self.bar(done, total, text, entry["events_per_second"])
-        else:
-            width = self.terminal.width if self.terminal.is_terminal else None
-            self.terminal.print(epoch_line(entry, self.epochs or entry["epoch"], width), markup=False)
+        if "val" not in entry:
+            super().__call__(entry)
+            return
+        width = self.terminal.width if self.terminal.is_terminal else None
+        self.terminal.print(epoch_line(entry, self.epochs or entry["epoch"], width), markup=False)

@@ -172,19 +172,20 @@ def explain(
     replay: Annotated[
         bool, Option("--replay", help="Undo memory updates as well, by replaying the log for each reason. Slow.")
     ] = False,
+    everything: Annotated[bool, Option("--all", help="List every reason, not only the main three.")] = False,
     observe: Observe = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain the score of a pair: the walks that join the two nodes, and the score without each.
+    """Explain the score of a pair: what joins the two nodes, and the score without it, what matters most first.
 
-    Walks go back in time: each step is an earlier contact than the one before. `logit without` is the model's score if
-    those contacts had never happened; in brackets, what they add to the score as it is.
+    With --all, every walk that joins them. Walks go back in time: each step is an earlier contact than the one before.
+    `logit without` is the model's score if those contacts had never happened; in brackets, what they add to the score.
     """
     live = open_live(run, observe)
     ends = (live.codec.id_from_text(src), live.codec.id_from_text(dst))
     with Bar("replaying without each reason" if replay else "explaining") as bar:
         found = live.explain(*ends, at, steps=steps, limit=limit, replay=replay, progress=bar)
-    answer(as_json, {"run": run, **found.as_dict()}, found)
+    answer(as_json, {"run": run, **found.as_dict()}, found.details() if everything else found)
 
 
 def open_live(run: Path, observe: list[str] | None) -> Any:

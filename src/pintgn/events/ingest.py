@@ -84,6 +84,11 @@ def read_events(
         EventOrderError: events are not sorted by time.
         UnknownName: a column that does not exist.
         BadFile: a file that is missing, damaged or of another kind.
+
+    >>> import pintgn
+    >>> trades = {"buyer": ["ann", "bob"], "seller": ["cay", "ann"], "when": ["2024-01-01", "2024-01-03"]}
+    >>> pintgn.read_events(trades | {"eur": [5, 7]}, "buyer", "seller", "when", features=["eur"])
+    EventLog: 2 events, 3 nodes, 2024-01-01 to 2024-01-03, 1 feature
     """
     written = check_format(time_format)
     roles: dict[str, str | int | None] = {"src": src, "dst": dst, "t": t, "label": label, "op": op}

@@ -16,6 +16,7 @@ from pintgn.events.columns import first_true
 from pintgn.events.ids import IdMap
 from pintgn.events.schema import ADD, LATEST, NODE, OP_NAMES, Feature, Schema, beyond
 from pintgn.formatting import plural
+from pintgn.packages import need
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +29,12 @@ COLUMNS = ("src", "dst", "t", "features", "label", "op", "node_updates", "node_f
 
 @dataclass(frozen=True)
 class Query:
-    """Would this happen? One question per row: src and dst at time t, scored by what came strictly before t."""
+    """Would this happen? One question per row: src and dst at time t, scored by what came strictly before t.
+
+    >>> query = Query(np.array([0, 0]), np.array([1, 2]), np.array([40, 40]))
+    >>> len(query), query.toward([3, 3]).dst
+    (2, array([3, 3]))
+    """
 
     src: np.ndarray  # (q,) int64
     dst: np.ndarray  # (q,) int64
@@ -62,6 +68,10 @@ class EventLog:
         node_features: initial features x_v (n, g) float32, or none.
         ids: the users' ids; none means that node i is called i.
         schema: column names and encodings; made from the widths when not given.
+
+    >>> log = EventLog(src=[0, 1, 0], dst=[1, 2, 2], t=[10, 20, 30])
+    >>> log, log[:2], log.between(20, 30)
+    (EventLog: 3 events, 3 nodes, 10 to 30, EventLog: 2 events, 3 nodes, 10 to 20, EventLog: 1 event, 3 nodes, 20 to 20)
     """
 
     def __init__(
@@ -121,6 +131,11 @@ class EventLog:
             kinds = [f"{int((self.op == code).sum()):,} {name}" for code, name in OP_NAMES.items() if code != ADD]
             parts.append("of which " + " and ".join(kinds))
         return "EventLog: " + ", ".join(parts)
+
+    def _repr_html_(self) -> str:
+        from pintgn.events.show import log_html
+
+        return log_html(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EventLog):
@@ -288,6 +303,11 @@ class EventLog:
         from pintgn.events.store import to_table
 
         return to_table(self)
+
+    def to_pandas(self) -> Any:
+        """The log as a pandas frame, in the users' own columns, ids, categories and times."""
+        need("pandas", extra=None)
+        return self.to_table().to_pandas()
 
     def save(self, path: str | Path) -> None:
         """Write one Parquet file that `EventLog.open` restores exactly and any Parquet reader can read."""

@@ -307,5 +307,10 @@ def make_world(world: str | World, **settings: float) -> World:
 
 
 def simulate(world: str | World, events: int = 10_000, seed: int = 0, **settings: float) -> EventLog:
-    """A log of a simulated world: "repeat", "twins" or "shop" (see `WORLDS` for their settings)."""
+    """A log of a simulated world: "repeat", "twins" or "shop" (see `WORLDS` for their settings).
+
+    >>> import pintgn
+    >>> pintgn.simulate("shop", events=500, seed=0, users=50)
+    EventLog: 500 events, 250 nodes, 2024-01-01 00:01:25 to 2024-01-01 08:34:40
+    """
     return make_world(world, **settings).simulate(events, seed)

@@ -107,6 +107,11 @@ def to_snapshots(
         delta: time between snapshots; when not given, the widest that fits every time of the log.
         start: time of the first snapshot, a number or a date; when not given, that of the first event.
         count: number of snapshots; when not given, up to the last event. Empty ones at the end need it.
+
+    >>> import pintgn
+    >>> log = pintgn.from_snapshots([[("a", "b")], [("a", "b"), ("b", "c")]], delta=1)
+    >>> len(pintgn.to_snapshots(log))
+    2
     """
     if log.op is not None and (row := first_true(log.op == DELETE)) >= 0:
         raise BadInput(f"event {row} is a deletion, which a snapshot cannot show. Keep log.where(log.op != DELETE).")
@@ -149,6 +154,10 @@ def from_snapshots(
         node_events: "dummy" joins a node with features (or without edges) to the dummy node, "self" to itself.
         snapshot, src, dst: column names, for a table.
         nodes: beside a table, a second one with the columns `snapshot`, "node" and `node_features`.
+
+    >>> import pintgn
+    >>> pintgn.from_snapshots([[("a", "b")], [("a", "b"), ("b", "c")]], delta=1)
+    EventLog: 3 events, 3 nodes, 0 to 1
     """
     if node_events not in ("dummy", "self"):
         raise UnknownName(f"node_events={node_events!r} does not exist.{suggest(node_events, ['dummy', 'self'])}")

@@ -40,6 +40,12 @@ def hidden_nodes(log: EventLog, train: EventLog, hidden: float | str = 0.1, seed
     that touches one. The dummy node of a discrete-time log stands for no one and is never hidden.
 
     "dyglib" is the one set that TGN and DyGLib hide, whatever the seed (`dyglib_hidden`).
+
+    >>> import pintgn
+    >>> log = pintgn.simulate("repeat", events=500, seed=0)
+    >>> hidden = pintgn.hidden_nodes(log, log.split()[0], hidden=0.1)
+    >>> hidden.shape == (log.nodes,), hidden.dtype
+    (True, dtype('bool'))
     """
     if hidden == DYGLIB:
         return dyglib_hidden(log, train)

@@ -85,6 +85,13 @@ def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = Non
 
     Text has a header and the users' own ids, categories and times to the last digit. It cannot hold the node
     table, categories that do not occur, or the name of a time zone (times are then in UTC).
+
+    >>> import pintgn, tempfile
+    >>> log = pintgn.simulate("repeat", events=20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pintgn.write_events(log, f"{folder}/events.parquet")
+    ...     pintgn.read_events(f"{folder}/events.parquet") == log
+    True
     """
     path = Path(path)
     endings = [ending.lower() for ending in path.suffixes]

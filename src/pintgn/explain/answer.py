@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from html import escape
 from typing import Any
+
+from pintgn.display.html import folded, paragraph, table
+from pintgn.formatting import plural
+from pintgn.packages import data_frame
+
+MAIN = 3
+"""Reasons that are told first."""
+WHERE = "details(), or --all on the command line"
 
 
 @dataclass(frozen=True)
@@ -39,12 +48,16 @@ class Reason:
 
     kind: str
     of: str
-    text: str
+    wording: str  # with {0}, {1}, … for the nodes
     nodes: tuple[Any, ...]
     walks: int  # walks along the nodes; contacts are walks of one step
     contacts: tuple[Contact, ...]  # the newest walk, its newest contact first
     left_out: int  # events that are removed
     without: Without | None  # None for models that do not score links
+
+    @property
+    def text(self) -> str:
+        return self.wording.format(*self.nodes)
 
     @property
     def steps(self) -> int:
@@ -53,7 +66,18 @@ class Reason:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a link is scored as it is, as of a time. `print` it, or take `as_dict()`."""
+    """Why a link is scored as it is, as of a time.
+
+    `print` it for the three reasons that matter most, `details()` for all; `as_dict()` is for JSON, `to_pandas()` a
+    frame of reasons.
+
+    >>> import pintgn
+    >>> trades = {"buyer": ["ann", "bob"] * 50, "seller": ["cay", "dan"] * 50, "when": range(100)}
+    >>> log = pintgn.read_events(trades, "buyer", "seller", "when")
+    >>> why = pintgn.open(pintgn.fit("edgebank", log, hidden=0.0)).explain("ann", "cay", at=200)
+    >>> why.main[0].text
+    'ann bought from cay 50 times, the last 102 time units ago'
+    """
 
     src: Any
     dst: Any
@@ -73,22 +97,60 @@ class Explanation:
         """Whether any walk joins the two."""
         return any(any(counts) for counts in self.reached.values())
 
+    @property
+    def by_effect(self) -> tuple[Reason, ...]:
+        """All reasons, what matters most first."""
+        every = (*self.reasons, *self.neighbors)
+        return tuple(sorted(every, key=lambda one: -abs(one.without.adds) if one.without else 0.0))
+
+    @property
+    def main(self) -> tuple[Reason, ...]:
+        """The up to three reasons that matter most and do not tell the same: none is about whom another is about."""
+        chosen: list[Reason] = []
+        told: set[Any] = set()
+        for reason in self.by_effect:
+            others = set(reason.nodes) - {self.src, self.dst} or {None}  # None: between the two themselves
+            if not others & told and len(chosen) < MAIN:
+                chosen.append(reason)
+                told |= others
+        return tuple(chosen)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The main reasons as sentences, with the probability without each; where there is none, why."""
+        return tuple(map(_sentence, self.main)) or self.summary[:MAIN]
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         made = dataclasses.asdict(self)
-        made["connected"] = self.connected
-        for name in ("reasons", "neighbors"):
+        made |= {"connected": self.connected, "sentences": self.sentences}
+        made["main"] = [dataclasses.asdict(reason) for reason in self.main]
+        for name in ("reasons", "neighbors", "main"):
             for row, reason in zip(made[name], getattr(self, name), strict=True):
-                row["steps"] = reason.steps
+                row |= {"text": reason.text, "steps": reason.steps}
         return _plain(made)
 
+    def to_pandas(self) -> Any:
+        """A frame with one row for each reason, largest effect first."""
+        rows = []
+        for one in self.by_effect:
+            logit, probability, adds = dataclasses.astuple(one.without) if one.without else (None, None, None)
+            without = {"adds": adds, "logit_without": logit, "probability_without": probability}
+            rows.append({"reason": one.text, **without, "kind": one.kind, "of": one.of, "walks": one.walks})
+        return data_frame(rows)
+
+    def __repr__(self) -> str:
+        return f"Explanation({self._head()}; {plural(len(self.by_effect), 'reason')})"
+
     def __str__(self) -> str:
-        score = (
-            ""
-            if self.logit is None
-            else f": logit {self.logit:.3f}, {self.probability:.4f} against one random destination"
-        )
-        lines = [f"{self.src} and {self.dst} at {self.when}{score}", ""]
+        lines = [self._head(), "", *(f"  {k}. {line}" for k, line in enumerate(self.sentences, 1))]
+        more = len(self.by_effect) - len(self.main)
+        lines += [] if self.exact else ["", self.note]
+        return "\n".join([*lines, *(["", f"{plural(more, 'more reason')}: {WHERE}."] if more > 0 else [])])
+
+    def details(self) -> str:
+        """Everything as text: positions in words, and every reason with the score without it."""
+        lines = [self._head(), ""]
         lines += [f"  {line}" for line in self.summary]
         for title, reasons in (("What joins them", self.reasons), ("What each does with others", self.neighbors)):
             if reasons:
@@ -96,10 +158,35 @@ class Explanation:
                 lines += [_line(reason) for reason in reasons]
         return "\n".join([*lines, "", self.note])
 
+    def _repr_html_(self) -> str:
+        listed = "".join(f"<li>{escape(line)}</li>" for line in self.sentences)
+        effects = [_effect(reason) for reason in self.by_effect]
+        rows = [[one.text, *effect] for one, effect in zip(self.by_effect, effects, strict=True)]
+        every = table(["", "logit without", "adds"], rows) if rows else ""
+        rest = "".join(map(paragraph, self.summary)) + every + paragraph(self.note)
+        return f"{paragraph(self._head(), strong=True)}<ol>{listed}</ol>{folded('Everything', rest)}"
+
+    def _head(self) -> str:
+        if self.logit is None:
+            return f"{self.src} and {self.dst} at {self.when}"
+        score = f"probability {self.probability:.4f} against one random destination, logit {self.logit:.3f}"
+        return f"{self.src} and {self.dst} at {self.when}: {score}"
+
+
+def _sentence(reason: Reason) -> str:
+    if reason.without is None:
+        return f"{reason.text}."
+    return f"{reason.text}. Without {'it' if reason.left_out == 1 else 'that'}: {reason.without.probability:.4f}."
+
+
+def _effect(reason: Reason) -> tuple[str, str]:
+    without = reason.without
+    return ("", "") if without is None else (f"{without.logit:.3f}", f"{without.adds:+.3f}")
+
 
 def _line(reason: Reason) -> str:
-    without = reason.without
-    effect = "" if without is None else f"{without.logit:10.3f} ({without.adds:+.3f})"
+    logit, adds = _effect(reason)
+    effect = f"{logit:>10} ({adds})" if logit else ""
     if len(reason.text) > 72:
         return f"  {reason.text}\n{effect:>94}" if effect else f"  {reason.text}"
     return f"  {reason.text:<72}{effect:>20}"

@@ -13,6 +13,7 @@ from pintgn.events.schema import TimeUnit
 from pintgn.explain.answer import Contact, Explanation, Reason, Without
 from pintgn.explain.paths import LONGEST, Contacts, Paths, Step, paths_of_three, paths_of_two
 from pintgn.explain.replay import Progress, replayed_scores
+from pintgn.explain.verbs import MET, Verb, verb_of
 from pintgn.explain.words import ago, times, walks_of
 from pintgn.explain.worlds import Absence, Frozen, WalkCounts, scores
 from pintgn.formatting import plural
@@ -85,6 +86,10 @@ class _Question:
         return self.frozen.stream.schema.time
 
     @property
+    def verb(self) -> Verb:
+        return verb_of(self.frozen.stream.schema)
+
+    @property
     def exact(self) -> bool:
         return self.replay or self.frozen.reproducible
 
@@ -128,20 +133,19 @@ class _Question:
         count = mine.stop - mine.start
         if not count:
             return []
-        name, show = self.name, self.unit.show
-        a, b = name(self.src), name(self.dst)
+        a, b = self.name(self.src), self.name(self.dst)
         ends = np.array([self.src, self.dst])
-        both = f"{a} and {b}" if self.src != self.dst else f"{a} and itself"
         steps = [near.step(mine.start + k) for k in range(min(count, self.limit, ONE_BY_ONE))]
         contacts = [self._contact(self.src, self.dst, step) for step in steps]
         drafts = []
         if count > 1:
-            text = f"{both} met {times(count)}, the last {contacts[0].ago}"
+            both = self._both(self.src, self.dst, near.events[mine])
+            text = f"{both} {times(count)}, the last {contacts[0].ago}"
             reason = Reason("contacts", "src", text, (a, b), count, tuple(contacts), count, None)
             drafts.append((reason, Absence(near.events[mine], ends)))
         for step, contact in zip(steps, contacts, strict=True):
-            what = {"add": "contact", "delete": "end", "node": "update"}[contact.op]
-            text = f"the {what} of {both} at {show(step.t)}, {contact.ago}"
+            both = self._both(self.src, self.dst, np.array([step.event]), contact.op)
+            text = f"{both} at {contact.when}, {contact.ago}"
             reason = Reason("contact", "src", text, (a, b), 1, (contact,), 1, None)
             drafts.append((reason, Absence(np.array([step.event]), ends)))
         return drafts
@@ -151,8 +155,10 @@ class _Question:
         for path in paths.best(self.limit):
             pairs = zip(path.nodes[:-1], path.nodes[1:], path.newest, strict=True)
             contacts = tuple(self._contact(a, b, step) for a, b, step in pairs)
-            met = [f"{'met' if c.op == 'add' else 'left'} {c.b} {c.ago}" for c in contacts]
-            text = "; ".join(f"{c.a} {'had ' if k else ''}{met[k]}" for k, c in enumerate(contacts))
+            ends = zip(path.nodes[:-1], path.nodes[1:], path.newest, contacts, strict=True)
+            met = [self._met(a, b, [step.event], c.op, k > 0) for k, (a, b, step, c) in enumerate(ends)]
+            parts = enumerate(zip(contacts, met, strict=True))
+            text = "; ".join(f"{{{k}}} {verb} {{{k + 1}}} {c.ago}" for k, (c, verb) in parts)
             text += f" ({path.walks:,} such walks)" if path.walks > 1 else ""
             nodes, left_out = tuple(map(self.name, path.nodes)), len(path.absence.events)
             reason = Reason("walks", of, text, nodes, path.walks, contacts, left_out, None)
@@ -170,9 +176,9 @@ class _Question:
             group = mine.group(node)
             count = group.stop - group.start
             contact = self._contact(mine.node, node, mine.step(group.start))
-            whom = "itself" if node == mine.node else contact.b
+            whom = "itself" if node == mine.node else "{1}"
             often = f"{times(count)}, the last " if count > 1 else ""
-            text = f"{contact.a} met {whom} {often}{contact.ago}"
+            text = f"{{0}} {self._met(mine.node, node, mine.events[group])} {whom} {often}{contact.ago}"
             reason = Reason("neighbor", of, text, (contact.a, contact.b), count, (contact,), count, None)
             drafts.append((reason, mine.absence(node)))
         return drafts
@@ -206,6 +212,30 @@ class _Question:
         deleted, updated = table[event, schema.feature_width : schema.feature_width + 2]
         return "delete" if deleted else "node" if updated else "add"
 
+    def _met(self, a: int, b: int, events: Any, op: str = "add", earlier: bool = False) -> str:
+        """What one did to the other in some events between them; the neutral word where both acted."""
+        if op != "add":
+            return "had left" if earlier else "left"
+        by_a, by_b = self._acted(a, events), self._acted(b, events)
+        return (MET if by_a and by_b and a != b else self.verb).said(by_a, earlier)
+
+    def _both(self, a: int, b: int, events: Any, op: str = "add") -> str:
+        """What two did with each other in some events between them, as the wording of a sentence that goes on."""
+        other = "{1}" if a != b else "itself"
+        if op == "node":
+            return "{0} was updated"
+        if op == "delete" or self.verb is MET:
+            return f"{{0}} and {other} {'parted' if op == 'delete' else 'met'}"
+        by_a, by_b = self._acted(a, events), self._acted(b, events)
+        if by_a and by_b and a != b:
+            return f"{{0}} and {{1}} {self.verb.done} each other"
+        return f"{{0}} {self.verb.said(by_a)} {other}"
+
+    def _acted(self, node: int, events: Any) -> bool:
+        """Whether a node is the source of any of some events."""
+        ordered = self.frozen.events
+        return bool((ordered.src[ordered.index_of(np.asarray(events))] == node).any())
+
     # -- words -------------------------------------------------------------------------------------------------------
 
     def _reached(self) -> dict[str, tuple[float, ...]]:
@@ -225,6 +255,8 @@ class _Question:
         if direct.stop > direct.start:
             met = f"{a} and {b} have met" if self.src != self.dst else f"{a} has met itself"
             newest = self._ago(near.t[direct.start].item())
+            if self.verb is not MET:
+                met = self._both(self.src, self.dst, near.events[direct]).format(a, b)
             lines.append(f"{met} {times(direct.stop - direct.start)}, the last time {newest}.")
         for of, paths in found:
             root, end = (a, b) if of == "src" else (b, a)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pintgn.events.log import EventLog
 from pintgn.events.schema import ADD, DELETE, NODE
-from pintgn.interop.packages import need
+from pintgn.packages import need
 from pintgn.positions import RelativePositions
 from pintgn.positions.nonzero import nonzero
 

@@ -11,7 +11,7 @@ from pintgn.errors import BadInput, PintgnWarning, suggest
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE
-from pintgn.interop.packages import need
+from pintgn.packages import need
 
 if TYPE_CHECKING:
     from torch_geometric.data import TemporalData

@@ -11,7 +11,7 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
-from pintgn.interop.packages import need
+from pintgn.packages import need
 
 NEEDED = ("sources", "destinations", "timestamps")
 BATCH = 200

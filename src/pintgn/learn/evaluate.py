@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pintgn.display.html import paragraph
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema
@@ -22,7 +23,9 @@ from pintgn.learn.negatives import KINDS, Negatives, draw_each
 from pintgn.learn.protocol import PROTOCOLS, Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
+from pintgn.learn.show import figures_frame, figures_html
 from pintgn.learn.tables import figures_table
+from pintgn.packages import data_frame
 from pintgn.stream import Stream
 
 ONE_SCORE = ", one score"
@@ -48,19 +51,32 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    def __str__(self) -> str:
+    def blocks(self) -> Iterator[tuple[str, Rows]]:
+        """What was measured, in words, and its figures."""
         of = "" if self.runs == 1 else f", mean ± standard deviation of {self.runs} runs"
         protocol = ", measured as in the paper" if self.protocol == "paper" else ""
         part = "later events" if self.part == "later" else f"{self.part} part"
-        blocks = []
         for kind, rows in self.negatives.items():
             share = self.fallback.get(kind, 0.0)
             fell = f" ({100 * share:.1f} % fell back on random ones)" if share else ""
-            blocks.append(f"{part}, {kind} negatives{fell}{protocol}{of}\n\n{figures_table(rows)}")
+            yield f"{part}, {kind} negatives{fell}{protocol}{of}", rows
         if self.ranking is not None:
-            title = f"{part}, ranked against {self.candidates:,} destinations{of}"
-            blocks.append(f"{title}\n\n{figures_table(self.ranking)}")
-        return "\n\n".join(blocks)
+            yield f"{part}, ranked against {self.candidates:,} destinations{of}", self.ranking
+
+    def __repr__(self) -> str:
+        return f"Evaluation({'; '.join(title for title, _ in self.blocks())})"
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"{title}\n\n{figures_table(rows)}" for title, rows in self.blocks())
+
+    def _repr_html_(self) -> str:
+        return "".join(paragraph(title, strong=True) + figures_html(rows) for title, rows in self.blocks())
+
+    def to_pandas(self) -> Any:
+        """A frame with one row for each kind of negatives, model and group (all, seen, new); figures are fractions."""
+        lines = [line for kind, rows in self.negatives.items() for line in figures_frame(rows, negatives=kind)]
+        ranked = figures_frame(self.ranking, negatives=f"ranked, {self.candidates}") if self.ranking else []
+        return data_frame(lines + ranked)
 
 
 def evaluate(
@@ -90,6 +106,12 @@ def evaluate(
             learns, such as `boosted`, is trained first: on the same parts, with its defaults and the run's seed.
         seed: of the negatives; the same for every model. Not the run's, so that runs are compared on the same ones.
         progress: called with the events done, how many there are, and what is being measured.
+
+    >>> import pintgn
+    >>> run = pintgn.fit("edgebank", pintgn.simulate("repeat", events=400, seed=0))
+    >>> found = pintgn.evaluate(run, ["random", "historical"], rank=10)
+    >>> list(found.negatives), list(found.negatives["random"]), found.candidates
+    (['random', 'historical'], ['edgebank', 'heuristic'], 10)
     """
     runs: Any = run if isinstance(run, list | tuple) else [run]
     found = [one for given in runs for one in _opened(given)]

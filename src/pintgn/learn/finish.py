@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from pintgn.learn.calibration import Calibration, expected_error, next_slope
 from pintgn.learn.measure import Compared, compare, heuristic_streams, ranked_in_part
 from pintgn.learn.metrics import Metrics, Scores
 from pintgn.learn.negatives import Negatives, draw
+from pintgn.learn.progress import Progress
 from pintgn.learn.protocol import scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
@@ -22,8 +22,6 @@ from pintgn.stream import Stream
 
 NEXT_EVENTS, NEXT_AMONG = 500, 100
 """Newest events of validation by which `next_slope` is fitted, and the destinations that each is ranked among."""
-
-Progress = Callable[[dict[str, Any]], None]
 
 
 def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress: Progress) -> None:
@@ -138,7 +136,3 @@ def replay(
         kinds["historical"] = "historical"
     drawn = {name: draw(kind, parts.until(part), part, run.seed, parts.before(part)) for name, kind in kinds.items()}
     return compare(stream, part, drawn, parts.is_new(scored_events(part)))
-
-
-def no_progress(entry: dict[str, Any]) -> None:
-    """Keep quiet."""

@@ -16,10 +16,10 @@ from torch import Tensor
 from pintgn import compiled
 from pintgn.events.facts import reading
 from pintgn.events.log import EventLog
-from pintgn.learn.finish import Progress
 from pintgn.learn.folder import Folder
 from pintgn.learn.metrics import Metrics, Scores, by_novelty
 from pintgn.learn.negatives import Negatives
+from pintgn.learn.progress import Progress
 from pintgn.learn.protocol import Parts
 from pintgn.learn.reproducible import interruptible, reproducible
 from pintgn.learn.run import Run

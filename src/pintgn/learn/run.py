@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -29,6 +30,10 @@ from pintgn.learn.settings import Settings
 from pintgn.models.base import Model
 from pintgn.stream import Stream
 
+if TYPE_CHECKING:
+    from pintgn.drawing.curves import Picture
+
+logger = logging.getLogger(__name__)
 PROGRESS = {
     "averaged": AtLeast(0),
     "epoch": AtLeast(1),
@@ -49,6 +54,11 @@ class Run:
     """A trained model (or one in training), what it was trained on, and how it went.
 
     `pintgn.fit` makes one, `Run.open` reads one from its folder.
+
+    >>> import pintgn
+    >>> run = pintgn.fit("edgebank", pintgn.simulate("repeat", events=400, seed=0))
+    >>> run.finished, list(run.test), list(run.heuristics)
+    (True, ['all', 'seen', 'new'], ['heuristic'])
     """
 
     settings: Settings
@@ -294,7 +304,8 @@ class Run:
         self.finished = True
 
     def note(self, line: str) -> None:
-        """A line in the run's own log."""
+        """A line in the run's own log, and in that of `logging`."""
+        logger.info("%s", line)
         if self.folder is not None:
             self.folder.note(line)
 
@@ -308,6 +319,23 @@ class Run:
         from pintgn.learn.tables import run_table
 
         return run_table(self)
+
+    def _repr_html_(self) -> str:
+        from pintgn.learn.show import run_html
+
+        return run_html(self)
+
+    def plot(self) -> Picture:
+        """Loss and validation AP by epoch: a notebook shows it, `.save("run.svg")` writes it."""
+        from pintgn.learn.show import run_picture
+
+        return run_picture(self)
+
+    def to_pandas(self) -> Any:
+        """A frame with one row for each epoch: loss, figures on validation, time."""
+        from pintgn.learn.show import history_frame
+
+        return history_frame(self)
 
     def __repr__(self) -> str:
         where = "" if self.folder is None else f", {self.folder.path}"

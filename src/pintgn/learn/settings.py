@@ -26,8 +26,8 @@ import numpy as np
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.events.splits import DYGLIB
 from pintgn.learn.protocol import PROTOCOLS
-from pintgn.models.base import Model
-from pintgn.models.registry import MODELS, model_class, model_name
+from pintgn.models.base import Model, check_device
+from pintgn.models.registry import MODELS, dotted, model_class, model_name
 
 CHOOSE_BY = ("ap", "chunked_ap", "auc")
 SCHEDULES = ("cosine", "constant")
@@ -144,7 +144,11 @@ def _plain_time(value: Any) -> str | int | float | None:
 
 @dataclass(frozen=True)
 class Streaming:
-    """How the stream keeps its past; see `Stream`."""
+    """How the stream keeps its past, and where the model computes; see `Stream`.
+
+    Args:
+        device: `cpu`, `cuda`, `cuda:1` or `mps`. Look-ups stay on the processor.
+    """
 
     memory_block: int = 200
     positions_refresh: str = "event"
@@ -198,17 +202,23 @@ class Settings:
         """Settings from nested tables, as in a TOML file; only what differs from the defaults need be given."""
         check_names(given, ("model", "train", "stream"), "settings")
         model = dict(_table(given, "model"))
-        name = model.pop("name", "pint")
+        name = dotted(model.pop("name", "pint"))
         checked = check_table(model, model_parameters(name), f"model {name!r}", "model")
         train = check_table(_table(given, "train"), dataclass_parameters(Training), "train", "train")
         stream = check_table(_table(given, "stream"), dataclass_parameters(Streaming), "stream", "stream")
-        return cls(name, checked, Training(**train), Streaming(**stream))
+        return cls(name, checked, Training(**train), Streaming(**stream))._on_this_machine()
 
     @classmethod
     def of_model(cls, model: Model, train: Mapping[str, Any], stream: Mapping[str, Any]) -> Settings:
         """Settings of a model that was made in Python, with every argument as it is."""
         checked = check_table(train, dataclass_parameters(Training), "train", "train")
-        return cls(model_name(type(model)), model.settings(), Training(**checked), Streaming(**stream))
+        name = model_name(type(model))
+        return cls(name, model.settings(), Training(**checked), Streaming(**stream))._on_this_machine()
+
+    def _on_this_machine(self) -> Settings:
+        """These, if there is what they ask for; a run that is only read may come from another machine."""
+        check_device(self.stream.device)
+        return self
 
     def make_model(self) -> Model:
         return model_class(self.name).from_settings(dict(self.model))

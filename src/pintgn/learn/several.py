@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pintgn.events.log import EventLog
-from pintgn.learn.finish import Progress, no_progress
 from pintgn.learn.folder import Folder
+from pintgn.learn.progress import Progress, no_progress
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
 from pintgn.learn.tables import mean_of

@@ -95,9 +95,13 @@ def run_table(run: Run) -> str:
     if not run.test:
         return repr(run) if run.scores_links else f"{run!r} embeds nodes: pintgn evaluate RUN --classify"
     rows = {run.settings.name: run.test} | run.heuristics
+    return f"{run_title(run)}\n\n{figures_table(rows)}" + (f"\n\n{refit_words(run)}" if run.refit else "")
+
+
+def run_title(run: Run) -> str:
+    """What the figures of a run are."""
     paper = ", measured as in the paper" if run.settings.train.protocol == "paper" else ""
-    title = f"Test part, random negatives{paper}; epoch {run.best_epoch} of {len(run.history)} chosen on validation"
-    return f"{title}\n\n{figures_table(rows)}" + (f"\n\n{refit_words(run)}" if run.refit else "")
+    return f"Test part, random negatives{paper}; epoch {run.best_epoch} of {len(run.history)} chosen on validation"
 
 
 def refit_words(run: Run) -> str:

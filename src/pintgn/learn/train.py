@@ -17,14 +17,16 @@ from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.facts import check
 from pintgn.events.log import EventLog, Query
 from pintgn.learn import paper
+from pintgn.learn.arguments import check_arguments
 from pintgn.learn.checkpoint import Average, Cursor, load_last, load_memory, save_best, save_last
 from pintgn.learn.defaults import resolved
-from pintgn.learn.finish import Progress, finish, no_progress, replay
+from pintgn.learn.finish import finish, replay
 from pintgn.learn.folder import Folder
 from pintgn.learn.later import Start
 from pintgn.learn.loss import loss_of, rate
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives, earlier_pairs, random_destination
+from pintgn.learn.progress import Progress, for_people, no_progress
 from pintgn.learn.protocol import scored_events
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible, seed_step, step_rng
 from pintgn.learn.run import Run, fingerprint
@@ -44,6 +46,7 @@ from pintgn.positions import first_use
 from pintgn.stream import Stream
 
 
+@for_people(check_arguments)
 def fit(
     model: Model | str | Settings | Run,
     log: EventLog,
@@ -53,7 +56,7 @@ def fit(
     resume: bool = True,
     negatives: Negatives | None = None,
     refit: bool = False,
-    progress: Progress = no_progress,
+    progress: Progress | bool = True,
     **settings: Unpack[FitSettings],
 ) -> Run:
     """Train on the first 70 % of a log, choose the epoch on the next 15 %, measure on the last.
@@ -71,17 +74,25 @@ def fit(
         negatives: what to tell events from; random destinations by default.
         refit: after the measurement, train on the whole log for as many epochs as validation chose. That model is then
             used (`run.deployed`); the figures stay those of the one that was measured.
-        progress: called after every batch with how far the epoch is, and after every epoch with its results.
+        progress: True shows a bar in a terminal or a notebook, and nothing elsewhere; False shows none; a function is
+            called with a dict, after every batch and every epoch: see `pintgn.learn.progress.Progress`.
         settings: fields of `Training` (epochs, learning_rate, …) and of `Streaming` (memory_block, …).
+
+    >>> import pintgn
+    >>> log = pintgn.simulate("shop", events=400, seed=0)
+    >>> run = pintgn.fit(pintgn.PINT(dim=8), log, epochs=1)
+    >>> run
+    Run(pint, seed 0, best epoch 1 of 1)
+    >>> sorted(run.test["all"])
+    ['ap', 'auc', 'chunked_ap', 'events']
     """
+    assert callable(progress)  # by `for_people`
     if seed < 0:
         raise BadInput(f"seed={seed}; it is a whole number from 0 on.")
     start = None
     if isinstance(model, Run):
         model, log, start = continued(model, log, settings)
         settings = {}
-    if not isinstance(log, EventLog):
-        raise BadInput(f"fit takes an EventLog, not {type(log).__name__}. Read it first: pintgn.read_events(…).")
     chosen = resolved(_settings_of(model, settings), log)
     made = model if isinstance(model, Model) else chosen.make_model()
     if made.positions:
@@ -90,7 +101,7 @@ def fit(
     run = Run(chosen, seed, log, made, run_folder, start=start)
     run.parts  # noqa: B018 - data that cannot be cut is refused before anything is written
     if run.scaling.vocabulary is not None:
-        warnings.warn(str(run.scaling.vocabulary), PintgnWarning, stacklevel=2)
+        warnings.warn(str(run.scaling.vocabulary), PintgnWarning, stacklevel=3)
     if run_folder is None:
         return completed(run, negatives, refit, progress)
     with run_folder.locked():

@@ -101,6 +101,26 @@ class Answers:
         """What logits are multiplied by before they become probabilities of being the next."""
         return 1.0 if self.run.next_slope is None else self.run.next_slope
 
+    def predict_proba(self, pairs: Any, at: Any = None, against: str = "anyone") -> np.ndarray:  # (q, 2)
+        """Probabilities of many pairs, in the shape of scikit-learn's classifiers: not happening, happening.
+
+        Args:
+            pairs: (src, dst) each; or an array or a frame with these two columns.
+            at, against: as of `score`.
+
+        >>> import pintgn
+        >>> live = pintgn.open(pintgn.fit("edgebank", pintgn.simulate("shop", events=200, seed=0)))
+        >>> live.predict_proba([("user1", "item2"), ("user1", "item3")]).shape
+        (2, 2)
+        """
+        given = np.asarray(pairs, object)
+        if not given.size:
+            return np.zeros((0, 2))
+        if given.ndim != 2 or given.shape[1] != 2:
+            raise BadInput(f"pairs have shape {given.shape}; each is (src, dst), two columns.")
+        yes = self.calibrated(self.logits(given[:, 0].tolist(), given[:, 1].tolist(), at, against), against)
+        return np.stack([1 - yes, yes], 1)
+
     def calibrated(self, logits: np.ndarray, against: str = "anyone") -> np.ndarray:
         """Logits of a question as probabilities."""
         return (self.calibration_known if against == "known" else self.calibration)(logits)

@@ -38,7 +38,13 @@ BLOCK = 500
 
 
 def open(run: Run | str | Path, model: type[Model] | None = None) -> Live:
-    """A run, ready to observe and to answer. `model` is needed for a class of your own."""
+    """A run, ready to observe and to answer. `model` is needed for a class of your own.
+
+    >>> import pintgn
+    >>> live = pintgn.open(pintgn.fit("heuristic", pintgn.simulate("shop", events=400, seed=0)))
+    >>> [type(one).__name__ for one in live.recommend("user1", k=2)]
+    ['Recommendation', 'Recommendation']
+    """
     if isinstance(run, Run):
         return Live(run, run.deployed.stream.fork())  # what it observes is no concern of the run's
     return Live(Run.open(run, model))
@@ -55,6 +61,13 @@ class Live(Answers):
         stream: of the run; moves on. The run's own by default.
         retention: which contacts are kept; all by default.
         evaluate_every: one event in so many is scored just before it happens (`prequential`); 0 for none.
+
+    >>> import pintgn
+    >>> live = pintgn.open(pintgn.fit("edgebank", pintgn.simulate("shop", events=400, seed=0)))
+    >>> live.observe([("ann", "item1", "2024-02-01T08:00Z"), ("ann", "item2", "2024-02-02T08:00Z")])
+    2
+    >>> live
+    Live: edgebank, 402 events, 1,201 nodes, up to 2024-02-02 08:00:00
     """
 
     def __init__(

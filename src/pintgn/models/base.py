@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
+from pintgn.formatting import plural
 from pintgn.models.history_view import Events, HistoryView
 
 QUESTIONS = ("anyone", "known")
@@ -53,6 +54,17 @@ class Model(nn.Module):
 
     def __post_init__(self) -> None:  # of dataclasses: fields are set by now
         Model.__init__(self)
+
+    def __repr__(self) -> str:
+        """The settings that are not the defaults, and how many parameters there are once they are."""
+        chosen = inspect.signature(type(self)).parameters
+        given = [f"{name}={value!r}" for name, value in self.settings().items() if value != chosen[name].default]
+        size = f": {plural(sum(p.numel() for p in self.parameters()), 'parameter')}" if self.schema is not None else ""
+        return f"{type(self).__name__}({', '.join(given)}){size}"
+
+    def __str__(self) -> str:
+        """The layers, as torch prints them, once there are any."""
+        return repr(self) if self.schema is None else f"{self!r}\n{super().__repr__()}"
 
     def settings(self) -> dict[str, Any]:
         """The constructor's arguments: what is written to a run folder and read from a TOML file."""
@@ -203,3 +215,19 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Refuse a setting that is none of the choices."""
     if value not in choices:
         raise BadInput(f"{name}={value!r} does not exist.{suggest(value, choices)}")
+
+
+def check_device(given: str | torch.device) -> torch.device:
+    """Where to compute, refused in one line where it cannot be."""
+    try:
+        device = torch.device(given)
+    except (RuntimeError, TypeError):
+        raise BadInput(f"device={given!r} does not exist; it is 'cpu', 'cuda', 'cuda:1' or 'mps'.") from None
+    if device.type == "cuda" and (device.index or 0) >= (count := torch.cuda.device_count()):
+        has = f"has {plural(count, 'CUDA device')}, from 0 on" if count else "has no CUDA"
+        raise BadInput(f"device={str(given)!r}, but this machine or this build of torch {has}. Use device='cpu'.")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise BadInput(f"device={str(given)!r}, but this machine or this build of torch has no MPS. Use device='cpu'.")
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise BadInput(f"device={str(given)!r} cannot be trained on; it is 'cpu', 'cuda', 'cuda:1' or 'mps'.")
+    return device

@@ -72,6 +72,10 @@ class CAW(Model):
         time_dim: length of the time encoding.
         draw_seed: of the walks.
         time_unit: of the decay; the log's own time scale when not given. Encoded times are in units of the time scale.
+
+    >>> import pintgn
+    >>> pintgn.CAW(dim=32)
+    CAW(dim=32)
     """
 
     dim: int = 64

@@ -43,6 +43,10 @@ class CTDNE(Model):
         epochs, batch, learning_rate: of the skip-gram (Adam on pairs).
         draw_seed: of walks, vectors and negatives.
         nodes: rows of the table; `prepare` fills it in.
+
+    >>> import pintgn
+    >>> pintgn.CTDNE(dim=32)
+    CTDNE(dim=32)
     """
 
     dim: int = 128

@@ -48,6 +48,10 @@ class Heuristic(Model):
 
     Args:
         time_unit: what times are divided by; the log's own time scale when not given.
+
+    >>> import pintgn
+    >>> pintgn.Heuristic()
+    Heuristic()
     """
 
     weights: ClassVar[tuple[float, ...]] = (1.0, 1.0, 64.0, 0.0, 3.0)
@@ -99,6 +103,10 @@ class EdgeBank(Heuristic):
         window: how long a meeting counts, in the log's own unit of time; None: for ever (EdgeBank∞). "test": as long as
             the test period will be (EdgeBank_tw), which `prepare` works out from the training events.
         test_share: length of the test period, as a share of the training period's.
+
+    >>> import pintgn
+    >>> pintgn.EdgeBank()
+    EdgeBank()
     """
 
     window: float | str | None = None

@@ -38,6 +38,10 @@ class PINT(TreeModel):
     `pair_history` and `historical` are off here, which is the paper's model, and on in `pintgn train` and
     `pintgn.fit("pint", log)`, because they predict better (docs/best.md). A pair's history is more input to an
     injective function, so what could be told apart still can.
+
+    >>> import pintgn
+    >>> pintgn.PINT(dim=32)
+    PINT(dim=32)
     """
 
     positions: int = 4

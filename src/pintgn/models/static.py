@@ -70,6 +70,10 @@ class GraphSAGE(Static):
     beside the neighbor's state, as TGAT's comparison has them.
 
     Args: see `Static`.
+
+    >>> import pintgn
+    >>> pintgn.GraphSAGE(dim=32)
+    GraphSAGE(dim=32)
     """
 
     def make_layer(self, state: int, positions: int, features: int) -> nn.Module:
@@ -92,6 +96,10 @@ class GAT(Static):
     Args:
         heads: attention heads; they divide `dim`.
         Others: see `Static`.
+
+    >>> import pintgn
+    >>> pintgn.GAT(dim=32)
+    GAT(dim=32)
     """
 
     heads: int = 2

@@ -52,6 +52,10 @@ class TGN(TreeModel):
         embedding, message: as above.
         time_dim: length of the time encoding φ, shared by memory and attention.
         Others: see `TreeModel`. Layers and heads belong to the attention.
+
+    >>> import pintgn
+    >>> pintgn.TGN(dim=32)
+    TGN(dim=32)
     """
 
     memory: int = 100
@@ -144,6 +148,10 @@ class JODIE(TGN):
         s_v ← RNN([s_v ‖ s_u ‖ φ(t - t_v) ‖ e], s_v)        h_v(t) = (1 + Δ w) ⊙ W [s_v ‖ x_v]
 
     Args: see `TGN`.
+
+    >>> import pintgn
+    >>> pintgn.JODIE(dim=32)
+    JODIE(dim=32)
     """
 
     memory_cell: str = "rnn"
@@ -171,6 +179,10 @@ class DyRep(TGN):
     Args:
         neighbors: how many of the other end's newest neighbors h_u looks at.
         Others: see `TGN`.
+
+    >>> import pintgn
+    >>> pintgn.DyRep(dim=32)
+    DyRep(dim=32)
     """
 
     memory_cell: str = "rnn"
@@ -199,6 +211,10 @@ class TGAT(TGN):
             asked about at one time draw alike: two with equally many contacts get those of the same ranks.
         draw_seed: of uniform neighbors.
         Others: see `TGN`.
+
+    >>> import pintgn
+    >>> pintgn.TGAT(dim=32)
+    TGAT(dim=32)
     """
 
     layers: int = 2

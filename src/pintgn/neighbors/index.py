@@ -77,6 +77,12 @@ class NeighborIndex(Adjacency):
     the type of the times, "int64" or "float64"; by default the first events do. Times are never rounded.
 
     Reading is safe from several threads; appending needs the index to itself.
+
+    >>> import pintgn
+    >>> index = pintgn.NeighborIndex()
+    >>> first = index.append([0, 0, 1], [1, 2, 2], [10, 20, 30])
+    >>> index.recent(0, 25, 2).ids, index.count(2, 25)
+    (array([2, 1]), array(1))
     """
 
     def recent(

@@ -57,6 +57,13 @@ class RelativePositions:
         seed: Of the sketch's random signs.
 
     Events between the same two nodes at different times, exact repeats and self-loops all count; see docs/positions.md.
+
+    >>> import pintgn
+    >>> positions = pintgn.RelativePositions(d=3)
+    >>> positions.observe([0, 1], [1, 2], [10, 20])
+    >>> positions.advance(30)
+    >>> positions.read(0, 2, transform="raw")  # from 2 back to 0: one walk of two steps
+    array([0., 0., 1.])
     """
 
     def __init__(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pintgn.drawing.curves import Curve, curves
 from pintgn.drawing.plot import Axis, Plot, Point, dot_plot, padded
 from pintgn.formatting import count, short, signed
 from pintgn.learn.metrics import LEAST, Scores
@@ -118,23 +119,19 @@ def validation(study: Study, group: str = "all", metric: str = "ap") -> str | No
 
 def _curves(study: Study, of: Callable[[Any], Any], label: str, ticks: Words, words: Words, ring: bool) -> str | None:
     """A value of every epoch; None where no epoch has it."""
-    runs = [(row, run) for row, run in study.runs if run.history]
-    values = [value for _, run in runs for entry in run.history if (value := of(entry)) is not None]
-    if not values:
-        return None
-    last = max(entry["epoch"] for _, run in runs for entry in run.history)
-    numbers = [(float(k), str(k)) for k in range(1, last + 1, max(1, -(-last // 10)))]
-    height = Axis(*padded(min(values), max(values), 0.1), label, words=ticks)
-    plot = Plot(Axis(0.7, last + 0.3, "epoch", numbers), height)
-    for row, run in runs:
-        color = series(study)[row.name]
-        xs, ys = [e["epoch"] for e in run.history], [np.nan if (v := of(e)) is None else v for e in run.history]
-        plot.line(xs, ys, color)
-        for x, y in zip(xs, ys, strict=True):
-            chosen = ring and x == run.best_epoch
-            tip = f"{row.name}, seed {run.seed}, epoch {x}: {words(y)}" + (", chosen" if chosen else "")
-            plot.dot(x, y, color, tip, hollow=chosen, radius=4.4 if chosen else 2.2)
-    return plot.svg()
+    shown = [
+        Curve(
+            series(study)[row.name],
+            f"{row.name}, seed {run.seed}",
+            [entry["epoch"] for entry in run.history],
+            [np.nan if (value := of(entry)) is None else value for entry in run.history],
+            run.best_epoch if ring else None,
+        )
+        for row, run in study.runs
+        if run.history
+    ]
+    plot = curves(shown, label, ticks, words)
+    return None if plot is None else plot.svg()
 
 
 # -- scores ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.log import EventLog, Query
 from pintgn.events.moment import read_time
 from pintgn.events.schema import LATEST, LATEST_ASKED, Schema, beyond
-from pintgn.models.base import Model
+from pintgn.models.base import Model, check_device
 from pintgn.models.fused import Distinct
 from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.state import State
@@ -62,12 +62,19 @@ class Stream:
         schema: `log.schema` of the data that will flow through.
         node_features: initial node features (n, g), such as `log.node_features`.
         seed: of the model's parameters, when they are made here.
-        device: where the model computes.
+        device: where the model computes: `cpu`, `cuda`, `cuda:1`, `mps`.
         memory_block: events between two refreshes of memory.
         positions_refresh: `event`, as of each query's own time; or `block`, once per block, the paper's cheaper rule.
         positions_backend: `auto`, `exact` or `sketch`.
         history_refresh: `event`; or `block`: contacts and pair histories, too, are those of the block's start, as in
             published code, which updates them batch by batch. For comparisons.
+
+    >>> import pintgn
+    >>> log = pintgn.simulate("repeat", events=300, seed=0)
+    >>> stream = pintgn.Stream(pintgn.PINT(dim=8), log.schema)
+    >>> stream.observe(log[:200])
+    >>> stream.score(log[200:210].query).shape
+    torch.Size([10])
     """
 
     def __init__(
@@ -94,7 +101,7 @@ class Stream:
         self.schema, self.node_features = schema, node_features
         self.positions_refresh, self.positions_backend = positions_refresh, positions_backend
         self.history_refresh = history_refresh
-        self.model = model.build(schema, seed).to(torch.device(device))
+        self.model = model.build(schema, seed).to(check_device(device))
         self.history = History(schema.width, block=memory_block if history_refresh == "block" else 1)
         self.positions: Positions | None = (
             RelativePositions(model.positions, positions_backend, time_unit=model.dt_unit) if model.positions else None

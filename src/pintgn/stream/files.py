@@ -25,7 +25,7 @@ from pintgn.events.schema import Schema
 from pintgn.files import replace_folder
 from pintgn.models.base import Model
 from pintgn.models.history_view import Events
-from pintgn.models.registry import MODELS, model_class, model_name
+from pintgn.models.registry import model_class, model_name
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import Undo
@@ -205,8 +205,6 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
 
 def _class(name: str, given: type[Model] | None) -> type[Model]:
     if given is None:
-        if name not in MODELS:
-            raise BadInput(f"this stream was saved with the model {name}; pass its class as model=….")
         return model_class(name)
     if model_name(given) != name:
         raise BadInput(f"this stream was saved with the model {name}, not {model_name(given)}.")

@@ -1,6 +1,7 @@
 // Building blocks. Whatever comes from outside becomes text, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+const TAIL = 8; // letters at the end of an id that are always shown
 
 export const byId = (id) => document.getElementById(id);
 
@@ -41,14 +42,21 @@ export function meter(share, label, most = 1) {
     "aria-valuenow": share.toFixed(4) }, filled);
 }
 
-/** An id cut in the middle when it is long; the whole one is in its title. */
+/** An id cut in the middle where so many letters are all there is room for, as in a drawing. */
 export function short(id, most = 28) {
-  const text = [...String(id)];
-  return text.length <= most ? String(id) : `${text.slice(0, most - 9).join("")}…${text.slice(-8).join("")}`;
+  const text = [...String(id)], tail = Math.min(TAIL, Math.floor((most - 1) / 2));
+  return text.length <= most ? String(id) : `${text.slice(0, most - tail - 1).join("")}…${text.slice(-tail).join("")}`;
 }
 
-export const nodeLink = (id, most, side) =>
-  el("a", { class: "chip", href: hashOf(id, side), title: String(id) }, short(id, most));
+/** An id that gives up its middle where it does not fit; its end stays, which often tells it from others. */
+export function named(id, tag = "span", attributes = {}) {
+  const text = [...String(id)], cut = text.length > 2 * TAIL ? text.length - TAIL : text.length;
+  return el(tag, { ...attributes, class: `id ${attributes.class ?? ""}`, title: String(id) },
+    el("span", { class: "id-head" }, text.slice(0, cut).join("")),
+    cut < text.length ? el("span", { class: "id-tail" }, text.slice(cut).join("")) : null);
+}
+
+export const nodeLink = (id, side) => named(id, "a", { class: "chip", href: hashOf(id, side) });
 
 /** The address of a node; `side` says which is meant where sources and destinations are named apart. */
 export const hashOf = (id, side = null) => `#node=${encodeURIComponent(String(id))}${side === null ? "" : `&side=${side}`}`;

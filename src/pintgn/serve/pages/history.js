@@ -2,7 +2,7 @@
 
 import { json, post } from "./api.js";
 import { lines } from "./chart.js";
-import { byId, el, hashOfPair, put, short } from "./dom.js";
+import { byId, el, hashOfPair, named, put, short } from "./dom.js";
 import { percent, time } from "./words.js";
 
 const MOST = 6, POINTS = 300;
@@ -56,7 +56,7 @@ export function drawHistory() {
     empty: "Open a “Why?” and its pair is followed here.",
   });
   put("history-legend", all.map((pair) => el("li", { class: pair.color }, el("span", { class: "key" }),
-    el("a", { href: hashOfPair(pair.src, pair.dst) }, `${short(pair.src, 18)} → ${short(pair.dst, 18)}`),
+    el("a", { class: "pair", href: hashOfPair(pair.src, pair.dst) }, named(pair.src), "→", named(pair.dst)),
     el("span", { class: "number" }, percent(pair.points.at(-1)[1])),
     el("button", { type: "button", class: "quiet small", "aria-label": `Stop following ${pair.src} to ${pair.dst}`,
       onclick: () => { pairs.delete(json([pair.src, pair.dst])); drawHistory(); } }, "✕"))));

@@ -47,7 +47,7 @@ function well(text, kind) {
 async function examples() {
   try {
     const { nodes } = await get("nodes", { prefix: "", limit: 8 });
-    put("examples", nodes.map((id) => nodeLink(id, 20)));
+    put("examples", nodes.map((id) => nodeLink(id)));
   } catch { /* the banner says it */ }
 }
 

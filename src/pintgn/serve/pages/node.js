@@ -1,7 +1,7 @@
 // One node: what is known about it, its neighborhood, and where it is likely to go next.
 
 import { get, inPath } from "./api.js";
-import { byId, el, facts, hashOf, hashOfPair, meter, put, say, short } from "./dom.js";
+import { byId, el, facts, hashOf, hashOfPair, meter, named, put, say, short } from "./dom.js";
 import { sideAfter } from "./sides.js";
 import { drawTree } from "./tree.js";
 import { ago, count, fixed, percent, time } from "./words.js";
@@ -25,7 +25,7 @@ export async function showNode(id, wanted, focus = true) {
     if (mine !== turn) return;
     [shown, side] = [about.node, about.side];
     document.title = `${short(shown)} · pintgn live`;
-    put("node-title", el("span", { class: "muted" }, "Node "), el("span", { title: String(shown) }, short(shown, 40)));
+    put("node-title", el("span", { class: "muted" }, "Node "), named(shown));
     facts("node-facts", about.known ? [
       ["Side", side && (side === "dst" ? "destination" : "source")],
       ["Contacts", count(about.degree)], ["First seen", time(about.first_seen)],
@@ -62,7 +62,7 @@ async function recommend(mine) {
   const first = answer.items[0], doubt = first?.flags ? ` (${first.flags})` : "";
   say("next-note", first ? `As of ${time(answer.at)}${doubt}: how likely each is to be the next.` : "There is no destination to recommend yet.");
   put("next", answer.items.map((item) => el("li", {},
-    el("a", { class: "name", href: hashOf(item.dst, sideAfter(1, side)), title: String(item.dst) }, short(item.dst, 32)),
+    named(item.dst, "a", { class: "name", href: hashOf(item.dst, sideAfter(1, side)) }),
     meter(item.next_probability, "probability of being the next", first.next_probability),
     el("span", { class: "number", title: `against one random destination ${percent(item.probability)}, logit ${fixed(item.logit)}` },
       percent(item.next_probability)),

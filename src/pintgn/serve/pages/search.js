@@ -1,7 +1,7 @@
 // The search box: a combobox that works from the keyboard alone.
 
 import { get } from "./api.js";
-import { byId, el, put, say, short } from "./dom.js";
+import { byId, el, named, put, say, short } from "./dom.js";
 
 const WAIT = 120; // milliseconds after the last key
 
@@ -32,7 +32,7 @@ export function searchBox(open) {
   const show = (ids, typed) => {
     found = ids;
     put(list, ids.length ? ids.map((id, i) => el("li", { id: `found-${i}`, role: "option", "aria-selected": "false", title: String(id),
-      onpointerdown: (event) => { event.preventDefault(); choose(id); } }, short(id, 60)))
+      onpointerdown: (event) => { event.preventDefault(); choose(id); } }, named(id)))
       : el("li", { class: "muted none", role: "presentation" }, `No id begins with “${short(typed, 30)}”. Enter asks about it as a new node.`));
     list.hidden = false;
     active = -1;

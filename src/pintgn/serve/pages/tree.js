@@ -1,10 +1,12 @@
 // A temporal computation tree, from the node at the left to its contacts' contacts at the right.
 
-import { el, hashOf, short, svg } from "./dom.js";
+import { el, hashOf, named, short, svg } from "./dom.js";
 import { sideAfter } from "./sides.js";
 import { ago, span, time } from "./words.js";
 
-const ROW = 26, TOP = 16, LETTER = 7.3, GAP = 92; // pixels; GAP is what an edge and its time need beside the label
+const ROW = 26, TOP = 16, GAP = 92; // pixels; GAP is what an edge and its time need beside the label
+const pen = document.createElement("canvas").getContext("2d"); // measures labels
+const MOST = 28, LEAST = 9; // letters of a label: no more than these, and fewer where the tree would not fit
 
 /** Give every node of the tree its place: leaves one below the other, parents in the middle of their children. */
 function placed(root) {
@@ -31,12 +33,16 @@ function freshness(all) {
 export function drawTree(where, list, root, side) {
   const { all, height } = placed(root);
   const depth = Math.max(...all.map((node) => node.depth));
-  const narrow = where.clientWidth < 480;
-  const most = narrow ? 12 : 16;
-  const label = (node) => short(node.id, most).length * LETTER + 16;
-  const widths = Array.from({ length: depth + 1 }, (_, i) => Math.max(...all.filter((n) => n.depth === i).map(label)));
-  const starts = widths.map((_, i) => 12 + widths.slice(0, i).reduce((sum, wide) => sum + wide + GAP, 0));
-  const width = starts[depth] + widths[depth] + 6;
+  pen.font = `650 13px ${getComputedStyle(document.body).fontFamily}`;
+  const layout = (most) => { // with labels of at most so many letters
+    const label = (node) => pen.measureText(short(node.id, most)).width + 16;
+    const widths = Array.from({ length: depth + 1 }, (_, i) => Math.max(...all.filter((n) => n.depth === i).map(label)));
+    const starts = widths.map((_, i) => 12 + widths.slice(0, i).reduce((sum, wide) => sum + wide + GAP, 0));
+    return { most, label, starts, width: starts[depth] + widths[depth] + 6 };
+  };
+  let found = layout(MOST);
+  while (found.width > where.clientWidth && found.most > LEAST) found = layout(found.most - 1);
+  const { most, label, starts, width } = found;
   const fresh = freshness(all);
   const edges = all.filter((node) => node.parent).map((node) => {
     const x1 = starts[node.depth - 1] + label(node.parent), x2 = starts[node.depth] - 7, flat = x2 - 46, bend = (flat - x1) * 0.6;
@@ -52,7 +58,7 @@ export function drawTree(where, list, root, side) {
     svg("text", { x: starts[node.depth] + 11, y: node.y + 4 }, short(node.id, most), svg("title", {}, String(node.id)))));
   where.replaceChildren(svg("svg", { width, height, role: "group",
     "aria-label": `Tree of ${all.length - 1} contacts around ${root.id}` }, edges, nodes));
-  const item = (node, depth) => el("li", {}, el("a", { href: hashOf(node.id, sideAfter(depth, side)) }, short(node.id, 40)),
+  const item = (node, depth) => el("li", {}, named(node.id, "a", { href: hashOf(node.id, sideAfter(depth, side)) }),
     node.dt === undefined ? "" : ` – ${ago(node.dt)}, at ${time(node.t)}`,
     node.children.length ? el("ul", {}, node.children.map((child) => item(child, depth + 1))) : null);
   list.replaceChildren(all.length > 1 ? el("ul", { class: "tree-list" }, item(root, 0)) : el("p", { class: "muted" }, "No contacts yet."));

@@ -1,7 +1,7 @@
-// Why a pair is scored as it is: the walks that join the two, and the score without each.
+// Why a pair is scored as it is: the three reasons that matter most, and behind them all the others.
 
 import { get } from "./api.js";
-import { byId, el, nodeLink, put, short } from "./dom.js";
+import { byId, el, named, nodeLink, put, short } from "./dom.js";
 import { watch } from "./history.js";
 import { sideAfter } from "./sides.js";
 import { adds, compact, fixed, percent } from "./words.js";
@@ -13,7 +13,7 @@ export async function showWhy(src, dst) {
   const mine = ++turn;
   const panel = byId("why");
   panel.hidden = false;
-  put("why-title", "Why ", el("span", { title: String(src) }, short(src, 32)), " → ", el("span", { title: String(dst) }, short(dst, 32)), "?");
+  put("why-title", el("span", {}, "Why "), named(src), el("span", {}, " → "), named(dst));
   put("why-body", el("p", { class: "muted", role: "status" }, "Working it out …"));
   byId("why-title").focus();
   panel.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
@@ -33,18 +33,28 @@ export function hideWhy() {
 }
 
 function body(why) {
-  const most = Math.max(...[...why.reasons, ...why.neighbors].map((r) => Math.abs(r.without?.adds ?? 0)), 1e-9);
+  const every = [...why.reasons, ...why.neighbors];
+  const most = Math.max(...every.map((r) => Math.abs(r.without?.adds ?? 0)), 1e-9);
   const others = (side, id) => section(`What ${short(id)} does with others`, why.neighbors.filter((r) => r.of === side), most);
   return [
-    el("div", { class: "verdict" },
-      why.logit === null ? null : el("p", { class: "big" }, percent(why.probability), " ",
-        el("span", { class: "muted small" }, `against one random destination · logit ${fixed(why.logit)} · at ${why.when}`)),
-      el("ul", { class: "summary" }, why.summary.map((line) => el("li", {}, line)))),
-    groups(why).map(([title, reasons]) => section(title, reasons, most)),
-    el("div", { class: "columns tight" }, others("src", why.src), others("dst", why.dst)),
-    el("p", { class: "muted small note" }, `${why.note} A number is what those events add to the logit. Reasons overlap: the numbers do not add up.`),
+    why.logit === null ? null : el("p", { class: "big" }, percent(why.probability), " ",
+      el("span", { class: "muted small" }, `against one random destination, at ${why.when}`)),
+    why.main.length ? el("ol", { class: "main" }, why.main.map((reason) => el("li", {}, el("div", { class: "what" }, told(reason)),
+      reason.without ? effect(reason, most, `without: ${percent(reason.without.probability)}`) : null)))
+      : el("ul", { class: "plain" }, why.sentences.map((line) => el("li", {}, line))),
+    el("details", { class: "rest" }, el("summary", {}, every.length ? `Everything: ${every.length} reasons, and the walks behind them` : "Everything"),
+      el("ul", { class: "summary" }, why.summary.map((line) => el("li", {}, line))),
+      groups(why).map(([title, reasons]) => section(title, reasons, most)),
+      el("div", { class: "columns tight" }, others("src", why.src), others("dst", why.dst)),
+      el("p", { class: "muted small note" }, why.logit === null ? why.note
+        : `Logit ${fixed(why.logit)}. ${why.note} A number is what those events add to it. Reasons overlap: the numbers do not add up.`)),
+    why.exact || why.logit === null ? null : el("p", { class: "muted small note" }, why.note),
   ];
 }
+
+/** A reason as a sentence, its nodes as links. */
+const told = (reason) => reason.wording.split(/\{(\d+)\}/).map((part, i) =>
+  (i % 2 ? nodeLink(reason.nodes[part], sideAfter(Number(part), reason.of)) : part));
 
 /** What joins the two: their own contacts, then walks by where they start and how long they are. */
 function groups(why) {
@@ -66,13 +76,13 @@ function section(title, reasons, most) {
 }
 
 function row(reason, most) {
-  return el("li", {}, el("div", { class: "what" }, reason.kind === "walks" ? chain(reason) : reason.text),
-    reason.without ? effect(reason, most) : null);
+  return el("li", {}, el("div", { class: "what" }, reason.kind === "walks" ? chain(reason) : told(reason)),
+    reason.without ? effect(reason, most, `without: ${fixed(reason.without.logit, 2)}`) : null);
 }
 
 /** A walk: nodes, and between them when they met; it goes back in time. */
 function chain(reason) {
-  const link = (i) => nodeLink(reason.nodes[i], 20, sideAfter(i, reason.of));
+  const link = (i) => nodeLink(reason.nodes[i], sideAfter(i, reason.of));
   const parts = [link(0)];
   reason.contacts.forEach((contact, i) => parts.push(
     el("span", { class: "step", title: `${contact.op === "delete" ? "parted" : "met"} at ${contact.when}` },
@@ -83,12 +93,12 @@ function chain(reason) {
 }
 
 /** A bar to the right for what speaks for the link, to the left for what speaks against it. */
-function effect(reason, most) {
+function effect(reason, most, without) {
   const { adds: by, logit } = reason.without;
   const bar = el("span", { class: by >= 0 ? "for" : "against" });
   bar.style.width = `${Math.max(1, (50 * Math.abs(by)) / most)}%`;
   const removed = reason.left_out === 1 ? "this event" : `these ${reason.left_out.toLocaleString("en-US")} events`;
   return el("div", { class: "effect", title: `Without ${removed} the logit would be ${fixed(logit)}.` },
     el("span", { class: "scale", "aria-hidden": "true" }, bar), el("span", { class: "number" }, adds(by)),
-    el("span", { class: "number muted without" }, `without: ${fixed(logit, 2)}`));
+    el("span", { class: "number muted without" }, without));
 }

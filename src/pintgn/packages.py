@@ -1,4 +1,4 @@
-"""Packages that are only needed here, asked for in one clear line where they are missing."""
+"""Packages that are only needed here or there, asked for in one clear line where they are missing."""
 
 from __future__ import annotations
 
@@ -19,3 +19,8 @@ def need(module: str, package: str | None = None, extra: str | None = "interop")
         package = package or module.split(".")[0]
         install = f"pip install 'pintgn[{extra}]'" if extra else f"pip install {package}"
         raise BadInput(f"this needs {package}, which cannot be imported ({error}). Install it: {install}.") from error
+
+
+def data_frame(columns: Any) -> Any:
+    """A pandas frame of columns by name, or of rows."""
+    return need("pandas", extra=None).DataFrame(columns)

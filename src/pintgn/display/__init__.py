@@ -1,0 +1,1 @@
+"""How answers and progress look in a terminal and in a notebook."""
