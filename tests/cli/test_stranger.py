@@ -71,7 +71,7 @@ def test_from_a_file_nobody_prepared_to_a_service(ask, rows, tmp_path, ctrl_c):
     write("käufe.csv", rows, lambda t: t * 1000)
     advice, out, _ = follow(ask, ("data", "info"), "käufe.csv")
     assert advice == [
-        "--charset", "latin-1", "--src", "Käufer", "--dst", "Artikel", "--time", "Zeit", "--sort",
+        "--charset", "latin-1", "--src", "Käufer", "--dst", "Artikel", "--time", "Zeit",
     ]  # fmt: skip
     assert re.search(r"^events +600$", out, re.M)
     hint = re.search(r"\((--time-format) (\w+)\) +2024-01-01", out)  # "the first as a date"
@@ -141,7 +141,7 @@ def test_dates_of_other_countries_are_read_as_the_error_says(ask, rows, format):
 def test_a_file_without_a_header_is_read_by_position(ask, rows):
     write("log.tsv", rows, lambda t: t, head=None, delimiter="\t", charset="utf-8")
     advice, out, _ = follow(ask, ("data", "info"), "log.tsv")
-    assert advice == ["--no-header", "--src", "1", "--dst", "2", "--time", "0", "--sort"]
+    assert advice == ["--no-header", "--src", "1", "--dst", "2", "--time", "0"]
     assert re.search(r"^events +600$", out, re.M)
 
 

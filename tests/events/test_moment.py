@@ -74,7 +74,9 @@ def test_a_year_and_a_month_of_numpy_are_their_beginnings():
     "value", ["2024-03-16", datetime.date(2024, 3, 16), np.datetime64("2024-03-16"), datetime.datetime(2024, 3, 16)]
 )
 def test_where_the_log_has_zones_a_date_without_one_is_refused(value):
-    with pytest.raises(BadInput, match=r"dates with a time zone, given .*2024-03-16.*Say it, as in 2024-01-31T12:00\+"):
+    with pytest.raises(
+        BadInput, match=r"dates with a time zone, given .*2024-03-16.*Say it, as in 2024-(01-31T12:00\+|03-16T00:00Z)"
+    ):
         read_time(value, ZONED, INT)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
@@ -53,6 +53,9 @@ class Source:
 
     def where(self, row: int) -> str:
         return f"row {row}"
+
+    def drop_unreadable(self, note: Callable[[str, str], None]) -> None:
+        """From now on, leave out rows that cannot even be taken apart, and say what was wrong and where."""
 
     def _set_names(self, names: Iterable[str], advice: str = "Rename one.") -> None:
         self.names = list(names)
@@ -267,8 +270,11 @@ def open_parquet(path: Path) -> pq.ParquetFile:
         raise BadFile(f"{path.name} is not a Parquet file. Give it the ending of what it is, such as .csv.") from error
 
 
-def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | None = None, **text: Any) -> Source:
-    """Whatever the user has, as a stream. `wanted` and `t` help to find out how a text file is laid out."""
+def open_source(
+    source: Any, wanted: Sequence[str | int] = (), t: str | int | None = None, lenient: bool = False, **text: Any
+) -> Source:
+    """Whatever the user has, as a stream. `wanted` and `t` help to find out how a text file is laid out; `lenient`
+    leaves out what is no row at all."""
     from pintgn.events.textfile import TextSource
 
     if isinstance(source, Source):
@@ -290,7 +296,7 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
         compressed = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), None)
         named = any(ending.lower() in JSON_ENDINGS for ending in path.suffixes[-2:])
         if start and (named or start[:4].lstrip()[:2] in (b'{"', b"[{", b"{")):
-            return _json_source(path, compressed, **text)
+            return _json_source(path, compressed, lenient, **text)
         return TextSource(path, start, compressed, wanted, t, **text)
     if isinstance(source, pa.Table | pa.RecordBatchReader):
         return TableSource(source)
@@ -319,13 +325,13 @@ def open_source(source: Any, wanted: Sequence[str | int] = (), t: str | int | No
     )
 
 
-def _json_source(path: Path, compressed: str | None, charset: str = "utf-8", **text: Any) -> Source:
+def _json_source(path: Path, compressed: str | None, lenient: bool, charset: str = "utf-8", **text: Any) -> Source:
     from pintgn.events.jsonfile import JsonSource
 
     given = [name for name, value in text.items() if value]
     if given or text.get("header") is not None:
         raise BadInput(f"{path.name} is JSON; {(given or ['header'])[0]} is about text such as CSV. Leave it out.")
-    return JsonSource(path, compressed, charset)
+    return JsonSource(path, compressed, charset, lenient)
 
 
 def _advice(source: Any) -> str:
