@@ -59,7 +59,10 @@ OPTIONS: dict[str, Any] = {
     "op": Annotated[str | None, _option(metavar=COLUMN, help="Operation of an event: add, delete, node or remove.")],
     "node_updates": Annotated[str | None, _option(metavar=COLUMNS, help="New node features that node events carry.")],
     "nodes": Annotated[str | None, _option(metavar="FILE", help="Node features: a column 'id', and numbers or text.")],
-    "bipartite": Annotated[bool, _option("--bipartite", help="Source and destination ids are separate namespaces.")],
+    "bipartite": Annotated[
+        bool | None,
+        _option("--bipartite/--no-bipartite", help="Source and destination ids are separate namespaces, or the same."),
+    ],
     "sort": Annotated[
         bool | None,
         _option("--sort/--no-sort", help="Sort the events by time; with a note by default. --no-sort refuses."),

@@ -19,6 +19,7 @@ from pintgn.events.log import EventLog
 from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids
 from pintgn.events.ops import named_nodes, parse_ops, settle
 from pintgn.events.schema import Feature, Schema
+from pintgn.events.sides import note_sides
 from pintgn.events.sources import Source
 from pintgn.events.textfile import TextSource, Unexpected
 from pintgn.events.timeformat import UNITS
@@ -36,7 +37,7 @@ class Plan:
     label: str | None = None
     op: str | None = None
     node_updates: list[str] = field(default_factory=list)
-    bipartite: bool = False
+    bipartite: bool | None = None
     sort: bool | None = None
     strict: bool = False
     skip_bad: bool = False
@@ -115,7 +116,7 @@ class Builder:
         capacity = source.rows or 0
         self.rows = 0
         like = plan.like
-        self.numbering = Numbering(plan.bipartite, None if like is None else like.ids)
+        self.numbering = Numbering(bool(plan.bipartite), None if like is None else like.ids)
         number = None if like is None else like.schema.dummy
         self.dummy = None if like is None or number is None else str(like.id(number))
         self.src, self.dst = Growing(np.int64, capacity), Growing(np.int64, capacity)
@@ -228,6 +229,8 @@ class Builder:
             if features is not None:
                 reorder_rows(features, order)
         ids = self.numbering.finish(columns["src"], columns["dst"])
+        if plan.bipartite is None and like is None:
+            note_sides(columns["src"], columns["dst"], ids, (plan.src, plan.dst))
         if self.op is not None and (plan.strict or (columns["op"] == REMOVE).any()):
             kept = self._settle(columns, order, ids)
             if kept is not None:
@@ -244,7 +247,7 @@ class Builder:
             src=plan.src, dst=plan.dst, t=plan.t, label=plan.label, op=plan.op, features=described,
             node_features=tuple(name for one in table[0] for name in one.columns),
             node_columns=table[0] if any(one.kind != "number" for one in table[0]) else (),
-            node_updates=tuple(plan.node_updates), time=time, separate_namespaces=plan.bipartite,
+            node_updates=tuple(plan.node_updates), time=time, separate_namespaces=bool(plan.bipartite),
         )  # fmt: skip
         if like is not None:
             schema = dataclasses.replace(like.schema, label=like.schema.label if plan.label else None)

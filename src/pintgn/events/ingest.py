@@ -30,7 +30,7 @@ def read_events(
     label: str | int | None = None,
     op: str | int | None = None,
     node_updates: Sequence[str | int] | None = None,
-    bipartite: bool = False,
+    bipartite: bool | None = None,
     sort: bool | None = None,
     strict: bool = False,
     skip_bad: bool = False,
@@ -66,7 +66,8 @@ def read_events(
         op: a column that says what an event does: add (1), delete (-1), node (0: the node changes, and carries
             `node_updates`), or remove (the node goes, and all its living edges are deleted).
         node_updates: columns that node events carry.
-        bipartite: the same id in src and dst means two different nodes.
+        bipartite: True where the same id in src and dst means two different nodes. When not given, it means one, and a
+            warning says so where columns seem to name two kinds of things.
         sort: events that are not in order of time are sorted, with a note; simultaneous ones keep their order. True
             leaves out the note, False makes it an error.
         strict: refuse to delete what was never added or is already gone.

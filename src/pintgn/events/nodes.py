@@ -43,7 +43,7 @@ def node_table(
     side = source.column("side") if plan.bipartite and key not in (plan.src, plan.dst) else None
     own = [name for name in source.names if name not in (key, "side")]
     names = source.columns([feature.name for feature in known]) if known else own
-    numbering = Numbering(plan.bipartite, ids)
+    numbering = Numbering(bool(plan.bipartite), ids)
     values: _Columns | None = None
     numbers: list[np.ndarray] = []
     row = 0
