@@ -22,8 +22,8 @@ WORDS = {
     "student patient person employee rater reviewer voter editor consumer guest passenger cardholder",
     "things": "item product article page movie film song track album book course lecture video post thread question "
     "tag topic subreddit community group channel store shop merchant restaurant business venue place location poi "
-    "hotel game app ad campaign url site website domain query document doc category genre brand sku isbn asin listing job "
-    "drug disease gene protein recipe repository repo",
+    "hotel game app ad campaign url site website domain query document doc category genre brand sku isbn asin "
+    "listing job drug disease gene protein recipe repository repo",
     "filling": "id ids no nr num number key code name uuid index idx",
 }
 """What columns are called; `filling` says nothing about what they name."""
