@@ -85,7 +85,9 @@ def test_from_a_file_nobody_prepared_to_a_service(ask, rows, tmp_path, ctrl_c):
     page = re.search(r"report: (\S+\.html)", err)
     assert page, err
     assert (tmp_path / page[1]).stat().st_size > 10_000
-    steps = {line.split()[1]: shlex.split(line)[1:] for line in err.splitlines() if line.startswith("  pintgn ")}
+    lines = [line for line in err.splitlines() if line.startswith("  pintgn ") or "| pintgn " in line]
+    words = [shlex.split(line.rpartition("pintgn ")[2]) for line in lines]
+    steps = {one[0]: one for one in words}
     assert set(steps) == {"evaluate", "recommend", "predict", "serve"}
     folder = steps["serve"][1]
 
@@ -95,14 +97,14 @@ def test_from_a_file_nobody_prepared_to_a_service(ask, rows, tmp_path, ctrl_c):
     assert "MRR" in out
 
     buyer = rows[0][1]
-    code, out, err = ask(*[buyer if word == "ID" else word for word in steps["recommend"]])
+    code, out, err = ask(*steps["recommend"])
     assert code == 0, err
     assert "probability" in out
     code, out, err = ask("recommend", folder, "--src", f"{buyer}0", "-k", "1")
     assert f"note: '{buyer}0' has never been seen" in err
 
     write("PAIRS.csv", rows[:3], lambda t: t * 1000)  # with times of the past, as a stranger would
-    advice, out, _ = follow(ask, steps["predict"])
+    advice, out, _ = follow(ask, ("predict", folder, "PAIRS.csv"))
     assert advice[:3] == ["--charset", "latin-1", "--at"]
     found = list(csv.DictReader(io.StringIO(out)))
     assert [(row["Käufer"], row["Artikel"]) for row in found] == [row[1:3] for row in rows[:3]]

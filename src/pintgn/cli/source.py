@@ -21,7 +21,8 @@ Data = Annotated[
     str,
     Argument(
         metavar="DATA",
-        help="A CSV, JSON-lines or Parquet file, a folder of Parquet files, the folder of a run, or a data set's name.",
+        help="A CSV, JSON-lines or Parquet file, a folder of Parquet files, the folder of a run, a data set's name, or "
+        "- for standard input.",
     ),
 ]
 
@@ -118,6 +119,7 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
             return load(other or data, **options)
 
         read.data = data  # type: ignore[attr-defined]
+        read.flags = flags(options)  # type: ignore[attr-defined]
         command(load=read, **given)
 
     signature = [inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Data)]
@@ -127,11 +129,27 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+def flags(options: dict[str, Any]) -> str:
+    """Options as they are written on a command line; those with their default are left out."""
+    words: list[str] = []
+    for name, value in options.items():
+        usual = DEFAULTS.get(name, False if isinstance(value, bool) else None)
+        if value is None or (value == usual and not (value is False and name in ("sort", "bipartite"))):
+            continue
+        flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
+        words += [flag.replace("--", "--no-", 1) if value is False else flag]
+        words += [] if isinstance(value, bool) else [shlex.quote(str(value))]
+    return " ".join(words)
+
+
 def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     """Events from a file, a folder or a named data set."""
     from pintgn.events import datasets
     from pintgn.events.ingest import read_events
+    from pintgn.events.paths import spool_stdin
 
+    if data == "-":
+        data = str(spool_stdin())
     path = Path(data).expanduser()
     if not path.exists() and data in datasets.DATASETS:
         if datasets.cached(data):
@@ -140,7 +158,8 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
             return datasets.load(data, progress=bar)
     if not path.exists() and not path.suffix and "/" not in data:
         beside = sorted(one.name for one in path.parent.iterdir()) if path.parent.is_dir() else []
-        raise BadFile(f"{data} is neither a file nor a data set's name.{suggest(data, [*beside, *datasets.DATASETS])}")
+        known = [*(name for name in beside if not name.startswith(".")), *datasets.DATASETS]
+        raise BadFile(f"{data} is neither a file nor a data set's name.{suggest(data, known)}")
     if (path / "run.json").exists():  # the log that a run was trained on
         data = str(path / "events.parquet")
     options["categorical"] = options["categorical"] or ""

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+from pintgn.events import paths
 from pintgn.events.seal import check_seal
 
 Hints = Mapping[str, pa.DataType]
@@ -280,15 +281,15 @@ def open_source(
     if isinstance(source, Source):
         return source
     if isinstance(source, str | Path):
-        path = Path(source).expanduser()
+        path = paths.spool_stdin() if source == "-" else Path(source).expanduser()
         if not path.exists():
-            near = suggest(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else ""
-            raise BadFile(f"there is no file {path}.{near if 'Did' in near else ''}")
+            paths.refuse_address(str(source))
+            raise paths.missing(path)
         if path.is_dir() or path.suffix in (".parquet", ".pq"):
             return ParquetSource(path)
         try:
             with open(path, "rb") as file:
-                start = file.read(8)
+                start = file.read(16)
         except OSError as error:
             raise BadFile(f"{path} cannot be read: {error.strerror or error}.") from error
         if start.startswith(b"PAR1"):

@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import itertools
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,11 @@ FOREIGN = {
     b"PK\x03\x04": "a zip or Excel file. Save it as CSV",
     b"ARROW1": "an Arrow file. Read it with pyarrow and pass the table",
     b"\x89HDF": "an HDF5 file. Read it with pandas and pass the frame",
+    b"\xd0\xcf\x11\xe0": "an old Excel file. Save it as CSV",
+    b"SQLite format 3": "an SQLite database. Write a table of it as CSV: "
+    "sqlite3 -header -csv FILE 'select * from TABLE' > events.csv",
+    b"Obj\x01": "an Avro file. Write it as Parquet or CSV",
+    b"%PDF": "a PDF. Export the table as CSV",
 }
 
 
@@ -66,7 +72,9 @@ class TextSource(Source):
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
         for magic, advice in FOREIGN.items():
             if start.startswith(magic):
-                raise BadFile(f"{self.title} is {advice}.")
+                raise BadFile(f"{self.title} is {advice.replace('FILE', shlex.quote(str(path)))}.")
+        if start[8:12] == b"DUCK":
+            raise BadFile(f"{self.title} is a DuckDB database. Write a table of it: copy TABLE to 'events.parquet'.")
         if delimiter is not None and len(delimiter) != 1:
             raise BadInput(f"a delimiter is one character, such as ',' or '\\t', not {delimiter!r}.")
         lines = self._sample()
