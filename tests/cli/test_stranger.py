@@ -71,7 +71,7 @@ def test_from_a_file_nobody_prepared_to_a_service(ask, rows, tmp_path, ctrl_c):
     write("käufe.csv", rows, lambda t: t * 1000)
     advice, out, _ = follow(ask, ("data", "info"), "käufe.csv")
     assert advice == [
-        "--charset", "latin-1", "--src", "Käufer", "--dst", "Artikel", "--time", "Zeit", "--sort",
+        "--charset", "latin-1", "--src", "Käufer", "--dst", "Artikel", "--time", "Zeit",
     ]  # fmt: skip
     assert re.search(r"^events +600$", out, re.M)
     hint = re.search(r"\((--time-format) (\w+)\) +2024-01-01", out)  # "the first as a date"
@@ -85,7 +85,9 @@ def test_from_a_file_nobody_prepared_to_a_service(ask, rows, tmp_path, ctrl_c):
     page = re.search(r"report: (\S+\.html)", err)
     assert page, err
     assert (tmp_path / page[1]).stat().st_size > 10_000
-    steps = {line.split()[1]: shlex.split(line)[1:] for line in err.splitlines() if line.startswith("  pintgn ")}
+    lines = [line for line in err.splitlines() if line.startswith("  pintgn ") or "| pintgn " in line]
+    words = [shlex.split(line.rpartition("pintgn ")[2]) for line in lines]
+    steps = {one[0]: one for one in words}
     assert set(steps) == {"evaluate", "recommend", "predict", "serve"}
     folder = steps["serve"][1]
 
@@ -95,14 +97,14 @@ def test_from_a_file_nobody_prepared_to_a_service(ask, rows, tmp_path, ctrl_c):
     assert "MRR" in out
 
     buyer = rows[0][1]
-    code, out, err = ask(*[buyer if word == "ID" else word for word in steps["recommend"]])
+    code, out, err = ask(*steps["recommend"])
     assert code == 0, err
     assert "against one random" in out
     code, out, err = ask("recommend", folder, "--src", f"{buyer}0", "-k", "1")
     assert f"note: '{buyer}0' has never been seen" in err
 
     write("PAIRS.csv", rows[:3], lambda t: t * 1000)  # with times of the past, as a stranger would
-    advice, out, _ = follow(ask, steps["predict"])
+    advice, out, _ = follow(ask, ("predict", folder, "PAIRS.csv"))
     assert advice[:3] == ["--charset", "latin-1", "--at"]
     found = list(csv.DictReader(io.StringIO(out)))
     assert [(row["Käufer"], row["Artikel"]) for row in found] == [row[1:3] for row in rows[:3]]
@@ -141,7 +143,7 @@ def test_dates_of_other_countries_are_read_as_the_error_says(ask, rows, format):
 def test_a_file_without_a_header_is_read_by_position(ask, rows):
     write("log.tsv", rows, lambda t: t, head=None, delimiter="\t", charset="utf-8")
     advice, out, _ = follow(ask, ("data", "info"), "log.tsv")
-    assert advice == ["--no-header", "--src", "1", "--dst", "2", "--time", "0", "--sort"]
+    assert advice == ["--no-header", "--src", "1", "--dst", "2", "--time", "0"]
     assert re.search(r"^events +600$", out, re.M)
 
 

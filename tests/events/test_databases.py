@@ -154,7 +154,7 @@ def test_a_table_reads_alike_in_batches_of_any_size(shop, expected, batch, monke
 def test_a_query_chooses_renames_and_orders(shop, expected):
     query = "select seller as src, buyer as dst, placed as t from orders where amount > 50 order by placed desc"
     with pytest.raises(EventOrderError, match="row .* earlier than the event before it"):
-        read_events(shop, query=query)
+        read_events(shop, query=query, sort=False)
     log = read_events(shop, query=query, sort=True)
     assert len(log) == (expected.features[:, 0] > 50).sum()
     assert set(log.ids.decode().to_pylist()) <= set(expected.ids.decode().to_pylist())
@@ -188,7 +188,7 @@ def test_only_what_is_there_is_offered(shop):
 def test_a_gap_names_its_row(shop):
     query = "select case when amount < 50 then buyer end as buyer, seller, placed from orders order by amount desc"
     over = int((table()["amount"].to_numpy() >= 50).sum())
-    with pytest.raises(BadInput, match=f"row {over} has no buyer: every event needs a source"):
+    with pytest.raises(BadInput, match=f"row {over} has no buyer. Correct it"):
         read_events(shop, query=query.replace("<", ">="), sort=True, **COLUMNS)
 
 

@@ -29,11 +29,16 @@ CASES = {
     "nan_time.csv": (BadInput, "line 3 has t=nan. Every event needs a finite time.", {}),
     "nan_time.parquet": (BadInput, "row 1 has t=nan. Every event needs a finite time.", {}),
     "infinite_time.csv": (BadInput, "line 4 has t=inf. Every event needs a finite time.", {}),
-    "no_time.csv": (BadInput, "line 3 has no time: 't' is empty. Every event needs one.", {}),
-    "no_time.parquet": (BadInput, "row 1 has no time: 't' is empty. Every event needs one.", {}),
+    "no_time.csv": (BadInput, "line 3 has no time: 't' is empty. Correct it, or pass skip_bad=True (--skip-bad).", {}),
+    "no_time.parquet": (
+        BadInput,
+        "row 1 has no time: 't' is empty. Correct it, or pass skip_bad=True (--skip-bad).",
+        {},
+    ),
     "words_for_time.csv": (
         BadInput,
-        "line 3 has t='yesterday', neither a number nor an ISO-8601 date such as 2021-01-04T09:30:00Z.",
+        "line 3 has t='yesterday', neither a number nor an ISO-8601 date such as 2021-01-04T09:30:00Z. Correct it, "
+        "or pass skip_bad=True (--skip-bad).",
         {},
     ),
     "numbers_and_dates.csv": (
@@ -44,13 +49,13 @@ CASES = {
     "some_with_zone.csv": (
         BadInput,
         "line 3 has t='2020-01-01T11:00:00', without a time zone, unlike the rows before it. Write the zone in all "
-        "rows or in none.",
+        "rows or in none, or say where the others were written, as in --assume-zone Europe/Berlin.",
         {},
     ),
     "unsorted.csv": (
         EventOrderError,
         "line 3 has t=4, earlier than the event before it (t=5). Sort the events by time, or pass sort=True (--sort).",
-        {},
+        {"sort": False},
     ),
     "nan_feature.csv": (
         BadInput,
@@ -84,8 +89,8 @@ CASES = {
         "(--categorical) if they are all names.",
         {"features": ["kind"]},
     ),
-    "null_id.csv": (BadInput, "line 3 has no src: every event needs a source and a destination.", {}),
-    "null_id.parquet": (BadInput, "row 1 has no src: every event needs a source and a destination.", {}),
+    "null_id.csv": (BadInput, "line 3 has no src. Correct it, or pass skip_bad=True (--skip-bad).", {}),
+    "null_id.parquet": (BadInput, "row 1 has no src. Correct it, or pass skip_bad=True (--skip-bad).", {}),
     "mixed_types.parquet": (
         BadInput,
         "ids in 'src' are whole numbers, ids in 'dst' are text. Pass bipartite=True (--bipartite) if they name "
@@ -94,12 +99,14 @@ CASES = {
     ),
     "ragged_row.csv": (
         BadInput,
-        "line 3 of ragged_row.csv has 2 values where 3 are expected. Correct it (the delimiter is ',').",
+        "line 3 of ragged_row.csv has 2 values where 3 are expected. Correct it (the delimiter is ','), "
+        "or pass skip_bad=True (--skip-bad).",
         {},
     ),
     "ragged_long_row.csv": (
         BadInput,
-        "line 3 of ragged_long_row.csv has 4 values where 3 are expected. Correct it (the delimiter is ',').",
+        "line 3 of ragged_long_row.csv has 4 values where 3 are expected. Correct it (the delimiter is ','), "
+        "or pass skip_bad=True (--skip-bad).",
         {},
     ),
     "open_quote.csv": (
@@ -186,7 +193,7 @@ def test_a_bad_value_far_down_is_found_and_named(tmp_path, monkeypatch, block):
 
     def read(bad: str):
         (tmp_path / "long.csv").write_text("\n".join(["src,dst,t,w", *good, bad, "1,2,4000,0.5"]) + "\n")
-        return read_events(tmp_path / "long.csv", features=["w"])
+        return read_events(tmp_path / "long.csv", features=["w"], sort=False)
 
     assert len(read("1,2,3000,1")) == 3002
     assert read("1,2,3000.5,1").t.dtype == np.float64

@@ -11,7 +11,7 @@ import pytest
 
 from pintgn import EventLog, read_events, write_events
 from pintgn.errors import BadFile, BadInput, TooLarge
-from pintgn.events import features, jsonfile, numbering, simulate, sources, table, textfile
+from pintgn.events import features, hashed, jsonfile, numbering, simulate, sources, table, textfile
 from pintgn.events.kernels import LONGEST_TEXT, RUN
 from tests.conftest import around
 from tests.learn.helpers import random_log
@@ -174,12 +174,12 @@ def test_more_nodes_than_can_be_numbered_are_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("count", around(features.MOST_ONE_HOT))
-def test_few_categories_are_columns_and_many_are_codes(count):
+def test_few_categories_are_columns_and_many_are_hashed(count):
     kinds = [f"k{k:02}" for k in range(count)]
     log = read_events({"src": [1] * count, "dst": [2] * count, "t": range(count), "kind": kinds}, features=["kind"])
     one_hot = count <= features.MOST_ONE_HOT
-    assert log.schema.features[0].kind == ("onehot" if one_hot else "code")
-    assert log.features.tolist() == (np.eye(count).tolist() if one_hot else [[k + 1] for k in range(count)])
+    assert log.schema.features[0].kind == ("onehot" if one_hot else "hash")
+    assert log.features.tolist() == (np.eye(count) if one_hot else hashed.signs(hashed.hashes(kinds))).tolist()
 
 
 @pytest.mark.parametrize("empty", [False, True])

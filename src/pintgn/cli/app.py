@@ -66,6 +66,7 @@ def run(command: Callable[[], None]) -> None:
     # threads that wait must not spin: on a busy machine that costs a factor of ten
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.showwarning = _one_line
+    warnings.simplefilter("always", PintgnWarning)
     compiling = logging.getLogger("pintgn.compiled")
     compiling.addHandler(_NOTES)
     compiling.setLevel(logging.INFO)

@@ -7,7 +7,11 @@ colours, bars and lines that fit its width, anything else plain text with one ro
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Option
@@ -17,6 +21,7 @@ from pintgn.display.bars import console
 from pintgn.errors import BadInput
 from pintgn.formatting import text_table
 
+STDOUT = Path("-")
 AsJson = Annotated[bool, Option("--json", help="Print the answer as one JSON object.")]
 
 
@@ -87,6 +92,30 @@ class Grid:
         for row in self.rows:
             table.add_row(*(Text(cell) for cell in row))
         yield table
+
+
+Overwrite = Annotated[bool, Option("--overwrite", help="Replace an output that exists already.")]
+
+
+def check_output(path: Path, overwrite: bool) -> None:
+    """Refuse to replace a file that nobody has said may be replaced, before any work is done."""
+    if path.exists() and not overwrite and path != STDOUT:
+        raise BadInput(f"{path} exists already. Choose another name, or pass --overwrite.")
+
+
+def write_log(log: Any, path: Path) -> bool:
+    """Write events by the ending of the name, or as CSV on standard output where it is -; whether it was a file."""
+    from pintgn.events.ingest import write_events
+
+    if path != STDOUT:
+        write_events(log, path)
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        write_events(log, Path(folder) / "events.csv")
+        with open(Path(folder) / "events.csv", "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+    return False
 
 
 def next_steps(first: str, *commands: str) -> None:

@@ -9,12 +9,24 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, Bar, Grid, answer, parse_setting, say
+from pintgn.cli.common import (
+    STDOUT,
+    AsJson,
+    Bar,
+    Grid,
+    Overwrite,
+    answer,
+    check_output,
+    parse_setting,
+    say,
+    write_log,
+)  # fmt: skip
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.formatting import number, share
 
+OUTPUT = "Output file: .parquet, .csv, .csv.gz or .csv.zst; - writes CSV to standard output."
 app = typer.Typer(help="Inspect and convert events, download public data sets.", no_args_is_help=True)
 
 
@@ -69,14 +81,14 @@ def describe(log: EventLog, title: str = "") -> Grid:
 @reads_events
 def convert(
     load: Callable[[], EventLog],
-    output: Annotated[Path, Option("--output", "-o", help="Output file: .parquet, .csv, .csv.gz or .csv.zst.")],
+    output: Annotated[Path, Option("--output", "-o", help=OUTPUT)],
+    overwrite: Overwrite = False,
 ) -> None:
     """Write events in another format; ids and times are kept exactly."""
-    from pintgn.events.ingest import write_events
-
+    check_output(output, overwrite)
     log = load()
-    write_events(log, output)
-    say(f"{output}: {log!r}")
+    if write_log(log, output):
+        say(f"{output}: {log!r}")
 
 
 @app.command("list")
@@ -89,7 +101,8 @@ def list_sets(as_json: AsJson = False) -> None:
     rows = [[s.name, s.about, f"{s.events:,}", f"{s.nodes:,}", "yes" if datasets.cached(s.name) else "-"] for s in sets]
     answer(as_json, facts, Grid(rows, ["name", "about", "events", "nodes", "downloaded"], left=2))
     if not as_json:
-        say("Fetch one: pintgn data fetch NAME")
+        missing = [name for name in facts if not facts[name]["cached"]]
+        say(f"Fetch one: pintgn data fetch {(missing or list(facts))[0]}")
 
 
 @app.command()
@@ -108,18 +121,21 @@ def fetch(
 
 def simulate(
     world: Annotated[str, Argument(metavar="WORLD", help="repeat, twins or shop.")],
-    output: Annotated[Path, Option("--output", "-o", help="Output file: .parquet, .csv, .csv.gz or .csv.zst.")],
+    output: Annotated[Path, Option("--output", "-o", help=OUTPUT)],
     events: Annotated[int, Option(help="Number of events.")] = 10_000,
     seed: Annotated[int, Option(help="Random seed.")] = 0,
     settings: Annotated[
         list[str] | None, Option("--set", help="A setting of the world, as in --set communities=5.")
     ] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Simulate a world whose truth is known: repeat (recency), twins (only positions help), shop (drift, new users)."""
-    from pintgn.events.ingest import write_events
     from pintgn.events.simulate import make_world
 
+    check_output(output, overwrite)
+    if as_json and output == STDOUT:
+        raise BadInput("-o - writes the events to standard output, where --json writes its answer. Choose one.")
     given = dict(parse_setting(text) for text in settings or [])
     for name in ("events", "seed"):
         if name in given:
@@ -127,5 +143,6 @@ def simulate(
     if "world" in given:
         raise BadInput(f"--set world={given['world']}: name the world itself, as in `pintgn simulate shop`.")
     log = make_world(world, **given).simulate(events, seed)
-    write_events(log, output)
-    answer(as_json, {"world": world, "seed": seed, "path": output} | log.statistics().to_dict(), f"{output}: {log!r}")
+    if write_log(log, output):
+        facts = {"world": world, "seed": seed, "path": output} | log.statistics().to_dict()
+        answer(as_json, facts, f"{output}: {log!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,8 +59,8 @@ def demo(
     console().print(result_table(results))
     next_steps(
         f"\nReport, to open in a browser: {page.path}. Next:",
-        f"pintgn recommend {folder / 'pint'} --src user17",
-        f"pintgn report {folder / 'pint'} {folder / 'without-positions'} --open",
+        f"pintgn recommend {shlex.quote(str(folder / 'pint'))} --src {shlex.quote(str(log.id(int(log.src[-1]))))}",
+        f"pintgn report {shlex.quote(str(folder / 'pint'))} {shlex.quote(str(folder / 'without-positions'))} --open",
     )
 
 

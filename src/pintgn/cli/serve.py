@@ -32,17 +32,17 @@ def serve(
         int | None, Option(min=1, help="Keep only this many newest contacts of each node in memory.")
     ] = None,
     window: Annotated[
-        float | None, Option(help="Keep only contacts this recent in memory, in the log's unit of time.")
+        str | None, Option(help="Keep only contacts this recent in memory: P30D, PT1H, or a number in the log's unit.")
     ] = None,
     keep_events: Annotated[
         int | None,
         Option(min=0, help="Keep about this many newest events in the store, and all that no snapshot holds."),
     ] = None,
     max_ahead: Annotated[
-        float | None,
+        str | None,
         Option(
-            help="Refuse an event this long after the one before it, in the log's unit; inf allows any. "
-            "A hundred times the span of the run's log by default."
+            help="Refuse an event this long after the one before it: P1D, or a number in the log's unit; inf allows "
+            "any. A hundred times the span of the run's log by default."
         ),
     ] = None,
     evaluate_every: Annotated[
@@ -86,10 +86,10 @@ def serve(
     options = Options(
         snapshot_every=snapshot_every,
         keep_last=keep_last,
-        window=window,
+        window=_length(run, window),
         keep_events=keep_events,
         evaluate_every=evaluate_every,
-        max_ahead=max_ahead,
+        max_ahead=_length(run, max_ahead),
     )
     if undo_after is not None:
         _undo(run, folder, undo_after, as_json)
@@ -117,6 +117,17 @@ def serve(
             key, text = Key.new(folder)
             answer(as_json, {"key": text}, f"API key (shown only now): {text}")
         _listen(service, key, host, port, as_json)
+
+
+def _length(run: Path, text: str | None) -> float | None:
+    """A length of time in the unit of the run's log."""
+    if text is None:
+        return None
+    from pintgn.events.moment import read_duration
+    from pintgn.events.store import saved_schema
+
+    log = run / "events.parquet"
+    return read_duration(text, saved_schema(log).time) if log.exists() else None
 
 
 def _undo(run: Path, folder: Path, after: str, as_json: bool) -> None:

@@ -24,7 +24,8 @@ Data = Annotated[
     Argument(
         metavar="DATA",
         help="A CSV, JSON-lines or Parquet file, a folder of Parquet files, a SQLite or DuckDB file, the address of "
-        "a file or database (https://, s3://, postgresql://), the folder of a run, or a data set's name.",
+        "a file or database (https://, s3://, postgresql://), the folder of a run, a data set's name, or - for "
+        "standard input.",
     ),
 ]
 
@@ -43,22 +44,49 @@ OPTIONS: dict[str, Any] = {
         str | None,
         _option(metavar="FORMAT", help="Format of times: '%d.%m.%Y %H:%M', or s, ms, us, ns since 1970."),
     ],
+    "assume_zone": Annotated[
+        str | None, _option(metavar="ZONE", help="Zone of dates that are written without one, such as Europe/Berlin.")
+    ],
     "features": Annotated[
         str | None, _option(metavar=COLUMNS, help="Event features, separated by commas; 'all' for every other column.")
     ],
     "categorical": Annotated[
         str | None, _option(metavar=COLUMNS, help="Features that are categories although they are numbers.")
     ],
+    "encoding": Annotated[
+        str, _option(metavar="KIND", help="Encoding of categories: auto, onehot, hash, code; or COLUMN=KIND,….")
+    ],
+    "decimal": Annotated[
+        str | None, _option(metavar="MARK", help="Decimal mark of numbers in text: , for 1.234,50 and . for 1,234.50.")
+    ],
     "fill": Annotated[float | None, _option(help="Value of missing features; an error by default.")],
     "label": Annotated[str | None, _option(metavar=COLUMN, help="Labels, such as a node's changing state.")],
     "op": Annotated[str | None, _option(metavar=COLUMN, help="Operation of an event: add, delete, node or remove.")],
     "node_updates": Annotated[str | None, _option(metavar=COLUMNS, help="New node features that node events carry.")],
-    "nodes": Annotated[str | None, _option(metavar="FILE", help="Node features: a column 'id' and numeric columns.")],
-    "bipartite": Annotated[bool, _option("--bipartite", help="Source and destination ids are separate namespaces.")],
-    "sort": Annotated[bool, _option("--sort", help="Sort the events by time (stable).")],
+    "nodes": Annotated[str | None, _option(metavar="FILE", help="Node features: a column 'id', and numbers or text.")],
+    "bipartite": Annotated[
+        bool | None,
+        _option("--bipartite/--no-bipartite", help="Source and destination ids are separate namespaces, or the same."),
+    ],
+    "sort": Annotated[
+        bool | None,
+        _option("--sort/--no-sort", help="Sort the events by time; with a note by default. --no-sort refuses."),
+    ],
+    "skip_bad": Annotated[bool, _option("--skip-bad", help="Leave out rows that cannot be used, and count them.")],
+    "max_bad": Annotated[
+        float, _option(metavar="LIMIT", help="How many rows --skip-bad may leave out; below 1, a share of all.")
+    ],
+    "drop_duplicates": Annotated[
+        bool, _option("--drop-duplicates", help="Of rows equal in every column that is read, keep the first.")
+    ],
     "strict": Annotated[bool, _option("--strict", help="Refuse a deletion of something never added.")],
     "delimiter": Annotated[str | None, _option(help="Separator of CSV columns; detected by default.")],
     "charset": Annotated[str, _option(help="Encoding of a text file, such as latin-1.")],
+    "skip_lines": Annotated[int, _option(help="Lines above the header to skip.")],
+    "comment": Annotated[
+        str | None, _option(metavar="MARK", help="How lines of comment begin; # and % at the top are detected.")
+    ],
+    "columns": Annotated[str | None, _option(metavar=COLUMNS, help="Names for the columns of a CSV without a header.")],
     "no_header": Annotated[
         bool, _option("--no-header", help="The CSV has no header; name columns by position, from 0.")
     ],
@@ -66,7 +94,12 @@ OPTIONS: dict[str, Any] = {
 LARGE = 20_000_000
 """Bytes from which on reading a file is shown."""
 FLAGS = {"src": "--src", "dst": "--dst", "t": "--time"}
-DEFAULTS: dict[str, Any] = {"src": "src", "dst": "dst", "t": "t", "charset": "utf-8"}
+DEFAULTS: dict[str, Any] = {
+    "src": "src", "dst": "dst", "t": "t", "charset": "utf-8", "encoding": "auto", "max_bad": 0.1, "skip_lines": 0,
+}  # fmt: skip
+LAYOUT = ("query", "delimiter", "header", "charset", "skip_lines", "comment", "columns")
+SHOWN = 8
+"""Unused columns that are listed."""
 
 
 def reads_events(command: Callable[..., None]) -> Callable[..., None]:
@@ -90,6 +123,7 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
             return load(other or data, **options if other is None else options | {"query": None})
 
         read.data = shown_address(data)  # type: ignore[attr-defined]
+        read.flags = flags(options)  # type: ignore[attr-defined]
         command(load=read, **given)
 
     signature = [inspect.Parameter("data", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Data)]
@@ -99,11 +133,27 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+def flags(options: dict[str, Any]) -> str:
+    """Options as they are written on a command line; those with their default are left out."""
+    words: list[str] = []
+    for name, value in options.items():
+        usual = DEFAULTS.get(name, False if isinstance(value, bool) else None)
+        if value is None or (value == usual and not (value is False and name in ("sort", "bipartite"))):
+            continue
+        flag = FLAGS.get(name, f"--{name.replace('_', '-')}")
+        words += [flag.replace("--", "--no-", 1) if value is False else flag]
+        words += [] if isinstance(value, bool) else [shlex.quote(str(value))]
+    return " ".join(words)
+
+
 def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     """Events from a file, a folder, a database or a named data set."""
     from pintgn.events import datasets
     from pintgn.events.ingest import read_events
+    from pintgn.events.paths import spool_stdin
 
+    if data == "-":
+        data = str(spool_stdin())
     path = Path(shown_address(data)).expanduser()
     if not path.exists() and data in datasets.DATASETS:
         if datasets.cached(data):
@@ -112,52 +162,72 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
             return datasets.load(data, progress=bar)
     if not path.exists() and not path.suffix and "/" not in data:
         beside = sorted(one.name for one in path.parent.iterdir()) if path.parent.is_dir() else []
-        raise BadFile(f"{data} is neither a file nor a data set's name.{suggest(data, [*beside, *datasets.DATASETS])}")
+        known = [*(name for name in beside if not name.startswith(".")), *datasets.DATASETS]
+        raise BadFile(f"{data} is neither a file nor a data set's name.{suggest(data, known)}")
     if (path / "run.json").exists():  # the log that a run was trained on
         data = str(path / "events.parquet")
     options["categorical"] = options["categorical"] or ""
-    for name in ("features", "node_updates", "categorical"):
+    for name in ("features", "node_updates", "categorical", "columns"):
         if options[name] not in (None, "all"):
             options[name] = [part.strip() for part in options[name].split(",") if part.strip()]
+    if "=" in options["encoding"]:
+        options["encoding"] = dict(part.strip().split("=", 1) for part in options["encoding"].split(",") if "=" in part)
     options["header"] = False if no_header else None
     source = _with_columns(data, options)
     far = "://" in data or (path.is_file() and path.stat().st_size >= LARGE)
     if not sys.stderr.isatty() or not far:
-        return read_events(source, **options)
-    with Bar(f"reading {path.name}"):  # how far it is cannot be known
-        return read_events(source, **options)
+        log = read_events(source, **options)
+    else:
+        with Bar(f"reading {path.name}"):  # how far it is cannot be known
+            log = read_events(source, **options)
+    if unused := _unused(source, log):
+        more = f" and {len(unused) - SHOWN} more" if len(unused) > SHOWN else ""
+        say(f"note: not used: {', '.join(unused[:SHOWN])}{more} (--features takes some, or 'all')")
+    return log
+
+
+def _unused(source: Any, log: EventLog) -> list[str]:
+    """Columns that have no part in a log."""
+    schema = log.schema
+    parts = [schema.src, schema.dst, schema.t, schema.label, schema.op, *schema.node_updates]
+    used = {*parts, *(feature.name for feature in schema.features)}
+    return [name for name in source.names if name not in used and name.partition("=")[0] not in used]
 
 
 def _with_columns(data: str, options: dict[str, Any]) -> Any:
     """The opened source; where columns are not given and not called src, dst and t, usual names are tried."""
-    from pintgn.events.guess import by_look, by_name
+    from pintgn.events.guess import by_look, by_name, konect
     from pintgn.events.sources import ParquetSource, open_source
     from pintgn.events.store import saved_by_pintgn
 
-    layout = {name: options[name] for name in ("query", "delimiter", "header", "charset")}
+    layout = {name: options[name] for name in LAYOUT}
     wanted, web = [options[role] for role in ("src", "dst", "t")], data.startswith(("http://", "https://"))
     with Bar(f"fetching {Path(shown_address(data)).name}", "bytes") if web else nullcontext() as bar:
-        source = open_source(data, wanted, options["t"], progress=bar, **layout)
+        source = open_source(data, wanted, options["t"], options["skip_bad"], progress=bar, **layout)
     missing = [role for role in ("src", "dst", "t") if options[role] == role and role not in source.names]
     if not missing or (isinstance(source, ParquetSource) and any(map(saved_by_pintgn, source.paths))):
         return source
     given = {options[role] for role in ("src", "dst", "t") if role not in missing}
-    for name in given:  # a mistyped name is an error before anything is guessed
-        source.column(name)
-    found = {role: name for role, name in by_name(source.names).items() if role in missing and name not in given}
-    if len(found) == len(missing) and not getattr(source, "looks_headless", False):
-        options |= found
-        taken = ", ".join(f"{name!r} as {FLAGS[role]}" for role, name in found.items())
-        say(f"note: taking {taken}")
-        return source
-    if getattr(source, "looks_headless", False):
-        bare = open_source(data, **layout | {"header": False})
-        likely = {"src": "0", "dst": "1", "t": "2"} | by_look(bare)
-        flags = " ".join(f"{FLAGS[role]} {likely[role]}" for role in ("src", "dst", "t"))
-        advice = f" The first line looks like data. If it is, name columns by position, perhaps: --no-header {flags}"
-    else:
-        likely = {role: name for role, name in by_look(source).items() if role in missing}
-        flags = " ".join(f"{FLAGS[role]} {shlex.quote(name)}" for role, name in likely.items())
-        advice = f" Say which is which, perhaps: {flags}" if likely else ""
     listed = ", ".join(map(repr, source.names[:12])) + (", …" if len(source.names) > 12 else "")
+    headless = getattr(source, "looks_headless", False)
+    if headless:
+        source = open_source(data, **layout | {"header": False})
+        found = konect(source) if len(missing) == 3 else {}
+    else:
+        for name in given:  # a mistyped name is an error before anything is guessed
+            source.column(name)
+        found = {role: name for role, name in by_name(source.names).items() if role in missing and name not in given}
+    if all(role in found for role in missing):
+        options |= found | ({"header": False} if headless else {})
+        taken = ", ".join(f"{found[role]!r} as {FLAGS[role]}" for role in missing)
+        say(f"note: taking {taken}" + (", with --bipartite: KONECT says 'bip'" if "bipartite" in found else ""))
+        return source
+    likely = by_look(source)
+    known = " ".join(f"{FLAGS[role]} {shlex.quote(likely[role])}" for role in missing if role in likely)
+    if headless:
+        doubtful = f": --no-header --src N --dst N --time {likely.get('t', 'N')}"
+        how = f", perhaps: --no-header {known}" if all(role in likely for role in missing) else doubtful
+        advice = f" The first line looks like data. If it is, name columns by position, from 0{how}"
+    else:
+        advice = f" Say which is which, perhaps: {known}" if known else ""
     raise UnknownName(f"{source.title} has no column {missing[0]!r}. There are: {listed}.{advice}")

@@ -47,7 +47,7 @@ def gallery(
     elif output is None:
         rows = [[item.name, item.title, item.source] for item in items]
         console().print(Grid(rows, ["name", "what it shows", "in the paper"], left=3))
-        say("Look at one: pintgn theory gallery NAME")
+        say(f"Look at one: pintgn theory gallery {items[0].name}")
 
 
 def _write_item(item: Any, folder: Path) -> int:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import csv
+import io
+import shlex
+import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer import Option
 
-from pintgn.cli.common import AsJson, Bar, emit_json, next_steps, say
+from pintgn.cli.common import AsJson, Bar, Overwrite, emit_json, next_steps, say
 from pintgn.cli.evaluate import after_training
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
@@ -54,6 +58,7 @@ def train(
         str | None,
         Option("--with", metavar="FILE", help="Newer events: go on from the weights of the run DATA, test on these."),
     ] = None,
+    overwrite: Overwrite = False,
     resume: Annotated[bool, Option("--resume", help="Continue a run; DATA may be its folder.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="Print the resolved settings, and exit.")] = False,
     with_report: Annotated[
@@ -98,6 +103,9 @@ def train(
         return
     if runs < 1:
         raise BadInput(f"--runs {runs}; at least one is needed.")
+    if folder is not None and not (resume or overwrite) and holds_run(folder):
+        ways = "Continue it with --resume, replace it with --overwrite, or choose another folder"
+        raise BadInput(f"{folder} holds a run already. {ways}.")
     chosen = Settings.of(given)
     log = load()
     if dry_run:
@@ -105,6 +113,8 @@ def train(
         emit_json(found.to_dict()) if as_json else print(found.to_toml(), end="")
         return
     folder = folder or free_folder(Path("runs") / f"{data_stem(data)}-{chosen.name}")
+    if overwrite:
+        remove_run(folder)
     with EpochLines() as lines:
         if runs > 1:
             seeds = range(seed, seed + runs)
@@ -154,7 +164,8 @@ def tune(
         emit_json(found.to_dict() | {"folder": str(folder)})
     else:
         print((folder / "best.toml").read_text(), end="")
-        say(f"\nNext: pintgn train {load.data} --config {folder / 'best.toml'}")  # type: ignore[attr-defined]
+        data = f"{shlex.quote(load.data)} {load.flags}".strip()  # type: ignore[attr-defined]
+        say(f"\nNext: pintgn train {data} --config {shlex.quote(str(folder / 'best.toml'))}")
 
 
 def read_given(config: Path | None, row: str | None, model: str | None, sets: list[str] | None) -> dict[str, Any]:
@@ -177,7 +188,29 @@ def read_given(config: Path | None, row: str | None, model: str | None, sets: li
 
 def data_stem(data: str) -> str:
     """What a data file is called, without its endings."""
-    return Path(data.rstrip("/")).name.split(".")[0] or "run"
+    return "stdin" if data == "-" else Path(data.rstrip("/")).name.split(".")[0] or "run"
+
+
+def csv_row(values: Iterable[str]) -> str:
+    """One line of a CSV file, quoted where it must be."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(values)
+    return text.getvalue()
+
+
+def holds_run(folder: Path) -> bool:
+    return any((folder / name).exists() for name in ("run.json", "runs.json"))
+
+
+def remove_run(folder: Path) -> None:
+    """Delete a run that is to be replaced; what is no run, or holds events of a service, stays."""
+    if not folder.exists():
+        return
+    if any(folder.rglob("live/*")):
+        raise BadInput(f"{folder} holds the events of a service in {folder / 'live'}. Choose another folder.")
+    if any(folder.iterdir()) and not holds_run(folder):
+        raise BadInput(f"{folder} holds something, but no run. Choose another folder.")
+    shutil.rmtree(folder)
 
 
 def free_folder(first: Path) -> Path:
@@ -212,14 +245,16 @@ def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool)
         ]
         emit_json((results[0] if len(made) == 1 else {"folder": str(folder), "runs": results}) | {"report": written})
         return
-    one = made[0].folder.path
+    log, one, whole = made[0].log, shlex.quote(str(made[0].folder.path)), shlex.quote(str(folder))
+    src, dst = (str(log.id(int(ends[-1]))) for ends in (log.src[log.learnable], log.dst[log.learnable]))
+    pairs = " ".join(shlex.quote(csv_row(row)) for row in ((log.schema.src, log.schema.dst), (src, dst)))
     of_links = [
-        f"pintgn evaluate {folder} --negatives historical --rank 100",
-        f"pintgn recommend {one} --src ID",
-        f"pintgn predict {one} PAIRS.csv",
+        f"pintgn evaluate {whole} --negatives historical --rank 100",
+        f"pintgn recommend {one} --src {shlex.quote(src)}",
+        f"printf '%s\\n' {pairs} | pintgn predict {one} -",
         f"pintgn serve {one}",
     ]
-    of_nodes = [f"pintgn embed {one} -o vectors.parquet", f"pintgn evaluate {folder} --classify"]
+    of_nodes = [f"pintgn embed {one} -o vectors.parquet", f"pintgn evaluate {whole} --classify"]
     next_steps(
         f"\nSaved in {folder}" + (f"; report: {written}. " if written else ". ") + "Next:",
         *(of_links if made[0].scores_links else of_nodes),

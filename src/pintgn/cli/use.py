@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from pintgn.cli.common import AsJson, Bar, answer, emit_json, say
+from pintgn.cli.common import STDOUT, AsJson, Bar, Overwrite, answer, check_output, emit_json, say
 from pintgn.cli.evaluate import RunFolder
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.formatting import plural, shown_address, text_table
@@ -27,7 +27,8 @@ At = Annotated[
 def predict(
     run: RunFolder,
     pairs: Annotated[
-        str, Argument(metavar="PAIRS", help="A CSV, JSON-lines or Parquet file with a row for each pair.")
+        str,
+        Argument(metavar="PAIRS", help="A CSV, JSON-lines or Parquet file, a row for each pair; - for standard input."),
     ],
     observe: Observe = None,
     src: Annotated[str | None, Option(help="Column of the source ids; as in the run's log by default.")] = None,
@@ -40,6 +41,7 @@ def predict(
     output: Annotated[
         Path | None, Option("--output", "-o", help="Output file, .csv or .parquet; printed by default.")
     ] = None,
+    overwrite: Overwrite = False,
     delimiter: Annotated[str | None, Option(help="Separator of the columns of PAIRS; detected by default.")] = None,
     charset: Annotated[str, Option(help="Encoding of PAIRS, such as latin-1.")] = "utf-8",
     as_json: AsJson = False,
@@ -51,6 +53,9 @@ def predict(
     """
     from pintgn.live.predict import predict as score
 
+    output = None if output == STDOUT else output
+    if output is not None:
+        check_output(output, overwrite)
     live = open_live(run, observe)
     table = score(live, pairs, src=src, dst=dst, t=time, at=at, against=against, delimiter=delimiter, charset=charset)
     note_flags(table)
@@ -128,11 +133,14 @@ def embed(
     output: Annotated[
         Path | None, Option("--output", "-o", help="A .parquet or .npz file; RUN/embeddings.parquet by default.")
     ] = None,
+    overwrite: Overwrite = False,
     at: At = None,
     observe: Observe = None,
     as_json: AsJson = False,
 ) -> None:
     """Write an embedding of every node as of a time, as Parquet columns or NumPy arrays: id, (side,) embedding."""
+    if output is not None:
+        check_output(output, overwrite)
     output = output or run / "embeddings.parquet"
     if output.suffix not in (".parquet", ".pq", ".npz"):
         raise BadInput(f"{output} does not end in .parquet or .npz; embeddings are written as Parquet or NumPy arrays.")

@@ -5,19 +5,21 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput
-from pintgn.events.columns import Growing, Where, first_true, is_text, plain, try_cast
-from pintgn.events.features import MISSING, Categories, Labels, Numbers, spread
+from pintgn.events.columns import SKIP, Growing, Where, first_true, plain, try_cast
+from pintgn.events.features import Categories, Labels, Numbers, category_columns, spread
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, reorder_rows
 from pintgn.events.log import EventLog
 from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids
 from pintgn.events.ops import named_nodes, parse_ops, settle
 from pintgn.events.schema import Feature, Schema
+from pintgn.events.sides import note_sides
 from pintgn.events.sources import Source
 from pintgn.events.textfile import TextSource, Unexpected
 from pintgn.events.timeformat import UNITS
@@ -35,25 +37,26 @@ class Plan:
     label: str | None = None
     op: str | None = None
     node_updates: list[str] = field(default_factory=list)
-    bipartite: bool = False
-    sort: bool = False
+    bipartite: bool | None = None
+    sort: bool | None = None
     strict: bool = False
+    skip_bad: bool = False
+    max_bad: float = 0.1
     categorical: Sequence[str] = ()
     encoding: Mapping[str, str] = field(default_factory=dict)
     fill: float | None = None
+    decimal: str | None = None
     like: EventLog | None = None
     time_format: str | None = None
+    written: str | None = None
+    """How times are written, as far as that is known: `time_format`, or as in the earlier log."""
+    assume_zone: str | None = None
 
     @property
     def columns(self) -> list[str]:
         """Every column that is needed, once."""
         roles = [self.src, self.dst, self.t, self.label, self.op, *self.features, *self.node_updates]
         return list(dict.fromkeys(name for name in roles if name is not None))
-
-    @property
-    def written(self) -> str | None:
-        """How times are written, as far as that is known."""
-        return self.time_format or (None if self.like is None else self.like.schema.time.written)
 
 
 def build(source: Source, plan: Plan) -> Builder:
@@ -63,13 +66,15 @@ def build(source: Source, plan: Plan) -> Builder:
     when a later value contradicts, everything is read once more as text, which finds and names that value.
     """
     columns, sample, hints = plan.columns, None, {}
+    like = () if plan.like is None else plan.like.schema.features
+    known = dict.fromkeys(plan.categorical, True) | {feature.name: feature.kind != "number" for feature in like}
     if isinstance(source, TextSource):
-        sample = source.sample(columns)
+        sample = source.sample(columns, plan.skip_bad)
         if sample is None or not sample.num_rows:
             raise BadInput(f"{source.title} has a header but no events.")
-        like = () if plan.like is None else plan.like.schema.features
-        words = {feature.name for feature in like if feature.kind != "number"} | set(plan.categorical)
-        numeric = {*plan.features, *plan.node_updates} - words
+        words = {name for name, coded in known.items() if coded}
+        # a decimal comma is nothing that Arrow reads by itself
+        numeric = {*plan.features, *plan.node_updates} - words if plan.decimal != "," else set()
         for name, values in zip(columns, sample.columns, strict=True):
             kind = next((kind for kind in (pa.int64(), pa.float64()) if try_cast(values, kind) is not None), None)
             if kind is None or name in (plan.src, plan.dst, plan.op):
@@ -81,11 +86,17 @@ def build(source: Source, plan: Plan) -> Builder:
                 hints[name] = kind
             elif name in numeric:
                 hints[name] = pa.float64()
+    categories = partial(category_columns, plan.features, sample=sample, known=known, most=plan.skip_bad)
+    reading: Source = source
+    if plan.skip_bad:
+        from pintgn.events.clean import Cleaned
+
+        reading, hints = Cleaned(source, plan, categories), {}
     while True:
         builder: Builder | None = None
         try:
-            for batch in source.batches(columns, hints):
-                builder = builder or Builder(source, plan, _kinds(batch, sample, plan))
+            for batch in reading.batches(columns, hints):
+                builder = builder or Builder(reading, plan, categories(batch))
                 builder.take(batch)
         except Unexpected:
             if not hints:
@@ -97,28 +108,6 @@ def build(source: Source, plan: Plan) -> Builder:
         return builder
 
 
-def _kinds(batch: pa.RecordBatch, sample: pa.RecordBatch | None, plan: Plan) -> dict[str, bool]:
-    """Which feature columns are categories."""
-    known = {} if plan.like is None else {f.name: f.kind != "number" for f in plan.like.schema.features}
-    categorical, index = set(plan.categorical), {name: k for k, name in enumerate(batch.schema.names)}
-    kinds = {}
-    for name in plan.features:
-        if name in known:
-            kinds[name] = known[name]
-        elif name in categorical:
-            kinds[name] = True
-        elif sample is not None:
-            texts = (text.strip() for text in sample.column(index[name]).to_pylist())
-            first = next((text for text in texts if text not in MISSING), None)
-            kinds[name] = first is not None and try_cast(pa.array([first]), pa.float64()) is None
-        else:
-            kind = batch.schema.field(index[name]).type
-            coded = pa.types.is_dictionary(kind)
-            kind = kind.value_type if coded else kind
-            kinds[name] = coded or is_text(kind) or pa.types.is_boolean(kind) or str(kind) == "string_view"
-    return kinds
-
-
 class Builder:
     """Final columns while they fill up."""
 
@@ -127,22 +116,24 @@ class Builder:
         capacity = source.rows or 0
         self.rows = 0
         like = plan.like
-        self.numbering = Numbering(plan.bipartite, None if like is None else like.ids)
+        self.numbering = Numbering(bool(plan.bipartite), None if like is None else like.ids)
         number = None if like is None else like.schema.dummy
         self.dummy = None if like is None or number is None else str(like.id(number))
         self.src, self.dst = Growing(np.int64, capacity), Growing(np.int64, capacity)
-        self.times = TimeColumn(plan.t, source.where, capacity, plan.sort, plan.written, plan.time_format is not None)
+        self.times = TimeColumn(
+            plan.t, source.where, capacity, plan.sort, plan.written, plan.time_format is not None, plan.assume_zone
+        )
         self.op = Growing(np.int8, capacity) if plan.op else None
         self.labels = Labels(plan.label, capacity) if plan.label else None
         numbers = [name for name in plan.features if not categories[name]]
-        self.numbers = Numbers(numbers, capacity, plan.fill)
+        self.numbers = Numbers(numbers, capacity, plan.fill, plan.decimal)
         known = {} if like is None else {feature.name: feature for feature in like.schema.features}
         self.categories = {
             name: Categories(name, capacity, known.get(name), source.untyped, name in plan.categorical)
             for name in plan.features
             if categories[name]
         }
-        self.updates = Numbers(plan.node_updates, 0, plan.fill)
+        self.updates = Numbers(plan.node_updates, 0, plan.fill, plan.decimal)
 
     # -- one batch -----------------------------------------------------------------------------------------
 
@@ -196,7 +187,7 @@ class Builder:
             by_src, by_dst = named_nodes(op, one, other, names, where, self.dummy)
         for ids, name, named in ((one, plan.src, by_src), (other, plan.dst, by_dst)):
             if (bad := first_true(ids.missing & named)) >= 0:
-                raise BadInput(f"{where(bad)} has no {name}: every event needs a source and a destination.")
+                raise BadInput(f"{where(bad)} has no {name}. {SKIP}")
             if like and ids.kind != known:
                 raise BadInput(
                     f"ids in {name!r} are {ids.kind} from {where(0)} on, but {known} in the earlier log. "
@@ -238,6 +229,8 @@ class Builder:
             if features is not None:
                 reorder_rows(features, order)
         ids = self.numbering.finish(columns["src"], columns["dst"])
+        if plan.bipartite is None and like is None:
+            note_sides(columns["src"], columns["dst"], ids, (plan.src, plan.dst))
         if self.op is not None and (plan.strict or (columns["op"] == REMOVE).any()):
             kept = self._settle(columns, order, ids)
             if kept is not None:
@@ -245,15 +238,16 @@ class Builder:
                 columns = {name: column[rows] for name, column in columns.items()} | {"src": src, "dst": dst}
                 columns["op"][columns["op"] == REMOVE] = DELETE
                 features = None if features is None else features[rows]
-        table: tuple[list[str], np.ndarray | None] = ([], None)
+        table: tuple[tuple[Feature, ...], np.ndarray | None] = ((), None)
         if nodes is not None or (like is not None and like.node_features is not None):
             from pintgn.events.nodes import node_table
 
             ids, table = node_table(nodes, ids, plan)
         schema = Schema(
             src=plan.src, dst=plan.dst, t=plan.t, label=plan.label, op=plan.op, features=described,
-            node_features=tuple(table[0]), node_updates=tuple(plan.node_updates), time=time,
-            separate_namespaces=plan.bipartite,
+            node_features=tuple(name for one in table[0] for name in one.columns),
+            node_columns=table[0] if any(one.kind != "number" for one in table[0]) else (),
+            node_updates=tuple(plan.node_updates), time=time, separate_namespaces=bool(plan.bipartite),
         )  # fmt: skip
         if like is not None:
             schema = dataclasses.replace(like.schema, label=like.schema.label if plan.label else None)
@@ -296,7 +290,7 @@ class Builder:
         start = 0
         for name in plan.features:
             if name in codes:
-                spread(matrix, start, codes.pop(name), described[name])
+                spread(matrix, start, codes.pop(name), described[name], self.categories[name].words)
             else:
                 matrix[:, start] = numbers[:, index[name]]
             start += described[name].width

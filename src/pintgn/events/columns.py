@@ -13,6 +13,8 @@ from pintgn.errors import BadInput
 
 Where = Callable[[int], str]
 """Says where a row of a batch, counted from 0, stands in its source."""
+SKIP = "Correct it, or pass skip_bad=True (--skip-bad)."
+"""What to do about a bad row."""
 
 
 class Growing:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.events.hashed import hashes, signs
 from pintgn.events.schema import ADD, NODE, Feature, Schema
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -95,6 +96,10 @@ def _encoded_column(
     for value, row in zip(values, rows, strict=True):
         if not isinstance(value, str | int | float | np.generic):
             raise BadInput(f"event {row}: {feature.name!r} is a category, given {shown(value)}.")
+    if feature.kind == "hash":
+        bits = signs(hashes(values))
+        bits[[value == "" for value in values]] = 0
+        return bits
     code_of = {category: k for k, category in enumerate(feature.categories, 1)}
     codes = np.array([code_of.get(value, 0) for value in values], np.int64)
     if unseen is not None and not codes.all():

@@ -10,28 +10,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, PintgnWarning
+from pintgn.events.amounts import advice, looks_numeric, tidy
 from pintgn.events.columns import Growing, Where, first_true, first_uncastable, is_text, plain, try_cast
+from pintgn.events.hashed import hashes, signs
 from pintgn.events.schema import Feature
 
 MOST_ONE_HOT = 32
-"""Up to this many categories become one column each, unless the user says; more become one column of codes."""
+"""Up to this many categories become one column each, unless the user says; more become bits of a hash."""
 MOST_CATEGORIES = 100_000
 PIECE = 1 << 20
 """Rows that are coded at a time."""
+SAMPLED = 100
+"""Values of a column that are looked at to tell numbers from names, where some are expected to be bad."""
 MISSING = frozenset(["", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "none", "#N/A", "<NA>"])
 """How text files write that a number is missing."""
 
 
-def to_numbers(values: pa.Array, name: str, where: Where) -> np.ndarray:
-    """A batch as float64, NaN where missing."""
+def to_numbers(values: pa.Array, name: str, where: Where, decimal: str | None = None) -> np.ndarray:
+    """A batch as float64, NaN where missing; text with this decimal mark."""
     values = plain(values)
     kind = values.type
     if is_text(kind):
-        parsed = _parsed(values, pa.float64())
+        parsed = _parsed(values, pa.float64(), decimal=decimal)
         if isinstance(parsed, int):
+            text = values[parsed].as_py().strip()
             raise BadInput(
-                f"{where(parsed)} has {name}={values[parsed].as_py().strip()!r} in a column of numbers. Correct "
-                "it, or name the column in categorical= (--categorical) if its values are names."
+                f"{where(parsed)} has {name}={text!r} in a column of numbers."
+                + (
+                    advice(text)
+                    or " Correct it, or name the column in categorical= (--categorical) if its values are names."
+                )
             )
         values = parsed
     elif pa.types.is_boolean(kind):
@@ -45,21 +53,51 @@ def to_numbers(values: pa.Array, name: str, where: Where) -> np.ndarray:
     return values.to_numpy(zero_copy_only=False)
 
 
-def _parsed(values: pa.Array, *kinds: pa.DataType) -> pa.Array | int:
+def _parsed(values: pa.Array, *kinds: pa.DataType, decimal: str | None = None) -> pa.Array | int:
     """Numbers that are written as text, in the first of these types that holds them all; else the first bad row."""
-    values = pc.ascii_trim_whitespace(values)
-    values = pc.if_else(pc.is_in(values, pa.array(sorted(MISSING))), None, values)
-    for kind in kinds:
-        if (numbers := try_cast(values, kind)) is not None:
-            return numbers
+    values = trimmed(values)
+    for tidied in (False, True) if decimal != "," else (True,):
+        values = tidy(values, decimal) if tidied else values
+        for kind in kinds:
+            if (numbers := try_cast(values, kind)) is not None:
+                return numbers
     return first_uncastable(values, kinds[-1])
+
+
+def trimmed(values: pa.Array) -> pa.Array:
+    """Cells of a text file, null where they say that a number is missing."""
+    values = pc.ascii_trim_whitespace(values)
+    return pc.if_else(pc.is_in(values, pa.array(sorted(MISSING))), None, values)
+
+
+def category_columns(
+    names: list[str], batch: pa.RecordBatch, sample: pa.RecordBatch | None, known: dict[str, bool], most: bool = False
+) -> dict[str, bool]:
+    """Which columns are categories: those `known` to be, then by the first value of a text file's `sample` (by `most`
+    of them, where some are expected to be bad), then by type."""
+    index = {name: k for k, name in enumerate(batch.schema.names)}
+    kinds = dict(known)
+    for name in names:
+        if name in known:
+            continue
+        if sample is not None:
+            texts = [text for text in map(str.strip, sample.column(index[name]).to_pylist()) if text not in MISSING]
+            some = texts[:SAMPLED] if most else texts[:1]
+            looks = [try_cast(pa.array([text]), pa.float64()) is not None or looks_numeric(text) for text in some]
+            kinds[name] = 2 * sum(looks) < len(looks)
+        else:
+            kind = batch.schema.field(index[name]).type
+            coded = pa.types.is_dictionary(kind)
+            kind = kind.value_type if coded else kind
+            kinds[name] = coded or is_text(kind) or pa.types.is_boolean(kind) or str(kind) == "string_view"
+    return kinds
 
 
 class Numbers:
     """Columns of numbers side by side, float32, finite."""
 
-    def __init__(self, names: list[str], capacity: int, fill: float | None = None):
-        self.names, self.fill = names, fill
+    def __init__(self, names: list[str], capacity: int, fill: float | None = None, decimal: str | None = None):
+        self.names, self.fill, self.decimal = names, fill, decimal
         self.matrix = Growing(np.float32, capacity, max(len(names), 1))
 
     def extend(self, columns: list[pa.Array], where: Where, optional: np.ndarray | bool = False) -> None:
@@ -68,7 +106,7 @@ class Numbers:
             return
         block = self.matrix.allocate(len(columns[0]))
         for index, (name, values) in enumerate(zip(self.names, columns, strict=True)):
-            numbers = to_numbers(values, name, where)
+            numbers = to_numbers(values, name, where, self.decimal)
             with np.errstate(over="ignore"):
                 small = numbers.astype(np.float32)
             if not np.isfinite(small).all():
@@ -99,8 +137,12 @@ class Categories:
         self.name, self.untyped, self.forced = name, untyped, forced
         self.codes = Growing(np.int32, capacity)
         self.known = known
+        self.words: list[Any] = []
+        """What codes mean, once they are finished."""
         self.kind: pa.DataType | None = None
-        texts = () if known is None else (str(c).lower() if isinstance(c, bool) else str(c) for c in known.categories)
+        # a hash needs no list, but its words keep their codes
+        met = () if known is None else known.words if known.kind == "hash" else known.categories
+        texts = (str(c).lower() if isinstance(c, bool) else str(c) for c in met)
         self.texts = pa.array(texts, pa.large_string())
 
     def extend(self, values: pa.Array, where: Where) -> None:
@@ -127,7 +169,7 @@ class Categories:
         codes = self.codes.finish()
         if self.known is not None:
             unseen = codes > len(self.known.categories)
-            if unseen.any():
+            if unseen.any() and self.known.kind != "hash":
                 fresh = self.texts[len(self.known.categories) :].to_pylist()
                 shown = ", ".join(map(repr, fresh[:5])) + (", …" if len(fresh) > 5 else "")
                 warnings.warn(
@@ -137,6 +179,7 @@ class Categories:
                     stacklevel=2,
                 )
                 codes[unseen] = 0
+            self.words = self.texts.to_pylist()
             return codes, self.known
         categories = [self._value(text) for text in self.texts.to_pylist()]
         self._check_mixed(categories)
@@ -148,15 +191,18 @@ class Categories:
         for start in range(0, len(codes), PIECE):  # piece by piece: a whole new column would be held twice
             codes[start : start + PIECE] = rank[codes[start : start + PIECE]]
         if encoding == "auto":
-            encoding = "onehot" if len(order) <= MOST_ONE_HOT else "code"
-        return codes, Feature(self.name, encoding, tuple(categories[k] for k in order))
+            encoding = "onehot" if len(order) <= MOST_ONE_HOT else "hash"
+        ordered = tuple(categories[k] for k in order)
+        self.words = list(ordered)
+        return codes, Feature(self.name, encoding, *((), ordered) if encoding == "hash" else (ordered,))
 
     def _texts(self, values: pa.Array, where: Where) -> pa.Array:
         kind = values.type
         if is_text(kind):
             values = pc.ascii_trim_whitespace(values) if self.untyped else values
             # text files write bools in any case
-            truths = self.known is not None and all(isinstance(c, bool) for c in self.known.categories)
+            known = () if self.known is None else self.known.categories
+            truths = bool(known) and all(isinstance(c, bool) for c in known)
             return pc.utf8_lower(values) if truths else values
         if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
             return values.cast(pa.string())
@@ -214,10 +260,15 @@ def _is_whole(text: str) -> bool:
     return text.lstrip("-").isdigit() and str(int(text)) == text
 
 
-def spread(matrix: np.ndarray, start: int, codes: np.ndarray, feature: Feature) -> None:
-    """Write coded categories into the columns of a feature matrix that begin at `start`."""
+def spread(matrix: np.ndarray, start: int, codes: np.ndarray, feature: Feature, words: list[Any]) -> None:
+    """Write coded categories into the columns of a feature matrix that begin at `start`; `words` are what they mean."""
     if feature.kind == "code":
         matrix[:, start] = codes
+        return
+    if feature.kind == "hash":
+        bits = np.concatenate([np.zeros((1, feature.width), np.float32), signs(hashes(words))])
+        for first in range(0, len(codes), PIECE):
+            matrix[first : first + PIECE, start : start + feature.width] = bits[codes[first : first + PIECE]]
         return
     matrix[:, start : start + feature.width] = 0
     for first in range(0, len(codes), PIECE):

@@ -7,6 +7,7 @@ from typing import Any
 
 from pintgn.errors import BadInput, suggest
 from pintgn.events.builder import Plan, build
+from pintgn.events.clean import without_duplicates
 from pintgn.events.log import EventLog
 from pintgn.events.sources import ParquetSource, Source, open_source
 from pintgn.events.store import open_log, saved_by_pintgn, write_events
@@ -14,7 +15,7 @@ from pintgn.events.timeformat import check_format
 
 __all__ = ["read_events", "write_events"]
 
-ENCODINGS = ("auto", "onehot", "code")
+ENCODINGS = ("auto", "onehot", "hash", "code")
 MOST_FEATURES = 20_000
 """Feature columns of a log at most; a file may have any number of others."""
 
@@ -29,20 +30,26 @@ def read_events(
     label: str | int | None = None,
     op: str | int | None = None,
     node_updates: Sequence[str | int] | None = None,
-    bipartite: bool = False,
-    sort: bool = False,
+    bipartite: bool | None = None,
+    sort: bool | None = None,
     strict: bool = False,
+    skip_bad: bool = False,
+    max_bad: float = 0.1,
+    drop_duplicates: bool = False,
     nodes: Any = None,
     like: EventLog | None = None,
     categorical: Sequence[str | int] = (),
     encoding: str | Mapping[str, str] = "auto",
     fill: float | None = None,
+    decimal: str | None = None,
     time_format: str | None = None,
+    assume_zone: str | None = None,
     query: str | None = None,
     delimiter: str | None = None,
     header: bool | None = None,
     columns: Sequence[str] | None = None,
     skip_lines: int = 0,
+    comment: str | None = None,
     charset: str = "utf-8",
 ) -> EventLog:
     """Read events by column name; nodes are numbered by first appearance in time, src before dst.
@@ -61,27 +68,38 @@ def read_events(
         op: a column that says what an event does: add (1), delete (-1), node (0: the node changes, and carries
             `node_updates`), or remove (the node goes, and all its living edges are deleted).
         node_updates: columns that node events carry.
-        bipartite: the same id in src and dst means two different nodes.
-        sort: sort by time, keeping the order of simultaneous events; otherwise unsorted input is an error.
+        bipartite: True where the same id in src and dst means two different nodes. When not given, it means one, and a
+            warning says so where columns seem to name two kinds of things.
+        sort: events that are not in order of time are sorted, with a note; simultaneous ones keep their order. True
+            leaves out the note, False makes it an error.
         strict: refuse to delete what was never added or is already gone.
-        nodes: a table of nodes (any source): column `id`, with `bipartite` also `side` (src or dst), and numbers.
+        skip_bad: leave out rows that cannot be used (no id, no time, no number where one is needed, too few or too
+            many values) instead of ending with an error; a warning counts each kind and names the first ones.
+        max_bad: how many rows may be skipped: a number, or, below 1, a share of all.
+        drop_duplicates: of rows that are equal in every column that is read, keep the first.
+        nodes: a table of nodes (any source): their ids in a column `id` (or one called as in the events), with
+            `bipartite` also `side` (src or dst), and features: numbers, or text, which is categories.
         like: an earlier log. Its nodes keep their numbers and new ones follow; columns, encodings and units are
             the same; categories it did not have count as none, with a warning. If this source begins where
             `like` ends, edges still alive there can be deleted here.
         categorical: feature columns that are categories although they look like numbers.
-        encoding: "onehot" (a 0/1 column for each category), "code" (1, 2, … in one column), or "auto": one-hot
-            up to 32 categories. A mapping says it for each column.
+        encoding: "onehot" (a 0/1 column for each category), "hash" (32 columns of ±1, the bits of a hash), "code" (1,
+            2, … in one column), or "auto": one-hot up to 32 categories, else hash. A mapping says it for each column.
         fill: what a missing feature counts as; otherwise it is an error.
+        decimal: "," where text writes numbers as 1.234,50, "." where as 1,234.50. Signs of a currency are left out.
         time_format: how times are written, where not as ISO-8601: a format of strptime such as "%d.%m.%Y %H:%M", or
             "s", "ms", "us" or "ns" for numbers that count since 1970 and are then shown as dates.
+        assume_zone: the time zone of dates that are written without one, such as "Europe/Berlin" or "+02:00". Later
+            files, and times that are asked about, are read so, too.
         query: of a database: the name of a table, or a query in its SQL. `"shop.db#orders"` says the same in one text.
-        delimiter, header, columns, skip_lines, charset: the layout of a text file; found out when not given.
-            `columns` names the columns of a file without a header, or instead of it.
+        delimiter, header, columns, skip_lines, comment, charset: the layout of a text file; found out when not given.
+            `columns` names the columns of a file without a header, or instead of it. Lines that begin with `comment`
+            are left out; where a file begins with # or %, these are.
 
     Raises:
         BadInput: a value that cannot be used; the message names its row (counted from 0) or, in a text file, its
             line (counted from 1, with the header).
-        EventOrderError: events are not sorted by time.
+        EventOrderError: events are not sorted by time, with `sort=False`.
         UnknownName: a column that does not exist.
         BadFile: a file that is missing, damaged or of another kind.
 
@@ -90,7 +108,13 @@ def read_events(
     >>> pintgn.read_events(trades | {"eur": [5, 7]}, "buyer", "seller", "when", features=["eur"])
     EventLog: 2 events, 3 nodes, 2024-01-01 to 2024-01-03, 1 feature
     """
-    written = check_format(time_format)
+    written = None if time_format is None else check_format(time_format)
+    if assume_zone is not None:
+        _check_zone(assume_zone, written)
+    if decimal not in (None, ".", ","):
+        raise BadInput(f"decimal={decimal!r}; the decimal mark is ',' or '.'.")
+    if not max_bad >= 0:
+        raise BadInput(f"max_bad={max_bad}; give a number of rows, or a share below 1 such as 0.1.")
     roles: dict[str, str | int | None] = {"src": src, "dst": dst, "t": t, "label": label, "op": op}
     if like is not None:
         known = like.schema
@@ -106,16 +130,22 @@ def read_events(
         name for role, name in roles.items() if name is not None and (like is None or role in ("src", "dst", "t"))
     ]
     opened = open_source(
-        source, wanted, roles["t"], query=query,
-        delimiter=delimiter, header=header, columns=columns, skip_lines=skip_lines, charset=charset,
+        source, wanted, roles["t"], skip_bad, query=query,
+        delimiter=delimiter, header=header, columns=columns, skip_lines=skip_lines, comment=comment, charset=charset,
     )  # fmt: skip
-    asked = any((features, label, op, node_updates, bipartite, categorical, written))
+    asked = any((features, label, op, node_updates, bipartite, categorical, written, assume_zone))
     asked = asked or nodes is not None or like is not None
     if not asked and isinstance(opened, ParquetSource) and len(opened.paths) == 1 and saved_by_pintgn(opened.paths[0]):
         log = open_log(opened.paths[0], checked=True)
         if all(roles[role] in (role, getattr(log.schema, role)) for role in ("src", "dst", "t")):
-            return log
-    plan = Plan(bipartite=bipartite, sort=sort, strict=strict, fill=fill, like=like, time_format=written)
+            return without_duplicates(log) if drop_duplicates else log
+    plan = Plan(
+        bipartite=bipartite, sort=sort, strict=strict, fill=fill, decimal=decimal, like=like, time_format=written,
+        written=written, assume_zone=assume_zone, skip_bad=skip_bad, max_bad=max_bad,
+    )  # fmt: skip
+    if like is not None:
+        plan.written = written or like.schema.time.written
+        plan.assume_zone = assume_zone or like.schema.time.assumed
     _assign(plan, opened, roles, features, node_updates)
     plan.categorical = opened.columns(categorical)
     encodings = dict.fromkeys(plan.features, encoding) if isinstance(encoding, str) else encoding
@@ -123,7 +153,17 @@ def read_events(
     for kind in [encoding] if isinstance(encoding, str) else encoding.values():
         if kind not in ENCODINGS:
             raise BadInput(f"there is no encoding {kind!r}.{suggest(kind, ENCODINGS)}")
-    return build(opened, plan).finish(None if nodes is None else open_source(nodes, ["id"], charset=charset))
+    log = build(opened, plan).finish(None if nodes is None else open_source(nodes, ["id"], charset=charset))
+    return without_duplicates(log) if drop_duplicates else log
+
+
+def _check_zone(zone: str, written: str | None) -> None:
+    from pintgn.events.timeformat import UNITS
+    from pintgn.events.zones import zone_of
+
+    zone_of(zone)
+    if written in UNITS:
+        raise BadInput(f"time_format={written!r} counts since 1970 UTC, whatever the zone. Leave out assume_zone.")
 
 
 def _assign(

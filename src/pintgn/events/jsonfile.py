@@ -6,7 +6,7 @@ import contextlib
 import io
 import itertools
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,12 @@ class JsonSource(Source):
     occur, so the file is read twice.
     """
 
-    def __init__(self, path: Path, compressed: str | None = None, charset: str = "utf-8"):
+    def __init__(self, path: Path, compressed: str | None = None, charset: str = "utf-8", lenient: bool = False):
         self.path, self.title, self.compressed = path, path.name, compressed
         self.charset = "utf-8-sig" if charset_name(charset) == "utf-8" else charset
         self.nested, self._met_nested = True, False  # until all have been looked at
+        self.lenient = lenient  # leave out what is no object
+        self.note: Callable[[str, str], None] = lambda what, where: None
         names: dict[str, None] = {}
         vectors: dict[str, int] = {}
         for record in itertools.chain.from_iterable(self._blocks()):
@@ -63,9 +65,26 @@ class JsonSource(Source):
                 except ValueError:
                     records = []
                 if len(records) != len(lines) or {type(record) for record in records} != {dict}:
-                    for _ in self._records():  # names the line
-                        pass
+                    if self.lenient:
+                        records = self._objects(lines)
+                    else:
+                        for _ in self._records():  # names the line
+                            pass
                 yield [self._record(record, "") for record in records] if self.nested else records
+
+    def drop_unreadable(self, note: Callable[[str, str], None]) -> None:
+        self.note = note
+
+    def _objects(self, lines: list[str]) -> list[dict[str, Any]]:
+        found = []
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                value = json.loads(line)
+                if isinstance(value, dict):
+                    found.append(value)
+                    continue
+            self.note("that are no objects", repr(line.strip()[:40]))
+        return found
 
     def _column(self, name: str, values: list[Any]) -> pa.Array:
         try:
@@ -88,10 +107,13 @@ class JsonSource(Source):
         with self._reading() as (file, array):
             if array:
                 for number, value in enumerate(self._parsed(file.read(), self.title)):
-                    yield f"event {number}", self._record(value, f"event {number}")
+                    if isinstance(value, dict) or not self.lenient:
+                        yield f"event {number}", self._record(value, f"event {number}")
+                    else:
+                        self.note("that are no objects", f"event {number}")
                 return
             for number, line in enumerate(file, 1):
-                if not line.isspace():
+                if not line.isspace() and (not self.lenient or _is_object(line)):
                     yield f"line {number}", self._record(self._parsed(line, f"line {number}"), f"line {number}")
 
     @contextlib.contextmanager
@@ -139,6 +161,13 @@ class JsonSource(Source):
             if stem != name and f"{stem}0" in record and stem not in record:
                 found[stem] = found.get(stem, 0) + 1
         return found
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 def _apart(value: dict[str, Any], stem: str = "") -> dict[str, Any]:

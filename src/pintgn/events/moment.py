@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.events.schema import TimeUnit
 from pintgn.events.timeformat import UNITS
+from pintgn.events.zones import in_zone
 
 LONGEST = 64
 """Characters of a time."""
@@ -26,6 +28,11 @@ LENGTHS = {
 }  # fmt: skip
 """NumPy's units in nanoseconds."""
 FINER = ("ps", "fs", "as")
+DURATION = re.compile(
+    r"P(?:(\d+(?:\.\d+)?)W)?(?:(\d+(?:\.\d+)?)D)?"
+    r"(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?"
+)
+"""ISO-8601: P30D, PT1H. Years and months have no fixed length."""
 EXAMPLE = "such as 2024-01-31 or 2024-01-31T12:00"
 
 
@@ -54,22 +61,70 @@ def read_time(value: Any, unit: TimeUnit, dtype: np.dtype | None, *, bound: bool
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.timedelta64):
         return _number(value, given, dtype, bound)
     if unit.unit is None:
-        raise BadInput(f"times here are numbers, given {_shown(given)} ({type(given).__name__}).")
+        raise BadInput(f"times here are numbers, given {_shown(given)} ({type(given).__name__}).{_as_count(value)}")
     if not isinstance(value, datetime.date | np.datetime64):
         raise BadInput(f"{_shown(given)} is neither a number nor a date {EXAMPLE}.")
     if value != value:  # NaT, of NumPy or pandas
         raise BadInput(f"{_shown(given)} is no time.")
     zoned = isinstance(value, datetime.datetime) and value.tzinfo is not None
+    since_1970 = _nanoseconds(value, given)
+    if not zoned and unit.assumed is not None:
+        seconds, rest = divmod(since_1970, 10**9)
+        since_1970, zoned = int(in_zone(np.array([seconds]), "s", unit.assumed)[0]) * 10**9 + rest, True
     if zoned != (unit.zone is not None):
-        has, then = (
-            ("without", "Leave it out") if unit.zone is None else ("with", "Say it, as in 2024-01-31T12:00+01:00")
-        )
+        bare = isinstance(given, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", given.strip())
+        example = f"{given.strip()}T00:00Z" if bare else "2024-01-31T12:00+01:00"
+        has, then = ("without", "Leave it out") if unit.zone is None else ("with", f"Say it, as in {example}")
         raise BadInput(f"times here are dates {has} a time zone, given {_shown(given)}. {then}.")
     per = 1000 ** (3 - UNITS.index(unit.unit))  # type: ignore[arg-type]
-    count, rest = divmod(_nanoseconds(value, given), per)
+    count, rest = divmod(since_1970, per)
     if rest and not bound:
         raise BadInput(f"times here are counted in {unit.unit}, which cannot hold {_shown(given)}. Round it.")
     return _number(count + bool(rest), given, dtype, bound)
+
+
+def read_duration(value: Any, unit: TimeUnit) -> int | float:
+    """A length of time in a log's own unit: a number of it, a `timedelta`, or ISO-8601 text such as P30D or PT1H.
+
+    >>> read_duration("P30D", TimeUnit("s")), read_duration("PT1H30M", TimeUnit("ms")), read_duration("7.5", TimeUnit())
+    (2592000, 5400000, 7.5)
+    """
+    given, exact = value, None
+    if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
+        value = float(value) if not value.strip().lstrip("+-").isdecimal() else int(value)
+    if isinstance(value, str) and value.strip() in ("inf", "Infinity"):
+        return math.inf
+    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool | np.timedelta64):
+        return value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.timedelta64):
+        value = value.astype("timedelta64[ns]").astype(np.int64)
+        exact = Fraction(int(value))
+    elif isinstance(value, datetime.timedelta):
+        exact = Fraction((value.days * 86_400 + value.seconds) * 10**6 + value.microseconds) * 1000
+    elif isinstance(value, str) and (found := DURATION.fullmatch(value.strip())) and any(found.groups()):
+        parts = zip(found.groups(), ("W", "D", "h", "m", "s"), strict=True)
+        exact = sum((Fraction(count) * LENGTHS[name] for count, name in parts if count), Fraction())
+    if exact is None:
+        raise BadInput(f"{_shown(given)} is no length of time, such as P30D, PT1H or a number in the log's unit.")
+    if unit.unit is None:
+        raise BadInput(
+            f"times here are numbers, so a length of time is one, too, given {_shown(given)}. If they count seconds, "
+            f"write {float(exact / 10**9):g}."
+        )
+    count = exact / 1000 ** (3 - UNITS.index(unit.unit))
+    return int(count) if count.denominator == 1 else float(count)
+
+
+def _as_count(value: Any) -> str:
+    """What a date is where times are numbers, if they should count since 1970."""
+    try:
+        moment = _iso(value.strip()) if isinstance(value, str) else value
+    except ValueError:
+        moment = None
+    if not isinstance(moment, datetime.date | np.datetime64) or moment != moment:
+        return ""
+    seconds = _nanoseconds(moment, value) // 10**9
+    return f" If they count since 1970, write {seconds} (seconds) or {seconds}000 (milliseconds)."
 
 
 def _number(value: Any, given: Any, dtype: np.dtype | None, bound: bool) -> Any:

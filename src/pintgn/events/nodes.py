@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from pintgn.errors import BadInput, PintgnWarning
+from pintgn.errors import BadInput, PintgnWarning, UnknownName
 from pintgn.events.columns import Where, first_true, plain
-from pintgn.events.features import Numbers
+from pintgn.events.features import Categories, Numbers, category_columns, spread, to_numbers
 from pintgn.events.ids import IdMap
 from pintgn.events.numbering import TEXT, Ids, Numbering, UnfitIds, as_ids
+from pintgn.events.schema import Feature
 from pintgn.events.sources import Source
 
 if TYPE_CHECKING:
@@ -21,24 +23,28 @@ if TYPE_CHECKING:
 SIDE_WORDS = {"src": 0, "source": 0, "0": 0, "dst": 1, "destination": 1, "1": 1}
 
 
-def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tuple[list[str], np.ndarray | None]]:
-    """All nodes (those of the table without events come last, in its order), feature names and features (n, g).
+def node_table(
+    source: Source | None, ids: IdMap, plan: Plan
+) -> tuple[IdMap, tuple[tuple[Feature, ...], np.ndarray | None]]:
+    """All nodes (those of the table without events come last, in its order), its columns and features (n, g).
 
     Nodes of an earlier log keep the features they had there. Nodes that the table leaves out have zeros.
     """
-    old = None if plan.like is None else plan.like.node_features
-    names = list(plan.like.schema.node_features) if plan.like is not None else []
+    old: np.ndarray | None = None
+    known: tuple[Feature, ...] = ()
+    if plan.like is not None:
+        schema, old = plan.like.schema, plan.like.node_features
+        known = schema.node_columns or tuple(Feature(name) for name in schema.node_features)
     if source is None:
-        return ids, (names, None if old is None else np.pad(old, ((0, len(ids) - len(old)), (0, 0))))
-    key = source.column("id")
-    side = source.column("side") if plan.bipartite else None
-    if plan.like is None:
-        names = [name for name in source.names if name not in (key, "side")]
-    elif not names:
+        return ids, (known, None if old is None else np.pad(old, ((0, len(ids) - len(old)), (0, 0))))
+    if plan.like is not None and not known:
         raise BadInput("the earlier log has no node features, so this one cannot have a node table.")
-    names = source.columns(names)
-    numbering = Numbering(plan.bipartite, ids)
-    values = Numbers(names, source.rows or 0, plan.fill)
+    key = _key(source, plan)
+    side = source.column("side") if plan.bipartite and key not in (plan.src, plan.dst) else None
+    own = [name for name in source.names if name not in (key, "side")]
+    names = source.columns([feature.name for feature in known]) if known else own
+    numbering = Numbering(bool(plan.bipartite), ids)
+    values: _Columns | None = None
     numbers: list[np.ndarray] = []
     row = 0
 
@@ -49,8 +55,10 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
     for batch in source.batches(columns):
         by_name = dict(zip(columns, batch.columns, strict=True))
         given = _read_ids(by_name[key], source.untyped, numbering, len(ids) > 0, where)
-        numbers.append(_number(given, by_name[side] if side else None, numbering, where))
-        values.extend([by_name[name] for name in names], where)
+        sides = by_name[side] if side else pa.array(["dst" if key == plan.dst else "src"] * batch.num_rows)
+        numbers.append(_number(given, sides if plan.bipartite else None, numbering, where))
+        values = values or _Columns(names, batch, source, known, plan)
+        values.extend(by_name, where)
         row += batch.num_rows
     listed = np.concatenate(numbers) if numbers else np.zeros(0, np.int64)
     grown = numbering.finish(listed, listed.copy())
@@ -59,24 +67,95 @@ def node_table(source: Source | None, ids: IdMap, plan: Plan) -> tuple[IdMap, tu
         row = int(np.setdiff1d(np.arange(len(listed)), first)[0])
         name = grown.decode([listed[row]])[0].as_py()
         raise BadInput(f"{source.where(row)} of the node table lists {name!r} a second time.")
-    if not names:
-        return grown, ([], None)
-    matrix = np.zeros((len(grown), len(names)), np.float32)
-    matrix[listed] = values.matrix.finish()
-    known = np.zeros(len(grown), bool)
-    known[listed] = True
+    if values is None or not names:
+        return grown, (known, None if not known else np.pad(old, ((0, len(grown) - len(old)), (0, 0))))  # type: ignore[arg-type]
+    described, found = values.finish()
+    matrix = np.zeros((len(grown), found.shape[1]), np.float32)
+    matrix[listed] = found
+    met = np.zeros(len(grown), bool)
+    met[listed] = True
     if old is not None:
         matrix[: len(old)] = old
-        known[: len(old)] = True
-    if not known.all():
-        missing = np.flatnonzero(~known)
+        met[: len(old)] = True
+    if not met.all():
+        missing = np.flatnonzero(~met)
         shown = grown.decode(missing[:1])[0].as_py()
         warnings.warn(
             f"the node table lacks {len(missing):,} of {len(grown):,} nodes, such as {shown!r}; their features are 0.",
             PintgnWarning,
             stacklevel=3,
         )
-    return grown, (names, matrix)
+    return grown, (described, matrix)
+
+
+def _key(source: Source, plan: Plan) -> str:
+    """The column of ids: `id`, or the one that is called as in the events."""
+    names = [name for name in ("id", plan.src, plan.dst) if name in source.name_set]
+    if not names:
+        listed = ", ".join(map(repr, source.names[:8]))
+        raise UnknownName(
+            f"the node table {source.title} has no column 'id', nor {plan.src!r} or {plan.dst!r} as in the events. "
+            f"There are: {listed}. Rename the one that holds the ids."
+        )
+    return names[0]
+
+
+class _Columns:
+    """The columns of a node table while they fill up: numbers, and categories as in the events."""
+
+    def __init__(self, names: list[str], batch: pa.RecordBatch, source: Source, known: tuple[Feature, ...], plan: Plan):
+        self.names, self.fill = names, plan.fill
+        before = {feature.name: feature for feature in known}
+        said = {name: one.kind != "number" for name, one in before.items()}
+        self.coded = category_columns(names, batch, batch if source.untyped else None, said)
+        capacity = source.rows or 0
+        self.numbers = Numbers([name for name in names if not self.coded[name]], capacity, plan.fill, plan.decimal)
+        self.categories = {
+            name: Categories(name, capacity, before.get(name), source.untyped, True)
+            for name in names
+            if self.coded[name]
+        }
+        self.gaps: Counter[str] = Counter()
+
+    def extend(self, columns: dict[str, pa.Array], where: Where) -> None:
+        numeric = [columns[name] for name in self.numbers.names]
+        if self.fill is None:
+            for name, values in zip(self.numbers.names, numeric, strict=True):
+                self.gaps[name] += int(np.isnan(to_numbers(values, name, where, self.numbers.decimal)).sum())
+        self.numbers.extend(numeric, where, optional=self.fill is None)
+        for name, column in self.categories.items():
+            column.extend(columns[name], where)
+
+    def finish(self) -> tuple[tuple[Feature, ...], np.ndarray]:
+        numbers = self.numbers.matrix.finish()
+        rows = max([len(numbers) if self.numbers.names else 0, *(len(c.codes) for c in self.categories.values())])
+        for name, gaps in (+self.gaps).items():
+            warnings.warn(
+                f"{gaps:,} of {rows:,} nodes in the node table have no {name}; it counts as 0 (fill= says otherwise).",
+                PintgnWarning,
+                stacklevel=4,
+            )
+        described, blocks = [], []
+        for name in self.names:
+            if not self.coded[name]:
+                described.append(Feature(name))
+                blocks.append(numbers[:, [self.numbers.names.index(name)]])
+                continue
+            column = self.categories[name]
+            fresh = column.known is None
+            codes, feature = column.finish("auto")
+            if fresh and len(feature.words) > rows // 2:
+                warnings.warn(
+                    f"column {name!r} of the node table is different for nearly every node, and left out.",
+                    PintgnWarning,
+                    stacklevel=4,
+                )
+                continue
+            described.append(feature)
+            blocks.append(np.empty((rows, feature.width), np.float32))
+            spread(blocks[-1], 0, codes, feature, column.words)
+        empty = np.zeros((rows, 0), np.float32)
+        return tuple(described), np.concatenate([empty, *blocks], 1)
 
 
 def _read_ids(values: pa.Array, untyped: bool, numbering: Numbering, known: bool, where: Where) -> Ids:

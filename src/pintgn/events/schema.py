@@ -14,11 +14,18 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.events.columns import first_true
 from pintgn.events.facts import AtLeast, Maybe, parse
+from pintgn.events.hashed import BITS
+from pintgn.events.zones import zone_of
 
 ADD, DELETE, NODE = 1, -1, 0
 """Kinds of event (`EventLog.op`): an interaction, the end of one, a change of a node's own features."""
 
-FEATURE = {"name": str, "kind": {"number", "code", "onehot"}, "categories": [(str, int, bool)]}
+FEATURE = {
+    "name": str,
+    "kind": {"number", "code", "onehot", "hash"},
+    "categories": [(str, int, bool)],
+    "words": Maybe([(str, int, bool)]),
+}
 SHAPE = {
     "src": str,
     "dst": str,
@@ -27,8 +34,14 @@ SHAPE = {
     "op": (str, None),
     "features": [FEATURE],
     "node_features": [str],
+    "node_columns": Maybe([FEATURE]),
     "node_updates": [str],
-    "time": {"unit": ({"s", "ms", "us", "ns"}, None), "zone": (str, None), "written": Maybe((str, None))},
+    "time": {
+        "unit": ({"s", "ms", "us", "ns"}, None),
+        "zone": (str, None),
+        "written": Maybe((str, None)),
+        "assumed": Maybe((str, None)),
+    },
     "separate_namespaces": bool,
     "dummy": Maybe((AtLeast(0), None)),
     "grid": Maybe(([float], None)),
@@ -60,21 +73,34 @@ class Feature:
     """One feature column of the users' file and how it becomes numbers.
 
     `number` is taken as it is. A categorical column becomes one number (`code`: 1, 2, … in the order of
-    `categories`) or one 0/1 column per category (`onehot`). A category first met in a later file is 0
-    in either encoding.
+    `categories`), one 0/1 column per category (`onehot`), or the bits of a hash (`hash`, see `hashed.py`). A category
+    first met in a later file is 0 in the first two; a hash needs no list of categories.
     """
 
     name: str
     kind: str = "number"
     categories: tuple[str | int | bool, ...] = ()
+    words: tuple[str | int | bool, ...] = dataclasses.field(default=(), compare=False)
+    """Of `hash`: the categories that were met, by which its bits are shown in the users' own words."""
 
     def __post_init__(self) -> None:
-        if self.kind not in ("number", "code", "onehot"):
-            raise BadInput(f"a feature is 'number', 'code' or 'onehot', not {self.kind!r}.")
+        if self.kind not in ("number", "code", "onehot", "hash"):
+            raise BadInput(f"a feature is 'number', 'code', 'onehot' or 'hash', not {self.kind!r}.")
 
     @property
     def width(self) -> int:
-        return len(self.categories) if self.kind == "onehot" else 1
+        return len(self.categories) if self.kind == "onehot" else BITS if self.kind == "hash" else 1
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns.
+
+        >>> Feature("kind", "onehot", ("a", "b")).columns
+        ['kind=a', 'kind=b']
+        """
+        if self.kind == "hash":
+            return [f"{self.name}#{bit}" for bit in range(BITS)]
+        return [f"{self.name}={c}" for c in self.categories] if self.kind == "onehot" else [self.name]
 
 
 @dataclass(frozen=True)
@@ -85,6 +111,8 @@ class TimeUnit:
     zone: str | None = None
     written: str | None = dataclasses.field(default=None, compare=False)
     """How the file writes them, where not as ISO-8601: a format of strptime, or the unit of numbers since 1970."""
+    assumed: str | None = dataclasses.field(default=None, compare=False)
+    """The zone of dates that are written without one, where that was said."""
 
     def show(self, t: Any) -> str:
         """A time as a person writes it.
@@ -103,19 +131,10 @@ class TimeUnit:
         if self.zone:
             try:
                 moment = stamp.astype("datetime64[us]").astype(datetime.datetime).replace(tzinfo=datetime.UTC)
-                text = moment.astimezone(_zone(self.zone)).strftime("%Y-%m-%d %H:%M:%S")
+                text = moment.astimezone(zone_of(self.zone)).strftime("%Y-%m-%d %H:%M:%S")
             except (KeyError, ValueError, OverflowError):
                 pass
         return text.removesuffix(".000").removesuffix(" 00:00:00")
-
-
-def _zone(name: str) -> datetime.tzinfo | None:
-    """A time zone by its name or as an offset such as +02:00."""
-    if name[:1] in "+-":
-        return datetime.datetime.fromisoformat(f"2000-01-01T00:00:00{name}").tzinfo
-    from zoneinfo import ZoneInfo
-
-    return ZoneInfo(name)
 
 
 @dataclass(frozen=True)
@@ -129,7 +148,9 @@ class Schema:
     op: str | None = None
     features: tuple[Feature, ...] = ()
     node_features: tuple[str, ...] = ()
-    """Names of the initial features x_v in the node table."""
+    """Names of the initial features x_v, one for each column of `EventLog.node_features`."""
+    node_columns: tuple[Feature, ...] = ()
+    """How the columns of the node table became those, where not all were numbers."""
     node_updates: tuple[str, ...] = ()
     """Names of the columns that node events carry; their width is their own."""
     time: TimeUnit = dataclasses.field(default_factory=TimeUnit)
@@ -158,11 +179,7 @@ class Schema:
         >>> Schema(features=(Feature("amount"), Feature("kind", "onehot", ("a", "b")))).feature_columns()
         ['amount', 'kind=a', 'kind=b']
         """
-        names: list[str] = []
-        for feature in self.features:
-            onehot = feature.kind == "onehot"
-            names += [f"{feature.name}={c}" for c in feature.categories] if onehot else [feature.name]
-        return names
+        return [name for feature in self.features for name in feature.columns]
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -170,9 +187,14 @@ class Schema:
     @classmethod
     def from_json(cls, text: str) -> Schema:
         raw = {key: value for key, value in parse(text, SHAPE, "the schema").items() if key in cls.__dataclass_fields__}
-        raw["features"] = tuple(Feature(f["name"], f["kind"], tuple(f["categories"])) for f in raw["features"])
+        raw["features"] = _features(raw["features"])
+        raw["node_columns"] = _features(raw.get("node_columns", []))
         raw["node_features"] = tuple(raw["node_features"])
         raw["node_updates"] = tuple(raw["node_updates"])
-        raw["time"] = TimeUnit(*(raw["time"].get(name) for name in ("unit", "zone", "written")))
+        raw["time"] = TimeUnit(*(raw["time"].get(name) for name in ("unit", "zone", "written", "assumed")))
         raw["grid"] = None if raw.get("grid") is None else tuple(raw["grid"])
         return cls(**raw)
+
+
+def _features(raw: list[dict[str, Any]]) -> tuple[Feature, ...]:
+    return tuple(Feature(f["name"], f["kind"], tuple(f["categories"]), tuple(f.get("words", ()))) for f in raw)

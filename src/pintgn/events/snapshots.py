@@ -21,6 +21,7 @@ from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.columns import first_true
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
+from pintgn.events.moment import read_duration
 from pintgn.events.schema import ADD, DELETE, NODE
 from pintgn.events.snapshot_forms import GraphSnapshot, SnapshotParts, from_list, from_table, is_table
 
@@ -96,15 +97,14 @@ class GraphSnapshots(Sequence[GraphSnapshot]):
         return graphs
 
 
-def to_snapshots(
-    log: EventLog, delta: int | float | None = None, *, start: Any = None, count: int | None = None
-) -> GraphSnapshots:
+def to_snapshots(log: EventLog, delta: Any = None, *, start: Any = None, count: int | None = None) -> GraphSnapshots:
     """The graphs of a log whose times lie on a grid start, start + delta, … (paper, Prop. 1, second part).
 
     A log made by `from_snapshots` remembers its grid. Otherwise, and when `delta` or `start` is given:
 
     Args:
-        delta: time between snapshots; when not given, the widest that fits every time of the log.
+        delta: time between snapshots, in the log's unit or as P1D, PT1H; when not given, the widest that fits every
+            time of the log.
         start: time of the first snapshot, a number or a date; when not given, that of the first event.
         count: number of snapshots; when not given, up to the last event. Empty ones at the end need it.
 
@@ -119,7 +119,7 @@ def to_snapshots(
     if delta is None and start is None and log.schema.grid is not None:
         start, delta, least = log.schema.grid
     origin = (log.t[0].item() if len(log) else 0) if start is None else _origin(log, start)
-    spacing = _widest(log.t, origin) if delta is None else _positive(delta)
+    spacing = _widest(log.t, origin) if delta is None else _positive(read_duration(delta, log.schema.time))
     index = _grid(log.t, origin, spacing)
     needed = int(index[-1]) + 1 if len(log) else 0
     if count is not None and count < needed:

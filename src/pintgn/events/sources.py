@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+from pintgn.events import paths
 from pintgn.events.seal import check_seal
 
 Hints = Mapping[str, pa.DataType]
@@ -56,6 +57,9 @@ class Source:
 
     def where(self, row: int) -> str:
         return f"row {row}"
+
+    def drop_unreadable(self, note: Callable[[str, str], None]) -> None:
+        """From now on, leave out rows that cannot even be taken apart, and say what was wrong and where."""
 
     def _set_names(self, names: Iterable[str], advice: str = "Rename one.") -> None:
         self.names = list(names)
@@ -274,25 +278,27 @@ def open_source(
     source: Any,
     wanted: Sequence[str | int] = (),
     t: str | int | None = None,
+    lenient: bool = False,
     *,
     query: str | None = None,
     progress: Callable[[int, int | None], None] | None = None,
     **text: Any,
 ) -> Source:
-    """Whatever the user has, as a stream. `wanted` and `t` help to find out how a text file is laid out."""
+    """Whatever the user has, as a stream. `wanted` and `t` help to find out how a text file is laid out; `lenient`
+    leaves out what is no row at all."""
     from pintgn.events.textfile import TextSource
 
     if isinstance(source, Source):
         return source
     if isinstance(source, str | Path):
-        path = Path(source).expanduser()
+        path = paths.spool_stdin() if source == "-" else Path(source).expanduser()
         if not os.path.exists(path):  # of any length, as an address with a query may be
             from pintgn.events.addresses import open_address
 
-            if (found := open_address(str(source), wanted, t, query, progress, text)) is not None:
+            found = open_address(str(source), wanted, t, query, progress, {"lenient": lenient, **text})
+            if found is not None:
                 return found
-            near = suggest(path.name, [p.name for p in path.parent.iterdir()]) if path.parent.is_dir() else ""
-            raise BadFile(f"there is no file {path}.{near if 'Did' in near else ''}")
+            raise paths.missing(path)
         if query is None and (path.is_dir() or path.suffix in (".parquet", ".pq")):
             return ParquetSource(path)
         try:
@@ -309,7 +315,7 @@ def open_source(
         compressed = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), None)
         named = any(ending.lower() in JSON_ENDINGS for ending in path.suffixes[-2:])
         if start and (named or start[:4].lstrip()[:2] in (b'{"', b"[{", b"{")):
-            return _json_source(path, compressed, **text)
+            return _json_source(path, compressed, lenient, **text)
         return TextSource(path, start, compressed, wanted, t, **text)
     if query is not None:
         raise BadInput(f"query= asks a database, and {type(source).__name__} is none. Leave it out.")
@@ -347,13 +353,13 @@ def _database(path: Path, start: bytes, query: str | None) -> Source:
     return SQLiteSource(path, query) if start.startswith(SQLITE) else DuckDBSource(path, query)
 
 
-def _json_source(path: Path, compressed: str | None, charset: str = "utf-8", **text: Any) -> Source:
+def _json_source(path: Path, compressed: str | None, lenient: bool, charset: str = "utf-8", **text: Any) -> Source:
     from pintgn.events.jsonfile import JsonSource
 
     given = [name for name, value in text.items() if value]
     if given or text.get("header") is not None:
         raise BadInput(f"{path.name} is JSON; {(given or ['header'])[0]} is about text such as CSV. Leave it out.")
-    return JsonSource(path, compressed, charset)
+    return JsonSource(path, compressed, charset, lenient)
 
 
 def _advice(source: Any) -> str:

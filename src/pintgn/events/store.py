@@ -121,6 +121,12 @@ def saved_by_pintgn(path: Path) -> bool:
         return KEY in (file.schema_arrow.metadata or {})
 
 
+def saved_schema(path: Path) -> Schema:
+    """The schema of a log written by `save`, without its events."""
+    with open_parquet(path) as file, reading(path, AGAIN):
+        return Schema.from_json(json.dumps(json.loads((file.schema_arrow.metadata or {})[KEY])["schema"]))
+
+
 def open_log(path: str | Path, *, checked: bool = False) -> EventLog:
     """Read a log written by `save`; its seal is checked, unless it has been `checked` already."""
     path = Path(path)

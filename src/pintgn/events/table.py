@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
 from pintgn.events.columns import is_text
+from pintgn.events.hashed import category_codes, hashes
 from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE, Feature, TimeUnit
 
@@ -108,20 +109,28 @@ def _feature(block: np.ndarray, feature: Feature) -> pa.Array:
     """A feature in the users' terms; null where it has no category."""
     if feature.kind == "number":
         return pa.array(np.ascontiguousarray(block[:, 0]))
-    codes = block[:, 0].astype(np.int64) if feature.kind == "code" else _coded(block)
-    known = (codes > 0) & (codes <= len(feature.categories))
-    return _categories(feature).take(pa.array(codes - 1, mask=~known))
+    words = _words(feature)
+    if feature.kind == "hash":
+        codes = category_codes(block, hashes(words))
+    else:
+        codes = block[:, 0].astype(np.int64) if feature.kind == "code" else _coded(block)
+    known = (codes > 0) & (codes <= len(words))
+    return _categories(words).take(pa.array(codes - 1, mask=~known))
+
+
+def _words(feature: Feature) -> tuple[str | int | bool, ...]:
+    return feature.words if feature.kind == "hash" else feature.categories
 
 
 def _coded(block: np.ndarray) -> np.ndarray:
     return np.where(block.any(1), block.argmax(1) + 1, 0) if block.shape[1] else np.zeros(len(block), np.int64)
 
 
-def _categories(feature: Feature) -> pa.Array:
-    kinds = {type(category) for category in feature.categories}
+def _categories(words: tuple[str | int | bool, ...]) -> pa.Array:
+    kinds = {type(category) for category in words}
     if len(kinds) > 1:
-        return pa.array([str(category) for category in feature.categories])
-    return pa.array(feature.categories, None if kinds else pa.string())
+        return pa.array([str(category) for category in words])
+    return pa.array(words, None if kinds else pa.string())
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -139,14 +148,22 @@ def _encodes(log: EventLog, start: int, feature: Feature) -> bool:
     """Whether the numbers of a categorical feature, from column `start` on, are just its categories."""
     if feature.kind == "number":
         return True
-    words = [str(category) for category in feature.categories]
-    if len({type(c) for c in feature.categories}) > 1 or len(set(words)) < len(words) or "" in words:
+    given = _words(feature)
+    words = [str(category) for category in given]
+    if len({type(c) for c in given}) > 1 or len(set(words)) < len(words) or "" in words:
+        return False
+    bits = hashes(given) if feature.kind == "hash" else np.zeros(0, np.uint32)
+    if len(np.unique(bits)) < len(bits):  # two words of one hash: once in 2**32 pairs
         return False
     for first in range(0, len(log), ROWS):
         block = log.features[first : first + ROWS, start : start + feature.width]  # type: ignore[index]
         if feature.kind == "code":
             codes = block[:, 0]
             if not ((codes == np.floor(codes)) & (codes >= 0) & (codes <= len(words))).all():
+                return False
+        elif feature.kind == "hash":
+            none = ~block.any(1)
+            if not (none | ((np.abs(block) == 1).all(1) & (category_codes(block, bits) > 0))).all():
                 return False
         elif not (np.isin(block, (0, 1)).all() and (block.sum(1) <= 1).all()):
             return False
@@ -221,7 +238,7 @@ def whole_days(log: EventLog) -> bool:
 def needs_quotes(log: EventLog, delimiter: str) -> bool:
     """Whether some id or category holds a character that means something in a text file."""
     pattern = f'[{re.escape(delimiter)}"\r\n]'
-    words = [str(category) for feature in log.schema.features for category in feature.categories]
+    words = [str(category) for feature in log.schema.features for category in _words(feature)]
     if any(re.search(pattern, word) for word in words):
         return True
     ids = log.ids.decode()

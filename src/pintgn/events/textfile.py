@@ -6,7 +6,7 @@ import codecs
 import csv
 import io
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.events.sources import Hints, Source, charset_name, prefetched
 from pintgn.events.timeformat import likely_formats
 from pintgn.events.times import is_time
+from pintgn.events.untidy import MARKS, RAGGED, Tidy, TidyStream, look
 
 DELIMITERS = (",", "\t", ";", "|", " ")
 BLOCK = 1 << 22
@@ -29,6 +30,9 @@ FOREIGN = {
     b"PK\x03\x04": "a zip or Excel file. Save it as CSV",
     b"ARROW1": "an Arrow file. Read it with pyarrow and pass the table",
     b"\x89HDF": "an HDF5 file. Read it with pandas and pass the frame",
+    b"\xd0\xcf\x11\xe0": "an old Excel file. Save it as CSV",
+    b"Obj\x01": "an Avro file. Write it as Parquet or CSV",
+    b"%PDF": "a PDF. Export the table as CSV",
 }
 
 
@@ -40,6 +44,8 @@ class TextSource(Source):
     """A text file with one event per line; every value is text until someone knows better."""
 
     untyped = True
+    looks_headless = False
+    """Whether what was taken as a header looks like data."""
 
     def __init__(
         self,
@@ -53,10 +59,12 @@ class TextSource(Source):
         header: bool | None = None,
         columns: Sequence[str] | None = None,
         skip_lines: int = 0,
+        comment: str | None = None,
         charset: str = "utf-8",
     ):
         self.path, self.title, self.compressed, self.skip = path, path.name, compressed, skip_lines
-        self.charset = charset_name(charset)
+        self.charset = charset if charset == "utf-8" else charset_name(charset)
+        self.note: Callable[[str, str], None] | None = None
         if not start:
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
         for magic, advice in FOREIGN.items():
@@ -65,10 +73,18 @@ class TextSource(Source):
         if delimiter is not None and len(delimiter) != 1:
             raise BadInput(f"a delimiter is one character, such as ',' or '\\t', not {delimiter!r}.")
         lines = self._sample()
-        self.delimiter = delimiter or find_delimiter(lines, wanted)
+        self.tidy: Tidy | None = None
+        heading: list[str] = []
+        self.preamble: list[str] = []
+        """Comments above the first row."""
+        if comment or lines[self.skip].startswith(MARKS) or any(map(RAGGED.search, lines[self.skip : self.skip + 20])):
+            body, self.tidy, heading, self.preamble = look(lines[self.skip :], wanted, delimiter, comment)
+            lines[self.skip :] = body
+            delimiter = " " if self.tidy and self.tidy.squeeze else delimiter
+        self.delimiter = delimiter or find_delimiter(lines[self.skip :], wanted)
         reader = csv.reader(iter(lines[self.skip :]), delimiter=self.delimiter)
         try:
-            first = next(row for row in reader if row)
+            first = next((row for row in reader if row), [])
             after = self.skip + reader.line_num
             second = next((row for row in reader if row), None)
         except csv.Error as error:
@@ -76,18 +92,23 @@ class TextSource(Source):
         first = [cell.strip() for cell in first]
         width = len(second) if second is not None else len(first)
         names = None if columns is None else [str(name) for name in columns]
+        if heading and header is None and not any(str(name) in first for name in wanted if not str(name).isdecimal()):
+            names, header = names or heading, False  # names that a comment gives
         if header is None:
             named = names is None and any(str(name) in first for name in wanted if not str(name).isdecimal())
             by_number = int(str(t)) if str(t).isdecimal() else None
             index = names.index(str(t)) if names is not None and str(t) in names else by_number
             # a header has no time where the times are
             header = named or index is None or index >= len(first) or not is_time(first[index])
+            # nor two columns of one name, where that is a number
+            self.looks_headless = bool(header) and not named and names is None and _like_data(first[:LOOKED_AT])
+            header = header and not (self.looks_headless and len(set(first)) < len(first))
         if names is not None and len(names) != width:
             raise BadInput(f"{len(names)} names are given in columns=, but {self.title} has {width} columns.")
         if names is None:
             names = [name if header and name else str(index) for index, name in enumerate(first)]
         self._set_names(names, "Rename one, or give all names with columns=[…] (and header=True).")
-        self.header, self.header_lines = (first, after) if header else ([], self.skip)
+        self.header_lines = after if header else self.skip
 
     # -- layout --------------------------------------------------------------------------------------------
 
@@ -122,11 +143,6 @@ class TextSource(Source):
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
         return whole
 
-    @property
-    def looks_headless(self) -> bool:
-        """Whether the header looks like data."""
-        return any(is_time(cell) or likely_formats(cell) for cell in self.header[:LOOKED_AT])
-
     def _no_header(self) -> str:
         if not self.looks_headless:
             return ""
@@ -137,28 +153,44 @@ class TextSource(Source):
     def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
         return prefetched(self._read(columns, hints or {}, BLOCK))
 
-    def sample(self, columns: Sequence[str]) -> pa.RecordBatch | None:
-        """The first rows, as text; `rows` is estimated from them."""
-        batch = next(self._read(columns, {}, SAMPLE), None)
+    def sample(self, columns: Sequence[str], lenient: bool = False) -> pa.RecordBatch | None:
+        """The first rows, as text, if `lenient` without those of another width; `rows` is estimated from them."""
+        batch = next(self._read(columns, {}, SAMPLE, lenient), None)
         if batch is not None and batch.num_rows and not self.compressed:
             size = self.path.stat().st_size
             self.rows = int(batch.num_rows * max(1.0, 1.05 * size / min(self.sampled, size)))
         return batch
 
-    def _read(self, columns: Sequence[str], hints: Hints, block: int) -> Iterator[pa.RecordBatch]:
+    def drop_unreadable(self, note: Callable[[str, str], None]) -> None:
+        self.note = note
+
+    def _unfit(self, row: Any) -> str:
+        """What Arrow does with a row that has too few or too many values."""
+        self.ragged += 1
+        uneven = (line for line, record in self._records(uneven=True) if len(record) != len(self.names))
+        line = next(itertools.islice(uneven, self.ragged - 1, None), None) if self.ragged <= 3 else None
+        assert self.note is not None
+        self.note(f"with another number of values than {len(self.names)}", "" if line is None else f"line {line}")
+        return "skip"
+
+    def _read(
+        self, columns: Sequence[str], hints: Hints, block: int, lenient: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         wanted = list(dict.fromkeys(columns))
         block = block if self.longest < block else 4 * self.longest  # a row has to fit
         read = pacsv.ReadOptions(
             column_names=self.names, skip_rows=self.header_lines, block_size=block, encoding=self.charset
         )
-        parse = pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        self.ragged = 0
+        unfit = (lambda row: "skip") if lenient else None if self.note is None else self._unfit
+        parse = pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=unfit)
         convert = pacsv.ConvertOptions(
             include_columns=wanted,
             column_types={name: hints.get(name, pa.string()) for name in wanted},
             strings_can_be_null=False,
         )
         with self._open() as stream:
-            counted = _QuoteCounter(stream)
+            counted = _QuoteCounter(stream if self.tidy is None else TidyStream(stream, self.tidy))
             try:
                 for batch in pacsv.open_csv(pa.PythonFile(counted, "r"), read, parse, convert):
                     yield batch if len(wanted) == len(columns) else batch.select(columns)
@@ -180,16 +212,17 @@ class TextSource(Source):
         found = next(itertools.islice(self._records(), row, None), None)
         return f"event {row}" if found is None else f"line {found[0]}"
 
-    def _records(self, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Every row after the header, with the number of its first line."""
+    def _records(self, strict: bool = False, uneven: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """Every row after the header, with the number of its first line; also `uneven` ones that reading leaves out."""
         with io.TextIOWrapper(io.BufferedReader(self._open()), self.charset, errors="replace", newline="") as text:
             for _ in range(self.header_lines):
                 text.readline()
-            reader = csv.reader(text, delimiter=self.delimiter, strict=strict)
+            lines = text if self.tidy is None else self.tidy.lines(text)
+            reader = csv.reader(lines, delimiter=self.delimiter, strict=strict)
             line = self.header_lines + 1
             try:
                 for record in reader:
-                    if record:
+                    if record and (self.note is None or uneven or len(record) == len(self.names)):
                         yield line, record
                     line = self.header_lines + reader.line_num + 1
             except csv.Error as error:
@@ -217,7 +250,7 @@ class TextSource(Source):
                 if len(record) != len(self.names):
                     return BadInput(
                         f"line {line} of {self.title} has {len(record)} values where {len(self.names)} are expected. "
-                        f"Correct it (the delimiter is {self.delimiter!r})."
+                        f"Correct it (the delimiter is {self.delimiter!r}), or pass skip_bad=True (--skip-bad)."
                     )
         return self._damaged(error)
 
@@ -255,6 +288,10 @@ class _QuoteCounter:
         if b'"' in data:  # much faster than counting, and nearly always enough
             self.quotes += data.count(b'"')
         return data
+
+
+def _like_data(cells: list[str]) -> bool:
+    return any(is_time(cell) or likely_formats(cell) for cell in cells)
 
 
 def find_delimiter(lines: list[str], wanted: Sequence[str | int]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
@@ -13,13 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning
-from pintgn.events.columns import Growing, first_true, first_uncastable, is_text, plain, try_cast
+from pintgn.events.columns import SKIP, Growing, first_true, first_uncastable, is_text, plain, try_cast
 from pintgn.events.schema import LATEST, TimeUnit, beyond
 from pintgn.events.timeformat import UNITS, by_format, likely_formats
+from pintgn.events.zones import in_zone, partly_zoned, written_offsets
 
 EXACT = 2**53
 """Whole numbers up to here are exact in float64."""
-OFFSET = re.compile(r"(?:Z|([+-])(\d\d):?(\d\d)?)$")
+ASSUME = (
+    "Write the zone in all rows or in none, or say where the others were written, as in --assume-zone Europe/Berlin."
+)
 
 
 class TimeColumn:
@@ -34,17 +36,20 @@ class TimeColumn:
         name: str,
         where: Callable[[int], str],
         capacity: int = 0,
-        sort: bool = False,
+        sort: bool | None = False,
         written: str | None = None,
         surely: bool = False,
+        zone: str | None = None,
     ):
         self.name, self.where, self.sort = name, where, sort
+        self.zone = zone  # of dates that are written without one
         self.written, self.surely = written, surely  # the format of the text; whether no other is allowed
         self.column = Growing(np.int64, capacity)
         self.kind: str | None = None  # "whole", "decimal" or "date"
         self.unit = "s"
         self.offsets: set[str | None] = set()
         self.ordered = True
+        self.late = ""  # which event was the first to come too late
 
     def extend(self, values: pa.Array, row: int) -> None:
         """Take a batch whose first event is number `row` of the source."""
@@ -74,9 +79,13 @@ class TimeColumn:
 
     def finish(self, like: TimeUnit | None = None) -> tuple[np.ndarray, TimeUnit]:
         """All times and what they count; in the unit of an earlier log where one is given."""
+        if self.late:
+            warnings.warn(f"{self.late}: the events were sorted by time.", PintgnWarning, stacklevel=2)
         offsets = {None if offset is None else str(offset) for offset in self.offsets}
         zone = None if not offsets or offsets == {None} else (offsets.pop() if len(offsets) == 1 else "UTC")
-        time = TimeUnit(self.unit, zone, self.written) if self.kind == "date" else TimeUnit()
+        time = TimeUnit(self.unit, zone, self.written, self.zone) if self.kind == "date" else TimeUnit()
+        if self.zone is not None and self.kind not in (None, "date"):
+            raise BadInput(f"times in {self.name!r} are numbers, which have no time zone. Leave out assume_zone.")
         if like is not None and self.column.length:
             time = self._as_in(like, time)
         return self.column.finish(), time
@@ -115,7 +124,11 @@ class TimeColumn:
             for zone in (None, "UTC"):
                 dates = try_cast(values, pa.timestamp(unit, zone))
                 if dates is not None:
-                    return self._date(dates.cast(pa.int64()).to_numpy(), unit, _offsets(values, zone), row)
+                    return self._date(
+                        dates.cast(pa.int64()).to_numpy(), unit, written_offsets(values) if zone else {None}, row
+                    )
+        if self.zone is not None and (mixed := partly_zoned(values, units, self.zone)) is not None:
+            return self._date(*mixed, row)
         raise self._unreadable(values, row)
 
     def _whole(self, values: pa.Array, row: int) -> None:
@@ -150,10 +163,12 @@ class TimeColumn:
         self._append(numbers, row, "decimal")
 
     def _date(self, counts: np.ndarray, unit: str, offsets: set[str | None], row: int) -> None:
+        if self.zone is not None and offsets == {None}:
+            counts, offsets = in_zone(counts, unit, self.zone), {self.zone}
         if self.offsets and (None in self.offsets) != (None in offsets):
             raise BadInput(
                 f"times in {self.name!r} are written with a time zone in some rows and without in others, as in "
-                f"{self.where(row)}. Write the zone in all rows or in none."
+                f"{self.where(row)}. {ASSUME}"
             )
         self.offsets |= offsets
         if self.kind is None:
@@ -168,7 +183,7 @@ class TimeColumn:
     # -- checks --------------------------------------------------------------------------------------------
 
     def _gap(self, row: int) -> BadInput:
-        return BadInput(f"{self.where(row)} has no time: {self.name!r} is empty. Every event needs one.")
+        return BadInput(f"{self.where(row)} has no time: {self.name!r} is empty. {SKIP}")
 
     def _append(self, values: np.ndarray, row: int, kind: str) -> None:
         if self.kind is not None and "date" in (self.kind, kind) and self.kind != kind:
@@ -184,13 +199,14 @@ class TimeColumn:
             )
         known = np.append(self.column.values[-1], values) if self.column.length else values
         if (before := first_true(known[1:] < known[:-1])) >= 0:
-            if not self.sort:
+            if self.ordered and not self.sort:
                 show = TimeUnit(self.unit).show if self.kind == "date" else str
-                late = row + before + 1 - (len(known) - len(values))
-                raise EventOrderError(
-                    f"{self.where(late)} has {self.name}={show(known[before + 1])}, earlier than the event before it "
-                    f"({self.name}={show(known[before])}). Sort the events by time, or pass sort=True (--sort)."
-                )
+                late = self.where(row + before + 1 - (len(known) - len(values)))
+                late = f"{late} has {self.name}={show(known[before + 1])}, earlier than the event before it "
+                late += f"({self.name}={show(known[before])})"
+                if self.sort is not None:
+                    raise EventOrderError(f"{late}. Sort the events by time, or pass sort=True (--sort).")
+                self.late = late
             self.ordered = False
         self.column.extend(values)
 
@@ -240,10 +256,10 @@ class TimeColumn:
             if likely:
                 formats = " or ".join(repr(format) for format in likely[:2])
                 return BadInput(f"{shown}, which is no ISO-8601 date. Say how it is written: --time-format {formats}.")
-            return BadInput(f"{shown}, neither a number nor an ISO-8601 date such as 2021-01-04T09:30:00Z.")
+            return BadInput(f"{shown}, neither a number nor an ISO-8601 date such as 2021-01-04T09:30:00Z. {SKIP}")
         if {kind, expected} == {"date", "zoned"}:
             other = "without a time zone" if kind == "date" else "with a time zone"
-            return BadInput(f"{shown}, {other}, unlike the rows before it. Write the zone in all rows or in none.")
+            return BadInput(f"{shown}, {other}, unlike the rows before it. {ASSUME}")
         if kind != expected:
             return BadInput(f"{shown}, unlike the rows before it: numbers and dates are mixed. Use one of the two.")
         return BadInput(
@@ -259,7 +275,8 @@ class TimeColumn:
             return like
         if (like.zone is None) != (time.zone is None):
             raise BadInput(
-                f"only one of this file and the earlier log has time zones in {self.name!r}. Write them alike."
+                f"only one of this file and the earlier log has time zones in {self.name!r}. Write them alike, or say "
+                "where times without one were written: assume_zone= (--assume-zone)."
             )
         if UNITS.index(time.unit) <= UNITS.index(like.unit):
             self.column.values[:] = self._finer(self.column.values, time.unit, like.unit)
@@ -300,16 +317,3 @@ def _kind(text: str) -> str | None:
 def is_time(text: str) -> bool:
     """Whether a cell of a text file could be a time (a header cannot)."""
     return _kind(text.strip()) is not None
-
-
-def _offsets(values: pa.Array, zone: str | None) -> set[str | None]:
-    """The distinct zone offsets that are written in a column of dates."""
-    if zone is None:
-        return {None}
-    tails = pc.unique(pc.utf8_slice_codeunits(values, -6, 2**31 - 1)).to_pylist()
-    found: set[str | None] = set()
-    for tail in tails:
-        sign, hours, minutes = OFFSET.search(tail).groups()  # type: ignore[union-attr]
-        offset = f"{sign}{hours}:{minutes or '00'}" if sign else "UTC"
-        found.add("UTC" if offset[1:] == "00:00" else offset)
-    return found

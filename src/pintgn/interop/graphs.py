@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pintgn.events.log import EventLog
+from pintgn.events.moment import read_duration
 from pintgn.events.schema import ADD, DELETE, NODE
 from pintgn.packages import need
 from pintgn.positions import RelativePositions
@@ -55,10 +56,12 @@ def to_networkx(log: EventLog, at: Any = None, since: Any = None, *, multi: bool
 def networkx_snapshots(
     log: EventLog, times: Iterable[Any], window: Any = None
 ) -> Iterator[tuple[Any, networkx.DiGraph]]:
-    """For each time, the graph of what happened strictly before it; of the last `window` only, where one is given."""
+    """For each time, the graph of what happened strictly before it; of the last `window` only, where one is given, in
+    the log's unit or as P30D, PT1H."""
+    length = None if window is None else read_duration(window, log.schema.time)
     for at in times:
         when = log.time(at, bound=True)
-        yield at, to_networkx(log, when, None if window is None else when - window)
+        yield at, to_networkx(log, when, None if length is None else when - length)
 
 
 def sparse_positions(positions: RelativePositions, *, at: Any = None, transform: str = "raw") -> list[csr_array]:

@@ -1,0 +1,239 @@
+"""Dirty tables: rows that cannot be used are left out and counted, repeated ones are dropped."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pintgn.errors import BadInput, PintgnWarning
+from pintgn.events.amounts import advice, tidy
+from pintgn.events.columns import is_text, null_rows, plain, try_cast
+from pintgn.events.features import to_numbers, trimmed
+from pintgn.events.kernels_order import ADD, NODE, REMOVE
+from pintgn.events.log import EventLog
+from pintgn.events.ops import MEANING
+from pintgn.events.schema import LATEST
+from pintgn.events.sources import Hints, Source
+from pintgn.events.timeformat import by_format, likely_formats
+from pintgn.events.times import ASSUME
+
+if TYPE_CHECKING:
+    from pintgn.events.builder import Plan
+
+SHOWN = 3
+"""Bad rows of each kind that are named."""
+NUMBERS = (pa.int64(), pa.float64())
+DATES = (pa.timestamp("s"), pa.timestamp("ns"))
+ZONED = (pa.timestamp("s", "UTC"), pa.timestamp("ns", "UTC"))
+
+
+class Cleaned(Source):
+    """A source without the rows that cannot be used; each is counted under the first thing that is wrong with it."""
+
+    def __init__(self, source: Source, plan: Plan, categories: Callable[[pa.RecordBatch], Mapping[str, bool]]):
+        self.source, self.plan, self.categories = source, plan, categories
+        self.title, self.rows, self.untyped = source.title, source.rows, source.untyped
+        self._set_names(source.names)
+        self.kinds: Mapping[str, bool] | None = None
+        self.time: tuple[pa.DataType, ...] | None = None
+        self.read = self.skipped = 0
+        self.dropped: list[np.ndarray] = []
+        self.faults: dict[str, list[str]] = {}
+        self.counts: dict[str, int] = {}
+        self.advice = ""
+        source.drop_unreadable(self._unreadable)
+
+    def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
+        for batch in self.source.batches(columns):
+            self.kinds = self.kinds or self.categories(batch)
+            bad = self._bad(dict(zip(columns, batch.columns, strict=True)), batch.num_rows)
+            self.dropped.append(self.read + np.flatnonzero(bad))
+            self.read += batch.num_rows
+            yield batch.filter(pa.array(~bad)) if bad.any() else batch
+        self._report()
+
+    def where(self, row: int) -> str:
+        gone = np.concatenate(self.dropped) if self.dropped else np.zeros(0, np.int64)
+        return self.source.where(row + int(np.searchsorted(gone - np.arange(len(gone)), row, "right")))
+
+    # -- what is wrong -------------------------------------------------------------------------------------
+
+    def _unreadable(self, what: str, where: str) -> None:
+        """A row that the source itself could not make sense of, and has left out."""
+        self.skipped += 1
+        self._count(what, 1, [where] if where else [])
+
+    def _count(self, what: str, count: int, examples: list[str]) -> None:
+        self.counts[what] = self.counts.get(what, 0) + count
+        known = self.faults.setdefault(what, [])
+        known += examples[: SHOWN - len(known)]
+
+    def _bad(self, columns: dict[str, pa.Array], rows: int) -> np.ndarray:  # (rows,) bool
+        bad = np.zeros(rows, bool)
+        for what, mask, name in self._checks(columns, rows):
+            fresh = np.flatnonzero(mask & ~bad)
+            if len(fresh):
+                wanted = SHOWN - len(self.faults.get(what, ()))
+                shown = [self._example(columns, name, int(row)) for row in fresh[:wanted]]
+                if name is not None and not self.advice:
+                    self.advice = self._ways_out(name, str(columns[name][int(fresh[0])].as_py()))
+                self._count(what, len(fresh), shown)
+                bad[fresh] = True
+        return bad
+
+    def _example(self, columns: dict[str, pa.Array], name: str | None, row: int) -> str:
+        where = self.source.where(self.read + row)
+        value = None if name is None else columns[name][row].as_py()
+        return where if value in (None, "") else f"{where}: {str(value).strip()[:40]!r}"
+
+    def _ways_out(self, name: str, value: str) -> str:
+        """Which option would read a value that cannot be used as it is."""
+        if name != self.plan.t:
+            return advice(value)
+        if any(try_cast(pa.array([value.strip()]), kind) is not None for kind in (*DATES, *ZONED)):
+            return f" {ASSUME}"
+        formats = " or ".join(map(repr, likely_formats(value)[:2]))
+        return f" Say how times are written: --time-format {formats}." if formats else ""
+
+    def _checks(self, columns: dict[str, pa.Array], rows: int) -> Iterator[tuple[str, np.ndarray, str | None]]:
+        plan = self.plan
+        op = np.full(rows, ADD, np.int8)
+        if plan.op is not None:
+            words = plain(columns[plan.op]).cast(pa.string()).fill_null("").dictionary_encode()
+            known = [MEANING.get(word.strip().lower(), 99) for word in words.dictionary.to_pylist()]
+            op = np.array(known, np.int8)[words.indices.to_numpy()]
+            yield f"with no op in {plan.op!r} that is known", op == 99, plan.op
+        gaps = [_empty(columns[name], self.untyped) for name in (plan.src, plan.dst)]
+        alone = (op == NODE) | (op == REMOVE)
+        for name, gap, other in ((plan.src, *gaps), (plan.dst, *gaps[::-1])):
+            yield f"without {name!r}", gap & (~alone | other), None
+        yield f"without {plan.t!r}", _empty(columns[plan.t], True), None
+        yield f"with no time in {plan.t!r}", self._no_time(plain(columns[plan.t])), plan.t
+        for name in plan.features:
+            if not (self.kinds or {})[name]:
+                yield from self._numbers(name, columns[name], op == ADD)
+        for name in plan.node_updates:
+            yield from self._numbers(name, columns[name], op == NODE)
+        if plan.label is not None:
+            yield from list(self._numbers(plan.label, columns[plan.label], np.zeros(rows, bool)))[:1]
+
+    def _numbers(self, name: str, values: pa.Array, needed: np.ndarray) -> Iterator[tuple[str, np.ndarray, str | None]]:
+        values = plain(values)
+        unlike = np.zeros(len(values), bool)
+        if is_text(values.type):
+            values = tidy(trimmed(values), self.plan.decimal)
+            unlike = ~_castable(values, (pa.float64(),))
+            values = pc.if_else(pa.array(unlike), None, values)
+        yield f"with no number in {name!r}", unlike, name
+        numbers = to_numbers(values, name, str)
+        missing = np.isnan(numbers)
+        if self.plan.fill is None:
+            yield f"without {name!r}", missing & needed, None
+        with np.errstate(over="ignore"):
+            yield f"with too large a number in {name!r}", ~missing & ~np.isfinite(numbers.astype(np.float32)), name
+
+    def _no_time(self, values: pa.Array) -> np.ndarray:  # (rows,) bool
+        """Times unlike most of the first ones; none of them where all are of one type already."""
+        if pa.types.is_floating(values.type):
+            return ~(np.abs(values.fill_null(0).to_numpy(zero_copy_only=False)) <= LATEST)
+        if not is_text(values.type):
+            return np.zeros(len(values), bool)
+        values = pc.ascii_trim_whitespace(values.fill_null(""))
+        if self.plan.written is not None:
+            fits = _castable(values, (), self.plan.written)
+            if fits.any() or self.plan.time_format is not None:
+                return ~fits
+        if self.time is None:
+            kinds = [NUMBERS, DATES, ZONED] if self.plan.assume_zone is None else [NUMBERS, (*DATES, *ZONED)]
+            self.time = max(kinds, key=lambda kind: int(_castable(values, kind).sum()))
+        fits = _castable(values, self.time)
+        if self.time == NUMBERS:
+            numbers = pc.if_else(pa.array(fits), values, "0").cast(pa.float64()).to_numpy(zero_copy_only=False)
+            fits &= np.abs(numbers) <= LATEST
+        return ~fits
+
+    # -- what was left out ---------------------------------------------------------------------------------
+
+    def _report(self) -> None:
+        bad, rows = sum(self.counts.values()), self.read + self.skipped
+        if not bad:
+            return
+        parts = [
+            f"{count:,} {what} ({', '.join(self.faults[what])}{', …' if count > len(self.faults[what]) else ''})"
+            if self.faults[what]
+            else f"{count:,} {what}"
+            for what, count in sorted(self.counts.items(), key=lambda one: -one[1])
+        ]
+        allowed = self.plan.max_bad * rows if self.plan.max_bad < 1 else self.plan.max_bad
+        if bad > allowed:
+            limit = f"{100 * self.plan.max_bad:g} %" if self.plan.max_bad < 1 else f"{self.plan.max_bad:,.0f}"
+            raise BadInput(
+                f"{bad:,} of {rows:,} rows cannot be used, more than the {limit} that may be skipped: "
+                f"{'; '.join(parts)}.{self.advice or f' Correct them, or raise the limit: --max-bad {bad}.'}"
+            )
+        warnings.warn(f"skipped {bad:,} of {rows:,} rows: {'; '.join(parts)}.", PintgnWarning, stacklevel=2)
+
+
+def _empty(values: pa.Array, trim: bool) -> np.ndarray:
+    """Which cells say nothing."""
+    values = plain(values)
+    if not is_text(values.type):
+        return null_rows(values)
+    values = values.fill_null("")
+    return pc.equal(pc.ascii_trim_whitespace(values) if trim else values, "").to_numpy(zero_copy_only=False)
+
+
+def _castable(values: pa.Array, kinds: Sequence[pa.DataType], format: str | None = None) -> np.ndarray:
+    """Which values are of one of these types, or written in a format; found by halving, among the distinct ones."""
+    coded = values.dictionary_encode()
+    distinct = coded.dictionary
+    fits = np.zeros(len(distinct), bool)
+    ranges = [(0, len(distinct))] if len(distinct) else []
+    while ranges:
+        low, high = ranges.pop()
+        part = distinct.slice(low, high - low)
+        if format is not None:
+            whole = not isinstance(by_format(part, format), int)
+        else:
+            whole = any(try_cast(part, kind) is not None for kind in kinds)
+        if whole:
+            fits[low:high] = True
+        elif high - low > 1:
+            middle = (low + high) // 2
+            ranges += [(low, middle), (middle, high)]
+    codes = coded.indices.fill_null(-1).to_numpy()
+    return np.append(fits, True)[codes]  # a missing value is no bad one
+
+
+# --- repeated rows --------------------------------------------------------------------------------------------
+
+
+def without_duplicates(log: EventLog) -> EventLog:
+    """A log with the first of each event that comes several times, equal in all columns."""
+    order = np.lexsort((log.dst, log.src, log.t))
+    same = np.ones(max(len(log) - 1, 0), bool)
+    for column in (log.src, log.dst, log.t):
+        same &= column[order][1:] == column[order][:-1]
+    run = np.empty(len(log), np.int64)
+    run[order] = np.cumsum(np.append(0, ~same))[: len(log)]
+    tied = np.sort(order[np.append(False, same) | np.append(same, False)])  # only these need to be compared
+    others = [run, log.label, log.marked_features]
+    parts = [np.ascontiguousarray(one[tied]).reshape(len(tied), -1).view(np.uint8) for one in others if one is not None]
+    rows = np.ascontiguousarray(np.concatenate(parts, 1))
+    _, first = np.unique(rows.view(np.dtype((np.void, rows.shape[1])))[:, 0], return_index=True)
+    keep = np.ones(len(log), bool)
+    keep[tied] = False
+    keep[tied[first]] = True
+    if keep.all():
+        return log
+    warnings.warn(
+        f"dropped {int((~keep).sum()):,} of {len(log):,} events, which are equal to an earlier one.",
+        PintgnWarning,
+        stacklevel=3,
+    )
+    return log.where(keep)
