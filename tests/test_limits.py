@@ -99,6 +99,7 @@ NO_SIZES = {
     "events.kernels.START": "a hash",
     "events.seal.DIGEST": "bytes of a format",
     "events.seal.SEAL": "bytes of a format",
+    "events.show.LETTERS": "letters of a cell in a notebook",
     "events.sources.THRIFT_LIMIT": "the largest that Arrow takes: no limit",
     "events.textfile.LOOKED_AT": "cells by which a header is told from data",
     "events.times.EXACT": "a property of float64",

@@ -62,7 +62,7 @@ def test_one_row_of_the_paper_is_run_capped_and_continued(ask, tmp_path):
 def test_the_shop_is_also_told_on_the_command_line(ask):
     answers = {line: ask(line.replace("12000", "1500")) for line in commands("shop.md", "pintgn serve")}
     recommended = next(answer for line, answer in answers.items() if " recommend " in line)
-    assert len(re.findall(r"^item\d+ +0\.\d+ ", recommended, re.M)) == 5
+    assert len(re.findall(r"^item\d+ +\d+\.\d % ", recommended, re.M)) == 5
 
 
 def test_new_ratings_are_scored_from_the_command_line(ask, tmp_path):
