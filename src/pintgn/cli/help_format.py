@@ -28,7 +28,10 @@ SECTIONS = {
         "recommend": "List the most likely next destinations",
         "embed": "Write an embedding of every node",
         "explain": "Explain the score of a pair",
-        "serve": "Serve it over HTTP",
+    },
+    "Serving": {
+        "serve": "Serve a run over HTTP",
+        "keys": "Make and remove the API keys of a service",
     },
     "Looking deeper": {
         "theory": "Which models can distinguish what, and why",
@@ -52,7 +55,13 @@ EXAMPLES = {
     "recommend": ["pintgn recommend runs/shop-pint --src user1 -k 5"],
     "embed": ["pintgn embed runs/shop-pint -o nodes.npz"],
     "explain": ["pintgn explain runs/shop-pint user1 item7"],
-    "serve": ["pintgn serve runs/shop-pint --port 8000"],
+    "serve": [
+        "pintgn serve runs/shop-pint --port 8000",
+        "pintgn serve runs/shop-pint --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --audit audit.log",
+    ],
+    "keys add": ["pintgn keys add runs/shop-pint grafana --scope read --rate 5"],
+    "keys list": ["pintgn keys list runs/shop-pint"],
+    "keys remove": ["pintgn keys remove runs/shop-pint grafana"],
     "theory wl": ["pintgn theory wl one.csv --against other.csv"],
     "theory distinguish": ["pintgn theory distinguish trades.csv ann bob --at 2021-06-01"],
     "theory tree": ["pintgn theory tree trades.csv ann --depth 3"],
