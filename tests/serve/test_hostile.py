@@ -27,8 +27,8 @@ from pintgn.events.codec import Codec
 from pintgn.learn.run import Run
 from pintgn.serve import answers, arrowbody, connections
 from pintgn.serve.app import SMALL, create_app
-from pintgn.serve.keys import Keys, add_key
 from pintgn.serve.connections import Server
+from pintgn.serve.keys import Keys, add_key
 from pintgn.serve.limits import Limits, TooMuch
 from pintgn.serve.requests import ARROW, FIELDS, SPARE, Requests
 from pintgn.serve.service import Service

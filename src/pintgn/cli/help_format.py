@@ -32,6 +32,8 @@ SECTIONS = {
     "Serving": {
         "serve": "Serve a run over HTTP",
         "keys": "Make and remove the API keys of a service",
+        "backup": "Back up a run and its live events, also while it is served",
+        "restore": "Restore a backup, verified",
     },
     "Looking deeper": {
         "theory": "Which models can distinguish what, and why",
@@ -59,6 +61,8 @@ EXAMPLES = {
         "pintgn serve runs/shop-pint --port 8000",
         "pintgn serve runs/shop-pint --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --audit audit.log",
     ],
+    "backup": ["pintgn backup runs/shop-pint -o shop.tar"],
+    "restore": ["pintgn restore shop.tar -o runs/restored", "pintgn restore shop.tar --check"],
     "keys add": ["pintgn keys add runs/shop-pint grafana --scope read --rate 5"],
     "keys list": ["pintgn keys list runs/shop-pint"],
     "keys remove": ["pintgn keys remove runs/shop-pint grafana"],
