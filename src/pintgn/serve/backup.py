@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.facts import AtLeast, Each, check_format, parse
+from pintgn.events.facts import AtLeast, Each, check, check_format, parse
 from pintgn.files import rename, replacing, sync_file, try_lock, write_errors
 from pintgn.learn.run import Run
 from pintgn.serve.highwater import HighWater, Mark
@@ -194,7 +194,8 @@ def _manifest(path: Path, archive: tarfile.TarFile) -> dict[str, Any]:
     text = archive.extractfile(head).read()  # type: ignore[union-attr]
     manifest: dict[str, Any] = parse(text, {"format": AtLeast(1)}, f"the manifest of {path}", AGAIN)
     check_format(manifest["format"], FORMAT, str(path), "Restore it with the pintgn that wrote it.")
-    return parse(text, SHAPE, f"the manifest of {path}", AGAIN)  # type: ignore[no-any-return]
+    check(manifest, SHAPE, f"the manifest of {path}", AGAIN)
+    return manifest
 
 
 def _verify(path: Path, each: Callable[[str], IO[bytes] | None] = lambda name: None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.events.facts import AtLeast, check_format, read_json
+from pintgn.events.facts import AtLeast, check, check_format, read_json
 from pintgn.files import try_lock, write_errors, write_file
 from pintgn.serve.auth import given_key
 
@@ -143,10 +143,11 @@ def needed(asked: str) -> str:
 def stored(path: Path) -> list[Key]:
     """The keys in a file; none when there is no file. The one key of before counts as `default`, with every right."""
     try:
-        found = read_json(path, SHAPE, AGAIN)
+        found = read_json(path, {"format": AtLeast(1)}, AGAIN)
     except FileNotFoundError:
         return _before(path.with_name(BEFORE))
     check_format(found["format"], FORMAT, str(path), AGAIN)
+    check(found, SHAPE, str(path), AGAIN)
     keys = [Key(**{name: row[name] for name in SHAPE["keys"][0]}) for row in found["keys"]]  # type: ignore[index]
     for key in keys:
         if not HASH.fullmatch(key.sha256) or not (key.rate is None or key.rate > 0):
