@@ -368,9 +368,9 @@ def kinds(folder: Path) -> list[Kind]:
             pintgn.fit(pintgn.TGN(dim=8, memory=8, heads=2), read, folder=stopped, epochs=2, batch=30, progress=_stop)
     with pintgn.Service.open(run) as service:
         service.observe([{"src": "p1", "dst": "q 2", "t": 2_000 + k, "features": {"x": 1.0, "y": 2}} for k in range(5)])
-    from pintgn.serve.auth import Key
+    from pintgn.serve.keys import FILE, add_key, stored
 
-    Key.new(run / "live")
+    add_key(run / "live", "someone")
 
     def ask(path: Path, work: Path) -> None:
         command("predict", path, folder / "pairs.csv")
@@ -383,7 +383,7 @@ def kinds(folder: Path) -> list[Kind]:
         from pintgn.errors import PintgnError
 
         try:
-            Key.stored(path / "live")
+            stored(path / "live" / FILE)
             with pintgn.Service.open(path) as service:
                 print(service.live.total)
                 for report in service.reports:
@@ -453,7 +453,7 @@ def kinds(folder: Path) -> list[Kind]:
         Kind("run's arrays", inside(run / "stream", "*.npz"), whole(ask, run), judge_answer),
         Kind("safetensors", inside(run, "*.safetensors"), whole(ask, run), judge_answer),
         Kind("checkpoint", inside(stopped, "*.safetensors"), whole(resume, stopped), no_complaint),
-        Kind("snapshot", [run / "live" / "key.hash", *snapshot], whole(serve, run), no_complaint, fields=True),
+        Kind("snapshot", [run / "live" / FILE, *snapshot], whole(serve, run), no_complaint, fields=True),
     ]  # fmt: skip
 
 

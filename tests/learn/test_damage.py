@@ -13,7 +13,7 @@ import pintgn
 from pintgn import PINT
 from pintgn.errors import BadFile, PintgnError
 from pintgn.live.predict import predict
-from pintgn.serve.auth import Key
+from pintgn.serve.keys import FILE, add_key, stored
 from tests.learn.helpers import QUICK, random_log
 
 OTHERS = [None, "x", -1, 2**70, 1.5, [], {}]
@@ -151,11 +151,11 @@ def test_a_flipped_bit_in_the_weights_is_found(made, name):
 
 @pytest.mark.parametrize("text", [b"", b"x", b"\xff\xfe", b"0" * 63, b"0" * 65, b"G" * 64])
 def test_what_is_no_hash_of_a_key_is_refused(tmp_path, text):
-    assert Key.stored(tmp_path) is None
+    assert stored(tmp_path / FILE) == []
     (tmp_path / "key.hash").write_bytes(text)
     with pytest.raises(BadFile, match="no hash of a key. Make a new key with --new-key"):
-        Key.stored(tmp_path)
-    _, key = Key.new(tmp_path)
-    stored = Key.stored(tmp_path)
-    assert stored is not None
-    assert stored(key)
+        stored(tmp_path / FILE)
+    with pytest.raises(BadFile, match="no hash of a key"):
+        add_key(tmp_path, "ann")
+    add_key(tmp_path, "default", renew=True)
+    assert [key.name for key in stored(tmp_path / FILE)] == ["default"]

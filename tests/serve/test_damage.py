@@ -266,7 +266,7 @@ def test_a_mark_survives_what_hits_one_of_its_slots(tmp_path):
 def test_a_store_from_before_the_mark_is_refused_in_one_line(run_folder, tmp_path, killed):
     folder = copied(killed, tmp_path)
     change(folder, "UPDATE facts SET value = '1' WHERE name = 'format'")
-    with pytest.raises(BadFile, match="written by an earlier pintgn"):
+    with pytest.raises(BadFile, match="written by an older pintgn"):
         restarted(run_folder, folder)
 
 

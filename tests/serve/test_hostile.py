@@ -27,8 +27,8 @@ from pintgn.events.codec import Codec
 from pintgn.learn.run import Run
 from pintgn.serve import answers, arrowbody, connections
 from pintgn.serve.app import SMALL, create_app
-from pintgn.serve.auth import Key
 from pintgn.serve.connections import Server
+from pintgn.serve.keys import Keys, add_key
 from pintgn.serve.limits import Limits, TooMuch
 from pintgn.serve.requests import ARROW, FIELDS, SPARE, Requests
 from pintgn.serve.service import Service
@@ -715,12 +715,13 @@ def test_a_form_makes_no_snapshot(service, kind):
 
 def test_behind_a_proxy_that_renames_it_a_key_lets_the_page_in(service, tmp_path):
     """With a key the name is not compared: no foreign page knows the key, and a proxy may have changed the name."""
-    key, text = Key.new(tmp_path / "keys")
-    client = TestClient(create_app(service, key), headers={"x-api-key": text})
+    text = add_key(tmp_path, "page")
+    keys = Keys.of_store(tmp_path)
+    client = TestClient(create_app(service, keys), headers={"x-api-key": text})
     sent = {"origin": "https://shop.example", "sec-fetch-site": "same-origin"}
     assert client.post("/events", json=EVENT, headers=sent).status_code == 200
     refused(client.post("/events", json=EVENT, headers=sent | {"sec-fetch-site": "cross-site"}), 403, "foreign_page")
-    refused(TestClient(create_app(service, key)).post("/snapshot", headers=sent), 401, "no_key")
+    refused(TestClient(create_app(service, keys)).post("/snapshot", headers=sent), 401, "no_key")
 
 
 def test_every_limit_is_written_down():

@@ -60,7 +60,7 @@ def folder(tmp_path_factory):
 
 
 @contextlib.contextmanager
-def serving(folder, store, key=None):
+def serving(folder, store, keys=None):
     """A service on a port of its own; gives its address and a way to end it."""
     import uvicorn
 
@@ -68,7 +68,7 @@ def serving(folder, store, key=None):
     from pintgn.serve.service import Options, Service
 
     with Service.open(folder, store, Options(evaluate_every=1)) as service:
-        config = uvicorn.Config(create_app(service, key), port=0, log_level="error", ws="none", lifespan="off")
+        config = uvicorn.Config(create_app(service, keys), port=0, log_level="error", ws="none", lifespan="off")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run)
         thread.start()
@@ -359,9 +359,10 @@ def test_large_whole_numbers_stay_exact(page):
 
 
 def test_the_key_is_asked_for_and_a_service_that_is_gone_is_noticed(browser, folder, tmp_path):
-    from pintgn.serve.auth import Key
+    from pintgn.serve.keys import Keys
 
-    with serving(folder, tmp_path / "store", Key.of(secret := "a key that nobody else has")) as (address, stop):
+    (tmp_path / "key").write_text(secret := "a key that nobody else has")
+    with serving(folder, tmp_path / "store", Keys.of_file(tmp_path / "key")) as (address, stop):
         page = Page(browser, address)
         page.until(lambda: page.js("return document.getElementById('key-dialog').open"), "the question for the key")
         assert page.focused() == "key"

@@ -13,7 +13,7 @@ import typer
 from typer import Option
 
 from pintgn import __version__
-from pintgn.cli import data, demo, evaluate, serve, theory, train, use
+from pintgn.cli import backup, data, demo, evaluate, keys, serve, theory, train, use
 from pintgn.cli.help_format import apply_style
 from pintgn.errors import PintgnError, PintgnWarning
 
@@ -36,6 +36,9 @@ app.command("explain")(use.explain)
 app.command("tune")(train.tune)
 app.command("report")(evaluate.report)
 app.command("serve")(serve.serve)
+app.add_typer(keys.app, name="keys")
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
 app.add_typer(theory.app, name="theory")
 app.command("demo")(demo.demo)
 apply_style(app)

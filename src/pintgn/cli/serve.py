@@ -23,10 +23,16 @@ def serve(
         str, Option(help="Address to listen on. Only this machine by default; others need a key.")
     ] = "127.0.0.1",
     store: Annotated[Path | None, Option(help="Folder of the events and snapshots; RUN/live by default.")] = None,
-    key_file: Annotated[Path | None, Option(help="File with the API key that clients must send.")] = None,
+    key_file: Annotated[
+        Path | None, Option(help="File with the API key that clients must send, instead of those of `pintgn keys`.")
+    ] = None,
     new_key: Annotated[
-        bool, Option("--new-key", help="Create an API key, print it once, and keep its hash in the store.")
+        bool, Option("--new-key", help="Create the API key `default`, for everything, and print it once.")
     ] = False,
+    tls_cert: Annotated[
+        Path | None, Option(help="Certificate (PEM, with its chain): serve HTTPS. SIGHUP reads it again.")
+    ] = None,
+    tls_key: Annotated[Path | None, Option(help="The certificate's private key (PEM).")] = None,
     snapshot_every: Annotated[int, Option(min=1, help="Events between two snapshots.")] = 100_000,
     keep_last: Annotated[
         int | None, Option(min=1, help="Keep only this many newest contacts of each node in memory.")
@@ -48,6 +54,11 @@ def serve(
     evaluate_every: Annotated[
         int, Option(min=0, help="Score every n-th event just before it is observed; 0 for none.")
     ] = 10,
+    log_format: Annotated[str, Option(help="How lines on stderr look: text or json.")] = "text",
+    log_requests: Annotated[bool, Option("--log-requests", help="Log every request.")] = False,
+    audit: Annotated[
+        Path | None, Option(help="Append who sent events, looked after the service or was refused to this file.")
+    ] = None,
     compact: Annotated[
         bool, Option("--compact", help="Drop stored events that every snapshot holds, and exit.")
     ] = False,
@@ -73,15 +84,22 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError:
         raise BadInput("serving needs FastAPI and uvicorn. Install them: pip install 'pintgn[serve]'.") from None
-    from pintgn.serve.auth import Key, is_local
+    from pintgn.serve.auth import is_local
+    from pintgn.serve.connections import check_certificate
+    from pintgn.serve.journal import note_action, write_logs
+    from pintgn.serve.keys import Keys, add_key
     from pintgn.serve.limits import Options
     from pintgn.serve.service import Service
 
     folder = store or run / "live"
     if key_file is not None and new_key:
         raise BadInput("--key-file and --new-key exclude each other; choose one.")
-    key = Key.stored(folder) if key_file is None else Key.read(key_file)
-    if key is None and not new_key and not is_local(host):
+    if log_format not in ("text", "json"):
+        raise BadInput(f"--log-format {log_format}; it is text or json.")
+    check_certificate(tls_cert, tls_key)
+    write_logs(log_format == "json", log_requests, audit)
+    keys = None if new_key else Keys.of_store(folder) if key_file is None else Keys.of_file(key_file)
+    if not keys and not new_key and not is_local(host):
         raise BadInput(f"--host {host} accepts other machines. Require a key: add --new-key or --key-file PATH.")
     options = Options(
         snapshot_every=snapshot_every,
@@ -102,6 +120,7 @@ def serve(
         if compact:
             gone = service.compact()
             facts = {"dropped": gone, "bytes": service.store.nbytes, "events": service.store.total}
+            note_action("compact", facts)
             answer(as_json, facts, f"{folder}: {gone:,} events dropped, {service.store.nbytes:,} bytes left")
             return
         if accept_loss:
@@ -114,9 +133,9 @@ def serve(
                 say(f"note: {report}")
             return
         if new_key:  # now that the store is ours
-            key, text = Key.new(folder)
+            text, keys = add_key(folder, "default", renew=True), Keys.of_store(folder)
             answer(as_json, {"key": text}, f"API key (shown only now): {text}")
-        _listen(service, key, host, port, as_json)
+        _listen(service, keys, host, port, as_json, tls_cert, tls_key)
 
 
 def _length(run: Path, text: str | None) -> float | None:
@@ -132,11 +151,13 @@ def _length(run: Path, text: str | None) -> float | None:
 
 def _undo(run: Path, folder: Path, after: str, as_json: bool) -> None:
     from pintgn.learn.run import Run
+    from pintgn.serve.journal import note_action
     from pintgn.serve.rewind import undo_after
 
     if not folder.exists():
         raise BadInput(f"there is no store in {folder}. Name it with --store.")
     done = undo_after(Run.open(run), folder, after)
+    note_action("undo-after", {"after": after} | done)
     shown = f"{folder}: no live event is later than {after}; nothing was changed"
     if done["file"] is not None:
         shown = (
@@ -147,10 +168,13 @@ def _undo(run: Path, folder: Path, after: str, as_json: bool) -> None:
 
 
 def _accept(service: Any, folder: Path, as_json: bool) -> None:
+    from pintgn.serve.journal import note_action
+
     gaps = service.accept_loss()
     lost = ", ".join(str(gap) for gap in gaps if len(gap)) or "no events for certain"
     shown = f"lost {lost}; the next event will be number {service.store.total + 1:,}" if gaps else "nothing is missing"
     facts = {"lost": [[gap.first, gap.last] for gap in gaps], "events": service.store.total}
+    note_action("accept-loss", facts)
     answer(as_json, facts, f"{folder}: {shown}")
 
 
@@ -164,8 +188,9 @@ def _export(service: Any, path: Path, as_json: bool) -> None:
     answer(as_json, facts, f"{path}: {log!r}, {service.store.total:,} of them live")
 
 
-def _listen(service: Any, key: Any, host: str, port: int, as_json: bool) -> None:
-    import logging
+def _listen(
+    service: Any, keys: Any, host: str, port: int, as_json: bool, tls_cert: Path | None, tls_key: Path | None
+) -> None:
     import socket
 
     from pintgn.serve.app import create_app
@@ -174,8 +199,7 @@ def _listen(service: Any, key: Any, host: str, port: int, as_json: bool) -> None
 
     sys.setswitchinterval(0.0005)  # a question must not wait until a long loop elsewhere pauses
     hosts = ("localhost", host.strip("[]")) if is_local(host) else None
-    app = create_app(service, key, hosts)
-    logging.basicConfig(format="%(asctime)s  %(message)s", level=logging.WARNING)
+    app = create_app(service, keys, hosts)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # named as TCP, or asyncio leaves Nagle's algorithm on and every answer waits 40 ms for an acknowledgement
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -187,13 +211,15 @@ def _listen(service: Any, key: Any, host: str, port: int, as_json: bool) -> None
         bound.close()
         raise BadInput(f"cannot listen at {host}:{port}: {error.strerror}. Choose another --port.") from None
     with bound:
-        address = f"http://{'[' + host + ']' if ':' in host else host}:{bound.getsockname()[1]}"
+        address = (
+            f"http{'s' if tls_cert else ''}://{'[' + host + ']' if ':' in host else host}:{bound.getsockname()[1]}"
+        )
         ends = f"kill {os.getpid()}" if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else "Ctrl-C"
         facts = {"address": address, "events": service.live.events, "clock": service.live.clock}
         shown = f"{service.live!r}\n{address}  ({ends} stops; nothing acknowledged is lost)"
         answer(as_json, facts, shown)
         sys.stdout.flush()
-        _run_until_signal(Server(app, service.limits), bound)
+        _run_until_signal(Server(app, service.limits, ssl_certfile=tls_cert, ssl_keyfile=tls_key), bound)
     say("stopping: writing a snapshot")
 
 
@@ -205,6 +231,8 @@ def _run_until_signal(server: Any, bound: Any) -> None:
     server.capture_signals = contextlib.nullcontext
     handled = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
     before = {number: signal.signal(number, server.handle_exit) for number in handled}
+    if server.config.is_ssl and hasattr(signal, "SIGHUP"):
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: server.reload_certificate())
     try:
         server.run(sockets=[bound])
     finally:

@@ -59,12 +59,17 @@ class AtLeast:
     least: int
 
 
-def check_format(found: int, known: int, what: str, again: str) -> None:
-    """Refuse what another version of pintgn wrote; `again` says how it is made anew."""
+def check_format(found: int, known: int, what: str, again: str, oldest: int | None = None) -> None:
+    """Refuse what another version of pintgn wrote; `again` says how it is made anew.
+
+    Every file of ours says its format, a number that grows when older code could not read it, or newer code would
+    misread it. It is checked before the rest, which may have another shape. Formats from `oldest` on are read, and
+    completed by whoever reads them; `tests/formats` has one of each.
+    """
     if found > known:
-        raise BadFile(f"{what} was written by a newer pintgn. Update pintgn to read it.")
-    if found < known:
-        raise BadFile(f"{what} was written by an older pintgn, under other names. {again}")
+        raise BadFile(f"{what} was written by a newer pintgn (format {found}, not {known}). Update pintgn to read it.")
+    if found < (known if oldest is None else oldest):
+        raise BadFile(f"{what} was written by an older pintgn (format {found}, not {known}). {again}")
 
 
 def check(value: Any, shape: Any, what: str, advice: str = "", at: str = "") -> Any:

@@ -8,13 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pintgn.errors import BadFile
-from pintgn.events.facts import read_arrays
+from pintgn.events.facts import check_format, read_arrays
 from pintgn.files import replacing, write_errors
 from pintgn.neighbors import inputs
 from pintgn.neighbors import kernels_storage as storage
 
 FORMAT = 3
-"""2 had no ties; it is still read."""
+OLDEST = 2
+"""A format without ties."""
+RENAMED = {"ways": "outgoing"}
+"""Columns that had other names in files of these formats."""
 COLUMNS = ("lengths", "ids", "times", "numbers", "outgoing", "open_numbers", "open_ties")
 TYPES = {"lengths": "i8", "ids": "i4", "numbers": "i8", "outgoing": "i1", "open_numbers": "i8", "open_ties": "u8"}
 
@@ -55,13 +58,19 @@ def read(path: Path) -> Stored:
         raise BadFile(f"there is no file {path}. Write one with NeighborIndex.save.")
     try:
         arrays = {"open_numbers": np.zeros(0, np.int64), "open_ties": np.zeros(0, np.uint64)} | read_arrays(path)
+        arrays = {RENAMED.get(name, name): array for name, array in arrays.items()}
         names = ("head", "clock", *COLUMNS)
         head, clock, lengths, ids, times, numbers, outgoing, open_numbers, open_ties = (arrays[name] for name in names)
     except (BadFile, KeyError) as error:
         raise BadFile(f"{path} is not a saved NeighborIndex, or is damaged ({error}).") from error
-    if head.shape != (5,) or head.dtype != np.int64 or head[0] not in (2, FORMAT):
-        raise BadFile(f"{path} is not a NeighborIndex of format {FORMAT}. Build it again from the events.")
-    good = all(arrays[name].ndim == 1 for name in names) and all(arrays[name].dtype == TYPES[name] for name in TYPES)
+    if not head.size or head.dtype != np.int64:
+        raise BadFile(f"{path} is damaged: it does not say its format. Build it again from the events.")
+    check_format(int(head[0]), FORMAT, str(path), "Build it again from the events.", OLDEST)
+    good = (
+        head.shape == (5,)
+        and all(arrays[name].ndim == 1 for name in names)
+        and all(arrays[name].dtype == TYPES[name] for name in TYPES)
+    )
     good = good and times.dtype in inputs.LIMITS and clock.dtype == times.dtype and clock.size <= 1
     good = good and bool((lengths >= 0).all()) and (clock.size == 1 or not len(ids))
     good = good and int(lengths.sum()) == len(ids) == len(times) == len(numbers) == len(outgoing)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadFile, BadInput, StaleQuery
-from pintgn.events.facts import parse, read_arrays, reading
+from pintgn.events.facts import check_format, parse, read_arrays, reading
 from pintgn.formatting import size
 from pintgn.neighbors.files import write_arrays
 from pintgn.neighbors.inputs import FLOAT64, INT64, as_events, at_least
@@ -211,12 +211,11 @@ class RelativePositions:
         try:
             arrays = read_arrays(path)
             settings = parse(arrays.pop("settings").tobytes(), {"format": int}, "its line of settings")
-            if settings.pop("format") != FORMAT:
-                raise KeyError("format")
         except (BadFile, KeyError) as error:
             raise BadFile(
                 f"{path} does not hold positions, or is damaged ({error}). RelativePositions.save writes such files."
             ) from None
+        check_format(settings.pop("format"), FORMAT, str(path), "Make them again from the events.")
         with reading(path):
             return cls._restored(settings, arrays)
 

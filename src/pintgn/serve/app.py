@@ -3,67 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import FastAPI, Request
 from fastapi import Path as InPath
 from fastapi import Query as InQuery
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, PlainTextResponse, Response
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pintgn import __version__
-from pintgn.errors import BadInput, EventOrderError, PintgnError, StaleQuery, TooLarge
 from pintgn.serve import answers, describe
-from pintgn.serve.auth import FILES, OPEN, Key, foreign, given_key, host_name, is_local
 from pintgn.serve.bodies import Bodies, content_type
+from pintgn.serve.guard import Guard, Json, fault
+from pintgn.serve.journal import PRIVATE
+from pintgn.serve.keys import Keys
 from pintgn.serve.lanes import Lane
-from pintgn.serve.limits import Busy, Degraded, FarAhead, KeyReused, LateEvent, Stopped, TooMuch, TooSlow, WrongType
+from pintgn.serve.limits import Busy, WrongType
 from pintgn.serve.requests import ARROW
 from pintgn.serve.service import Service
-from pintgn.serve.store import StoreFull
 
-log = logging.getLogger("pintgn.serve")
 PAGES = Path(__file__).parent / "pages"
-SECURITY = [
-    (
-        b"content-security-policy",
-        b"default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    ),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-]
 SMALL = 4_096
 """Bytes of a body that is read by the event loop itself."""
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 """Types of bodies that a web page can send anywhere without being asked first."""
-FAULTS: list[tuple[type[BaseException], int, str, str]] = [
-    (LateEvent, 409, "late_event", "Send events in order of time; drop or correct what comes too late."),
-    (KeyReused, 409, "key_reused", "Give every event a key of its own, and repeat only identical events."),
-    (FarAhead, 422, "far_ahead", "Check the unit of the times; a larger --max-ahead allows it."),
-    (StaleQuery, 409, "stale_query", "Ask about the clock's time or later, or leave out `at`."),
-    (EventOrderError, 422, "bad_input", "Sort the events by time, then send them again."),
-    (TooSlow, 408, "too_slow", "Send the body faster, or less at once."),
-    (TooMuch, 413, "too_large", "Send less at once; the documentation of serving lists every limit."),
-    (WrongType, 415, "wrong_type", "Say the body's type in Content-Type; /openapi.json has the types of each route."),
-    (Busy, 429, "busy", "Wait as long as Retry-After says, then send the same request again."),
-    (Degraded, 503, "degraded", "An operator has to accept the loss or rewind the store; see /health."),
-    (Stopped, 503, "stopped", "Wait until the service has been restarted; see /health."),
-    (StoreFull, 507, "store_full", "Free space on the service's disk, then send the same request again."),
-    (TooLarge, 507, "out_of_memory", "Ask for less at once, or give the service more memory."),
-    (BadInput, 422, "bad_input", "Correct the request; /openapi.json describes what is expected."),
-    (PintgnError, 500, "failed", "See the service's log."),
-]
 Id = Annotated[str, InPath(description="A node's id, as in the log.", max_length=1_000)]
 At = Annotated[
     str | None,
@@ -71,11 +39,11 @@ At = Annotated[
 ]
 
 
-def create_app(service: Service, key: Key | None = None, hosts: tuple[str, ...] | None = None) -> FastAPI:
+def create_app(service: Service, keys: Keys | None = None, hosts: tuple[str, ...] | None = None) -> FastAPI:
     """The HTTP interface of a service.
 
     Args:
-        key: what clients must present; anyone is let in without one.
+        keys: whom clients must be; anyone is let in without.
         hosts: names by which the service may be called, against web pages that pose as it; any by default.
     """
     app = FastAPI(
@@ -89,82 +57,10 @@ def create_app(service: Service, key: Key | None = None, hosts: tuple[str, ...] 
     app.state.service, app.state.bodies = service, Bodies(service.limits)
     _faults(app, service)
     direct = _routes(app, service)
-    app.add_middleware(Guard, service=service, key=key, hosts=hosts, direct=direct)
+    app.add_middleware(Guard, service=service, keys=keys, hosts=hosts, direct=direct)
     _pages(app)
-    describe.finish(app, service.requests.declared, with_key=key is not None)
+    describe.finish(app, service.requests.declared, with_key=bool(keys))
     return app
-
-
-class Json(Response):
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        return msgspec.json.encode(content)
-
-
-# -- around every request ----------------------------------------------------------------------------------------------
-
-
-class Guard:
-    """Stands before every request: lets in who may ask, counts, and turns a fault of ours into a plain answer.
-
-    Routes that are asked most are called from here (`direct`): the way through FastAPI takes longer than their work,
-    and the event loop is what `/health` waits for under a flood.
-    """
-
-    def __init__(
-        self, app: ASGIApp, service: Service, key: Key | None, hosts: tuple[str, ...] | None, direct: dict[str, Route]
-    ):
-        self.app, self.service, self.key, self.hosts, self.direct = app, service, key, hosts, direct
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        begin, status = time.perf_counter(), 0
-
-        async def sending(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [*message.get("headers", []), *SECURITY]
-            await send(message)
-
-        try:
-            answer = self._refused(Headers(scope=scope), scope["path"], scope["method"])
-            direct = self.direct.get(f"{scope['method']} {scope['path']}")
-            if answer is None and direct is not None:
-                scope["route"] = direct
-                answer = await direct.endpoint(Request(scope, receive))
-            await (self.app if answer is None else answer)(scope, receive, sending)
-        except ClientDisconnect:
-            pass  # nobody is there to be answered
-        except PintgnError as error:
-            await refusal(self.service, error)(scope, receive, sending)
-        except Exception:  # said plainly, written to the log, never shown
-            log.exception("%s %s failed", scope["method"], scope["path"])
-            if status:
-                raise
-            answer = fault(500, "failed", "Something went wrong inside the service.", "See the service's log.")
-            await answer(scope, receive, sending)
-        finally:
-            route = getattr(scope.get("route"), "path", "other")
-            self.service.metrics.requests.labels(route, status).inc()
-            self.service.metrics.request_seconds.labels(route).observe(time.perf_counter() - begin)
-
-    def _refused(self, headers: Headers, path: str, method: str) -> Response | None:
-        """The answer to somebody who may not ask."""
-        name = host_name(headers.get("host", ""))
-        if self.hosts is not None and name not in self.hosts and not is_local(name):
-            said = f"This service is not {name[:100]!r}."
-            return fault(421, "wrong_host", said, "Call it by the name it was started with.")
-        if method not in ("GET", "HEAD", "OPTIONS") and foreign(headers, by_host=self.key is None):
-            said = "This request comes from a web page of somebody else's."
-            return fault(403, "foreign_page", said, "Send it from a program, or from the service's own page.")
-        if self.key is None or path in OPEN or path.startswith(FILES) or self.key(given_key(headers)):
-            return None
-        challenge = {"WWW-Authenticate": "Bearer"}
-        return fault(401, "no_key", "The API key is missing or wrong.", "Send `Authorization: Bearer KEY`.", challenge)
 
 
 def _faults(app: FastAPI, service: Service) -> None:
@@ -184,18 +80,6 @@ def _faults(app: FastAPI, service: Service) -> None:
             405: ("not_allowed", f"{request.method} is not for this.", "/openapi.json lists what there is."),
         }.get(error.status_code, ("refused", str(error.detail), str(error.detail)))
         return fault(error.status_code, name, said, next_step, dict(error.headers or {}))
-
-
-def refusal(service: Service, error: PintgnError) -> Response:
-    """An error of ours as clients get it."""
-    _, status, name, next_step = next(row for row in FAULTS if isinstance(error, row[0]))
-    service.metrics.refused.labels(name).inc()
-    return fault(status, name, str(error), next_step, {"Retry-After": "1"} if status in (429, 503) else None)
-
-
-def fault(status: int, name: str, message: str, next_step: str, headers: dict[str, str] | None = None) -> Response:
-    """An error as clients get it: what went wrong, and what to do."""
-    return Json({"error": name, "message": message, "next": next_step}, status, headers)
 
 
 # -- routes ------------------------------------------------------------------------------------------------------------
@@ -218,7 +102,8 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
             # a small body is read here: to hand it over takes longer
             batch = requests.events(data, kind) if len(data) <= SMALL else await reading(requests.events, data, kind)
             del data
-            return Json(await asyncio.wrap_future(service.submit(batch)))
+            done = request.scope[PRIVATE]["done"] = await asyncio.wrap_future(service.submit(batch))
+            return Json(done)
 
     @app.post("/score", **describe.SCORE)
     async def score(request: Request) -> Response:
@@ -280,7 +165,8 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
         """Write the state to the disk now; a restart then replays only what comes later."""
         if content_type(request) in FORMS:
             raise WrongType("a form is not taken here. Send no body, or an empty one as application/json.")
-        return Json(await asyncio.wrap_future(service.snapshot()))
+        done = request.scope[PRIVATE]["done"] = await asyncio.wrap_future(service.snapshot())
+        return Json(done)
 
     often = {"/events": "POST", "/score": "POST", "/health": "GET"}
     found = [route for route in app.routes if isinstance(route, Route) and route.path in often]

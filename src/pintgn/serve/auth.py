@@ -1,77 +1,13 @@
-"""Who may ask: one API key, kept as a hash; and what may be reached without one."""
+"""Where a request comes from: the key it brings, the page that sends it, the name it calls; what needs no key."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import ipaddress
-import re
-import secrets
 from collections.abc import Mapping
-from pathlib import Path
 
-from pintgn.errors import BadFile, BadInput
-from pintgn.files import write_file
-
-FILE = "key.hash"
-SHORTEST = 20
-"""Characters of a key at least: a key is random, not a password, so one round of SHA-256 hides it well."""
-HASH = re.compile(rb"[0-9a-f]{64}")
 OPEN = ("/", "/docs", "/health")
 FILES = ("/static/", "/swagger/")
 """Reached without a key: the pages, and their own files under these."""
-
-
-class Key:
-    """An API key of which only the hash is known."""
-
-    def __init__(self, digest: str):
-        self._digest = digest
-
-    def __repr__(self) -> str:
-        return "Key(…)"
-
-    def __call__(self, given: str | None) -> bool:
-        """Whether this is the key; takes as long for a near miss as for nonsense."""
-        made = hashlib.sha256((given or "").encode("utf-8", "surrogateescape")).hexdigest()
-        return hmac.compare_digest(made, self._digest)
-
-    @classmethod
-    def of(cls, text: str) -> Key:
-        """From the key itself."""
-        if len(text) < SHORTEST:
-            raise BadInput(f"the key has {len(text)} characters; use at least {SHORTEST}, random ones.")
-        return cls(hashlib.sha256(text.encode()).hexdigest())
-
-    @classmethod
-    def read(cls, path: Path) -> Key:
-        """From a file that holds the key itself."""
-        try:
-            return cls.of(path.read_text().strip())
-        except (OSError, UnicodeDecodeError) as error:
-            raise BadFile(f"cannot read the key in {path}: {error}.") from error
-
-    @classmethod
-    def stored(cls, folder: Path) -> Key | None:
-        """The key that `new` made for this store, if there is one."""
-        try:
-            found = (folder / FILE).read_bytes().strip()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise BadFile(f"cannot read {folder / FILE}: {error.strerror}.") from error
-        if not HASH.fullmatch(found):
-            raise BadFile(f"{folder / FILE} is damaged: it is no hash of a key. Make a new key with --new-key.")
-        return cls(found.decode())
-
-    @classmethod
-    def new(cls, folder: Path) -> tuple[Key, str]:
-        """Make a key, keep its hash in the store, and return both; the key itself is never written anywhere."""
-        text = f"pintgn_{secrets.token_urlsafe(32)}"
-        made = cls.of(text)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_file(folder / FILE, made._digest + "\n", mode=0o600)
-        return made, text
 
 
 def given_key(headers: Mapping[str, str]) -> str | None:

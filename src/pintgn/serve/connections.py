@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import socket
+import ssl
+from pathlib import Path
 from typing import Any
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from pintgn.errors import BadInput
 from pintgn.serve.limits import Limits
 
+log = logging.getLogger("pintgn.serve")
 GRACE = 30
 """Seconds that a stopping service waits for answers which are being made or read."""
 AT_ONCE = 1 << 14
@@ -31,6 +36,28 @@ FULL = json.dumps(
         "next": "Wait as long as Retry-After says, then send the same request again.",
     }
 ).encode()
+
+
+def check_certificate(cert: Path | None, key: Path | None) -> None:
+    """Refuse a certificate that cannot be served, in one line."""
+    if (cert is None) != (key is None):
+        raise BadInput("--tls-cert and --tls-key go together; give both or none.")
+    if cert is None or key is None:
+        return
+    for path in (cert, key):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise BadInput(f"cannot read {path}: {error.strerror}.") from None
+
+    def no_password() -> str:
+        raise BadInput(f"{key} is encrypted. Give a key without a password, readable by the service only.")
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, no_password)
+    except (ssl.SSLError, OSError) as error:
+        why = getattr(error, "reason", None) or str(error)
+        raise BadInput(f"{cert} and {key} are no certificate and its private key in PEM ({why}).") from None
 
 
 class Server(uvicorn.Server):
@@ -55,6 +82,15 @@ class Server(uvicorn.Server):
             **config,
         )
         super().__init__(made)
+
+    def reload_certificate(self) -> None:
+        """Read the certificate again; connections from now on get it. One that is no good changes nothing."""
+        try:
+            check_certificate(Path(str(self.config.ssl_certfile)), Path(str(self.config.ssl_keyfile)))
+        except BadInput as error:
+            log.error("the certificate stays as it was: %s", error)
+        else:
+            self.config.ssl.load_cert_chain(self.config.ssl_certfile, self.config.ssl_keyfile)  # type: ignore
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.bodies.stop()  # else half a body holds up the end for ever

@@ -21,13 +21,13 @@ TAGS = [
 MEANING = {
     400: "The request is no HTTP that makes sense.",
     401: "The API key is missing or wrong.",
-    403: "The request comes from a web page of somebody else's.",
+    403: "The API key's scope does not allow this, or the request comes from a web page of somebody else's.",
     408: "The body did not arrive in time. Nothing was applied.",
     409: "Too late: the clock has passed that time; or a key was used for another event. Nothing was applied.",
     413: "Too much at once.",
     415: "The body has the wrong type.",
     422: "The request is malformed. Nothing was applied.",
-    429: "Too much is waiting. Retry after the time that Retry-After says.",
+    429: "Too much is waiting, or the key's rate is used up. Retry after the time that Retry-After says.",
     503: "The service is going down or has failed.",
     507: "The disk or the memory is full. Nothing was applied.",
 }
@@ -58,7 +58,7 @@ RANKED_ROW = record({"dst": ID, "next_probability": NEXT, "probability": PROBABI
 def _route(tag: str, summary: str, answer: Json, faults: tuple[int, ...]) -> dict[str, Any]:
     failures = {
         code: {"description": MEANING[code], "content": {"application/json": {"schema": FAULT}}}
-        for code in sorted({400, 401, 503, *faults})
+        for code in sorted({400, 401, 403, 429, 503, *faults})
     }
     return {
         "tags": [tag],

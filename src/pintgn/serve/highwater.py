@@ -81,7 +81,8 @@ class HighWater:
     def advance(self, mark: Mark) -> None:
         """Write now; `settle` waits until it is on the disk."""
         self.settle()
-        self.open()
+        if self._handle < 0:
+            self.open()
         self._sequence += 1
         self.known = mark
         record = RECORD.pack(MAGIC, self._run, self._sequence, *mark)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pintgn.errors import BadFile, BadInput
+from pintgn.events.facts import check_format
 from pintgn.files import rename
 from pintgn.serve.rows import FILE, FORMAT, INSERT, TABLES, Damaged, Gap, batch_of, connected
 from pintgn.serve.salvage import salvaged, salvaged_keys
@@ -98,13 +99,8 @@ def _contradiction(store: Store) -> str | None:
     format, dropped = facts.get("format", ""), facts.get("dropped", "0")
     if not format.isdecimal() or not dropped.isdecimal():
         return f"{name} is damaged (facts that are no numbers)"
-    if int(format) > FORMAT:
-        raise BadFile(f"the store in {store.folder.path} was written by a newer pintgn. Update pintgn to read it.")
-    if int(format) < FORMAT:
-        raise BadFile(
-            f"the store in {store.folder.path} was written by an earlier pintgn. Export it with that one "
-            "(pintgn serve RUN --export all.parquet), or start an empty store with --store."
-        )
+    again = "Export it with that one (pintgn serve RUN --export all.parquet), or start an empty store with --store."
+    check_format(int(format), FORMAT, f"the store in {store.folder.path}", again)
     found = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
         return f"{name} is damaged ({' '.join(str(found).split())[:200]})"

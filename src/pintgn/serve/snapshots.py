@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pintgn.errors import BadFile
-from pintgn.events.facts import AtLeast, Each, read_json
+from pintgn.events.facts import AtLeast, Each, check, check_format, read_json
 from pintgn.files import rename, sync_file, sync_folder
 from pintgn.learn.run import Run
 from pintgn.live.snapshot import Snapshot
@@ -102,9 +102,9 @@ class SnapshotFolder:
     def _trouble(self, number: int) -> str | None:
         folder = self.path(number)
         try:
-            manifest: dict[str, Any] = read_json(folder / "manifest.json", MANIFEST)
-            if manifest["format"] != FORMAT:
-                return "it was written by another version of pintgn"
+            manifest: dict[str, Any] = read_json(folder / "manifest.json", {"format": AtLeast(1)})
+            check_format(manifest["format"], FORMAT, "it", "The events are replayed instead.")
+            check(manifest, MANIFEST, "its manifest")
             if manifest["run"] != self.fingerprint:
                 return "it belongs to another run"
             if manifest["weights"] != self.weights:
@@ -116,6 +116,8 @@ class SnapshotFolder:
                     return f"{name} is torn"
                 if _digest(folder / name) != digest:
                     return f"{name} is damaged"
+        except BadFile as error:
+            return str(error).rstrip(".")
         except FileNotFoundError as error:
             return f"{Path(error.filename or '').name or 'a file'} is missing"
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from pintgn.events.facts import (
     Each,
     Maybe,
     archive_mark,
+    check,
     check_format,
     digest_of,
     read_arrays,
@@ -32,7 +35,15 @@ from pintgn.stream.blocks import Undo
 from pintgn.stream.core import Stream
 
 FORMAT = 3
-STREAM = {"memory_block": AtLeast(1), "positions_refresh": str, "positions_backend": str, "history_refresh": str}
+AGAIN = "Make it again: replay its events, and save it."
+OLDEST = 2
+"""A format from before `history_refresh`: all history was fresh."""
+STREAM = {
+    "memory_block": AtLeast(1),
+    "positions_refresh": str,
+    "positions_backend": str,
+    "history_refresh": Maybe(str),
+}
 FACTS = {
     "format": AtLeast(1),
     "model": str,
@@ -78,10 +89,11 @@ def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | N
     from safetensors.torch import load_file
 
     try:
-        facts = read_json(folder / "stream.json", FACTS)
+        facts = read_json(folder / "stream.json", {"format": AtLeast(1)})
     except (FileNotFoundError, NotADirectoryError) as error:
         raise BadFile(f"{folder} holds no saved stream.") from error
-    check_format(facts["format"], FORMAT, f"the stream in {folder}", "Make it again.")
+    check_format(facts["format"], FORMAT, f"the stream in {folder}", AGAIN, OLDEST)
+    check(facts, FACTS, str(folder / "stream.json"))
     cls = _class(facts["model"], cls)
     stored = Schema.from_json(facts["schema"])
     if schema is not None and schema != stored:
@@ -97,9 +109,12 @@ def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | N
             if archive_mark(folder / name) != mark:
                 raise BadFile(f"{folder / name} is damaged, or belongs to another stream.")
         arrays = read_arrays(folder / "stream.npz")
-        options = {name: facts["stream"][name] for name in STREAM}
+        options = {name: facts["stream"].get(name, "event") for name in STREAM}
         stream = Stream(
-            cls.from_settings(facts["settings"]), stored, node_features=arrays.get("node_features"), **options
+            cls.from_settings(_still_known(cls, facts["settings"], folder)),
+            stored,
+            node_features=arrays.get("node_features"),
+            **options,
         )
         stream.model.load_state_dict(weights)
         stream.history.index = NeighborIndex.open(folder / "neighbors.npz")
@@ -108,6 +123,16 @@ def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | N
         _restore(stream, facts, arrays)
         _check(stream, facts, folder)
     return stream
+
+
+def _still_known(cls: type[Model], settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A model's settings without those that are gone, as long as they were off."""
+    known = inspect.signature(cls).parameters
+    gone = [name for name, value in settings.items() if value and name not in known]
+    if gone:
+        old = f"the stream in {folder} was written by an older pintgn: {cls.__name__} has no {gone[0]!r} any more."
+        raise BadFile(f"{old} {AGAIN}")
+    return {name: value for name, value in settings.items() if name in known}
 
 
 def _check(stream: Stream, facts: dict, folder: Path) -> None:

@@ -1,0 +1,233 @@
+"""API keys: their names, scopes and rates in a file that a running service reads again when it changes.
+
+Only hashes are kept. A key is random, not a password, so one round of SHA-256 hides it well, and a key is
+looked up by it: whoever times the look-up learns about the hash of what was sent, which is of no use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import math
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pintgn.errors import BadFile, BadInput, suggest
+from pintgn.events.facts import AtLeast, check, check_format, read_json
+from pintgn.files import try_lock, write_errors, write_file
+from pintgn.serve.auth import given_key
+
+log = logging.getLogger("pintgn.serve")
+FORMAT = 1
+FILE = "keys.json"
+BEFORE = "key.hash"
+"""What held the hash of the one key that there was before."""
+SHORTEST = 20
+"""Characters of a key at least."""
+SCOPES = ("read", "write", "admin")
+"""Each may do what those before it may: ask; send events; look after the service."""
+NEEDS = {"POST /events": "write", "POST /score": "read"}
+"""What a request needs, where it is not what its method says: read for those that change nothing, admin for others."""
+SHAPE = {
+    "format": AtLeast(1),
+    "keys": [{"name": str, "scope": {*SCOPES}, "sha256": str, "rate": (float, None), "made": str}],
+}
+AGAIN = "Make a new key with --new-key."
+NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+HASH = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Key:
+    """Who may do what, how often."""
+
+    name: str
+    scope: str
+    sha256: str
+    rate: float | None = None  # requests per second; any number when not given
+    made: str = ""
+
+    def __repr__(self) -> str:
+        return f"Key({self.name}, {self.scope})"
+
+
+class Keys:
+    """The keys of a service, as the file says now.
+
+    Without any a service is open to whoever reaches it. Once it has had one it stays closed, whatever becomes of the
+    file: `pintgn keys` adds the first key to a running service, and removing the last one lets nobody in.
+    """
+
+    def __init__(self, path: Path, read: Callable[[Path], list[Key]]):
+        self.path, self._read = path, read
+        self._stamp: tuple[int, ...] | None = None  # which file was read; the first request reads it once more
+        self._known: dict[str, Key] = {}
+        self._due: dict[str, float] = {}  # when the requests of a key with a rate will have been paid for
+        self.required = False
+        self._take(read(path))
+
+    @classmethod
+    def of_store(cls, folder: Path) -> Keys:
+        """The keys that `pintgn keys` keeps for a store."""
+        return cls(folder / FILE, stored)
+
+    @classmethod
+    def of_file(cls, path: Path) -> Keys:
+        """One key with every right, from a file that holds the key itself."""
+        return cls(path, _itself)
+
+    def __bool__(self) -> bool:
+        return self.required
+
+    def _take(self, keys: list[Key]) -> None:
+        self._known = {key.sha256: key for key in keys}
+        self.required = self.required or bool(keys)
+
+    def _refresh(self, stamp: tuple[int, ...] | None) -> None:
+        """Read the file again; one that cannot be read changes nothing."""
+        self._stamp = stamp
+        try:
+            self._take(self._read(self.path))
+            log.info("%s has changed: %d keys", self.path, len(self._known))
+        except BadFile as error:
+            log.error("the keys stay as they were: %s", error)
+
+    def __call__(self, headers: Mapping[str, str], asked: str) -> tuple[str | None, str | None, int]:
+        """Whose key this is, why it may not do this (`no_key`, `forbidden`, `too_often`), and seconds to wait."""
+        try:
+            found = os.stat(self.path)
+            stamp: tuple[int, ...] | None = (found.st_ino, found.st_mtime_ns, found.st_size)
+        except OSError:
+            stamp = None
+        if stamp != self._stamp:
+            self._refresh(stamp)
+        if not self.required:
+            return None, None, 0
+        given = given_key(headers) or ""
+        digest = hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()
+        key = self._known.get(digest)
+        if key is None:
+            return None, "no_key", 0
+        if SCOPES.index(key.scope) < SCOPES.index(needed(asked)):
+            return key.name, "forbidden", 0
+        if key.rate is not None:
+            now, each = time.monotonic(), 1 / key.rate
+            due = max(self._due.get(digest, 0), now)
+            early = due - now - max(0, 1 - each)  # as many at once as a second allows
+            if early > 1e-9:
+                return key.name, "too_often", math.ceil(early)
+            self._due[digest] = due + each
+        return key.name, None, 0
+
+
+def needed(asked: str) -> str:
+    """The scope that a request needs.
+
+    >>> needed("GET /status"), needed("POST /score"), needed("POST /events"), needed("POST /snapshot")
+    ('read', 'read', 'write', 'admin')
+    """
+    method = asked.partition(" ")[0]
+    return NEEDS.get(asked) or ("read" if method in ("GET", "HEAD", "OPTIONS") else "admin")
+
+
+# -- the file ----------------------------------------------------------------------------------------------------------
+
+
+def stored(path: Path) -> list[Key]:
+    """The keys in a file; none when there is no file. The one key of before counts as `default`, with every right."""
+    try:
+        found = read_json(path, {"format": AtLeast(1)}, AGAIN)
+    except FileNotFoundError:
+        return _before(path.with_name(BEFORE))
+    check_format(found["format"], FORMAT, str(path), AGAIN)
+    check(found, SHAPE, str(path), AGAIN)
+    keys = [Key(**{name: row[name] for name in SHAPE["keys"][0]}) for row in found["keys"]]  # type: ignore[index]
+    for key in keys:
+        if not HASH.fullmatch(key.sha256) or not (key.rate is None or key.rate > 0):
+            raise BadFile(f"{path} is damaged: key {key.name[:64]!r} has no hash, or no rate. {AGAIN}")
+    return keys
+
+
+def _before(path: Path) -> list[Key]:
+    try:
+        found = path.read_bytes().strip().decode("ascii", "replace")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise BadFile(f"cannot read {path}: {error.strerror}.") from error
+    if not HASH.fullmatch(found):
+        raise BadFile(f"{path} is damaged: it is no hash of a key. {AGAIN}")
+    return [Key("default", "admin", found)]
+
+
+def _itself(path: Path) -> list[Key]:
+    try:
+        text = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadFile(f"cannot read the key in {path}: {error}.") from error
+    if len(text) < SHORTEST:
+        raise BadFile(f"the key in {path} has {len(text)} characters; use at least {SHORTEST}, random ones.")
+    return [Key(path.name, "admin", hashlib.sha256(text.encode()).hexdigest())]
+
+
+@contextlib.contextmanager
+def _changing(folder: Path) -> Iterator[None]:
+    """Nobody else changes the keys meanwhile; a service may be running."""
+    with write_errors(folder / FILE):
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / f".{FILE}.lock", "a") as file:
+            if not try_lock(file):
+                raise BadInput(f"another process is changing the keys in {folder}. Try again.")
+            yield
+
+
+def _write(folder: Path, keys: list[Key]) -> None:
+    rows = {"format": FORMAT, "keys": [asdict(key) for key in keys]}
+    write_file(folder / FILE, json.dumps(rows, indent=1) + "\n", mode=0o600)
+    (folder / BEFORE).unlink(missing_ok=True)
+
+
+def add_key(folder: Path, name: str, scope: str = "admin", rate: float | None = None, *, renew: bool = False) -> str:
+    """Make a key, keep its hash in the store, and return it: it is never written anywhere.
+
+    Args:
+        renew: the key takes the place of one of this name, or of what cannot be read.
+    """
+    if not NAME.fullmatch(name):
+        raise BadInput(f"{name[:100]!r} is no name of a key: letters, digits, '-', '_' and '.', 64 at most.")
+    if scope not in SCOPES:
+        raise BadInput(f"there is no scope {scope[:100]!r}.{suggest(scope, SCOPES)}")
+    if rate is not None and not 0 < rate < math.inf:
+        raise BadInput(f"a rate of {rate} requests per second; it is more than 0.")
+    text = f"pintgn_{secrets.token_urlsafe(32)}"
+    made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    with _changing(folder):
+        try:
+            keys = stored(folder / FILE)
+        except BadFile:
+            if not renew:
+                raise
+            keys = []
+        if not renew and any(key.name == name for key in keys):
+            raise BadInput(f"there is a key {name!r} already. Choose another name, or remove it first.")
+        kept = [key for key in keys if key.name != name]
+        _write(folder, [*kept, Key(name, scope, hashlib.sha256(text.encode()).hexdigest(), rate, made)])
+    return text
+
+
+def remove_key(folder: Path, name: str) -> int:
+    """Forget a key: a running service refuses it from the next request on. Returns how many are left."""
+    with _changing(folder):
+        keys = stored(folder / FILE)
+        kept = [key for key in keys if key.name != name]
+        if len(kept) == len(keys):
+            raise BadInput(f"there is no key {name[:64]!r}.{suggest(name, [key.name for key in keys])}")
+        _write(folder, kept)
+    return len(kept)

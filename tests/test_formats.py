@@ -1,0 +1,190 @@
+"""Files of every format that ever was: each opens, is completed, or is refused in one line that says what helps.
+
+`tests/formats` has small runs with a store of five live events, written by the code of their time:
+60 events, a PINT, its stream, a snapshot. The newest is a backup.
+
+| | commit | log | run | stream | neighbors | positions | store | snapshot | keys | backup |
+|---|---|---|---|---|---|---|---|---|---|---|
+| 1 | c1f7ff9^ | 1 | 1 | 1 | 2 | 1 | 1 | 1 | | |
+| 2 | ce49750^ | 1 | 1 | 1 | 3 | 1 | 2 | 1 | | |
+| 3 | c4d0a28^ | 2 | 2 | 2 | 3 | 1 | 2 | 2 | | |
+| 4 | h-ops | 2 | 2 | 3 | 3 | 1 | 2 | 2 | 1 | 1 |
+
+With a new format comes a new file: `pintgn backup` of such a run, compressed by xz.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import lzma
+import re
+import shutil
+import sqlite3
+import tarfile
+
+import numpy as np
+import pytest
+import torch
+
+from pintgn import EventLog, NeighborIndex, RelativePositions, Service, Stream
+from pintgn.errors import BadFile
+from pintgn.events.facts import check_format
+from pintgn.events.log import Query
+from pintgn.learn.run import Run
+from pintgn.serve.backup import restore
+from pintgn.serve.keys import FILE as KEYS
+from pintgn.serve.keys import stored
+from pintgn.serve.snapshots import SnapshotFolder
+from pintgn.serve.store import Store
+from tests.conftest import ROOT
+
+NEWEST = {
+    "events.store": 2,
+    "learn.folder": 2,
+    "stream.files": 3,
+    "neighbors.files": 3,
+    "positions.relative": 1,
+    "serve.rows": 2,
+    "serve.snapshots": 2,
+    "serve.keys": 1,
+    "serve.backup": 1,
+}
+"""What the newest file holds, by the module that says so."""
+
+
+@pytest.fixture(scope="module")
+def generations(tmp_path_factory):
+    """The folders of all runs; the newest is restored from its backup."""
+    folder = tmp_path_factory.mktemp("formats")
+    for path in sorted((ROOT / "tests" / "formats").glob("*.tar.xz")):
+        plain = folder / path.stem
+        plain.write_bytes(lzma.decompress(path.read_bytes()))
+        if path.name.startswith("4"):
+            restore(plain, folder / "4")
+        else:
+            with tarfile.open(plain) as archive:
+                archive.extractall(folder / path.name.partition(".")[0], filter="data")
+    return {int(path.name): path for path in folder.iterdir() if path.is_dir()}
+
+
+def refused(opened, *said):
+    with pytest.raises(BadFile) as found:
+        opened()
+    assert "\n" not in str(found.value)
+    for part in said:
+        assert part in str(found.value)
+
+
+def test_every_format_has_a_file_of_its_newest_version():
+    found = {}
+    for path in sorted((ROOT / "src" / "pintgn").rglob("*.py")):
+        names = [
+            name.id
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            for name in ast.walk(target)
+            if isinstance(name, ast.Name)
+        ]
+        if "FORMAT" in names:
+            module = ".".join(path.relative_to(ROOT / "src" / "pintgn").with_suffix("").parts)
+            found[module] = importlib.import_module(f"pintgn.{module}").FORMAT
+    assert found == NEWEST, "add a file of the new format to tests/formats, and say here what it holds"
+
+
+@pytest.mark.parametrize("number", [3, 4])
+def test_runs_that_can_be_used_are_used(generations, number):
+    folder = generations[number]
+    run = Run.open(folder)
+    assert (len(run.log), run.stream.events, run.stream.clock) == (60, 60, 59)
+    clean = Stream(run.stream.model, run.stream.schema)  # as if the file had never been written
+    clean.observe(run.log)
+    ends = np.arange(10)
+    query = Query(ends, ends[::-1], np.full(10, 100))
+    with torch.no_grad():
+        assert np.allclose(run.stream.score(query), clean.score(query), atol=1e-5)
+    with Service.open(generations[number]) as service:
+        assert (service.live.total, service.reports, service.replayed) == (5, [], 0)
+        again = service.observe([{"src": "u1", "dst": "v1", "t": 104, "key": "k4"}])
+        assert (again["duplicates"], again["clock"]) == (1, 104)
+
+
+def test_a_setting_that_is_gone_is_forgotten_only_if_it_was_off(generations, tmp_path):
+    shutil.copytree(generations[3] / "stream", tmp_path / "stream")
+    path = tmp_path / "stream" / "stream.json"
+    assert '"contact_age": false' in path.read_text()
+    path.write_text(path.read_text().replace('"contact_age": false', '"contact_age": true'))
+    said = "was written by an older pintgn: PINT has no 'contact_age' any more. Make it again"
+    refused(lambda: Stream.open(tmp_path / "stream"), said)
+
+
+def test_the_keys_of_the_newest_store_are_read(generations):
+    assert [(key.name, key.scope, key.rate) for key in stored(generations[4] / "live" / KEYS)] == [("feed", "write", 5)]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_older_runs_are_refused_with_what_helps(generations, number):
+    folder = generations[number]
+    older = "was written by an older pintgn (format 1, not"
+    refused(lambda: Run.open(folder), older, "Train again")
+    refused(lambda: EventLog.open(folder / "events.parquet"), older, "Read the original data again")
+    refused(lambda: Stream.open(folder / "stream"), older, "Make it again")
+    refused(lambda: Service.open(folder), older, "Train again")
+
+
+def fingerprint(folder):
+    with sqlite3.connect(folder / "live" / "events.db") as db:
+        return db.execute("SELECT value FROM facts WHERE name = 'run'").fetchone()[0]
+
+
+def test_stores_are_read_or_refused_with_what_helps(generations):
+    first = generations[1] / "live"
+    said = ("(format 1, not 2)", "pintgn serve RUN --export", "--store")
+    refused(lambda: Store(first, fingerprint(generations[1]), 0, np.dtype(np.int64)), *said)
+    for number in (2, 3, 4):
+        folder = generations[number]
+        with Store(folder / "live", fingerprint(folder), 0, np.dtype(np.int64)) as store:
+            assert (store.total, store.reports) == (5, [])
+            assert [batch.keys for _, batch in store.read()] == [[f"k{k}" for k in range(5)]]
+
+
+def test_older_snapshots_are_passed_over(generations):
+    run = Run.open(generations[4])
+    for number in (1, 2):
+        snapshots = SnapshotFolder(generations[number] / "live", run)
+        assert list(snapshots.valid()) == []
+        assert "older pintgn (format 1, not 2)" in snapshots.reports[0]
+        assert "replayed instead" in snapshots.reports[0]
+
+
+def test_indexes_and_positions_are_read_or_refused(generations, tmp_path):
+    newest = NeighborIndex.open(generations[4] / "stream" / "neighbors.npz")
+    for folder in generations.values():
+        index = NeighborIndex.open(folder / "stream" / "neighbors.npz")
+        for node in range(10):  # all of them hold the same events
+            one, other = index.recent(node, 100, 60), newest.recent(node, 100, 60)
+            assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("ids", "t", "mask"))
+    with np.load(generations[4] / "stream" / "neighbors.npz") as file:
+        arrays = dict(file)
+    for format, said in ((1, "older pintgn (format 1, not 3). Build it again"), (4, "newer pintgn")):
+        np.savez(tmp_path / "index.npz", **arrays | {"head": np.array([format, *arrays["head"][1:]])})
+        refused(lambda: NeighborIndex.open(tmp_path / "index.npz"), said)
+    positions = [RelativePositions.open(folder / "stream" / "positions.npz") for folder in generations.values()]
+    nodes = np.arange(10)
+    for one in positions[1:]:
+        assert np.array_equal(one.read(nodes, nodes[::-1]), positions[0].read(nodes, nodes[::-1]))
+    with np.load(generations[4] / "stream" / "positions.npz") as file:
+        arrays = dict(file)
+    line = re.sub(rb'"format": 1', b'"format": 2', arrays["settings"].tobytes())
+    np.savez(tmp_path / "positions.npz", **arrays | {"settings": np.frombuffer(line, np.uint8)})
+    refused(lambda: RelativePositions.open(tmp_path / "positions.npz"), "newer pintgn (format 2, not 1). Update pintgn")
+
+
+def test_a_format_is_read_from_the_oldest_that_is_known_on():
+    for found in (2, 3):
+        check_format(found, 3, "it", "Help.", oldest=2)
+    check_format(3, 3, "it", "Help.")
+    refused(lambda: check_format(1, 3, "it", "Help.", oldest=2), "older pintgn (format 1, not 3). Help.")
+    refused(lambda: check_format(2, 3, "it", "Help."), "older pintgn (format 2, not 3). Help.")
+    refused(lambda: check_format(4, 3, "it", "Help.", oldest=2), "newer pintgn (format 4, not 3). Update pintgn")
