@@ -139,6 +139,14 @@ def test_a_dirty_table_is_read_with_what_the_errors_say(ask):
     assert (code, "Sort the events by time" in err) == (2, True)
 
 
+def test_a_spoilt_row_hides_no_advice(ask, columns):
+    write("log.csv", columns["src"], columns["dst"], columns["t"], head="wer,wen,wann")
+    with open("log.csv", "a") as file:
+        file.write("1,2\n")
+    code, _, err = ask("data", "info", "log.csv", "--skip-bad")
+    assert (code, err.strip().endswith("perhaps: --src wer --dst wen --time wann")) == (2, True)
+
+
 def test_encodings_and_names_of_columns_are_said_on_the_command_line(ask, columns):
     write("log.csv", columns["src"], columns["dst"], columns["t"], columns["kind"])
     names = ("--columns", "who, whom, when, kind", "--src", "who", "--dst", "whom", "--time", "when")

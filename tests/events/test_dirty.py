@@ -349,6 +349,14 @@ def test_lines_can_be_skipped(csv):
     assert log.t.tolist() == [3, 4]
 
 
+def test_the_delimiter_is_found_though_some_rows_are_spoilt(csv):
+    rows = [f"k{k % 5};p{k % 3};{k};{k},50 €;note" for k in range(30)]
+    rows[4] = rows[4].removesuffix(";note")
+    log, (note,) = noted(csv("\n".join(["kunde;artikel;zeit;preis;note", *rows]) + "\n"), 0, 1, 2, skip_bad=True)
+    assert len(log) == 29
+    assert "1 with another number of values than 5 (line 6)" in note
+
+
 def test_padded_columns_stay_what_they_are(csv):
     log = read_events(csv("src, dst, t\na b,  c,  1\nc,   a b, 2\n"))
     assert ids(log) == ["a b", "c"]

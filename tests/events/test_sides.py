@@ -35,8 +35,8 @@ def test_names_of_different_kinds_with_ids_in_common_are_noticed(names):
     data = table([1, 2, 1, 3], [1, 1, 2, 4], names)
     note = notes(data, *names)
     assert note == (
-        f"{names[0]!r} and {names[1]!r} seem to name two kinds of things, but 2 ids are in both and count as one node "
-        "each. If they are different, pass bipartite=True (--bipartite), else bipartite=False (--no-bipartite)."
+        f"{names[0]!r} and {names[1]!r} seem to name two kinds of things, but share 2 ids, each of which counts as one "
+        "node. If they are different, pass bipartite=True (--bipartite), else bipartite=False (--no-bipartite)."
     )
     for said in (True, False):
         assert notes(data, *names, bipartite=said) == ""

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pintgn.events.columns import is_text, plain
 from pintgn.events.sources import Source
+from pintgn.events.textfile import TextSource
 from pintgn.events.timeformat import likely_formats, since_1970
 from pintgn.events.times import is_time
 
@@ -82,9 +83,12 @@ def _only(looks: list[_Look], test: Callable[[_Look], bool]) -> _Look | None:
 
 def _sample(source: Source) -> dict[str, pa.Array]:
     names = source.names[:COLUMNS]
-    batches = source.batches(names)
-    batch = next(iter(batches), None)
-    getattr(batches, "close", lambda: None)()
+    if isinstance(source, TextSource):  # without rows of another width, which are another error
+        batch = source.sample(names, lenient=True)
+    else:
+        batches = source.batches(names)
+        batch = next(iter(batches), None)
+        getattr(batches, "close", lambda: None)()
     return {} if batch is None else {name: batch.column(k)[:ROWS] for k, name in enumerate(names)}
 
 

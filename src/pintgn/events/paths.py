@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
@@ -34,11 +35,10 @@ def missing(path: Path) -> BadFile:
         return BadFile(f"there is no folder {path.parent}, so no file {path}.")
     readable = sorted(one.name for one in path.parent.iterdir() if one.name.lower().endswith(READABLE))
     readable = [name for name in readable if not name.startswith(".")]
-    near = suggest(path.name, readable)
-    if "Did" not in near:
-        stems = {one.split(".")[0]: one for one in readable}
-        alike = suggest(path.name.split(".")[0], stems)
-        near = f" Did you mean {stems[alike.split(chr(39))[1]]!r}?" if "Did" in alike else ""
+    stems = {name.split(".")[0]: name for name in readable}  # all end in .csv, which makes nothing alike
+    alike = re.findall(r"'([^']*)'", suggest(path.name.split(".")[0], stems)) if stems else []
+    alike = [stems[one] for one in alike if "Did" in suggest(path.name.split(".")[0], [one])]
+    near = f" Did you mean {' or '.join(map(repr, alike))}?" if alike else ""
     if not near and readable:
         more = f" and {len(readable) - SHOWN} more" if len(readable) > SHOWN else ""
         near = f" That folder has {', '.join(readable[:SHOWN])}{more}."

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pintgn.errors import PintgnWarning
 from pintgn.events.guess import NAMES
 from pintgn.events.ids import IdMap
+from pintgn.formatting import plural
 
 WORDS = {
     "people": "user customer client buyer purchaser shopper member subscriber visitor viewer reader listener player "
@@ -46,8 +47,8 @@ def note_sides(src: np.ndarray, dst: np.ndarray, ids: IdMap, names: tuple[str, s
         shared = int((acts & met).sum())
         if shared and (different or (_two_counts(acts, met, ids) and _returned_by_chance(src, dst, len(ids)))):
             warnings.warn(
-                f"{names[0]!r} and {names[1]!r} seem to name two kinds of things, but {shared:,} ids are in both and "
-                "count as one node each. If they are different, pass bipartite=True (--bipartite), else "
+                f"{names[0]!r} and {names[1]!r} seem to name two kinds of things, but share {plural(shared, 'id')}, "
+                "each of which counts as one node. If they are different, pass bipartite=True (--bipartite), else "
                 "bipartite=False (--no-bipartite).",
                 PintgnWarning,
                 stacklevel=5,

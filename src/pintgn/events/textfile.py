@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ LONGEST_LINE = 1 << 26
 """Bytes of a line at most: one of a million columns takes a tenth of that."""
 LOOKED_AT = 20
 """Cells of a first line that are looked at, to tell a header from data."""
+EVEN = 0.8
+"""Share of the first rows that have one width, where some are spoilt."""
 FOREIGN = {
     b"PK\x03\x04": "a zip or Excel file. Save it as CSV",
     b"ARROW1": "an Arrow file. Read it with pyarrow and pass the table",
@@ -295,10 +298,12 @@ def _like_data(cells: list[str]) -> bool:
 
 
 def find_delimiter(lines: list[str], wanted: Sequence[str | int]) -> str:
-    """What separates columns: what makes the wanted names appear in the first line, else what cuts most evenly."""
+    """What separates columns: what makes the wanted names appear in the first line, else what cuts most evenly; if that
+    does not cut the first line as the others, what cuts it like nearly all of them."""
     lines = [line for line in lines[:200] if line.strip()]
     names = {str(name) for name in wanted}
-    best, most = ",", 1
+    best, most, fits = ",", 1, False
+    nearly: list[tuple[int, str]] = []
     for delimiter in DELIMITERS:
         try:
             rows = list(csv.reader(iter(lines), delimiter=delimiter))
@@ -306,7 +311,10 @@ def find_delimiter(lines: list[str], wanted: Sequence[str | int]) -> str:
             continue
         if len(names) > 1 and names <= {cell.strip() for cell in rows[0]}:
             return delimiter
-        widths = {len(row) for row in rows[1:]} or {len(rows[0])}
-        if len(widths) == 1 and max(widths) > most:
-            best, most = delimiter, max(widths)
-    return best
+        widths = Counter(map(len, rows[1:])) or Counter([len(rows[0])])
+        width, count = widths.most_common(1)[0]
+        if len(widths) == 1 and width > most:
+            best, most, fits = delimiter, width, width == len(rows[0])
+        elif delimiter != " " and width == len(rows[0]) > 1 and count >= EVEN * widths.total():
+            nearly.append((width, delimiter))
+    return max(nearly)[1] if nearly and not fits else best
