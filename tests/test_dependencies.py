@@ -26,6 +26,7 @@ HOMES = {  # where a package of an extra may be imported; the rest of pintgn wor
         "serve/bodies.py",
         "serve/connections.py",
         "serve/describe.py",
+        "serve/guard.py",
         "serve/metrics.py",
         "serve/requests.py",
         "cli/serve.py",

@@ -200,7 +200,7 @@ class TimeColumn:
         known = np.append(self.column.values[-1], values) if self.column.length else values
         if (before := first_true(known[1:] < known[:-1])) >= 0:
             if self.ordered and not self.sort:
-                show = TimeUnit(self.unit).show if self.kind == "date" else str
+                show = TimeUnit(self.unit, self.zone).show if self.kind == "date" else str
                 late = self.where(row + before + 1 - (len(known) - len(values)))
                 late = f"{late} has {self.name}={show(known[before + 1])}, earlier than the event before it "
                 late += f"({self.name}={show(known[before])})"
