@@ -55,6 +55,7 @@ SIZES = {
     "learn.metrics.CHUNK": f"{LEARN}::test_chunked_ap_is_the_mean_over_chunks",
     "learn.ranking.BLOCK": f"{LEARN}::test_candidates_are_the_same_however_a_part_is_cut",
     "report.study.MOST": "tests/report/test_study.py",
+    "learn.train.AT_ONCE": "tests/models/test_boosted.py",
     "models.fused.WORTH_A_THREAD": f"{LEARN}::test_threads_change_no_score",
     "models.pair_features.NEWEST": f"{READOUT}::test_so_many_contacts_are_compared_and_no_more",
     "models.pair_features.SAMPLED": f"{READOUT}::test_what_is_usual_comes_from_training_events_evenly_taken",

@@ -145,6 +145,18 @@ def test_predict_in_users_own_ids_after_observing_newer_events(pintgn_command, t
     assert (code, "nowhere.csv" in err) == (2, True)
 
 
+def test_where_recommendations_go_is_checked_before_any_are_made(pintgn_command, trained, tmp_path, monkeypatch):
+    ask = ("recommend", trained, "--src", "user1", "-k", "2", "-o")
+    assert pintgn_command(*ask, tmp_path / "some.csv")[0] == 0
+    assert pintgn_command(*ask, tmp_path / "some.csv", "--overwrite")[0] == 0
+    code, out, _ = pintgn_command(*ask, "-")
+    assert code == 0
+    assert len(out.splitlines()) == 3
+    monkeypatch.setattr("pintgn.cli.use.open_live", None)  # nothing is opened
+    assert "exists already" in pintgn_command(*ask, tmp_path / "some.csv")[2]
+    assert "neither .csv nor .parquet" in pintgn_command(*ask, tmp_path / "some.xlsx")[2]
+
+
 def test_recommend_and_embed(pintgn_command, trained, shop, tmp_path):
     code, out, err = pintgn_command("recommend", trained, "--src", "user1", "-k", "3", "--json")
     assert code == 0, err

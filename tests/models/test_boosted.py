@@ -93,6 +93,18 @@ def test_a_run_is_kept_opened_and_scores_the_same(tmp_path):
 
 
 @pytest.mark.learning
+@pytest.mark.parametrize("more", [-1, 0, 1, 150])
+def test_of_a_long_log_the_newest_events_are_learned_from(monkeypatch, more):
+    log, given = simulate("repeat", events=1_000), []
+    trained = len(fit("heuristic", log, hidden=0.0).parts.trained)
+    monkeypatch.setattr("pintgn.learn.train.AT_ONCE", trained - more)
+    monkeypatch.setattr(Boosted, "learn", lambda self, columns, seed: given.append([len(some) for some in columns]))
+    fit(Boosted(**SMALL), log, hidden=0.0, batch=100)
+    (counts,) = given
+    assert counts == [trained - more // 100 * 100 if more > 0 else trained] * 3
+
+
+@pytest.mark.learning
 def test_a_pass_that_was_interrupted_begins_again(tmp_path):
     log = simulate("repeat", events=1_500)
     whole = fit(Boosted(**SMALL), log, folder=tmp_path / "whole")

@@ -53,9 +53,7 @@ def predict(
     """
     from pintgn.live.predict import predict as score
 
-    output = None if output == STDOUT else output
-    if output is not None:
-        check_output(output, overwrite)
+    output = table_output(output, overwrite)
     live = open_live(run, observe)
     table = score(live, pairs, src=src, dst=dst, t=time, at=at, against=against, delimiter=delimiter, charset=charset)
     note_flags(table)
@@ -81,6 +79,7 @@ def recommend(
     output: Annotated[
         Path | None, Option("--output", "-o", help="Output file, .csv or .parquet; printed by default.")
     ] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """List the most likely destinations of sources, best first.
@@ -92,6 +91,7 @@ def recommend(
         raise BadInput("say whose destinations: --src ID (once or more), --src-file FILE, or --all.")
     if among and among_file is not None:
         raise BadInput("--among and --among-file cannot both be given.")
+    to_stdout, output = output == STDOUT, table_output(output, overwrite)
     live = open_live(run, observe)
     sources = "all" if everyone else ids_of(live, src, src_file, "src")
     chosen = None if among is None and among_file is None else ids_of(live, among, among_file, "dst")
@@ -102,7 +102,7 @@ def recommend(
             sources, k, at, chosen, exclude_met=exclude_met, active_since=active_since, progress=bar
         )
     note_flags(table)
-    if len(sources) == 1 and output is None and not as_json:
+    if len(sources) == 1 and output is None and not (as_json or to_stdout):
         columns = ["next_probability", "probability", "logit"]
         shown = zip(table[live.schema.dst].to_pylist(), *(table[name].to_pylist() for name in columns), strict=True)
         rows = [
@@ -240,6 +240,20 @@ def note_flags(table: Any) -> None:
             say(f"note: {plural(one['counts'], 'row')} flagged: {one['values']}")
 
 
+TABLES = (".csv", ".parquet", ".pq")
+"""Endings of the files that tables are written to."""
+
+
+def table_output(output: Path | None, overwrite: bool) -> Path | None:
+    """The file that a table goes to, None for standard output; refused before any work is done."""
+    if output is None or output == STDOUT:
+        return None
+    if output.suffix not in TABLES:
+        raise BadInput(f"{output} ends in neither .csv nor .parquet.")
+    check_output(output, overwrite)
+    return output
+
+
 def give_table(table: Any, output: Path | None, as_json: bool, facts: dict[str, Any], name: str) -> None:
     """A table as the answer: in a file, as JSON, or as CSV on stdout."""
     if output is not None:
@@ -260,12 +274,6 @@ def write_table(table: Any, path: Path) -> None:
 
     from pintgn.events.store import writing_table
 
-    writers = {
-        ".csv": pyarrow.csv.write_csv,
-        ".parquet": pyarrow.parquet.write_table,
-        ".pq": pyarrow.parquet.write_table,
-    }
-    if path.suffix not in writers:
-        raise BadInput(f"{path} ends in neither .csv nor .parquet.")
+    write = pyarrow.csv.write_csv if path.suffix == ".csv" else pyarrow.parquet.write_table
     with writing_table(path) as part:
-        writers[path.suffix](table, part)
+        write(table, part)

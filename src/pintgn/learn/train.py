@@ -210,6 +210,11 @@ def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_
     return run
 
 
+AT_ONCE = 250_000
+"""The newest training events that a model which learns at once is given, to within a batch: their columns are held in
+memory."""
+
+
 class Trainer:
     """A run in training."""
 
@@ -269,6 +274,9 @@ class Trainer:
 
     def _ask(self, batch: EventLog) -> list[Query]:
         """A batch's events and the negatives of each; nothing where it has none to learn from."""
+        left = len(self.parts.trained) - (batch.first - self.parts.trained.first)
+        if self.model.learns_at_once and left - len(batch) >= AT_ONCE:
+            return []  # observed, as all are
         events = scored_events(batch)
         rng = step_rng(self.run.seed, self.cursor.epoch, batch.first // self.settings.batch)
         return [events.query, *(draw(events, rng) for draw in self.negatives_in_training)] if len(events) else []
