@@ -1,0 +1,104 @@
+"""A run at work on many workers: each opens the run for itself and answers a share of the questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.live.live import Live
+from pintgn.live.live import open as open_run
+from pintgn.live.many import every_source
+from pintgn.workers.jobs import Jobs
+
+PIECES = 4
+"""Jobs for each worker, so that one that is slow or lost does not hold up the rest for long."""
+
+
+class Shared:
+    """What a `Live` answers, computed by workers; everything else is the live's own.
+
+    Args:
+        live: the same run with the same events, here.
+        folder: of the run, where every worker can read it.
+        observe: files of newer events that the live has observed, in order.
+        jobs: where to compute.
+    """
+
+    def __init__(self, live: Live, folder: str, observe: Sequence[str], jobs: Jobs):
+        self.live, self.opened, self.jobs = live, (folder, tuple(observe)), jobs
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.live, name)
+
+    def logits(self, src: Sequence[Any], dst: Sequence[Any], at: np.ndarray, against: str) -> np.ndarray:
+        """As of `Live.logits`, with times in the log's count."""
+        found = self._each(_logits, len(src), lambda rows: (src[rows], dst[rows], at[rows], against))
+        return np.concatenate(found) if found else self.live.logits(src, dst, at, against)
+
+    def embed_nodes(self, nodes: np.ndarray, when: Any) -> np.ndarray:
+        """As of `Live.embed_nodes`."""
+        if len(nodes) < self.jobs.workers:
+            return self.live.embed_nodes(nodes, when)
+        return np.concatenate(self._each(_embedded, len(nodes), lambda rows: (nodes[rows], when)))
+
+    def recommend_many(
+        self,
+        src: Iterable[Any] | str,
+        k: int,
+        at: Any,
+        among: list[Any] | None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        **options: Any,
+    ) -> pa.Table:
+        """As of `Live.recommend_many`."""
+        ids = every_source(self.live) if isinstance(src, str) else list(dict.fromkeys(src))
+        found = self._each(_recommended, len(ids), lambda rows: (ids[rows], k, at, among, options), progress)
+        return pa.concat_tables(found) if found else self.live.recommend_many(src, k, at, among, **options)
+
+    def _each(
+        self,
+        function: Callable[..., Any],
+        count: int,
+        arguments: Callable[[slice], tuple[Any, ...]],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[Any]:
+        """What a function answers about each piece of so many rows, in their order."""
+        pieces = min(count, PIECES * self.jobs.workers)
+        borders = [count * k // pieces for k in range(pieces + 1)] if pieces else [0]
+        rows = [slice(*both) for both in pairwise(borders)]
+        found: list[Any] = [None] * pieces
+        done = 0
+        for number, answer in self.jobs.run(function, [(*self.opened, *arguments(some)) for some in rows]):
+            found[number] = answer
+            done += rows[number].stop - rows[number].start
+            if progress is not None:
+                progress(done, count)
+        return found
+
+
+@lru_cache(1)
+def _opened(folder: str, observe: tuple[str, ...]) -> Live:
+    live = open_run(folder)
+    for path in observe:
+        live.observe(path)
+    return live
+
+
+def _logits(folder: str, observe: tuple[str, ...], *arguments: Any) -> np.ndarray:
+    return _opened(folder, observe).logits(*arguments)
+
+
+def _embedded(folder: str, observe: tuple[str, ...], *arguments: Any) -> np.ndarray:
+    return _opened(folder, observe).embed_nodes(*arguments)
+
+
+def _recommended(
+    folder: str, observe: tuple[str, ...], ids: list[Any], k: int, at: Any, among: Any, options: dict[str, Any]
+) -> pa.Table:
+    return _opened(folder, observe).recommend_many(ids, k, at, among, **options)

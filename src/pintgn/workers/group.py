@@ -1,0 +1,169 @@
+"""A group of processes that compute one thing together: which share is mine, and what all have found.
+
+Every worker runs the same program on the same events and takes the same decisions. What differs is which questions each
+computes; their answers and gradients are put together here, by `torch.distributed`. A single process is a group of one,
+in which nothing is sent.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+from pintgn.errors import BadInput, LostWorker
+
+TURN = 25
+"""Rows in a row that one worker answers, before it is the next one's turn."""
+Value = TypeVar("Value")
+
+
+class Group:
+    """Where this process stands among the workers; a group of one by default."""
+
+    def __init__(self, rank: int = 0, size: int = 1):
+        self.rank, self.size = rank, size
+
+    def writes(self, target: Value) -> Value | None:
+        """A folder or file, on the one worker that writes; None on the others."""
+        return target if self.rank == 0 else None
+
+    def share(self, count: int) -> slice:
+        """The rows of so many that are this worker's: neighbors in time stay together."""
+        return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
+
+    def turns(self, count: int) -> np.ndarray:
+        """Which rows (count,) of a long table are this worker's: in turns, as later ones cost more."""
+        return np.arange(count) // TURN % self.size == self.rank
+
+    def sum(self, buffer: Tensor) -> None:
+        """Sum a buffer over all workers, in place: the same bits everywhere."""
+        if self.size > 1:
+            _exchanged(lambda: dist.all_reduce(buffer))
+
+    def merged(self, values: np.ndarray, mine: np.ndarray) -> np.ndarray:
+        """Rows that each worker has computed for its mask of them, as one array on all."""
+        if self.size == 1:
+            return values
+        whole = np.zeros((len(mine), *values.shape[1:]))  # float64: a worker without rows cannot know their type
+        whole[mine] = values
+        self.sum(torch.from_numpy(whole))
+        return whole
+
+    def any(self, flag: bool) -> bool:
+        """Whether a flag is up on any worker."""
+        raised = torch.tensor([float(flag)])
+        self.sum(raised)
+        return bool(raised.item())
+
+    def from_first(self, value: Callable[[], Value]) -> Value:
+        """What the first worker finds, on all of them."""
+        box = [value() if self.rank == 0 else None]
+        if self.size > 1:
+            _exchanged(lambda: dist.broadcast_object_list(box))
+        return box[0]  # type: ignore[return-value]
+
+    def copy_first(self, tensors: Iterable[Tensor]) -> None:
+        """Give tensors the values that the first worker's have."""
+        if self.size > 1:
+            for tensor in tensors:
+                _exchanged(lambda tensor=tensor: dist.broadcast(tensor.detach(), 0))  # type: ignore[misc]
+
+    def check_same(self, facts: Mapping[str, str]) -> None:
+        """Refuse to begin where workers differ, in one line that says who differs in what."""
+        if self.size == 1:
+            return
+        found: list[Any] = [None] * self.size
+        _exchanged(lambda: dist.all_gather_object(found, dict(facts)))
+        for rank, other in enumerate(found):
+            for name, value in found[0].items():
+                if other.get(name) != value:
+                    long = max(len(value), len(str(other.get(name)))) > 40  # a fingerprint or a file of settings
+                    told = "" if long else f" ({other.get(name)}, not {value})"
+                    raise BadInput(
+                        f"worker {rank} has other {name} than worker 0{told}. "
+                        "Give every worker the same data, settings and versions."
+                    )
+
+
+_current = Group()
+
+
+def current() -> Group:
+    """The group that this process works in just now."""
+    return _current
+
+
+@contextmanager
+def together() -> Iterator[Group]:
+    """Share what is computed meanwhile with the other workers, if this process is one of several.
+
+    All of them must do the same inside. Outside, a process works for itself.
+    """
+    global _current
+    before = _current
+    join()
+    if dist.is_available() and dist.is_initialized():
+        _current = Group(dist.get_rank(), dist.get_world_size())
+    try:
+        yield _current
+    finally:
+        _current = before
+
+
+def is_worker() -> bool:
+    """Whether this process was started as one of several, by `--workers`, torchrun or another launcher."""
+    return int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ
+
+
+def join() -> None:
+    """Meet the other workers, where this process was started as one of several."""
+    if not is_worker() or dist.is_initialized():
+        return
+    backend = "gloo"
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        backend = "cpu:gloo,cuda:nccl"
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    at = os.environ.get("PINTGN_MEET", "env://")
+    address = f"{os.environ.get('MASTER_ADDR', '')}:{os.environ.get('MASTER_PORT', '')}"
+    try:
+        dist.init_process_group(backend, init_method=at, rank=rank, world_size=size)
+    except dist.DistNetworkError as error:
+        in_use = "EADDRINUSE" in str(error) or "address already in use" in str(error).lower()
+        why = "the port is in use; choose another MASTER_PORT" if in_use else "the address cannot be reached"
+        raise LostWorker(f"worker {rank} of {size} cannot meet the others at {address}: {why}.") from error
+    except (RuntimeError, ValueError) as error:
+        raise LostWorker(f"worker {rank} of {size} cannot meet the others: {_first_line(error)}") from error
+
+
+def first_to_say() -> bool:
+    """Whether no other worker of the group has ended with an error before: so that one line tells of it."""
+    if not dist.is_available() or not dist.is_initialized():
+        return True
+    try:
+        store = dist.distributed_c10d._get_default_store()
+        return store.add(f"pintgn/said/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", 1) == 1
+    except (RuntimeError, ValueError):  # whoever kept the store is gone
+        return True
+
+
+def _exchanged(call: Callable[[], Any]) -> None:
+    """What comes back from the other workers; where one is gone, one line."""
+    try:
+        call()
+    except RuntimeError as error:
+        raise LostWorker(
+            "another worker has ended or cannot be reached, so this one ends, too. "
+            f"What was saved can be continued with --resume. ({_first_line(error)})"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

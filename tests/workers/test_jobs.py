@@ -1,0 +1,186 @@
+"""Independent jobs give the same results wherever they run, each once, whoever is lost."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import pintgn
+from pintgn.errors import BadInput, LostWorker
+from pintgn.learn.settings import Settings
+from pintgn.learn.several import fit_several
+from pintgn.live.shared import PIECES, Shared
+from pintgn.workers.jobs import InThisProcess, open_jobs
+from tests.postgres import postgres_server
+from tests.workers.helpers import no_worker
+
+SMALL = {"model": {"name": "pint", "dim": 8}, "train": {"epochs": 1, "threads": 1}}
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def die_once(number: int, folder: str) -> int:
+    """A job that is killed the first time that it is done."""
+    path = Path(folder) / f"{number}"
+    if not path.exists():
+        path.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def die(number: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refuse(number: int) -> None:
+    raise BadInput(f"{number} cannot be used.")
+
+
+def last(numbers: list[int]) -> int:
+    time.sleep(0.05)
+    return len(numbers)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with open_jobs("local", 2) as jobs:
+        yield jobs
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("jobs") / "run"
+    log = pintgn.simulate("shop", events=700, seed=0)
+    pintgn.fit(Settings.of(SMALL), log, folder=folder, progress=False)
+    return folder
+
+
+def test_every_job_is_done_once_and_has_its_number(pool):
+    jobs = [(k,) for k in range(9)]
+    assert sorted(pool.run(square, jobs)) == list(InThisProcess().run(square, jobs)) == [(k, k * k) for k in range(9)]
+    assert list(pool.run(square, [])) == []
+
+
+def test_a_job_may_depend_on_results_that_are_known_when_it_begins(pool):
+    known: list[int] = []
+    for _, count in pool.run(last, (([*known],) for _ in range(6))):
+        known.append(count)
+    assert known[:2] == [0, 0]
+    assert sorted(known[2:]) == [1, 2, 3, 4]
+
+
+def test_a_job_whose_worker_was_killed_is_done_again(tmp_path, pool):
+    assert sorted(pool.run(die_once, [(k, str(tmp_path)) for k in range(2)])) == [(0, 0), (1, 1)]
+
+
+def test_work_that_kills_every_worker_is_given_up_in_one_line():
+    with open_jobs("local", 2) as jobs, pytest.raises(LostWorker, match="lost 4 times in a row .* Use fewer workers"):
+        list(jobs.run(die, [(0,), (1,)]))
+
+
+def test_errors_come_back_as_they_are(pool):
+    with pytest.raises(BadInput, match="^1 cannot be used.$"):
+        list(pool.run(refuse, [(1,)]))
+    with pytest.raises(BadInput, match="on='rai' does not exist. Did you mean 'ray'"), open_jobs("rai"):
+        pass
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed")
+def test_ray_that_is_missing_is_asked_for_in_one_line():
+    with pytest.raises(BadInput, match=r"pip install 'pintgn\[ray\]'"), open_jobs("ray"):
+        pass
+
+
+def test_answers_of_workers_are_those_of_one_process(folder, pool):
+    live = pintgn.open(folder)
+    shared = Shared(live, str(folder), [], pool)
+    one, many = live.recommend_many("all", 4).to_pydict(), shared.recommend_many("all", 4, None, None).to_pydict()
+    assert {name: one[name] for name in ("src", "rank", "flags")} == {
+        name: many[name] for name in ("src", "rank", "flags")
+    }
+    np.testing.assert_allclose(many["logit"], one["logit"], atol=1e-5)
+    for count in (0, 1, 2 * PIECES - 1, 2 * PIECES, 2 * PIECES + 1, len(one["src"])):
+        at = np.full(count, live.time_of(None))
+        found = shared.logits(one["src"][:count], one["dst"][:count], at, "anyone")
+        np.testing.assert_allclose(found, one["logit"][:count], atol=1e-5)
+    nodes = np.arange(len(live.names))
+    np.testing.assert_allclose(
+        shared.embed_nodes(nodes, live.time_of(None)), live.embed_nodes(nodes, live.time_of(None)), atol=1e-5
+    )
+
+
+def test_runs_on_workers_are_those_of_one_process_after_another(tmp_path, pool):
+    log = pintgn.simulate("repeat", events=300, seed=0)
+    one = fit_several(Settings.of(SMALL), log, [0, 1], tmp_path / "one", progress=lambda entry: None)
+    many = fit_several(Settings.of(SMALL), log, [0, 1], tmp_path / "many", jobs=pool)
+    assert [run.test for run in many] == [run.test for run in one]
+    assert not (tmp_path / "many" / "events.parquet").exists()
+
+
+def test_a_search_on_workers_keeps_every_trial_once(tmp_path, pool):
+    log = pintgn.simulate("repeat", events=300, seed=0)
+    space = {"model.dim": [4, 8], "train.learning_rate": [1e-3, 1e-2]}
+    found = pintgn.tune(log, tmp_path, settings=SMALL | {"model": {"name": "pint"}}, space=space, trials=4, jobs=pool)
+    assert [trial["state"] for trial in found.trials] == ["complete"] * 4
+    assert len({json.dumps(trial["tried"]) for trial in found.trials}) == 4
+    again = pintgn.tune(log, tmp_path, settings=SMALL | {"model": {"name": "pint"}}, space=space, trials=4, jobs=pool)
+    assert again == found
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # optuna leaves a connection open
+def test_two_machines_share_a_search_in_postgresql(tmp_path):
+    log = pintgn.simulate("repeat", events=300, seed=0)
+    space = {"model.dim": [4, 8], "train.learning_rate": [1e-3, 1e-2]}
+    with postgres_server("secret") as port:
+        for machine, trials in (("a", 2), ("b", 4)):
+            found = pintgn.tune(
+                log, tmp_path / machine / "search", settings=SMALL | {"model": {"name": "pint"}}, space=space,
+                trials=trials, storage=f"postgresql://ann:secret@127.0.0.1:{port}/postgres",
+            )  # fmt: skip
+            assert len(found.trials) == trials
+    assert (tmp_path / "b" / "search" / "best.toml").exists()
+    with pytest.raises(BadInput, match=r"trials cannot be kept at postgresql://.*127.0.0.1:1/") as refused:
+        pintgn.tune(log, tmp_path / "c", space=space, storage="postgresql://ann:secret@127.0.0.1:1/postgres")
+    assert "secret" not in str(refused.value)
+    gc.collect()
+
+
+def test_the_command_shares_out_recommendations(folder, tmp_path):
+    def pintgn_command(*arguments):
+        command = [sys.executable, "-m", "pintgn", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, env=no_worker(), timeout=180, check=True)
+
+    for workers in (1, 2):
+        target = tmp_path / f"{workers}.parquet"
+        pintgn_command("recommend", folder, "--all", "-k", 2, "-o", target, "--workers", workers)
+    one, two = (pq.read_table(tmp_path / f"{workers}.parquet") for workers in (1, 2))
+    assert one["src"] == two["src"]
+    np.testing.assert_allclose(two["logit"], one["logit"], atol=1e-5)
+
+
+def test_a_ray_cluster_that_loses_a_node_finishes_every_job(tmp_path):
+    if importlib.util.find_spec("ray") is None:
+        missing = "Ray is not here (pip install 'pintgn[ray]')"
+        pytest.fail(f"{missing}, and CI=true") if os.environ.get("CI") == "true" else pytest.skip(missing)
+    command = [sys.executable, "-m", "tests.workers.ray_cluster", str(tmp_path)]
+    with open(tmp_path / "output", "w") as output:  # no pipe: what a killed node leaves behind would hold it open
+        subprocess.run(command, stdout=output, stderr=output, env=no_worker(), timeout=300, check=True)
+    lines = (tmp_path / "output").read_text().splitlines()
+    found = json.loads(next(line for line in lines if line.startswith('{"found"')))
+    assert found["found"] == [[k, k * k] for k in range(12)]
+    assert found["workers"] == 3
+    nodes = {line for k in range(12) for line in (tmp_path / f"{k}").read_text().split()}
+    assert len(nodes) >= 2, "only one node did any work"
