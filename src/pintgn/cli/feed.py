@@ -1,0 +1,185 @@
+"""`pintgn feed`: events from where they arise into a service, exactly once."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer import Argument, Option
+
+from pintgn.cli.common import AsJson, answer, say
+from pintgn.errors import BadFile, BadInput
+from pintgn.formatting import plural, shown_address
+
+SAID = 10.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+
+def feed(
+    source: Annotated[
+        str,
+        Argument(
+            metavar="SOURCE",
+            help="A growing file (CSV or JSON lines), kafka://host:port/TOPIC, nats://host:port/STREAM, or "
+            "postgresql://…#TABLE.",
+        ),
+    ],
+    service: Annotated[str, Argument(metavar="SERVICE", help="Address of the service, such as http://127.0.0.1:8000.")],
+    src: Annotated[str | None, Option(help="Column of the source ids; as in the run's log by default.")] = None,
+    dst: Annotated[str | None, Option(help="Column of the destination ids.")] = None,
+    time: Annotated[str | None, Option("--time", "-t", help="Column of the times.")] = None,
+    key: Annotated[
+        str | None, Option(help="Column that names each event for good; its position in the source by default.")
+    ] = None,
+    increasing: Annotated[str | None, Option(help="Of a table: the column that only grows, such as id.")] = None,
+    kind: Annotated[str | None, Option("--format", help="Of a file: csv or ndjson; by its ending by default.")] = None,
+    delimiter: Annotated[str | None, Option(help="Of a CSV file: what separates columns.")] = None,
+    once: Annotated[bool, Option("--once", help="Stop at the end of what is there; otherwise wait for more.")] = False,
+    batch: Annotated[int, Option(min=1, max=50_000, help="Events of one request at most.")] = 1_000,
+    refused: Annotated[
+        Path | None,
+        Option(help="Set rows that the service refuses aside in this file; the first one stops the feed by default."),
+    ] = None,
+    to: Annotated[
+        str | None,
+        Option(
+            help="Where predictions go: http(s)://… (a webhook), kafka://host:port/TOPIC, nats://host:port/SUBJECT."
+        ),
+    ] = None,
+    top: Annotated[
+        int, Option(min=0, max=1_000, help="Send this many likeliest destinations of each source just active.")
+    ] = 0,
+    below: Annotated[
+        float | None, Option(min=0, max=1, help="Send each event whose probability was below this, just before it.")
+    ] = None,
+    name: Annotated[
+        str | None, Option(help="Name of the source in keys; of Kafka's group. Keep it when a file or table moves.")
+    ] = None,
+    bookmark: Annotated[
+        Path | None, Option(help="File of the position, except for Kafka, which keeps it; SOURCE.bookmark by default.")
+    ] = None,
+    from_start: Annotated[
+        bool, Option("--from-start", help="Read everything again; what the service has counts as a duplicate.")
+    ] = False,
+    api_key: Annotated[Path | None, Option(help="File with the service's API key (scope write).")] = None,
+    set_: Annotated[
+        list[str] | None, Option("--set", metavar="NAME=VALUE", help="A setting of librdkafka; may be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Feed a service from Kafka, NATS JetStream, PostgreSQL or a growing file, exactly once.
+
+    Every event has a key made of its position, so after a kill nothing is lost and nothing counts twice. A service that
+    is busy or away is waited for.
+    """
+    from pintgn.feed.addresses import Asked, open_sink, open_source
+    from pintgn.feed.client import Client
+    from pintgn.feed.dead import DeadLetters
+    from pintgn.feed.feeder import Feeder, Predictions
+    from pintgn.feed.mapping import Columns
+
+    if (to is None) != (not top and below is None):
+        raise BadInput("predictions need a place and a kind: --to URL with --top K, --below P, or both.")
+    settings = dict(_setting(text) for text in set_ or [])
+    client, path = Client.of(service, read_key(api_key))
+    if path.strip("/"):
+        raise BadInput(f"{service} has a path; name the service alone, such as http://127.0.0.1:8000.")
+    with contextlib.ExitStack() as stack:
+        stack.callback(client.close)
+        asked = Asked(service.rstrip("/"), name, bookmark, increasing, kind, delimiter, from_start, settings)
+        opened = open_source(source, asked)
+        stack.callback(opened.close)
+        dead = None if refused is None else stack.enter_context(contextlib.closing(DeadLetters(refused)))
+        predictions = None
+        if to is not None:
+            predictions = Predictions(open_sink(to, settings), top, below)
+            stack.callback(predictions.sink.close)
+        line = stack.enter_context(_Line())
+        feeder = Feeder(opened, client, Columns("", "", ""), batch, dead, predictions, line)
+        with _stopping(feeder):
+            told = feeder.ask("GET", "/status")
+            if told is not None:
+                status, found = told
+                if status != 200:
+                    raise BadInput(f"the service refuses: {found['message']} {found.get('next', '')}")
+                given = {"src": src, "dst": dst, "t": time, "key": key}
+                feeder.columns = Columns.of(found["data"], given, opened.text)
+            counts = feeder.run(once) if told is not None else feeder.counts
+    facts = {"source": shown_address(source), "service": service} | counts.facts()
+    shown = f"{shown_address(source)}: {plural(counts.accepted, 'event')} accepted, {counts.duplicates:,} known already"
+    shown += f", {counts.refused:,} refused" + (f" (in {refused})" if counts.refused else "")
+    answer(as_json, facts, shown + (f", {plural(counts.predictions, 'prediction')} sent" if to else ""))
+
+
+def read_key(path: Path | None) -> str | None:
+    """The API key in a file."""
+    if path is None:
+        return None
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeError) as error:
+        raise BadFile(f"cannot read the API key in {path}: {error}.") from None
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, given, value = text.partition("=")
+    if not given or not name.strip():
+        raise BadInput(f"--set {text}; write NAME=VALUE, such as security.protocol=SASL_SSL.")
+    return name.strip(), value.strip()
+
+
+@contextlib.contextmanager
+def _stopping(feeder: Any) -> Iterator[None]:
+    """Ctrl-C or SIGTERM end the feed after the batch that is under way; a second one at once."""
+
+    def stop(number: int, frame: Any) -> None:
+        if feeder.stopping.is_set():
+            raise KeyboardInterrupt("Interrupted. What was not committed is sent again, and counts once.")
+        feeder.stop()
+
+    handled = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Line:
+    """One line of progress: drawn anew on a terminal; elsewhere every few seconds, and when waiting begins or ends."""
+
+    def __enter__(self) -> _Line:
+        from rich.live import Live
+
+        from pintgn.display.bars import console
+
+        terminal = console(stderr=True)
+        self.live = Live("", console=terminal, transient=True, auto_refresh=False) if terminal.is_terminal else None
+        if self.live is not None:
+            self.live.start()
+        self.said, self.counted, self.waiting = time.monotonic(), 0, ""
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def __call__(self, counts: Any) -> None:
+        now, done = time.monotonic(), counts.accepted + counts.duplicates + counts.refused
+        text = f"{done:,} rows, {counts.duplicates:,} known already, {counts.refused:,} refused, {counts.rate:,.0f}/s"
+        text += f"; waiting: {counts.waiting_for}" if counts.waiting_for else ""
+        if self.live is not None:
+            from rich.text import Text
+
+            if now - self.said > 0.1:
+                self.said = now
+                self.live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+        elif counts.waiting_for != self.waiting or (now - self.said > SAID and done != self.counted):
+            say(text)
+            self.said, self.counted = now, done
+            self.waiting = counts.waiting_for
