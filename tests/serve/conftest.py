@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+
 import pytest
 
+from tests.postgres import Cluster
 from tests.serve.helpers import happened, trained
 
 
@@ -27,3 +31,19 @@ def rich_columns():
 def rich_folder(tmp_path_factory, rich_columns):
     """A PINT with a number and a category for each event."""
     return trained(tmp_path_factory.mktemp("serve") / "rich", rich_columns)
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """A PostgreSQL server that keeps what it acknowledges."""
+    with contextlib.closing(Cluster("s3cret-word", durable=True)) as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def new_store(request, tmp_path):
+    """Makes a place for a store, of either kind."""
+    if request.param == "postgres":
+        return request.getfixturevalue("cluster").database
+    count = itertools.count()
+    return lambda: tmp_path / f"store {next(count)}"

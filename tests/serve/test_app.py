@@ -14,7 +14,7 @@ from pintgn.serve.app import create_app
 from pintgn.serve.keys import Keys, add_key
 from pintgn.serve.limits import Limits, Options
 from pintgn.serve.service import Service
-from tests.serve.helpers import TRAINED, TestClient, as_events, replayed, trained
+from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state, replayed, trained
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def refused(answer, status, error):
 
 def test_events_are_acknowledged(client, columns):
     told = client.post("/events", json={"events": as_events(columns, TRAINED, 300)}).json()
-    assert told == {"accepted": 60, "duplicates": 0, "clock": columns["t"][299], "total": 300}
+    assert told == {"accepted": 60, "duplicates": 0, "clock": columns["t"][299], "total": 300, "event": 60}
     told = client.post("/events", json={"src": "ann", "dst": "bob", "t": 9_000, "key": "k"}).json()
     assert told["accepted"] == 1
     assert client.post("/events", json={"src": "ann", "dst": "bob", "t": 9_000, "key": "k"}).json()["duplicates"] == 1
@@ -173,13 +173,13 @@ def test_the_interface_describes_itself(still):
     told = still.get("/openapi.json").json()
     assert set(told["paths"]) >= {
         "/events", "/score", "/recommend/{node}", "/nodes", "/nodes/{node}", "/explain", "/status", "/health",
-        "/metrics", "/snapshot",
+        "/metrics", "/snapshot", "/models",
     }  # fmt: skip
     for path in told["paths"].values():
         for operation in path.values():
             assert operation["summary"]
             for status, answer in operation["responses"].items():
-                assert status == "200" or answer["content"]["application/json"]["schema"]["required"] == [
+                assert status in ("200", "202") or answer["content"]["application/json"]["schema"]["required"] == [
                     "error", "message", "next",
                 ]  # fmt: skip
 
@@ -418,3 +418,22 @@ def test_what_requests_hold_is_declared_once(still, service):
     assert event["additionalProperties"] is False
     kinds = shown["paths"]["/events"]["post"]["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
     assert [kind["$ref"].rpartition("/")[2] for kind in kinds] == ["EventList", "Event", "EventColumns"]
+
+
+def test_events_are_scored_as_of_just_before_them(run_folder, columns, tmp_path):
+    """The score in the acknowledgement is what a question about the event's own time got right before it."""
+    events = as_events(columns, TRAINED, TRAINED + 40, keyed=True)
+    with Service.open(run_folder, tmp_path / "one") as service, Service.open(run_folder, tmp_path / "two") as other:
+        client, beside = TestClient(create_app(service)), TestClient(create_app(other))
+        told = client.post("/events?scores=true", json={"events": events}).json()
+        assert len(told["scores"]) == 40
+        for event, score in zip(events, told["scores"], strict=True):
+            asked = {"src": event["src"], "dst": event["dst"], "at": event["t"]}
+            found = beside.post("/score", json=asked).json()["scores"][0]["probability"]
+            assert abs(found - score) < 1e-5
+            assert "scores" not in beside.post("/events", json=event).json()
+        assert_same_state(service.live, other.live)
+        again = client.post("/events?scores=1", json={"events": [*events[-2:], {**events[-1], "key": "new"}]}).json()
+        assert again["scores"][:2] == [None, None]
+        assert 0 < again["scores"][2] < 1
+        assert client.post("/events?scores=perhaps", json=events[0]).status_code == 422

@@ -116,7 +116,7 @@ def test_what_cannot_be_backed_up_is_refused_in_one_line(run_folder, rich_folder
     run = copied(run_folder, tmp_path, columns)
     with pytest.raises(BadInput, match="there is no store in .*nowhere"):
         back_up(run, tmp_path / "nowhere", tmp_path / "x.tar")
-    with restarted(run, run / "live"), pytest.raises(BadInput, match="belongs to another run"):
+    with restarted(run, run / "live"), pytest.raises(BadInput, match="belongs to another log"):
         back_up(rich_folder, run / "live", tmp_path / "x.tar")
     with pytest.raises(BadFile, match="no folder"):
         back_up(run, run / "live", tmp_path / "nowhere" / "x.tar")

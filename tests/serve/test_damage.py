@@ -20,7 +20,7 @@ from pintgn.serve.export import whole_log
 from pintgn.serve.highwater import SLOT, HighWater, Mark
 from pintgn.serve.limits import Degraded
 from pintgn.serve.rewind import undo_after
-from pintgn.serve.store import Store
+from pintgn.serve.sqlite import SqliteStore
 from tests.serve import hardship
 from tests.serve.helpers import TRAINED, TestClient, as_batch, assert_same_state, replayed, restarted, served
 
@@ -209,7 +209,7 @@ def test_events_longer_than_a_page_and_keys_of_dropped_events_are_recovered(tmp_
             names, names, np.arange(begin, end) / 7, features, None, [f"key {k}" for k in range(begin, end)]
         )
 
-    with Store(tmp_path, "run", wide, np.dtype(float)) as store:
+    with SqliteStore(tmp_path, "run", wide, np.dtype(float)) as store:
         store.append(batch(0, 20))
         store.append(batch(20, 50))
         store.drop(8)
@@ -220,7 +220,7 @@ def test_events_longer_than_a_page_and_keys_of_dropped_events_are_recovered(tmp_
     raw = bytearray((tmp_path / "copy" / "events.db").read_bytes())
     raw[:4096] = bytes(4096)
     (tmp_path / "copy" / "events.db").write_bytes(raw)
-    with Store(tmp_path / "copy", "run", wide, np.dtype(float)) as store:
+    with SqliteStore(tmp_path / "copy", "run", wide, np.dtype(float)) as store:
         assert (store.total, store.dropped, store.missing) == (60, 8, [])
         assert "nothing is missing" in store.reports[0]
         found = EventBatch.concat([part for _, part in store.read(8)])

@@ -12,22 +12,10 @@ import pytest
 
 from pintgn.serve.app import create_app
 from pintgn.serve.service import Service
-from tests.serve import hardship, nonsense, torture
+from tests.serve import hardship, nonsense
 from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state, replayed
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
-
-
-@forks
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_kill_9_at_random_moments_loses_nothing_and_doubles_nothing(run_folder, columns, tmp_path):
-    torture.survive_kills(torture.Forked, run_folder, columns, tmp_path / "store", kills=3, seed=1, patience=0.4)
-
-
-@forks
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_kill_9_over_http_with_several_writers_loses_nothing_and_doubles_nothing(run_folder, tmp_path):
-    torture.survive_kills_by_many(run_folder, tmp_path / "store", kills=3, writers=3, seed=1, patience=0.3)
 
 
 @forks

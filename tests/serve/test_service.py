@@ -41,7 +41,8 @@ def fresh(run_folder, columns, stop):
 def test_an_acknowledged_event_counts_in_the_next_answer(service, columns):
     before = all_scores(service.live)
     told = send(service, columns, TRAINED, TRAINED + 50)
-    assert told == {"accepted": 50, "duplicates": 0, "clock": columns["t"][TRAINED + 49], "total": TRAINED + 50}
+    counts = {"accepted": 50, "duplicates": 0, "total": TRAINED + 50, "event": 50}
+    assert told == counts | {"clock": columns["t"][TRAINED + 49]}
     assert not np.array_equal(all_scores(service.live), before)
 
 

@@ -9,11 +9,13 @@ import sqlite3
 import numpy as np
 import pytest
 
+from pintgn import read_events
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.codec import EventBatch
-from pintgn.serve.rows import checksums, columns
+from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.service import Service
-from pintgn.serve.store import Store
+from pintgn.serve.sqlite import SqliteStore
+from pintgn.serve.store import log_fingerprint
 from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed, restarted, served
 
 
@@ -25,34 +27,13 @@ def batch(numbers, keys=None, width=0, dtype=np.int64) -> EventBatch:
     )
 
 
-def opened(folder, width=0, dtype=np.int64, run="run") -> Store:
-    return Store(folder, run, width, np.dtype(dtype))
-
-
-@pytest.mark.parametrize(("width", "dtype"), [(0, np.int64), (3, np.float64)])
-def test_what_was_written_comes_back_to_the_bit(tmp_path, width, dtype):
-    with opened(tmp_path, width, dtype) as store:
-        for begin in range(0, 60, 20):
-            store.append(batch(range(begin, begin + 20), width=width, dtype=dtype))
-    with opened(tmp_path, width, dtype) as store:
-        assert store.total == 60
-        for after in (0, 20, 33):
-            parts = list(store.read(after))
-            assert parts[0][0] == after + 1
-            found = EventBatch.concat([part for _, part in parts])
-            expected = EventBatch.concat([batch(range(k, k + 20), width=width, dtype=dtype) for k in (0, 20, 40)])[
-                after:
-            ]
-            assert (found.src, found.dst, found.t.tolist()) == (expected.src, expected.dst, expected.t.tolist())
-            assert found.t.dtype == dtype
-            if width:
-                assert np.array_equal(found.features, expected.features)
-        assert not store.reports
+def opened(folder, width=0, dtype=np.int64, log="log") -> SqliteStore:
+    return SqliteStore(folder, log, width, np.dtype(dtype))
 
 
 def test_reading_goes_on_where_damage_interrupted_it(tmp_path, monkeypatch):
     """Everything but what is damaged is read once, also what stands between the last whole chunk and the damage."""
-    monkeypatch.setattr("pintgn.serve.store.CHUNK", 10)
+    monkeypatch.setattr("pintgn.serve.sqlite.CHUNK", 10)
     with opened(tmp_path) as store:
         store.append(batch(range(1, 31)))
         store.settle()
@@ -72,19 +53,21 @@ def test_what_was_lost_after_the_point_one_goes_back_to_was_never(tmp_path):
         store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         assert sum(len(part) for _, part in store.read()) == 24
         assert [str(gap) for gap in store.missing] == ["5", "15 to 18", "25"]
-        store.undo(17, tmp_path / "undone.db")
+        store.undo(17)
         assert [str(gap) for gap in store.missing] == ["5", "15 to 16"]
         assert store.total == 16
 
 
-def test_events_that_are_taken_back_are_alone_in_their_file(tmp_path):
+def test_events_that_are_taken_back_are_alone_in_their_file(tmp_path, monkeypatch):
     """An attempt that failed may have left a file of that name."""
+    monkeypatch.setattr("time.strftime", lambda form: "now")
     with opened(tmp_path / "store") as store:
         store.append(batch(range(1, 11)))
-        assert store.undo(8, tmp_path / "undone.db") == 3
+        assert store.undo(8)[0] == 3
         store.append(batch(range(11, 13)))
-        assert store.undo(8, tmp_path / "undone.db") == 2
-    rows = sqlite3.connect(tmp_path / "undone.db").execute("SELECT number, dst FROM events").fetchall()
+        count, file = store.undo(8)
+        assert count == 2
+    rows = sqlite3.connect(tmp_path / "store" / file).execute("SELECT number, dst FROM events").fetchall()
     assert rows == [(8, "b11"), (9, "b12")]
 
 
@@ -101,24 +84,32 @@ def test_every_commit_is_flushed_to_the_disk(tmp_path):
         assert store.db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
 
 
-def test_a_store_of_another_run_is_refused(tmp_path):
-    opened(tmp_path, run="one").close()
-    with pytest.raises(BadInput, match="belongs to another run"):
-        opened(tmp_path, run="two")
-    opened(tmp_path, run="one").close()  # the lock was given back
+def test_a_store_of_format_2_belonged_to_a_run_and_belongs_to_its_log_from_then_on(tmp_path):
+    with opened(tmp_path) as store:
+        store.append(batch(range(1, 4)))
+        store.db.execute("UPDATE facts SET name = 'run', value = 'mine' WHERE name = 'log'")
+        store.db.execute("UPDATE facts SET value = '2' WHERE name = 'format'")
+        HighWater(store.mark.path, "mine").write(Mark(3, 0))
+    for run in (None, "another"):
+        with pytest.raises(BadInput, match="belongs to another run"):
+            SqliteStore(tmp_path, "log", 0, np.dtype(np.int64), run=run)
+    for run in ("mine", "another"):
+        with SqliteStore(tmp_path, "log", 0, np.dtype(np.int64), run=run) as store:
+            assert (store.total, store.reports, store.missing) == (3, [], [])
+
+
+def test_a_log_is_known_by_its_events_and_its_ids(columns):
+    head = {name: column[:50] for name, column in columns.items()}
+    logs = [read_events(head), read_events(head | {"src": [f"{id}!" for id in head["src"]]}), read_events(head)]
+    logs += [logs[0][:49]]
+    first, renamed, again, shorter = map(log_fingerprint, logs)
+    assert first == again
+    assert len({first, renamed, shorter}) == 3
 
 
 def test_a_store_is_for_one_process(tmp_path):
     with opened(tmp_path), pytest.raises(BadInput, match="in use by process"):
         opened(tmp_path)
-
-
-def test_keys_that_were_stored_are_known(tmp_path):
-    with opened(tmp_path) as store:
-        store.append(batch(range(3), keys=["x", "y", None]))
-        assert store.known(["x", "nobody"]) == {"x": checksums(columns(batch(range(1), keys=["x"])))[0]}
-        store.drop(2)
-        assert store.known(["x", "y", "nobody"]).keys() == {"x", "y"}, "a key outlives its event"
 
 
 # -- snapshots ---------------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """What a service must survive: kill -9 at any moment, damage, a full disk, nonsense. Small in the tests, large on its
 own:
 
-python -m tests.serve.torture [--kills 300] [--writers 4] [--damages 200] [--requests 10000] [--seed 0]
+python -m tests.serve.torture [--kills 300] [--stores sqlite,postgres] [--writers 4] [--damages 200]
+                              [--requests 10000] [--seed 0]
 (or: make torture ARGS="--kills 1000")
 """
 
@@ -22,12 +23,13 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # victims are forks, which would wait for threads that forks do not have
 
+from tests.postgres import Cluster
 from tests.serve.hardship import FILES, HARMS, OPTIONS, damage, survive_damage, survive_full
 from tests.serve.helpers import TRAINED, as_events, assert_same_state, happened, replayed, served, trained
 from tests.serve.nonsense import send_nonsense, shout
@@ -43,7 +45,7 @@ class Gone(Exception):
 class Forked:
     """A service in a fork of this process: no time is lost with starting Python."""
 
-    def __init__(self, run: Path, store: Path, file_limit: int | None = None):
+    def __init__(self, run: Path, store: Path | str, file_limit: int | None = None):
         mine, theirs = socket.socketpair()
         self.pid = os.fork()
         if self.pid == 0:
@@ -58,12 +60,14 @@ class Forked:
         self.pipe = mine
 
     @staticmethod
-    def _serve(run: Path, store: Path, pipe: socket.socket, file_limit: int | None) -> None:
+    def _serve(run: Path, store: Path | str, pipe: socket.socket, file_limit: int | None) -> None:
         from pintgn.errors import PintgnError
         from pintgn.serve.limits import Options
         from pintgn.serve.service import Service
 
         service = Service.open(run, store, Options(**OPTIONS))
+        while service.role == "standby":  # until the one that was killed is known to be gone
+            time.sleep(0.01)
         if file_limit is not None:
             import resource
 
@@ -96,7 +100,8 @@ class Forked:
 class Served:
     """`pintgn serve` itself, over HTTP, in a fork of this process."""
 
-    def __init__(self, run: Path, store: Path, *more: str):
+    def __init__(self, run: Path, store: Path | str, *more: str, waits: bool = False):
+        self.waits = waits  # a standby is what is wanted
         command = ["serve", str(run), "--store", str(store), "--port", "0", "--json", *more]
         command += ["--snapshot-every", str(OPTIONS["snapshot_every"])]
         self.noise = tempfile.TemporaryFile()  # noqa: SIM115 - read when it is over
@@ -126,6 +131,15 @@ class Served:
                 assert os.waitstatus_to_exitcode(self._wait()) == -signal.SIGKILL, f"it did not start: {self.said()}"
                 raise Gone
             self.port = int(json.loads(line)["address"].rpartition(":")[2])
+            self._await_role()
+
+    def _await_role(self) -> None:
+        """Until it is no standby: the one that was killed is known to be gone."""
+        import httpx
+
+        with contextlib.suppress(httpx.HTTPError):  # it may have been killed meanwhile
+            while httpx.get(f"http://127.0.0.1:{self.port}/health").json()["role"] == "standby" and not self.waits:
+                time.sleep(0.01)
 
     def client(self) -> Any:
         import httpx
@@ -176,7 +190,13 @@ def _read(pipe: socket.socket) -> Any:
 
 
 def survive_kills(
-    victim: Callable[[Path, Path], Any], run: Path, columns: dict, folder: Path, kills: int, seed: int, patience: float
+    victim: Callable[[Path, Any], Any],
+    run: Path,
+    columns: dict,
+    folder: Path | str,
+    kills: int,
+    seed: int,
+    patience: float,
 ) -> int:
     """Kill a service again and again while it takes events; returns how many events it had acknowledged.
 
@@ -216,7 +236,7 @@ def survive_kills(
     return acknowledged - TRAINED
 
 
-def check_state(run: Path, columns: dict, folder: Path, total: int) -> None:
+def check_state(run: Path, columns: dict, folder: Path | str, total: int) -> None:
     """Every event is stored once, in order, and the state equals a clean replay, bit for bit."""
     from pintgn.serve.limits import Options
     from pintgn.serve.service import Service
@@ -269,7 +289,7 @@ class Writer:
             self.pending = []
 
 
-def survive_kills_by_many(run: Path, folder: Path, kills: int, writers: int, seed: int, patience: float) -> int:
+def survive_kills_by_many(run: Path, folder: Path | str, kills: int, writers: int, seed: int, patience: float) -> int:
     """Kill a service over HTTP while several clients write; returns how many events were acknowledged.
 
     In the end each acknowledged event is there once, each client's in its own order, and the state is that of a clean
@@ -336,9 +356,20 @@ def survive_kills_by_many(run: Path, folder: Path, kills: int, writers: int, see
     return sum(len(client.acknowledged) for client in clients)
 
 
+@contextlib.contextmanager
+def kept_in(kind: str, folder: Path) -> Iterator[tuple[Path | str, Path | str]]:
+    """Two places for stores."""
+    if kind == "sqlite":
+        yield folder / "one", folder / "many"
+    else:
+        with contextlib.closing(Cluster("s3cret-word", durable=True)) as cluster:
+            yield cluster.database(), cluster.database()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--stores", default="sqlite,postgres", help="stores of services that are killed")
     parser.add_argument("--writers", type=int, default=4)
     parser.add_argument("--damages", type=int, default=200)
     parser.add_argument("--full", type=int, default=100, help="sizes at which the disk is full")
@@ -355,15 +386,15 @@ def main() -> None:
         def tell(line: str) -> None:
             print(f"{line} ({time.perf_counter() - begin:.0f} s)", flush=True)
 
-        if options.kills:
-            taken = survive_kills(Forked, run, columns, folder / "one", options.kills // 10, options.seed, 0.5)
-            tell(f"{options.kills // 10} kills without HTTP: nothing lost, nothing doubled ({taken:,} acknowledged)")
-            many = (options.kills, options.writers, options.seed, 1.0)
-            taken = survive_kills_by_many(run, folder / "many", *many)
-            tell(
-                f"{options.kills} kills over HTTP, {options.writers} writers: no event lost, none doubled, "
-                f"the state of a clean replay to the bit ({taken:,} acknowledged)"
-            )
+        for kind in options.stores.split(",") if options.kills else ():
+            with kept_in(kind, folder) as (one, many):
+                taken = survive_kills(Forked, run, columns, one, options.kills // 10, options.seed, 0.5)
+                tell(f"{kind}: {options.kills // 10} kills without HTTP: none lost or doubled ({taken:,} acknowledged)")
+                taken = survive_kills_by_many(run, many, options.kills, options.writers, options.seed, 1.0)
+                tell(
+                    f"{kind}: {options.kills} kills over HTTP, {options.writers} writers: no event lost, none doubled, "
+                    f"the state of a clean replay to the bit ({taken:,} acknowledged)"
+                )
         if options.damages:
             served(run, columns, folder / "killed", range(270, 601, 30), 300, keyed=True)
             missing = []

@@ -10,6 +10,7 @@ import numpy as np
 
 from pintgn.events.codec import EventBatch
 from pintgn.events.schema import TimeUnit
+from pintgn.serve.held import Held
 from pintgn.serve.limits import FarAhead, KeyReused, LateEvent
 from pintgn.serve.rows import checksums, columns
 from pintgn.serve.store import Store
@@ -18,24 +19,27 @@ from pintgn.serve.store import Store
 class Admission:
     """For the batches of one group, which are committed together, one after the other."""
 
-    def __init__(self, store: Store, clock: Any, time: TimeUnit, ahead: float = math.inf):
-        self.store, self.clock, self.show, self.ahead = store, clock, time.show, ahead
+    def __init__(self, store: Store, clock: Any, time: TimeUnit, ahead: float = math.inf, held: Held | None = None):
+        self.store, self.clock, self.show, self.ahead, self.held = store, clock, time.show, ahead, held
+        self.newest = clock if held is None or held.newest is None else max(clock, held.newest)
         self._fresh: dict[str, tuple[EventBatch, int]] = {}  # events of this group by their keys
 
-    def __call__(self, batch: EventBatch) -> tuple[EventBatch, int]:
-        """The events that are new, and how many are known already. Refuses the whole batch or lets it in."""
+    def __call__(self, batch: EventBatch) -> tuple[EventBatch, Sequence[int]]:
+        """The events that are new, and which rows they are. Refuses the whole batch or lets it in."""
         rows = range(len(batch.t)) if batch.keys is None else self._new_rows(batch, batch.keys)
         new = batch if len(rows) == len(batch.t) else batch.take(list(rows))
         if len(new.t):
             self._check_order(new, rows)
-            self.clock = new.t[-1]
+            self.newest = max(self.newest, new.t[-1])
+            if self.held is None:  # else they wait, and others may come before them
+                self.clock = self.newest
             if new.keys is not None:
                 self._fresh.update((key, (new, row)) for row, key in enumerate(new.keys) if key is not None)
-        return new, len(batch.t) - len(new.t)
+        return new, rows
 
     def _new_rows(self, batch: EventBatch, keys: list[str | None]) -> Sequence[int]:
         named = {key for key in keys if key is not None}
-        known = self.store.known(named)
+        known = self.store.known(named) | ({} if self.held is None else self.held.known(named))
         if not known and len(named) + keys.count(None) == len(keys) and named.isdisjoint(self._fresh):
             return range(len(keys))
         kept: list[int] = []
@@ -62,9 +66,9 @@ class Admission:
             raise LateEvent(
                 f"{named(0)}; {self.show(self.clock)} has been observed already. Nothing of this batch was applied."
             )
-        if new.t[-1] - self.clock <= self.ahead:
+        if new.t[-1] - self.newest <= self.ahead:
             return
-        steps = np.diff(new.t, prepend=self.clock)  # each moves the clock for the next
+        steps = np.diff(np.maximum(new.t, self.newest), prepend=self.newest)  # each moves the clock for the next
         far = np.flatnonzero(steps > self.ahead)
         if len(far):
             raise FarAhead(

@@ -9,6 +9,7 @@ import numpy as np
 
 from pintgn import __version__
 from pintgn.errors import BadInput, StaleQuery
+from pintgn.events.schema import Feature
 from pintgn.live.live import Live
 from pintgn.neighbors.contents import contents
 from pintgn.serve.service import Service
@@ -19,18 +20,41 @@ RANKED = 4_000
 
 def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     """A logit and a probability for each pair, all as of one time: right after the newest event by default."""
+    if service.run.answers and not service.run.scores_links:
+        return ask(service, body)
     _check_scores_links(service)
-    src, dst, at, against, paired = service.requests.pairs(body)
+    src, dst, at, against, paired, given = service.requests.pairs(body)
+    if any(one is not None for one in given):
+        raise BadInput("this run scores links, about which nothing is given. Leave out 'given'.")
     with service.asking() as live:
         when = _fresh(live, at)
-        logits = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against)
+        logits, event = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against), live.total
     probabilities, flags = live.calibrated(logits, against).tolist(), live.flags(src, dst)
     columns = zip(src, dst, logits.tolist(), probabilities, flags, strict=True)
     rows = [
         ({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p, "flags": doubtful}
         for s, d, logit, p, doubtful in columns
     ]
-    return {"at": when.item(), "scores": rows}
+    return {"at": when.item(), "event": event, "scores": rows}
+
+
+def ask(service: Service, body: bytes | bytearray) -> dict[str, Any]:
+    """What a run that predicts a column says about events that may happen, all as of one time."""
+    src, dst, at, _, paired, given = service.requests.pairs(body)
+    with service.asking() as live:
+        when = _fresh(live, at)
+        told = given if service.run.settings.task.given or any(given) else None
+        said = live.ask(src, dst, told, np.full(len(src), when, live.codec.dtype))
+    flags = live.flags(src, dst)
+    columns = {name: column if isinstance(column, list) else column.tolist() for name, column in said.items()}
+    rows = [
+        ({"src": s} if paired else {})
+        | {"dst": d}
+        | {name: column[k] for name, column in columns.items()}
+        | {"flags": f}
+        for k, (s, d, f) in enumerate(zip(src, dst, flags, strict=True))
+    ]
+    return {"at": when.item(), "predict": service.run.settings.task.predict, "scores": rows}
 
 
 def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, Any]:
@@ -41,14 +65,15 @@ def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, 
     """
     _check_scores_links(service)
     with service.asking() as live:
-        pool, when = live.candidates(node), _fresh(live, at)
+        when, event = _fresh(live, at), live.total
+        pool = live.candidates(node, at)
     found = []
     for begin in range(0, len(pool), RANKED):
         with service.asking() as live:
-            when = _fresh(live, at)
+            when, event = _fresh(live, at), live.total
             found.append(live.rank(node, pool[begin : begin + RANKED], at))
     items = live.best(node, pool, np.concatenate([np.zeros(0, np.float32), *found]), k)
-    return {"node": node, "at": when.item(), "items": [item._asdict() for item in items]}
+    return {"node": node, "at": when.item(), "event": event, "items": [item._asdict() for item in items]}
 
 
 def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: str | None = None) -> dict[str, Any]:
@@ -56,7 +81,7 @@ def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: s
     service.live.codec.check_ids([id], "node")
     with service.asking() as live:
         number, when, table = _number(live, id, side), live.time_of(), live.nodes
-        answer: dict[str, Any] = {"node": id, "known": False, "side": side, "at": when.item()}
+        answer: dict[str, Any] = {"node": id, "known": False, "side": side, "at": when.item(), "event": live.total}
         answer |= {"first_seen": None, "last_seen": None, "degree": 0, "recent": [], "tree": {"id": id, "children": []}}
         if live.names.separate_namespaces and number is not None:
             answer["side"] = ("src", "dst")[live.names.sides[number]]
@@ -106,8 +131,8 @@ def _number(live: Live, id: Any, side: str | None) -> int | None:
 
 def nodes(service: Service, prefix: str, limit: int) -> dict[str, Any]:
     """Ids that begin with a text."""
-    with service.asking(), service.searching:
-        return {"nodes": service.search(prefix, limit)}
+    with service.asking() as live, service.searching:
+        return {"event": live.total, "nodes": service.search(prefix, limit)}
 
 
 def explain(service: Service, src: Any, dst: Any, at: Any = None) -> dict[str, Any]:
@@ -115,7 +140,8 @@ def explain(service: Service, src: Any, dst: Any, at: Any = None) -> dict[str, A
     with service.asking() as live:
         _fresh(live, at)
         explain = live.explaining(src, dst, at)  # copied: events may happen while the reasons are worked out
-    return explain().as_dict()
+        event = live.total
+    return explain().as_dict() | {"event": event}
 
 
 def status(service: Service) -> dict[str, Any]:
@@ -128,6 +154,8 @@ def status(service: Service) -> dict[str, Any]:
             "clock_text": live.schema.time.show(clock),
             "events": live.events,
             "live_events": live.total,
+            "event": live.total,
+            "role": service.role,
             "nodes": len(live.names),
             "quality": live.prequential.status(),
             "contacts": live.stream.index.size,
@@ -147,6 +175,8 @@ def status(service: Service) -> dict[str, Any]:
         "test_new_nodes": run.test.get("new"),
         "heuristics": {name: figures.get("all") for name, figures in run.heuristics.items()},
         "scores_links": run.scores_links,
+        "predict": run.settings.task.predict,
+        "given": run.settings.task.given,
     }
     data = {
         "run": None if run.folder is None else run.folder.path.name,
@@ -158,6 +188,7 @@ def status(service: Service) -> dict[str, Any]:
         "last_text": schema.time.show(t[-1]),
         "columns": {"src": schema.src, "dst": schema.dst, "t": schema.t, "op": schema.op},
         "features": [feature.name for feature in schema.features],
+        "feature_kinds": [_kind(feature) for feature in schema.features],
         "time_unit": schema.time.unit,
         "time_zone": schema.time.zone,
         "ids": "text" if live.codec.text else "numbers",
@@ -167,12 +198,22 @@ def status(service: Service) -> dict[str, Any]:
         "rate_1m": service.rate.per_second(60),
         "rate_history": service.rate.history(),
         "waiting": service.waiting,
+        "held": None if service.held is None else service.held.facts(),
         "uptime": time.time() - service.started,
         "version": __version__,
         "reports": service.reports,
+        "models": models(service),
         "model": model,
         "data": data,
     }
+
+
+def models(service: Service) -> dict[str, Any]:
+    """Which run is served, what came of those that were to be, and how far one has come that is."""
+    candidate = service.candidate
+    active = None if service.run.folder is None else str(service.run.folder.path.absolute())
+    shown = None if candidate is None or not candidate.busy else candidate.facts()
+    return {"active": active, "candidate": shown, "history": service.models.facts()["history"]}
 
 
 def health(service: Service) -> dict[str, Any]:
@@ -181,9 +222,14 @@ def health(service: Service) -> dict[str, Any]:
     return {
         "status": "failed" if not service.healthy else "degraded" if reports else "ok",
         "taking": service.taking,
+        "role": service.role,
         "clock": service.live.clock,
+        "event": service.live.total,
         "events": service.live.events,
+        "lag_events": service.follower.events,
+        "lag_seconds": round(service.follower.seconds, 3),
         "waiting": service.waiting,
+        "held": None if service.held is None else service.held.facts(),
         "reports": reports,
         "missing": [
             {"first": gap.first, "last": gap.last, "keys": {str(number): key for number, key in gap.keys.items()}}
@@ -205,22 +251,43 @@ def metrics(service: Service) -> str:
             "contacts": ("Entries of the live index.", live.stream.index.size),
             "forgotten": ("Contacts forgotten by retention.", live.retention.forgotten),
             "waiting_events": ("Events that wait for the writer.", service.waiting),
+            "held_events": (
+                "Events that wait until no earlier one can come (--lateness).",
+                0 if service.held is None else len(service.held),
+            ),
             "events_per_second": ("Events per second over the last minute.", service.rate.per_second(60)),
             "store_bytes": ("Size of the store, without snapshots.", service.store.nbytes),
             "uptime_seconds": ("Since the service started.", time.time() - service.started),
             "quality_ap": ("Rolling AP of scored events, each against a random destination.", quality["ap_rolling"]),
             "quality_auc": ("Rolling AUC of the same.", quality["auc_rolling"]),
             "quality_reference_ap": ("AP on the run's test part.", quality["reference_ap"]),
+            "quality_rolling": ("Rolling figure of the run's task, such as AP or MAE.", quality["rolling"]),
+            "quality_reference": ("The same figure on the run's test part.", quality["reference"]),
             "quality_scored": ("Events scored before they happened, so far.", quality["scored"]),
             "quality_drift": ("1 when the stream has become harder than chance explains.", int(quality["drift"])),
+            "event": ("Number of the newest event that answers count.", live.total),
+            "writer": ("1 while this service writes to its store, 0 while it follows.", int(service.role == "writer")),
+            "lag_events": ("Events of the store that answers do not count yet.", service.follower.events),
+            "lag_seconds": ("Time since answers counted all events.", service.follower.seconds),
             "healthy": ("1 while events can be taken.", int(service.taking)),
         }
     )
 
 
+def _kind(feature: Feature) -> str:
+    """What values a feature has: number, text, whole or boolean."""
+    if feature.kind == "number":
+        return "number"
+    some = next(iter(feature.categories or feature.words), "")
+    return "boolean" if isinstance(some, bool) else "whole" if isinstance(some, int) else "text"
+
+
 def _check_scores_links(service: Service) -> None:
     if not service.run.scores_links:
         name = type(service.run.model).__name__
+        if service.run.answers:
+            column = service.run.settings.task.predict
+            raise BadInput(f"this run predicts {column!r}, not links, so no destination can be recommended.")
         raise BadInput(f"{name} embeds nodes and scores no links, so there is nothing to score. Serve another model.")
 
 

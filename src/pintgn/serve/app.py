@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route
 
 from pintgn import __version__
+from pintgn.errors import BadInput
 from pintgn.serve import answers, describe
 from pintgn.serve.bodies import Bodies, content_type
 from pintgn.serve.guard import Guard, Json, fault
@@ -24,6 +25,7 @@ from pintgn.serve.journal import PRIVATE
 from pintgn.serve.keys import Keys
 from pintgn.serve.lanes import Lane
 from pintgn.serve.limits import Busy, WrongType
+from pintgn.serve.models import promote
 from pintgn.serve.requests import ARROW
 from pintgn.serve.service import Service
 
@@ -102,7 +104,8 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
             # a small body is read here: to hand it over takes longer
             batch = requests.events(data, kind) if len(data) <= SMALL else await reading(requests.events, data, kind)
             del data
-            done = request.scope[PRIVATE]["done"] = await asyncio.wrap_future(service.submit(batch))
+            done = await asyncio.wrap_future(service.submit(batch, _flag(request, "scores")))
+            request.scope[PRIVATE]["done"] = {name: value for name, value in done.items() if name != "scores"}
             return Json(done)
 
     @app.post("/score", **describe.SCORE)
@@ -168,9 +171,32 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
         done = request.scope[PRIVATE]["done"] = await asyncio.wrap_future(service.snapshot())
         return Json(done)
 
+    @app.get("/models", **describe.MODELS)
+    async def models() -> Response:
+        """Which run is served, and what came of candidates."""
+        return await looking(_answer, answers.models, service)
+
+    @app.post("/models", **describe.PROMOTE)
+    async def new_model(request: Request) -> Response:
+        """Put another run in the place of the one that is served, without a stop; or go back."""
+        with bodies.one() as body:
+            data, _ = await body.read(request)
+            asked = requests.promotion(data)
+            promote(service, asked.run, asked.scored, asked.force)
+            done = request.scope[PRIVATE]["done"] = answers.models(service)
+            return Json(done, 202)
+
     often = {"/events": "POST", "/score": "POST", "/health": "GET"}
     found = [route for route in app.routes if isinstance(route, Route) and route.path in often]
     return {f"{often[route.path]} {route.path}": route for route in found}
+
+
+def _flag(request: Request, name: str) -> bool:
+    """A parameter of an address that is true or false."""
+    text = request.query_params.get(name, "false").lower()
+    if text not in ("true", "false", "1", "0"):
+        raise BadInput(f"{name}={text[:60]!r}; it is true or false.")
+    return text in ("true", "1")
 
 
 def _answer(work: Callable[..., Any], *given: Any) -> Response:

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import io
 import json
+import math
 import os
 import shutil
 import sqlite3
@@ -24,6 +25,7 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.events.facts import AtLeast, Each, check, check_format, parse
 from pintgn.files import rename, replacing, sync_file, try_lock, write_errors
 from pintgn.learn.run import Run
+from pintgn.serve.held import FILE as HELD
 from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.keys import BEFORE
 from pintgn.serve.keys import FILE as KEYS
@@ -31,7 +33,8 @@ from pintgn.serve.limits import Options
 from pintgn.serve.rows import FILE, connected
 from pintgn.serve.service import Service
 from pintgn.serve.snapshots import SnapshotFolder
-from pintgn.serve.store import MARK, Store
+from pintgn.serve.sqlite import MARK, SqliteStore
+from pintgn.serve.store import log_fingerprint
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -80,9 +83,11 @@ def _staged(run: Run, store: Path, folder: Path) -> dict[str, Any]:
     """A copy of a store that fits together: events, their mark, the newest snapshot that goes with them, keys."""
     snapshots = SnapshotFolder(store, run)
     for _ in range(TRIES):
-        for leftover in (folder / FILE, folder / MARK):
+        for leftover in (folder / FILE, folder / MARK, folder / HELD):
             leftover.unlink(missing_ok=True)
         try:
+            if (store / HELD).exists():  # first: what is released meanwhile is in both, and known by its key
+                _copy_database(store / HELD, folder / HELD)
             with _database(run, store, snapshots) as db, contextlib.closing(sqlite3.connect(folder / FILE)) as copy:
                 db.backup(copy)
         except sqlite3.Error as error:
@@ -108,9 +113,18 @@ def _database(run: Run, store: Path, snapshots: SnapshotFolder) -> Iterator[sqli
         with contextlib.closing(connected(store / FILE)) as db:
             yield db
     else:
-        seen = max(snapshots.numbers(), default=0)
-        with Store(store, run.fingerprint, run.log.schema.width, run.log.t.dtype, seen) as opened:
+        with _opened_store(run, store, max(snapshots.numbers(), default=0)) as opened:
             yield opened.db
+
+
+def _opened_store(run: Run, folder: Path, seen: int = 0) -> SqliteStore:
+    log = run.log
+    return SqliteStore(folder, log_fingerprint(log), run.written[0].width, log.t.dtype, seen, run.fingerprint)
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    with contextlib.closing(connected(source)) as db, contextlib.closing(sqlite3.connect(target)) as copy:
+        db.backup(copy)
 
 
 def _counted(run: Run, store: Path, folder: Path) -> dict[str, Any]:
@@ -122,14 +136,14 @@ def _counted(run: Run, store: Path, folder: Path) -> dict[str, Any]:
             accepted = db.execute("SELECT max(last) FROM lost WHERE accepted").fetchone()[0]
         except sqlite3.Error as error:
             raise BadFile(f"the store in {store} is damaged ({error}). {REPAIR}") from None
-    if facts.get("run") != run.fingerprint:
-        raise BadInput(f"the store in {store} belongs to another run. Name that run, or another --store.")
+    if facts.get("log") != (log := log_fingerprint(run.log)):
+        raise BadInput(f"the store in {store} belongs to another log. Name a run of that log, or another --store.")
     dropped = int(facts.get("dropped") or 0)
     total = max(newest or 0, accepted or 0, dropped)
-    mark = HighWater(folder / MARK, run.fingerprint)
+    mark = HighWater(folder / MARK, log)
     mark.write(Mark(total, dropped))
     mark.close()
-    with Store(folder, run.fingerprint, run.log.schema.width, run.log.t.dtype) as copy:
+    with _opened_store(run, folder) as copy:
         found = sum(len(batch) for _, batch in copy.read(dropped))
         lost = sum(len(gap) for gap in copy.gaps if gap.last > dropped)
         if copy.reports:
@@ -261,7 +275,7 @@ def restore(path: Path, target: Path | None, progress: Callable[[str], None] = l
 
 def _replayed(path: Path, folder: Path, manifest: dict[str, Any], progress: Callable[[str], None]) -> dict[str, Any]:
     """Start a service on what was restored: it has to arrive where the backup says it was."""
-    with Service.open(folder, options=Options(evaluate_every=0), progress=progress) as service:
+    with Service.open(folder, options=Options(evaluate_every=0, lateness=math.inf), progress=progress) as service:
         found = (service.run.fingerprint, service.live.total, service.store.dropped)
         if found != (manifest["run"], manifest["events"], manifest["dropped"]) or service.store.reports:
             why = service.store.reports[0] if service.store.reports else f"it has {found[1]:,} events"

@@ -28,7 +28,7 @@ MEANING = {
     415: "The body has the wrong type.",
     422: "The request is malformed. Nothing was applied.",
     429: "Too much is waiting, or the key's rate is used up. Retry after the time that Retry-After says.",
-    503: "The service is going down or has failed.",
+    503: "The service is going down or has failed, does not write, or has not come to `min_event` yet.",
     507: "The disk or the memory is full. Nothing was applied.",
 }
 
@@ -47,6 +47,13 @@ def listed(items: Json) -> Json:
     return {"type": "array", "items": items}
 
 
+MIN_EVENT: Json = {
+    "name": "min_event",
+    "in": "query",
+    "required": False,
+    "schema": {"type": "integer", "minimum": 0},
+    "description": "Wait until the event of this number counts, such as `event` of an acknowledgement, for a while.",
+}
 FAULT = record({"error": TEXT, "message": TEXT, "next": TEXT})
 PROBABILITY: Json = {"type": "number", "description": "Of this link against one random destination; no forecast."}
 NEXT: Json = {"type": "number", "description": "That this destination is the next one, of all destinations ranked."}
@@ -72,19 +79,32 @@ def _json(schema: Json, example: Any = None) -> Json:
 
 
 WITH_BODY = (403, 408, 409, 413, 415, 422, 429, 507)
-ACKNOWLEDGED = record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT})
-SCORES = record({"at": NUMBER, "scores": listed(SCORE_ROW)})
-RECOMMENDED = record({"node": ID, "at": NUMBER, "items": listed(RANKED_ROW)})
+EVENT: Json = {"type": "integer", "description": "Number of the newest live event that the answer counts."}
+PROBABILITIES: Json = listed({"anyOf": [PROBABILITY, {"type": "null"}]})
+ACKNOWLEDGED = record(
+    {"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT, "event": EVENT},
+    {"scores": PROBABILITIES, "held": COUNT},
+)
+SCORES_TOO = {
+    "name": "scores",
+    "in": "query",
+    "description": "Answer with the probability of each event, as of just before it; null for one that was known.",
+    "schema": {"type": "boolean", "default": False},
+}
+SCORES = record({"at": NUMBER, "event": EVENT, "scores": listed(SCORE_ROW)})
+RECOMMENDED = record({"node": ID, "at": NUMBER, "event": EVENT, "items": listed(RANKED_ROW)})
 EVENTS = _route("events", "Observe events", _json(ACKNOWLEDGED), WITH_BODY)
+EVENTS["openapi_extra"] = {"parameters": [SCORES_TOO]}
 SCORE = _route("answers", "Score pairs", _json(SCORES), WITH_BODY)
 RECOMMEND = _route("answers", "Recommend destinations", _json(RECOMMENDED), (409, 422, 429, 507))
-NODES = _route("answers", "Search nodes", _json(record({"nodes": listed(ID)})), (422, 429))
+NODES = _route("answers", "Search nodes", _json(record({"event": EVENT, "nodes": listed(ID)})), (422, 429))
 CONTACT = record({"other": ID, "t": NUMBER, "direction": {"type": "string", "enum": ["in", "out", "self"]}})
 DESCRIBED = record(
     {
         "node": ID,
         "known": {"type": "boolean"},
         "at": NUMBER,
+        "event": EVENT,
         "first_seen": {"anyOf": [NUMBER, {"type": "null"}]},
         "last_seen": {"anyOf": [NUMBER, {"type": "null"}]},
         "degree": COUNT,
@@ -93,12 +113,32 @@ DESCRIBED = record(
     }
 )
 NODE = _route("answers", "Describe a node", _json(DESCRIBED), (422, 429))
-EXPLAIN = _route("answers", "Explain a score", _json({"type": "object"}), (409, 422, 429, 507))
+EXPLAIN = _route("answers", "Explain a score", _json(record({"event": EVENT})), (409, 422, 429, 507))
 STATUS = _route("service", "State of the service", _json({"type": "object"}), (429,))
-HEALTH = _route("service", "Health", _json(record({"status": TEXT, "clock": NUMBER, "events": COUNT})), ())
+HEALTH = _route(
+    "service",
+    "Health",
+    _json(record({"status": TEXT, "role": TEXT, "clock": NUMBER, "event": EVENT, "events": COUNT})),
+    (),
+)
 METRICS = _route("service", "Metrics", {"text/plain": {"schema": TEXT}}, (429,))
 WRITTEN = record({"events": COUNT, "clock": NUMBER, "bytes": COUNT, "seconds": NUMBER})
 SNAPSHOT = _route("service", "Write a snapshot", _json(WRITTEN), (403, 415, 507))
+
+MODELS = _route("service", "The run that is served, and candidates", _json({"type": "object"}), (429,))
+PROMOTE = _route("service", "Promote another run", _json({"type": "object"}), WITH_BODY)
+PROMOTE["responses"][202] = PROMOTE["responses"].pop(200)
+PROMOTE["status_code"] = 202
+PROMOTION = record(
+    {},
+    {
+        "run": TEXT,
+        "back": {"type": "boolean"},
+        "force": {"type": "boolean"},
+        "scored": {"type": "integer", "minimum": 1},
+    },
+)
+PROMOTE["openapi_extra"] = {"requestBody": {"required": True, "content": _json(PROMOTION)}}
 
 EXAMPLES = {
     "events": {"events": [{"src": "alice", "dst": "bob", "t": 1700000000, "key": "order-17"}]},
@@ -118,6 +158,10 @@ def finish(app: FastAPI, requests: Declared, with_key: bool) -> None:
         if name == "events":
             content |= {ARROW: {"schema": {"type": "string", "format": "binary"}}}
         made["paths"][f"/{name}"]["post"]["requestBody"] = {"required": True, "content": content}
+    for path in made["paths"].values():
+        for route in path.values():
+            if "answers" in route["tags"]:
+                route.setdefault("parameters", []).append(MIN_EVENT)
     if with_key:
         made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         made["security"] = [{"key": []}]

@@ -27,7 +27,7 @@ def whole_log(live: Live, store: Store) -> EventLog:
             "Train on your own copy of the events."
         )
     log, names = live.run.log, live.names
-    batches = [batch for _, batch in store.read()]
+    batches = [batch for _, batch in store.read(live.covered)]
     if not batches:
         return log
     events = EventBatch.concat(batches)

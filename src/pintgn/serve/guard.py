@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 from starlette.datastructures import Headers
@@ -18,11 +20,25 @@ from pintgn.errors import BadInput, EventOrderError, PintgnError, StaleQuery, To
 from pintgn.serve.auth import FILES, OPEN, foreign, host_name, is_local
 from pintgn.serve.journal import ID, PRIVATE, access, audit, note
 from pintgn.serve.keys import Keys, needed
-from pintgn.serve.limits import Busy, Degraded, FarAhead, KeyReused, LateEvent, Stopped, TooMuch, TooSlow, WrongType
+from pintgn.serve.limits import (
+    Behind,
+    Busy,
+    Degraded,
+    FarAhead,
+    KeyReused,
+    LateEvent,
+    NotWriter,
+    Stopped,
+    TooMuch,
+    TooSlow,
+    WrongType,
+)
 from pintgn.serve.service import Service
-from pintgn.serve.store import StoreFull
+from pintgn.serve.store import StoreFull, StoreLost
 
 log = logging.getLogger("pintgn.serve")
+POLL = 0.005
+"""Seconds between two looks at whether an event counts already."""
 SECURITY = [
     (
         b"content-security-policy",
@@ -42,6 +58,9 @@ FAULTS: list[tuple[type[BaseException], int, str, str]] = [
     (WrongType, 415, "wrong_type", "Say the body's type in Content-Type; /openapi.json has the types of each route."),
     (Busy, 429, "busy", "Wait as long as Retry-After says, then send the same request again."),
     (Degraded, 503, "degraded", "An operator has to accept the loss or rewind the store; see /health."),
+    (NotWriter, 503, "not_writer", "Send it to the service that writes, or here again when this one has taken over."),
+    (StoreLost, 503, "store_lost", "Send the same events again, under the same keys: those that were kept count once."),
+    (Behind, 503, "behind", "Ask again in a moment, or ask the service that writes."),
     (Stopped, 503, "stopped", "Wait until the service has been restarted; see /health."),
     (StoreFull, 507, "store_full", "Free space on the service's disk, then send the same request again."),
     (TooLarge, 507, "out_of_memory", "Ask for less at once, or give the service more memory."),
@@ -89,6 +108,8 @@ class Guard:
         try:
             answer = self._refused(headers, asked, scope)
             direct = self.direct.get(asked)
+            if answer is None and b"min_event=" in scope["query_string"]:
+                await self._reached(scope["query_string"])
             if answer is None and direct is not None:
                 scope["route"] = direct
                 answer = await direct.endpoint(Request(scope, receive))
@@ -109,6 +130,21 @@ class Guard:
             self.service.metrics.request_seconds.labels(route).observe(seconds)
             if access.isEnabledFor(logging.INFO) or audit.isEnabledFor(logging.INFO):
                 note(scope, id, status, seconds)
+
+    async def _reached(self, query: bytes) -> None:
+        """Wait, for a while, until the event that a question names counts in the state."""
+        said = dict(parse_qsl(query.decode("latin-1"))).get("min_event", "")
+        if not said.isascii() or not said.isdecimal() or len(said) > 18:
+            raise BadInput(f"min_event={said[:50]!r}; it is the number of an event, such as an acknowledgement says.")
+        end, store = time.monotonic() + self.service.limits.behind, self.service.store
+        while self.service.live.total < int(said):
+            if store.writes and store.total < int(said):  # whoever writes knows every number there is
+                raise BadInput(f"min_event={said}; the newest event here is {store.total:,}.")
+            if time.monotonic() > end:
+                raise Behind(
+                    f"this {self.service.role} has come to event {self.service.live.total:,}, not yet to {int(said):,}."
+                )
+            await asyncio.sleep(POLL)
 
     def _refused(self, headers: Headers, asked: str, scope: Scope) -> Response | None:
         """The answer to somebody who may not ask."""

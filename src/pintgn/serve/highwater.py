@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 SLOT = 4096
 """Bytes between two slots: a page of the disk."""
-RECORD = struct.Struct("<8s8sQQQ")  # magic, run, sequence, total, dropped
+RECORD = struct.Struct("<8s8sQQQ")  # magic, log, sequence, total, dropped
 MAGIC = b"pintgn\x00\x01"
 
 
@@ -30,9 +30,11 @@ class Mark(NamedTuple):
 class HighWater:
     """The mark of one store. `advance` is written before an event is acknowledged, and flushed beside other work."""
 
-    def __init__(self, path: Path, fingerprint: str):
-        self.path = path
-        self._run = hashlib.blake2b(fingerprint.encode(), digest_size=8).digest()
+    def __init__(self, path: Path, log: str, run: str | None = None):
+        self.path, self._log = path, _short(log)
+        self._owners = [self._log] if run is None else [self._log, _short(run)]  # it was the run's before
+        self.outdated = False
+        """Whether what the file says was written for a run, by an older pintgn."""
         self._sequence, self._handle = 0, -1
         self._flushed: Future | None = None
         self._flusher = ThreadPoolExecutor(1, "pintgn-high-water")  # a thread comes with the first write
@@ -53,12 +55,13 @@ class HighWater:
             record = raw[begin : begin + RECORD.size]
             checksum = raw[begin + RECORD.size : begin + RECORD.size + 4]
             if checksum == zlib.crc32(record).to_bytes(4, "little"):
-                magic, run, sequence, total, dropped = RECORD.unpack(record)
-                if (magic, run) == (MAGIC, self._run):
-                    slots.append((sequence, Mark(total, dropped)))
+                magic, owner, sequence, total, dropped = RECORD.unpack(record)
+                if magic == MAGIC and owner in self._owners:
+                    slots.append((sequence, Mark(total, dropped), owner))
         if not slots:
             return None
-        self._sequence, mark = max(slots)
+        self._sequence, mark, owner = max(slots)
+        self.outdated = owner != self._log
         return mark
 
     def open(self) -> None:
@@ -85,7 +88,7 @@ class HighWater:
             self.open()
         self._sequence += 1
         self.known = mark
-        record = RECORD.pack(MAGIC, self._run, self._sequence, *mark)
+        record = RECORD.pack(MAGIC, self._log, self._sequence, *mark)
         os.lseek(self._handle, self._sequence % 2 * SLOT, os.SEEK_SET)
         os.write(self._handle, record + zlib.crc32(record).to_bytes(4, "little"))
         self._flushed = self._flusher.submit(getattr(os, "fdatasync", os.fsync), self._handle)
@@ -100,3 +103,7 @@ class HighWater:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
+
+
+def _short(fingerprint: str) -> bytes:
+    return hashlib.blake2b(fingerprint.encode(), digest_size=8).digest()

@@ -32,6 +32,14 @@ class Degraded(PintgnError):
     """Acknowledged events are missing; no others are taken until an operator has decided."""
 
 
+class NotWriter(PintgnError):
+    """Another process writes to the store; this one only answers."""
+
+
+class Behind(PintgnError):
+    """The state has not come as far as was asked for, in the time that there is to wait."""
+
+
 class KeyReused(BadInput):
     """A key that names another event already."""
 
@@ -59,6 +67,7 @@ class Limits:
     connections: int = 500  # connections; the one that has been idle longest gives way to a new one
     request: float = 10  # seconds from a connection's opening, or a request's first byte, to the end of its headers
     idle: float = 75  # seconds that a connection may stay open between two requests
+    behind: float = 5  # seconds that a question waits for the event that it names (min_event)
     unread: float = 30  # seconds that an answer may lie there unread
 
 
@@ -72,4 +81,6 @@ class Options:
     retain_every: int = 10_000
     keep_events: int | None = None  # of the store; all when not given
     evaluate_every: int = EVERY
+    lateness: float | None = None  # how long events wait for others from before them, in the log's unit
     max_ahead: float | None = None  # how far an event may be after the one before it; from the log's span by default
+    follow: bool = False  # only answer, beside the service that writes to the same store

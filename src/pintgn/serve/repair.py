@@ -20,7 +20,7 @@ from pintgn.serve.rows import FILE, FORMAT, INSERT, TABLES, Damaged, Gap, batch_
 from pintgn.serve.salvage import salvaged, salvaged_keys
 
 if TYPE_CHECKING:
-    from pintgn.serve.store import Store
+    from pintgn.serve.sqlite import SqliteStore
 
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 """SQLite's codes for a file that is not what it was; others are a full disk, a lock, a right that is missing."""
@@ -28,7 +28,7 @@ SHOWN = 20
 """Ranges of numbers, and keys, that a report names; /health has all of them."""
 
 
-def open_database(store: Store) -> None:
+def open_database(store: SqliteStore) -> None:
     """Open the database of a store, checked against everything else that says what should be in it."""
     path, log = store.path, Path(f"{store.path}-wal")
     if (begun := _unfinished(store)) is not None:  # a repair was cut short: begin again, with what it began with
@@ -50,24 +50,24 @@ def open_database(store: Store) -> None:
         kept.unlink(missing_ok=True)
 
 
-def _nothing_known(store: Store) -> bool:
+def _nothing_known(store: SqliteStore) -> bool:
     """Whether nobody says that there ever was an event."""
     return not store.seen and (store.mark.known is None or store.mark.known.total == 0)
 
 
-def _make(store: Store) -> None:
+def _make(store: SqliteStore) -> None:
     """A new, empty database."""
     try:
         store.db = connected(store.path)
         store.db.executescript(f"BEGIN; {TABLES}")
-        store.set_fact("run", store.fingerprint)
+        store.set_fact("log", store.log)
         store.set_fact("format", FORMAT)
         store.db.execute("COMMIT")
     except sqlite3.Error as error:
         raise BadFile(f"cannot write {store.path}: {error}.") from error
 
 
-def _trouble(store: Store) -> str | None:
+def _trouble(store: SqliteStore) -> str | None:
     """What is wrong with the file, or None; opens it."""
     if not size_of(store.path):
         return f"{store.path.name} is missing or empty"
@@ -81,7 +81,7 @@ def _trouble(store: Store) -> str | None:
         return f"{store.path.name} is damaged ({error})"
 
 
-def _contradiction(store: Store) -> str | None:
+def _contradiction(store: SqliteStore) -> str | None:
     """Where the file contradicts itself, the mark or the snapshots."""
     db, mark, name = store.db, store.mark.known, store.path.name
     if _nothing_known(store) and not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -89,18 +89,20 @@ def _contradiction(store: Store) -> str | None:
         _make(store)  # nobody got further than this
         return None
     facts = dict(db.execute("SELECT name, value FROM facts"))
-    if facts.get("run") != store.fingerprint:
-        if mark is None and facts.get("run"):
-            raise BadInput(
-                f"the store in {store.folder.path} belongs to another run (its settings, seed or data differ). "
-                "Serve that run, or choose another folder with --store."
-            )
-        return f"{name} does not say which run it belongs to"
     format, dropped = facts.get("format", ""), facts.get("dropped", "0")
     if not format.isdecimal() or not dropped.isdecimal():
         return f"{name} is damaged (facts that are no numbers)"
     again = "Export it with that one (pintgn serve RUN --export all.parquet), or start an empty store with --store."
-    check_format(int(format), FORMAT, f"the store in {store.folder.path}", again)
+    check_format(int(format), FORMAT, f"the store in {store.name}", again, oldest=2)
+    of_run = int(format) == 2
+    owner = facts.get("run" if of_run else "log")
+    if owner != (store.run if of_run else store.log):
+        if mark is None and owner:
+            raise BadInput(
+                f"the store in {store.name} belongs to another {'run' if of_run else 'log'}. Serve "
+                f"{'that run' if of_run else 'a run of that log'}, or choose another folder with --store."
+            )
+        return f"{name} does not say which log it continues"
     found = db.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
         return f"{name} is damaged ({' '.join(str(found).split())[:200]})"
@@ -113,16 +115,20 @@ def _contradiction(store: Store) -> str | None:
     least = max(store.seen, 0 if mark is None else mark.total)
     if least > max(newest, *(gap.last for gap in gaps), 0):
         return f"{name} ends at event {newest:,}, but {least:,} were acknowledged"
-    if mark is None and (newest or store.seen):
-        with store.transaction():
+    with store.transaction():
+        if mark is None and (newest or store.seen):
             _insert(db, [Gap(newest + 1, newest)])
+        if of_run:
+            store.set_fact("log", store.log)
+            store.set_fact("format", FORMAT)
+            db.execute("DELETE FROM facts WHERE name = 'run'")
     return None
 
 
 # -- repair ------------------------------------------------------------------------------------------------------------
 
 
-def repair(store: Store, why: str, log: Path | None = None) -> None:
+def repair(store: SqliteStore, why: str, log: Path | None = None) -> None:
     """Keep the damaged file under another name, and go on with a new one that holds every intact event.
 
     What is missing is written down there as lost, to be accepted or sent again.
@@ -139,7 +145,7 @@ def repair(store: Store, why: str, log: Path | None = None) -> None:
     _replace(store, begun)
 
 
-def _replace(store: Store, begun: dict[str, Any]) -> None:
+def _replace(store: SqliteStore, begun: dict[str, Any]) -> None:
     store.disconnect()
     fresh = store.folder / f".{FILE}.new"
     for leftover in store.folder.path.glob(f".{FILE}.new*"):
@@ -163,7 +169,7 @@ def _replace(store: Store, begun: dict[str, Any]) -> None:
     store.reports.append(f"{begun['why']}. {done}{copy}")
 
 
-def _unfinished(store: Store) -> dict[str, Any] | None:
+def _unfinished(store: SqliteStore) -> dict[str, Any] | None:
     """What a repair that was interrupted had begun with."""
     try:
         begun = json.loads((store.folder / "repairing").read_text())
@@ -172,7 +178,7 @@ def _unfinished(store: Store) -> dict[str, Any] | None:
         return None
 
 
-def _readable(store: Store) -> dict[str, Any]:
+def _readable(store: SqliteStore) -> dict[str, Any]:
     """What SQLite can still read besides events."""
     found: dict[str, Any] = {"dropped": 0, "gaps": []}
     with contextlib.suppress(sqlite3.Error, ValueError, TypeError, AttributeError):
@@ -182,7 +188,7 @@ def _readable(store: Store) -> dict[str, Any]:
     return found
 
 
-def _filled(store: Store, made: sqlite3.Connection, begun: dict[str, Any]) -> list[Gap]:
+def _filled(store: SqliteStore, made: sqlite3.Connection, begun: dict[str, Any]) -> list[Gap]:
     """Write all that is intact into a new database; returns what is missing."""
     database = store.folder / begun["file"]
     log, mark = Path(f"{database}-wal"), store.mark.known
@@ -202,7 +208,7 @@ def _filled(store: Store, made: sqlite3.Connection, begun: dict[str, Any]) -> li
             keys[found[1]] = found[0]
         elif found[1] <= dropped:
             made.execute("INSERT OR IGNORE INTO dropped_keys VALUES (?, ?, ?)", found)
-    facts = {"run": store.fingerprint, "format": FORMAT, "dropped": dropped}
+    facts = {"log": store.log, "format": FORMAT, "dropped": dropped}
     made.executemany("INSERT INTO facts VALUES (?, ?)", [(name, str(value)) for name, value in facts.items()])
     accepted = [gap for gap in before if gap.accepted]
     last = max(0 if mark is None else mark.total, store.seen, dropped, *(gap.last for gap in before), 0)
@@ -219,7 +225,7 @@ def _filled(store: Store, made: sqlite3.Connection, begun: dict[str, Any]) -> li
     return gaps
 
 
-def _true(store: Store, database: Path, log: Path) -> Iterator[tuple[Any, ...]]:
+def _true(store: SqliteStore, database: Path, log: Path) -> Iterator[tuple[Any, ...]]:
     """The rows whose checksums are right."""
     for number, columns in salvaged(database, log):
         if len(columns) == 8:

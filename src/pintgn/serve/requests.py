@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, defstruct
 
 from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.codec import LONGEST_ID, Codec, EventBatch
+from pintgn.live.prequential import ENOUGH
 from pintgn.serve import arrowbody
 from pintgn.serve.limits import Limits, TooMuch
 
@@ -35,11 +36,21 @@ Against = Annotated[
     Literal["anyone", "known"],
     Meta(description="Told from a link to a random destination, or from one between two that met before but not now."),
 ]
+GIVEN = "Of a run that predicts a column: what is known when an event is asked about, by name."
 BY_NAME = "By name, or a list in the order of the log's feature columns."
 
 
 class Request(Struct, forbid_unknown_fields=True, gc=False):
     """Of which nothing is taken that was not declared."""
+
+
+class Promotion(Request):
+    """`POST /models`: a run's folder, as the service sees it, or back to the run before."""
+
+    run: str | None = None
+    back: bool = False
+    force: bool = False
+    scored: Annotated[int, Meta(ge=1, le=1_000_000)] = ENOUGH
 
 
 class Declared:
@@ -62,8 +73,9 @@ class Declared:
                 ("key", list[Key | None] | None, None),
             ],
         )
-        pair = _struct("Pair", [("src", id), ("dst", id)])
-        when = [("at", Time | None, None), ("against", Against, "anyone")]
+        told = ("given", Annotated[Features, Meta(description=GIVEN)] | None, None)
+        pair = _struct("Pair", [("src", id), ("dst", id), told])
+        when = [("at", Time | None, None), ("against", Against, "anyone"), told]
         events, pairs, destinations = _list(self.event), _list(pair), id | _list(id)
         self.schemas = {
             "events": [
@@ -92,6 +104,7 @@ class Requests:
         self.names = [*(feature.name for feature in schema.features), *schema.node_updates]
         self._events = msgspec.json.Decoder(declared.any_events | _list(declared.event))
         self._pairs = msgspec.json.Decoder(declared.any_pairs)
+        self._promotion = msgspec.json.Decoder(Promotion)
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -167,21 +180,30 @@ class Requests:
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    def pairs(self, body: bytes | bytearray) -> tuple[list[Any], list[Any], Any, str, bool]:
-        """Sources, destinations, time and question of a request for scores; and whether it named pairs."""
+    def pairs(self, body: bytes | bytearray) -> tuple[list[Any], list[Any], Any, str, bool, list[Any]]:
+        """Sources, destinations, time and question of a request for scores; whether it named pairs; and what is given
+        about each."""
         most = self.limits.pairs
         given = self._decoded(self._pairs, body, most, "pairs")
         if given.pairs is not None:
             if given.src is not None or given.dst is not None:
                 raise UnknownName("the body has 'pairs' and also src or dst. Send one of the two.")
             src, dst = [pair.src for pair in given.pairs], [pair.dst for pair in given.pairs]
+            told = [given.given if pair.given is None else pair.given for pair in given.pairs]
         else:
             if given.src is None or given.dst is None:
                 raise BadInput('the body is {"src": …, "dst": …} or {"pairs": [{"src": …, "dst": …}, …]}.')
             dst = given.dst if isinstance(given.dst, list) else [given.dst]
-            src = [given.src] * len(dst)
+            src, told = [given.src] * len(dst), [given.given] * len(dst)
         self._check_count(len(dst), most, "pairs")
-        return src, dst, given.at, given.against, given.pairs is not None
+        return src, dst, given.at, given.against, given.pairs is not None, told
+
+    def promotion(self, body: bytes | bytearray) -> Promotion:
+        """What is to be served instead."""
+        given = self._decoded(self._promotion, body, 1, "requests")
+        if (given.run is None) != given.back:
+            raise BadInput('the body is {"run": FOLDER} or {"back": true}.')
+        return given
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
@@ -212,7 +234,7 @@ class Requests:
         if missing:
             return BadInput(f"{where} has no {missing[1]}.")
         if unknown:
-            known = [*self.declared.any_events.__struct_fields__, "pairs", "at", "against"]
+            known = [*self.declared.any_events.__struct_fields__, "pairs", "at", "against", "given"]
             return UnknownName(f'{where} has a field "{unknown[1]}", which is unknown.{suggest(unknown[1], known)}')
         if field in ("src", "dst") and "length" in said:
             return BadInput(f"{where}: an id has 1 to {LONGEST_ID:,} characters, unlike {field}.")

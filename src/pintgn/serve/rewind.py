@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import sqlite3
+import math
 import time
 from pathlib import Path
 from typing import Any
 
-from pintgn.errors import BadFile, BadInput
+from pintgn.errors import BadInput
 from pintgn.events.moment import read_time
 from pintgn.learn.run import Run
-from pintgn.serve.snapshots import SnapshotFolder
-from pintgn.serve.store import Store
+from pintgn.serve.held import FILE as HELD
+from pintgn.serve.held import Held
+from pintgn.serve.stores import open_store
 
 
-def undo_after(run: Run, folder: Path, after: Any) -> dict[str, Any]:
+def undo_after(run: Run, where: str | Path, after: Any) -> dict[str, Any]:
     """Take back every live event that is later than a time; returns what was done.
 
     The events are moved to a file of their own beside the store, with the store's own tables; their keys can be sent
@@ -23,16 +24,18 @@ def undo_after(run: Run, folder: Path, after: Any) -> dict[str, Any]:
     """
     log = run.log
     t = read_time(after, log.schema.time, log.t.dtype).item()
-    snapshots = SnapshotFolder(folder, run)
-    seen = max(snapshots.numbers(), default=0)
-    with Store(folder, run.fingerprint, log.schema.width, log.t.dtype, seen) as store:
+    store, snapshots = open_store(where, run)
+    with store:
+        if not store.writes:
+            raise BadInput(f"{store.name} is in use by {store.holder()}. Stop that first.")
+        seen = max(snapshots.numbers(), default=0)
         clocks = {number: snapshots.clock(number) for number, _ in snapshots.valid()}
         valid = [number for number, clock in clocks.items() if clock is not None and clock <= t]
         last = max(store.total, seen, *(gap.last for gap in store.gaps), 0)
         upto = max(store.newest_until(t), *valid, 0)
         if store.dropped and not any(store.dropped <= number <= upto for number in valid):
             raise BadInput(
-                f"{folder} cannot be rewound to event {upto:,}: those up to {store.dropped:,} were dropped, and no "
+                f"{store.name} cannot be rewound to event {upto:,}: those up to {store.dropped:,} were dropped, and no "
                 "snapshot was made in between. Put back a backup from before that time."
             )
         facts: dict[str, Any] = {
@@ -44,10 +47,11 @@ def undo_after(run: Run, folder: Path, after: Any) -> dict[str, Any]:
             "snapshots": [],
         }
         if upto < last:
-            facts["file"] = f"undone-{time.strftime('%Y%m%d-%H%M%S')}-{upto + 1}.db"
-            try:
-                facts["snapshots"] = snapshots.forget_after(upto)
-                facts["undone"] = store.undo(upto + 1, store.folder / facts["file"])
-            except (OSError, sqlite3.Error) as error:
-                raise BadFile(f"{folder} was not rewound: {error}. Free space on the disk, then try again.") from error
+            facts["snapshots"] = snapshots.forget_after(upto)
+            facts["undone"], facts["file"] = store.undo(upto + 1)
+        if not store.shared and (Path(where) / HELD).exists():  # those that wait for their turn go, too
+            held = Held(where, store.width, store.dtype, math.inf)
+            held.copy(Path(where) / f"undone-{time.strftime('%Y%m%d-%H%M%S')}-{HELD}")
+            facts["undone"] += held.drop_after(t)
+            held.close()
         return facts | {"left": upto, "reports": store.reports}

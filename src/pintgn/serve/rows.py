@@ -13,7 +13,8 @@ import numpy as np
 from pintgn.errors import BadFile
 from pintgn.events.codec import EventBatch
 
-FORMAT = 2
+FORMAT = 3
+"""3 since stores belong to a log; those of format 2, of a run, are read and become 3."""
 FILE = "events.db"
 DURABLE = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
 TABLES = """

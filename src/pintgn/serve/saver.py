@@ -60,9 +60,8 @@ class Saver:
 
     def _write(self, captured: Snapshot, begin: float, before: int, answers: list[Future]) -> None:
         try:
-            path = self.snapshots.write(captured)
-            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-            self.everywhere = min((number for number, _ in self.snapshots.valid()), default=0)
+            size = self.snapshots.write(captured)
+            self.everywhere = self.snapshots.oldest()
         except Exception as error:
             self._failed(error, before, answers)
             return

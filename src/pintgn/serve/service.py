@@ -8,54 +8,41 @@ observed block by block, and only then acknowledged. So an acknowledged event is
 from __future__ import annotations
 
 import logging
-import queue
-import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pintgn.errors import BadFile, BadInput, PintgnError
 from pintgn.events.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import Search
-from pintgn.live.retention import NEVER, Retention
-from pintgn.live.snapshot import restore
+from pintgn.live.retention import NEVER
 from pintgn.models.base import Model
 from pintgn.serve.admission import Admission, span_of
 from pintgn.serve.fair_lock import FairLock
-from pintgn.serve.limits import Busy, Degraded, Limits, Options, Stopped
+from pintgn.serve.follow import Follower
+from pintgn.serve.held import open_held
+from pintgn.serve.jobs import Job, Jobs, spread
+from pintgn.serve.limits import Busy, Degraded, Limits, NotWriter, Options, Stopped
 from pintgn.serve.metrics import Metrics, Rate
+from pintgn.serve.models import Candidate, ModelHistory
 from pintgn.serve.repair import advice, described
 from pintgn.serve.requests import Requests
 from pintgn.serve.rows import Gap
 from pintgn.serve.saver import Saver, promise
-from pintgn.serve.snapshots import SnapshotFolder
-from pintgn.serve.store import Store, StoreFull, StoreGone
-from pintgn.stream.core import WORTH_RANKING
+from pintgn.serve.states import state_of, warm_up
+from pintgn.serve.store import StoreFull, StoreGone, StoreLost
+from pintgn.serve.stores import open_store
 
 log = logging.getLogger("pintgn.serve")
-GROUP = 20_000
-"""Events that are committed together at most."""
 Progress = Callable[[str], None]
-
-
-@dataclass
-class _Job:
-    """For the writer: observe a batch; without one, make a snapshot, or drop old events."""
-
-    batch: EventBatch | None = None
-    answer: Future = field(default_factory=promise)
-    drop: bool = False
-
-    @property
-    def count(self) -> int:
-        return 0 if self.batch is None else len(self.batch.t)
 
 
 class Service:
@@ -68,7 +55,8 @@ class Service:
 
     Args:
         run: an opened run; used up, its stream moves on.
-        store: folder of the events and snapshots; locked while the service is open.
+        store: folder of the events and snapshots, locked while the service is open; or postgresql://…, which services
+            share: one writes, the others follow, and one of them takes over.
         options, limits: how it runs, and how much at once.
         progress: called with what a start is doing.
     """
@@ -82,21 +70,30 @@ class Service:
         self.metrics, self.rate = Metrics(), Rate()
         self.started = time.time()
         self.lock, self.searching = FairLock(), threading.Lock()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._jobs = Jobs()
         self._mutex = threading.Lock()
         self.waiting = 0  # events that wait for the writer
         self._seats = threading.Semaphore(self.limits.asking)  # for those who ask
         self._failure: str | None = None
         self._full: str | None = None  # why the newest events could not be written
-        self._closed = False
-        self.snapshots = SnapshotFolder(store, run)
-        seen = max(self.snapshots.numbers(), default=0)
-        self.store = Store(store, run.fingerprint, run.log.schema.width, run.log.t.dtype, seen)
+        self.closed = False
+        self.models = ModelHistory(store)
+        self.candidate: Candidate | None = None
+        self.run, self.covered, own_log = self.models.served(run, progress)
+        self.store, self.snapshots = open_store(store, self.run, self.options.follow, own_log)
+        self.follower = Follower(self, takes_over=not self.options.follow)
         try:
             self.saver = Saver(self.snapshots, self.metrics, self._snapshot_done)
             self.live = self._started(progress)
+            self.held = open_held(store, self.store, self.options.lateness)
+            if self.held is not None and not self.missing:
+                self.held.release(self._released)
+                if self.options.lateness is None and not len(self.held):  # nothing waits any more
+                    self.held.close()
+                    self.held = None
+            self.live.codec.sorts = self.held is not None
             self.requests, self.search = Requests(self.live.codec, self.limits), Search(self.live.names)
-            self._warm_up()
+            warm_up(self.live)
         except BaseException:
             self.store.close()
             raise
@@ -112,12 +109,15 @@ class Service:
         model: type[Model] | None = None,
         limits: Limits | None = None,
         progress: Progress = log.info,
+        device: str | None = None,
     ) -> Service:
         """Start from a run's folder: the newest valid snapshot, then the events after it; else the run's own log.
 
-        `model` is needed for a class of your own. The store is RUN/live when not given.
+        `model` is needed for a class of your own. The store is RUN/live when not given. It computes on `device`, the
+        processor by default.
         """
-        return cls(Run.open(run, model), Path(run) / "live" if store is None else store, options, limits, progress)
+        made = Run.open(run, model, device=device)
+        return cls(made, Path(run) / "live" if store is None else store, options, limits, progress)
 
     def __enter__(self) -> Service:
         return self
@@ -127,18 +127,22 @@ class Service:
 
     def close(self) -> None:
         """Finish what was accepted, write a snapshot, let go of the store."""
-        if self._closed:
+        if self.closed:
             return
-        self._closed = True
+        self.closed = True
         self._jobs.put(None)
         self._writer.join()
+        if self.candidate is not None:
+            self.candidate.give_up()
         self.saver.join()
         self._refuse_the_rest()
-        if self._failure is None and not self.missing and self.live.total > self.saver.at:
+        if self._failure is None and not self.missing and self.store.writes and self.live.total > self.saver.at:
             try:
                 self.snapshots.write(self.live.snapshot())
             except Exception as error:  # a full disk has many names; the next start replays instead
                 log.warning("no snapshot at the end: %s", error)
+        if self.held is not None:
+            self.held.close()
         self.store.close()
 
     # -- starting, and what is found then ------------------------------------------------------------------------------
@@ -149,7 +153,7 @@ class Service:
             try:
                 if number < self.store.dropped:
                     raise BadFile(f"events up to {self.store.dropped:,} are no longer in the store")
-                live = self._state(folder)
+                live = state_of(self.run, self.options, self.covered, folder)
             except (PintgnError, KeyError, ValueError) as error:
                 self.snapshots.discard(number, str(error))
                 continue
@@ -159,11 +163,11 @@ class Service:
         else:
             if self.store.dropped:
                 raise BadFile(
-                    f"the store in {self.store.folder.path} was compacted, and none of its snapshots can be used: "
+                    f"the store in {self.store.name} was compacted, and none of its snapshots can be used: "
                     + " ".join(self.snapshots.reports)
                     + " Put back a snapshot from a backup, or start an empty store with --store."
                 )
-            live = self._state(None)
+            live = state_of(self.run, self.options, self.covered)
             progress(f"the run's own log: {len(self.run.log):,} events")
         self.store.know(live.total)
         first, clock, self.replayed = live.total, live.clock, 0
@@ -188,8 +192,13 @@ class Service:
     @property
     def reports(self) -> list[str]:
         """What is wrong, for people to read: damage that was found, events that are missing, a disk that is full."""
-        troubles = (self._loss, self._full, self.saver.trouble, self._failure)
+        troubles = (self._loss, self._full, self.saver.trouble, self.follower.trouble, self._failure)
         return [*self.snapshots.reports, *self.store.reports, *filter(None, troubles)]
+
+    def check_writes(self) -> None:
+        """Refuse what only the writer may do."""
+        if not self.store.writes:
+            raise BadInput(f"{self.store.name} is in use by {self.store.holder()}. Stop that first.")
 
     def accept_loss(self) -> list[Gap]:
         """Go on without the events that are missing, for good."""
@@ -198,47 +207,22 @@ class Service:
         self.missing, self._loss, self.saver.tried = [], "", self.saver.at
         return gaps
 
-    def _state(self, snapshot: Path | None) -> Live:
-        """The state after the run's own log, or that of a snapshot."""
-        options = self.options
-        retention = Retention(options.keep_last, options.window, options.retain_every)
-        if snapshot is None:
-            live = Live(self.run, None, retention, options.evaluate_every)
-        else:
-            live = restore(self.run, snapshot, retention, options.evaluate_every)
-        live.model.eval()
-        return live
-
-    def _warm_up(self) -> None:
-        """Compile and load before the first question comes. What goes wrong here must not keep a service from starting:
-        the questions that meet it will say so."""
-        if not self.run.scores_links:
-            return
-        live = self.live.reader()
-        some = live.names.ids[: 2 * WORTH_RANKING]
-        for ask in (
-            lambda: live.score(some[0], some[-1:]),
-            lambda: live.recommend(some[0], k=1, among=some),
-            lambda: live.explain(some[0], some[-1]),
-        ):
-            try:
-                ask()
-            except Exception as error:
-                log.warning("a question that was asked to warm up failed: %s: %s", type(error).__name__, error)
-
     # -- events --------------------------------------------------------------------------------------------------------
 
-    def submit(self, batch: EventBatch) -> Future:
+    def submit(self, batch: EventBatch, scored: bool = False) -> Future:
         """Queue checked events; the future has the acknowledgement, when they are durable and observed.
 
-        Raises `Busy` when too many wait already.
+        With `scored` it has the probability of each event, as of just before it. Raises `Busy` when too many wait
+        already.
         """
+        if scored and not self.run.scores_links:
+            raise BadInput("this run embeds nodes and scores no links. Send events without asking for scores.")
         with self._mutex:
             self._check_taking()
             if self.waiting and self.waiting + len(batch.t) > self.limits.waiting:
                 raise Busy(f"{self.waiting:,} events are waiting to be written already.")
             self.waiting += len(batch.t)
-            self._jobs.put(job := _Job(batch))
+            self._jobs.put(job := Job(batch, scored=scored))
             return job.answer
 
     def observe(self, events: list[dict[str, Any]]) -> dict[str, Any]:
@@ -249,64 +233,86 @@ class Service:
         """Ask for a snapshot of the state after everything accepted so far."""
         with self._mutex:
             self._check_taking()
-            self._jobs.put(job := _Job())
+            self._jobs.put(job := Job())
+            return job.answer
+
+    def call(self, work: Callable[[], Any]) -> Future:
+        """Have a function called by the writer, between two groups of events: nothing is observed meanwhile."""
+        with self._mutex:
+            if self._failure is not None or self.closed:
+                raise Stopped(self._failure or "the service is going down.")
+            self._jobs.put(job := Job(call=work))
             return job.answer
 
     def _check_taking(self) -> None:
         if self._failure is not None:
             raise Stopped(self._failure)
-        if self._closed:
+        if self.closed:
             raise Stopped("the service is going down.")
+        if not self.store.writes:
+            raise NotWriter(f"another service writes to {self.store.name}; this one is a {self.role}.")
         if self.missing:
             raise Degraded(f"{described(self.missing)}. No new events are taken until an operator has decided.")
 
     def _write(self) -> None:
-        """The writer thread."""
-        for jobs in self._groups():
-            try:
-                self._handle(jobs)
-            except BaseException as error:  # never leave anybody waiting
-                gone, kind = isinstance(error, StoreGone), type(error).__name__
-                log.error("the writer has failed: %s", error, exc_info=not gone)
-                said = f"the writer has failed ({kind}). Restart the service: what was acknowledged is safe."
-                with self._mutex:
-                    self._failure = str(error) if gone else said
-                for job in jobs:
-                    if not job.answer.done():
-                        job.answer.set_exception(Stopped(self._failure))
-                break
+        """The thread of everything that changes the state: the writer's, or one that follows until it may write."""
+        jobs: list[Job] = []
+        try:
+            while self.store.writes or self.follower.until_writer():
+                try:
+                    for jobs in self._jobs.groups(self.store):
+                        self._handle(jobs)
+                    break
+                except StoreLost as error:
+                    self._demoted(jobs, error)
+        except BaseException as error:  # never leave anybody waiting
+            gone, kind = isinstance(error, StoreGone), type(error).__name__
+            log.error("the writer has failed: %s", error, exc_info=not gone)
+            said = f"the writer has failed ({kind}). Restart the service: what was acknowledged is safe."
+            with self._mutex:
+                self._failure = str(error) if gone else said
+            for job in jobs:
+                if not job.answer.done():
+                    job.answer.set_exception(Stopped(self._failure))
         self._refuse_the_rest()
 
-    def _groups(self) -> Iterator[list[_Job]]:
-        """What is handled together: all that waits, up to so many events, or to the first job that has none."""
-        for job in iter(self._jobs.get, None):
-            jobs = [job]
-            while jobs[-1].batch is not None and sum(one.count for one in jobs) < GROUP and not self._jobs.empty():
-                if (more := self._jobs.get()) is None:
-                    yield jobs
-                    return
-                jobs.append(more)
-            yield jobs
+    def _demoted(self, jobs: list[Job], error: StoreLost) -> None:
+        """The store is not ours to write any more. Nobody is told that events were kept which may not have been."""
+        log.error("%s", error)
+        self.follower.trouble = str(error)
+        for job in jobs:
+            if not job.answer.done():
+                self._done(job, StoreLost(f"{error} Whether these events were kept is not known."))
+        with self._mutex:
+            left = self._jobs.left()
+        for job in left:
+            self._done(job, NotWriter(f"another service may write to {self.store.name} now."))
 
     def _refuse_the_rest(self) -> None:
-        with suppress(queue.Empty):
-            while True:
-                job = self._jobs.get_nowait()
-                if job is not None:
-                    job.answer.set_exception(Stopped(self._failure or "the service is going down."))
+        for job in self._jobs.left():
+            job.answer.set_exception(Stopped(self._failure or "the service is going down."))
 
-    def _handle(self, jobs: list[_Job]) -> None:
+    def _handle(self, jobs: list[Job]) -> None:
         """Commit a group of batches together, observe them, answer."""
-        accepted: list[tuple[_Job, EventBatch, int]] = []
-        admit = Admission(self.store, self.live.clock, self.run.log.schema.time, self.max_ahead)
+        accepted: list[tuple[Job, EventBatch, Sequence[int]]] = []
+        admit = Admission(self.store, self.live.clock, self.run.log.schema.time, self.max_ahead, self.held)
         for job in jobs:
             if job.batch is not None:
                 try:
                     accepted.append((job, *admit(job.batch)))
+                except StoreLost:
+                    raise
                 except PintgnError as error:
                     self._done(job, error)
         try:
-            self._happen([batch for _, batch, _ in accepted if len(batch.t)])
+            new = [(batch, job.scored) for job, batch, _ in accepted if len(batch.t)]
+            if self.held is None:
+                scores = self._happen(new)
+            else:
+                with self.metrics.commit_seconds.time():
+                    self.held.add([batch for batch, _ in new])
+                scores = np.full(sum(len(batch) for batch, _ in new), np.nan)
+                self.held.release(self._released)
         except StoreFull as error:
             self.metrics.store_failures.inc()
             self._full = str(error)
@@ -314,31 +320,55 @@ class Service:
             for job, _, _ in accepted:
                 self._done(job, error)
         else:
-            now = {"clock": self.live.clock, "total": self.live.events}
-            for job, batch, duplicates in accepted:
-                self.metrics.duplicates.inc(duplicates)
-                self._done(job, {"accepted": len(batch.t), "duplicates": duplicates} | now)
-        snapshots = [job.answer for job in jobs if job.batch is None and not job.drop]
+            now = {"clock": self.live.clock, "total": self.live.events, "event": self.live.total}
+            now |= {} if self.held is None else {"held": len(self.held)}
+            begin = 0
+            for job, batch, rows in accepted:
+                own, begin = scores[begin : begin + len(batch)], begin + len(batch)
+                self.metrics.duplicates.inc(job.count - len(rows))
+                told = {"accepted": len(batch), "duplicates": job.count - len(rows)} | now
+                self._done(job, told | {"scores": spread(own, rows, job.count)} if job.scored else told)
+        snapshots = [job.answer for job in jobs if job.batch is None and not job.drop and job.call is None]
         if snapshots or self.live.total - self.saver.tried >= self.options.snapshot_every:
             self.saver.save(self.live, snapshots)
         if jobs[-1].drop:
             self._drop_old()
+        if (work := jobs[-1].call) is not None:
+            try:
+                jobs[-1].answer.set_result(work())
+            except Exception as error:
+                jobs[-1].answer.set_exception(error)
 
-    def _happen(self, batches: list[EventBatch]) -> None:
-        """Events that were let in: on the disk first, then observed."""
+    def _happen(self, batches: list[tuple[EventBatch, bool]]) -> np.ndarray:
+        """Events that were let in: on the disk first, then observed. The probabilities of those to be scored."""
         if not batches:
-            return
-        together = batches[0] if len(batches) == 1 else EventBatch.concat(batches)
+            return np.zeros(0)
+        together = batches[0][0] if len(batches) == 1 else EventBatch.concat([batch for batch, _ in batches])
+        scored = np.concatenate([np.full(len(batch), wanted) for batch, wanted in batches])
         with self.metrics.commit_seconds.time():
             self.store.append(together)
         self._full = None
         with self.metrics.observe_seconds.time():
-            self.live.observe_batch(together, self.lock.writing)
+            logits = self.live.observe_batch(together, self.lock.writing, scored)
+        if self.candidate is not None:
+            self.candidate.observe(together)
         self.store.settle()
         self.rate.add(len(together.t))
         self.metrics.events.inc(len(together.t))
+        return self.live.calibrated(logits, "anyone") if scored.any() else logits
 
-    def _done(self, job: _Job, answer: Any) -> None:
+    def _released(self, batch: EventBatch) -> bool:
+        """Events whose turn has come; False when they have to wait on, because the store cannot take them now."""
+        try:
+            self._happen([(batch, False)])
+        except StoreFull as error:
+            self.metrics.store_failures.inc()
+            self._full = str(error)
+            log.error("%s", error)
+            return False
+        return True
+
+    def _done(self, job: Job, answer: Any) -> None:
         with self._mutex:
             self.waiting -= job.count
         if isinstance(answer, BaseException):
@@ -350,11 +380,14 @@ class Service:
 
     def _snapshot_done(self, again: list[Future] | None) -> None:
         """Called by the saver: others may have asked meanwhile, and old events may go now."""
-        if again is not None:
+        if not self.store.writes:
+            for answer in again or []:
+                answer.set_exception(NotWriter(f"another service may write to {self.store.name} now."))
+        elif again is not None:
             for answer in again or [promise()]:
-                self._jobs.put(_Job(None, answer))
+                self._jobs.put(Job(None, answer))
         elif self.options.keep_events is not None:
-            self._jobs.put(_Job(drop=True))
+            self._jobs.put(Job(drop=True))
 
     def _drop_old(self) -> None:
         """Keep the store at the size that was asked for; only what every snapshot holds may go."""
@@ -362,14 +395,14 @@ class Service:
         upto = min(self.saver.everywhere, self.store.total - self.options.keep_events)
         try:
             self.metrics.dropped.inc(self.store.drop(upto))
-        except sqlite3.Error as error:  # the store stays larger than it might be
-            log.error("old events were not dropped: %s", error)
+        except StoreFull as error:  # the store stays larger than it might be
+            log.error("%s", error)
 
     def compact(self) -> int:
         """Drop the stored events that every snapshot holds, and shrink the file; returns how many."""
         if self.live.total > self.saver.at:
             self.snapshot().result()
-        gone = self.store.drop(min((number for number, _ in self.snapshots.valid()), default=0))
+        gone = self.store.drop(self.snapshots.oldest())
         self.store.shrink()
         return gone
 
@@ -389,9 +422,14 @@ class Service:
     @property
     def healthy(self) -> bool:
         """Whether the writer is at work."""
-        return self._failure is None and not self._closed
+        return self._failure is None and not self.closed
 
     @property
     def taking(self) -> bool:
         """Whether events are taken."""
-        return self.healthy and not self.missing and self._full is None
+        return self.healthy and self.store.writes and not self.missing and self._full is None
+
+    @property
+    def role(self) -> str:
+        """`writer`; `standby`, which follows until it may write; or `follower`."""
+        return "writer" if self.store.writes else "follower" if self.options.follow else "standby"

@@ -24,6 +24,7 @@ from pintgn.models.base import Model
 
 FORMAT = 2
 MANIFEST = {"format": AtLeast(1), "run": str, "weights": str, "total": AtLeast(0), "files": Each([(AtLeast(0), str)])}
+MANIFEST_FILE = "manifest.json"
 KEEP = 2
 """Snapshots that are kept: the newest, and one to fall back on."""
 
@@ -43,21 +44,12 @@ class SnapshotFolder:
     def path(self, number: int) -> Path:
         return self.folder / f"{number:012d}"
 
-    def write(self, captured: Snapshot) -> Path:
-        """Write a snapshot and drop those that are no longer needed."""
+    def write(self, captured: Snapshot) -> int:
+        """Write a snapshot and drop those that are no longer needed; returns its size in bytes."""
         target, part = self.path(captured.total), self.folder / f".{captured.total:012d}.{os.getpid()}.part"
         try:
             shutil.rmtree(part, ignore_errors=True)
-            part.mkdir(parents=True)
-            captured.write(part)
-            inside = sorted(part.rglob("*"))
-            files = {str(path.relative_to(part)): _sealed(path) for path in inside if path.is_file()}
-            manifest = {"format": FORMAT, "run": self.fingerprint, "weights": self.weights, "total": captured.total}
-            manifest |= {"clock": captured.clock, "files": files}
-            (part / "manifest.json").write_text(json.dumps(manifest, indent=1))
-            _sealed(part / "manifest.json")
-            for folder in [path for path in inside if path.is_dir()] + [part]:
-                sync_folder(folder)
+            size = self._fill(part, captured)
             if target.exists():
                 shutil.rmtree(target)
             rename(part, target)
@@ -66,11 +58,25 @@ class SnapshotFolder:
         finally:
             shutil.rmtree(part, ignore_errors=True)
         self.prune()
-        return target
+        return size
+
+    def _fill(self, part: Path, captured: Snapshot) -> int:
+        """Write a snapshot to a new folder, flushed to the disk; returns its size in bytes."""
+        part.mkdir(parents=True)
+        captured.write(part)
+        inside = sorted(part.rglob("*"))
+        files = {str(path.relative_to(part)): _sealed(path) for path in inside if path.is_file()}
+        manifest = {"format": FORMAT, "run": self.fingerprint, "weights": self.weights, "total": captured.total}
+        manifest |= {"clock": captured.clock, "files": files}
+        (part / MANIFEST_FILE).write_text(json.dumps(manifest, indent=1))
+        size, _ = _sealed(part / MANIFEST_FILE)
+        for folder in [path for path in inside if path.is_dir()] + [part]:
+            sync_folder(folder)
+        return size + sum(size for size, _ in files.values())
 
     def clock(self, number: int) -> Any:
         """The time of the newest event that a valid snapshot has seen."""
-        return json.loads((self.path(number) / "manifest.json").read_text()).get("clock")
+        return json.loads((self.path(number) / MANIFEST_FILE).read_text()).get("clock")
 
     def prune(self) -> None:
         """Keep the newest few; sweep away what an interrupted process left."""
@@ -82,11 +88,15 @@ class SnapshotFolder:
     def valid(self) -> Iterator[tuple[int, Path]]:
         """Snapshots that are whole and of this run, newest first."""
         for number in self.numbers():
-            trouble = self._trouble(number)
+            trouble = self._trouble(number, self.path(number))
             if trouble is None:
                 yield number, self.path(number)
             else:
                 self.discard(number, trouble)
+
+    def oldest(self) -> int:
+        """Number of the last event that every valid snapshot has seen; 0 without any."""
+        return min((number for number, _ in self.valid()), default=0)
 
     def forget_after(self, number: int) -> list[int]:
         """Drop the snapshots that have seen events after a number."""
@@ -99,10 +109,9 @@ class SnapshotFolder:
         """Pass over a snapshot that looked whole but could not be used."""
         self.reports.append(f"snapshot {self.path(number).name} is not used: {why}.")
 
-    def _trouble(self, number: int) -> str | None:
-        folder = self.path(number)
+    def _trouble(self, number: int, folder: Path) -> str | None:
         try:
-            manifest: dict[str, Any] = read_json(folder / "manifest.json", {"format": AtLeast(1)})
+            manifest: dict[str, Any] = read_json(folder / MANIFEST_FILE, {"format": AtLeast(1)})
             check_format(manifest["format"], FORMAT, "it", "The events are replayed instead.")
             check(manifest, MANIFEST, "its manifest")
             if manifest["run"] != self.fingerprint:

@@ -39,11 +39,12 @@ function showQuality(quality) {
     pill.hidden = true;
     return;
   }
-  const reference = quality.reference_ap;
-  say("quality-now", quality.ap_rolling === null ? "–" : `AP ${fixed(quality.ap_rolling)}`);
+  const name = quality.measure ?? "AP";
+  const [now, reference] = name === "AP" ? [quality.ap_rolling, quality.reference_ap] : [quality.rolling, quality.reference];
+  say("quality-now", now === null ? "–" : `${name} ${fixed(now)}`);
   say("quality-note", reference === null ? "" : `${fixed(reference)} on the run’s test part`);
-  say("quality-text", `Rolling AP of ${quality.window ? `the last ${count(quality.window)}` : "no"} scored events. One event in ${quality.every} is `
-    + "scored just before it happens, beside one random destination.");
+  say("quality-text", `Rolling ${name} of ${quality.window ? `the last ${count(quality.window)}` : "no"} scored events. One event in ${quality.every} is `
+    + (quality.beside === false ? "asked about just before it happens." : "scored just before it happens, beside one random destination."));
   const [word, kind] = quality.drift ? ["Drift: harder than the test part", "warn"]
     : quality.window < 200 ? [`${count(quality.scored)} scored so far`, ""] : ["Steady", "good"];
   say(pill, word);
@@ -51,12 +52,12 @@ function showQuality(quality) {
   pill.hidden = false;
   byId("quality-now").className = `big ${quality.drift ? "warn" : ""}`;
   const values = quality.history.map(([, ap]) => ap).concat(reference ?? []);
-  const low = Math.max(0, Math.floor((Math.min(1, ...values) - 0.01) * 20) / 20);
+  const low = Math.max(0, Math.floor((Math.min(1, ...values) - 0.01) * 20) / 20), high = name === "AP" ? 1 : Math.max(1, ...values);
   lines(byId("quality-chart"), {
-    series: [{ name: "AP", points: quality.history.map(([t, ap]) => [Number(t), ap]), color: quality.drift ? "line-warn" : "line-1" }],
+    series: [{ name, points: quality.history.map(([t, ap]) => [Number(t), ap]), color: quality.drift ? "line-warn" : "line-1" }],
     reference: reference === null ? null : { y: reference, name: `test part ${fixed(reference)}` },
-    low, high: 1, showX: time, showY: (ap) => fixed(ap, low > 0.85 ? 3 : 2),
-    label: `Average precision over time, now ${fixed(quality.ap_rolling)}, on the test part ${fixed(reference)}${quality.drift ? "; it drifts" : ""}`,
+    low, high, showX: time, showY: (ap) => fixed(ap, low > 0.85 ? 3 : 2),
+    label: `${name === "AP" ? "Average precision" : name} over time, now ${fixed(now)}, on the test part ${fixed(reference)}${quality.drift ? "; it drifts" : ""}`,
     empty: "The first point comes after 50 scored events.",
   });
 }
@@ -68,6 +69,12 @@ function showCards(status) {
     ["Contacts in memory", count(status.contacts)], ["Forgotten", status.forgotten ? count(status.forgotten) : null],
     ["Version", status.version],
   ]);
+  const { candidate, history } = status.models;
+  const name = (path) => path.split("/").pop();
+  put("model-history", [
+    ...(candidate ? [`${name(candidate.run)}: ${candidate.state}, ${count(candidate.scored)} of ${count(candidate.enough)} scored events`] : []),
+    ...history.slice(-5).reverse().map((one) => `${name(one.run)}: ${one.state}, ${one.said}`),
+  ].map((line) => el("li", { class: "small" }, line)));
   put("reports", status.reports.map((line) => el("li", { class: "wrong small" }, line)));
   const card = JSON.stringify([model, data], (_, value) => (typeof value === "bigint" ? String(value) : value));
   if (card === carded) return;

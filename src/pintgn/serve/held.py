@@ -1,0 +1,226 @@
+"""Events that wait for their turn (`--lateness`): durable at once, observed in order of time.
+
+The watermark is the newest time that has been seen, less the lateness. An event waits until the watermark has reached
+it, so one that comes late by less than that still takes its place. What is released goes to the store, numbered, in
+order: the log stays sorted, and everything that reads it knows nothing of this file.
+
+Every event here has a key, its own or one that is made up, and is deleted only after the store has it. So whatever a
+crash leaves in both is known by its key, and counts once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import math
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadFile, BadInput
+from pintgn.events.codec import EventBatch
+from pintgn.serve.rows import COLUMNS, INSERT, TABLES, Damaged, batch_of, checksums, columns, connected
+from pintgn.serve.store import Store, StoreFull
+
+FILE = "held.db"
+CHUNK = 10_000
+"""Rows read or deleted at once."""
+MADE_UP = "held-"
+"""How keys begin that were made up for events without."""
+
+
+Entry = tuple[Any, int, EventBatch, int]
+"""Time and number of an event, the batch that holds it, and its row there."""
+
+
+class Held:
+    """The events that wait, by time and then by arrival.
+
+    Events of one time are released in the order in which they came.
+
+    Args:
+        folder: of the store; `held.db` is made in it.
+        width, dtype: feature columns and type of the times of an event.
+        lateness: how long events wait, in the log's unit.
+    """
+
+    def __init__(self, folder: str | Path, width: int, dtype: np.dtype, lateness: float):
+        self.path, self.width, self.dtype, self.lateness = Path(folder) / FILE, width, dtype, lateness
+        self.newest: Any = None  # the newest time that was ever held
+        self.arrivals = 0
+        self._queue: list[Entry] = []  # a heap
+        self._keys: dict[str, int] = {}  # of those that wait; the checksums of their events
+        self._gone: list[int] = []  # arrivals that the store has
+        try:
+            self.db = connected(self.path)
+            self.db.executescript(TABLES)
+            self._read()
+        except (sqlite3.Error, Damaged) as error:
+            raise BadFile(
+                f"{self.path} is damaged: {error}. It holds events that wait for their turn. Put back a backup, or "
+                "move it away and have the events of the last --lateness sent again."
+            ) from error
+
+    def _read(self) -> None:
+        after = -1
+        while rows := self.db.execute(
+            f"SELECT {COLUMNS} FROM events WHERE number > ? ORDER BY number LIMIT {CHUNK}", (after,)
+        ).fetchall():
+            self._push(batch_of(rows, self.width, self.dtype), [row[0] for row in rows])
+            after = rows[-1][0]
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def watermark(self) -> Any:
+        """Events up to here are released; None before the first, and where they wait for ever."""
+        if self.newest is None or math.isinf(self.lateness):
+            return None
+        return self.newest - self.dtype.type(self.lateness)
+
+    def known(self, keys: Iterable[str]) -> dict[str, int]:
+        """The checksums of the events that wait under these keys."""
+        return {key: self._keys[key] for key in keys if key in self._keys}
+
+    def _push(self, batch: EventBatch, numbers: Iterable[int]) -> None:
+        keys = batch.keys or []
+        self._keys.update(zip(keys, checksums(columns(batch)), strict=True))  # type: ignore[arg-type]
+        for row, (t, number) in enumerate(zip(batch.t.tolist(), numbers, strict=True)):
+            heapq.heappush(self._queue, (t, number, batch, row))
+            self.arrivals = number
+        newest = batch.t.max()
+        self.newest = newest if self.newest is None else max(self.newest, newest)
+
+    def add(self, batches: list[EventBatch]) -> None:
+        """Let events wait; they are on the disk when this returns. Raises `StoreFull`, and keeps nothing then."""
+        if not batches:
+            return
+        batch = EventBatch.concat(batches)
+        keys: list[str | None] = [
+            MADE_UP + uuid.uuid4().hex if key is None else key for key in batch.keys or [None] * len(batch)
+        ]
+        batch = EventBatch(batch.src, batch.dst, batch.t, batch.features, batch.op, keys)
+        numbers = range(self.arrivals + 1, self.arrivals + 1 + len(batch))
+        values = columns(batch)
+        sums = [checksum ^ number for number, checksum in zip(numbers, checksums(values), strict=True)]
+        try:
+            with self._transaction():
+                self.db.executemany(INSERT, zip(numbers, *values, sums, strict=True))
+        except sqlite3.Error as error:
+            raise StoreFull(
+                f"the events could not be written to {self.path.name}: {error}. Nothing of them was kept. "
+                "Free space on the disk, then send them again."
+            ) from error
+        self._push(batch, numbers)
+
+    def release(self, happen: Callable[[EventBatch], bool]) -> None:
+        """Let the events happen that the watermark has reached, in order; those that cannot be taken wait on."""
+        until, due = self.watermark, []
+        while until is not None and self._queue and self._queue[0][0] <= until:
+            due.append(heapq.heappop(self._queue))
+        if not due:
+            return
+        if happen(self._batch(due)):
+            self._has(due)
+        else:
+            for entry in due:
+                heapq.heappush(self._queue, entry)
+
+    def _batch(self, entries: list[Entry]) -> EventBatch:
+        """Entries as events that follow each other."""
+        first = entries[0][2]
+
+        def column(name: str) -> list[Any]:
+            return [getattr(batch, name)[row] for _, _, batch, row in entries]
+
+        features = None if first.features is None else np.stack(column("features"))
+        op = None if first.op is None else np.array(column("op"), np.int8)
+        t = np.array([entry[0] for entry in entries], self.dtype)
+        return EventBatch(column("src"), column("dst"), t, features, op, column("keys"))
+
+    def _has(self, entries: list[Entry]) -> None:
+        """The store has these now; they are deleted with the next that come."""
+        for _, number, batch, row in entries:
+            self._gone.append(number)
+            self._keys.pop(_key(batch, row))
+
+    def facts(self) -> dict[str, Any]:
+        """How much waits, and until when."""
+        until = self.watermark
+        return {"events": len(self), "watermark": None if until is None else until.item()}
+
+    def _keep(self, entries: list[Entry]) -> int:
+        """Go on with these alone; returns how many went."""
+        kept = {entry[1] for entry in entries}
+        gone = [entry for entry in self._queue if entry[1] not in kept]
+        heapq.heapify(entries)
+        self._queue = entries
+        self._has(gone)
+        return len(gone)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """The store has the events of these keys already: a crash came before they were deleted here."""
+        known = set(keys)
+        self._keep([entry for entry in self._queue if _key(*entry[2:]) not in known])
+
+    def drop_after(self, t: Any) -> int:
+        """Forget the events later than a time, for good; returns how many."""
+        gone = self._keep([entry for entry in self._queue if entry[0] <= t])
+        with self._transaction():
+            return gone
+
+    def copy(self, path: Path) -> None:
+        """Everything that waits, in a file of its own."""
+        with contextlib.closing(sqlite3.connect(path)) as target:
+            self.db.backup(target)
+
+    def all_keys(self) -> list[str]:
+        return list(self._keys)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """What is done within is done together with the deletion of what the store has."""
+        gone = list(self._gone)
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            self.db.executemany("DELETE FROM events WHERE number = ?", ((number,) for number in gone))
+            yield
+            self.db.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                self.db.execute("ROLLBACK")
+            raise
+        del self._gone[: len(gone)]
+
+    def close(self) -> None:
+        with contextlib.suppress(sqlite3.Error), self._transaction():
+            pass
+        self.db.close()
+
+
+def open_held(folder: str | Path, store: Store, lateness: float | None) -> Held | None:
+    """The events that wait beside a store; None where none do, and none are to.
+
+    Without a lateness those that wait are due at once.
+    """
+    if lateness is not None and not lateness >= 0:
+        raise BadInput(f"lateness={lateness}; it is 0 or more.")
+    if store.shared and lateness is not None:
+        raise BadInput("--lateness needs a store in a folder of its own: what waits is not in PostgreSQL.")
+    if store.shared or (lateness is None and not (Path(folder) / FILE).exists()):
+        return None
+    held = Held(folder, store.width, store.dtype, lateness or 0)
+    held.forget(store.known(held.all_keys()))
+    return held
+
+
+def _key(batch: EventBatch, row: int) -> str:
+    assert batch.keys is not None
+    key = batch.keys[row]
+    assert key is not None  # every event here has one
+    return key

@@ -1,0 +1,264 @@
+"""Late events (`--lateness`): durable at once, visible in order, each once, through restarts, kills and full disks."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import threading
+
+import httpx
+import numpy as np
+import pytest
+
+from pintgn.errors import BadFile, BadInput
+from pintgn.learn.run import Run
+from pintgn.live.live import Live
+from pintgn.serve.app import create_app
+from pintgn.serve.backup import back_up, restore
+from pintgn.serve.held import FILE, Held
+from pintgn.serve.limits import Options
+from pintgn.serve.rewind import undo_after
+from pintgn.serve.service import Service
+from pintgn.serve.store import StoreFull
+from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state
+from tests.serve.torture import Gone, Served
+
+LATE = 20
+
+
+def opened(run, folder, lateness: float | None = LATE, **more):
+    return Service.open(run, folder, Options(snapshot_every=10**6, lateness=lateness, **more))
+
+
+def jittered(columns, stop=600, seed=0, keyed=True):
+    """Events in an order in which each comes at most LATE time units after one that is later."""
+    events, rng = as_events(columns, TRAINED, stop, keyed), np.random.default_rng(seed)
+    order = np.argsort([event["t"] + rng.uniform(0, LATE) for event in events], kind="stable")
+    return [events[k] for k in order]
+
+
+def far(columns, key="last"):
+    """An event so much later that everything before it is due."""
+    return {"src": "person 1", "dst": "person 2", "t": columns["t"][-1] + 10 * LATE, "key": key}
+
+
+def stored(service):
+    return [
+        (src, dst, t, key)
+        for _, batch in service.store.read()
+        for src, dst, t, key in zip(batch.src, batch.dst, batch.t.tolist(), batch.keys, strict=True)
+    ]
+
+
+def check(service, run, events):
+    """Each event is stored once, in order of time, and the state is that of a clean replay of them."""
+    rows = stored(service)
+    assert sorted(row[3] for row in rows) == sorted(event["key"] for event in events)
+    assert [row[2] for row in rows] == sorted(row[2] for row in rows)
+    live = Live(Run.open(run), None, None, evaluate_every=10)
+    live.observe([row[:3] for row in rows])
+    assert_same_state(service.live, live)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 500])
+def test_events_that_come_late_take_their_place(run_folder, columns, tmp_path, batch):
+    events = jittered(columns)
+    assert [event["t"] for event in events] != sorted(event["t"] for event in events)
+    with opened(run_folder, tmp_path) as service:
+        for begin in range(0, len(events), batch):
+            told = service.observe(events[begin : begin + batch])
+            assert told["accepted"] == len(events[begin : begin + batch])
+            assert told["held"] == len(service.held) > 0
+            assert service.live.total + len(service.held) == begin + told["accepted"]
+            assert not service.live.total or service.live.clock <= service.held.watermark
+        service.observe([far(columns)])
+        assert len(service.held) == 1
+        check(service, run_folder, events)
+
+
+def test_what_waits_is_seen_by_nobody_and_told_to_all(run_folder, columns, tmp_path):
+    with opened(run_folder, tmp_path) as service, TestClient(create_app(service)) as client:
+        before = client.get("/status").json()
+        assert before["held"] == {"events": 0, "watermark": None}
+        t = columns["t"][TRAINED] + 1
+        told = client.post("/events?scores=true", json={"src": "newcomer", "dst": "person 1", "t": t}).json()
+        assert (told["accepted"], told["held"], told["scores"]) == (1, 1, [None])
+        assert client.get("/nodes/newcomer").json()["known"] is False
+        assert client.get("/health").json()["held"] == {"events": 1, "watermark": t - LATE}
+        assert "pintgn_held_events 1.0" in client.get("/metrics").text
+        assert client.get("/status").json()["live_events"] == 0
+        client.post("/events", json={"src": "person 1", "dst": "person 1", "t": t + LATE})
+        assert client.get("/nodes/newcomer").json()["known"] is True
+
+
+@pytest.mark.parametrize(("late", "taken"), [(LATE - 1, True), (LATE, True), (LATE + 1, False)])
+def test_what_is_later_than_that_is_refused(run_folder, columns, tmp_path, late, taken):
+    t = columns["t"][-1]
+    with opened(run_folder, tmp_path) as service, TestClient(create_app(service)) as client:
+        for k in range(2 * LATE):
+            client.post("/events", json={"src": "a", "dst": "b", "t": t + k})
+        answer = client.post("/events", json={"src": "a", "dst": "b", "t": t + 2 * LATE - 1 - late})
+        assert (answer.status_code == 200) == taken
+        if not taken:
+            assert answer.json()["error"] == "late_event"
+
+
+def test_far_ahead_is_measured_from_the_newest_that_waits(run_folder, columns, tmp_path):
+    with opened(run_folder, tmp_path, max_ahead=1000) as service, TestClient(create_app(service)) as client:
+        for k, status in ((1000, 200), (1990, 200), (1980, 200), (2990, 200), (3991, 422)):
+            answer = client.post("/events", json={"src": "a", "dst": "b", "t": columns["t"][TRAINED - 1] + k})
+            assert answer.status_code == status, answer.text
+
+
+def test_a_key_counts_once_wherever_its_event_is(run_folder, columns, tmp_path):
+    events = jittered(columns, 400)
+    with opened(run_folder, tmp_path) as service:
+        service.observe(events)
+        assert 0 < len(service.held) < len(events)
+        told = service.observe(events)
+        assert (told["accepted"], told["duplicates"]) == (0, len(events))
+        for event in (events[0], events[-1]):  # one in the store, one that waits
+            with pytest.raises(BadInput, match="under which another event was sent before"):
+                service.observe([event | {"dst": "somebody else"}])
+        service.observe([far(columns)])
+        check(service, run_folder, events)
+
+
+@pytest.mark.parametrize("lateness", [LATE, 0, None])
+def test_a_restart_keeps_what_waits(run_folder, columns, tmp_path, lateness):
+    """Also a kill: the folder is copied while the service runs. A smaller lateness releases more."""
+    events = jittered(columns)
+    with opened(run_folder, tmp_path / "a") as service:
+        service.observe(events[:200])
+        service.snapshot().result(30)
+        service.observe(events[200:])
+        waiting = len(service.held)
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+    for folder in ("a", "b"):
+        with opened(run_folder, tmp_path / folder, lateness) as service:
+            if lateness == LATE:
+                assert len(service.held) == waiting
+                service.observe([far(columns)])
+            elif lateness is None:
+                assert service.held is None
+            check(service, run_folder, events)
+            assert service.live.codec.sorts == (lateness is not None)
+
+
+def test_what_a_crash_leaves_in_both_counts_once(run_folder, columns, tmp_path, monkeypatch):
+    events = jittered(columns)
+    with opened(run_folder, tmp_path / "a") as service:
+        service.observe(events[:300])
+        monkeypatch.setattr(Held, "_transaction", None)  # nothing is deleted any more
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+        monkeypatch.undo()
+    with sqlite3.connect(tmp_path / "b" / FILE) as db:
+        left = db.execute("SELECT count(*) FROM events").fetchone()[0]
+    db.close()
+    with opened(run_folder, tmp_path / "b") as service:
+        assert len(service.held) < left, "some that the store has were still here"
+        service.observe([*events, far(columns)])
+        check(service, run_folder, events)
+
+
+def test_events_without_keys_count_each_time(run_folder, columns, tmp_path):
+    t = columns["t"][-1]
+    with opened(run_folder, tmp_path) as service:
+        for _ in range(3):
+            service.observe([{"src": "a", "dst": "b", "t": t}])
+        service.observe([far(columns)])
+        assert service.live.total == 3
+
+
+def test_a_store_that_is_full_lets_them_wait(run_folder, columns, tmp_path, monkeypatch):
+    events = jittered(columns)
+    with opened(run_folder, tmp_path) as service:
+        service.observe(events[:100])
+        append = service.store.append
+
+        def full(batch):
+            raise StoreFull("no space")
+
+        monkeypatch.setattr(service.store, "append", full)
+        before = service.live.total
+        assert service.observe(events[100:300])["accepted"] == 200
+        assert service.live.total == before
+        assert not service.taking
+        monkeypatch.setattr(service.store, "append", append)
+        service.observe([*events[300:], far(columns)])
+        assert service.taking
+        check(service, run_folder, events)
+    with opened(run_folder, tmp_path) as service:
+        service.held.db.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(BadFile, match=r"could not be written to held.db.*Nothing of them was kept"):
+            service.observe([far(columns, f"{k}") for k in range(2000)])
+        assert len(service.held) == 1
+
+
+def test_a_damaged_file_is_refused_in_one_line(run_folder, columns, tmp_path):
+    with opened(run_folder, tmp_path) as service:
+        service.observe(jittered(columns)[:50])
+    db = sqlite3.connect(tmp_path / FILE)
+    db.execute("UPDATE events SET dst = 'somebody else'")
+    db.commit()
+    db.close()
+    with pytest.raises(BadFile, match=r"held.db is damaged: event .* is not what was written"):
+        opened(run_folder, tmp_path)
+    for lateness in (-1, float("nan")):
+        with pytest.raises(BadInput, match="it is 0 or more"):
+            opened(run_folder, tmp_path / "other", lateness)
+
+
+def test_the_way_back_takes_along_what_waits(run_folder, columns, tmp_path):
+    events = jittered(columns)
+    after = events[300]["t"]
+    with opened(run_folder, tmp_path) as service:
+        service.observe(events)
+    done = undo_after(Run.open(run_folder), tmp_path, after)
+    gone = [event for event in events if event["t"] > after]
+    assert done["undone"] == len(gone)
+    assert list(tmp_path.glob(f"undone-*-{FILE}"))
+    with opened(run_folder, tmp_path) as service:
+        assert service.observe(gone)["accepted"] == len(gone)
+        service.observe([far(columns)])
+        check(service, run_folder, events)
+
+
+def test_a_backup_holds_what_waits(run_folder, columns, tmp_path):
+    events = jittered(columns)
+    with opened(run_folder, tmp_path / "store") as service:
+        service.observe(events)
+        back_up(run_folder, tmp_path / "store", tmp_path / "backup.tar")
+    restore(tmp_path / "backup.tar", tmp_path / "again")
+    with opened(tmp_path / "again", tmp_path / "again" / "live") as service:
+        service.observe([far(columns)])
+        check(service, run_folder, events)
+
+
+def test_killed_again_and_again_every_event_takes_its_place_once(run_folder, columns, tmp_path):
+    rng, events = random.Random(0), jittered(columns)
+    begin, kills = 0, 0
+    while begin < len(events) or kills < 8:
+        alive = Served(run_folder, tmp_path, "--lateness", str(LATE))
+        timer = threading.Timer(0.2 + rng.random() * 0.6, alive.kill)
+        try:
+            alive.started()
+            timer.start()
+            with alive.client() as client:
+                while True:
+                    again = max(0, min(begin, len(events) - 1) - rng.choice([0, 0, 30]))
+                    end = min(begin + rng.randint(1, 12), len(events))
+                    answer = client.post("/events", json={"events": events[again:end]})
+                    assert answer.status_code in (200, 503), answer.text
+                    if answer.status_code == 200:
+                        begin = end
+        except (httpx.HTTPError, Gone):
+            kills += 1
+        finally:
+            timer.cancel()
+            alive.bury()
+        assert kills < 200
+    with opened(run_folder, tmp_path) as service:
+        service.observe([far(columns)])
+        check(service, run_folder, events)

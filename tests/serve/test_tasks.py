@@ -1,0 +1,89 @@
+"""A service of a run that predicts a column: answers about events, quality by the task's own figure."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pintgn import fit, read_events
+from pintgn.events.codec import EventBatch
+from pintgn.learn.run import Run
+from pintgn.serve.app import create_app
+from pintgn.serve.limits import Options
+from pintgn.serve.service import Service
+from pintgn.serve.stores import open_store
+from tests.serve.helpers import TRAINED, TestClient, happened
+
+
+@pytest.fixture(scope="module")
+def payments():
+    found = happened(seed=3, features=True)
+    rng = np.random.default_rng(0)
+    found["fraud"] = (rng.random(len(found["t"])) < np.where(np.array(found["kind"]) == "wire", 0.7, 0.1)).tolist()
+    found["tip"] = (np.array(found["amount"]) / 10 + rng.normal(size=len(found["t"]))).tolist()
+    return found
+
+
+@pytest.fixture(scope="module", params=["fraud", "tip"])
+def folder(request, payments, tmp_path_factory):
+    head = {name: column[:TRAINED] for name, column in payments.items()}
+    log = read_events(head, features=["amount", "kind", "fraud"], label="tip")
+    place = tmp_path_factory.mktemp("serve") / request.param
+    given = ["amount", "kind"] if request.param == "fraud" else ["amount"]
+    fit("pint", log, folder=place, predict=request.param, given=given, epochs=1, hidden=0.0, progress=False)
+    return place
+
+
+def events(columns, begin, end, known=True, target="fraud"):
+    found = []
+    for k in range(begin, end):
+        features = {name: columns[name][k] for name in ("amount", "kind", "fraud")}
+        if target == "tip":
+            features["tip"] = columns["tip"][k]
+        if not known:
+            features.pop(target)
+        found.append({"src": columns["src"][k], "dst": columns["dst"][k], "t": columns["t"][k], "features": features})
+    return found
+
+
+def test_a_service_answers_about_events_and_measures_itself(folder, payments, new_store):
+    run, where = Run.open(folder), new_store()
+    target, given = run.settings.task.predict, {"amount": 30.0} | ({"kind": "wire"} if folder.name == "fraud" else {})
+    body = {"pairs": [{"src": "person 1", "dst": "person 2", "given": given}]}
+    options = Options(evaluate_every=2)
+    with Service(run, where, options) as service, TestClient(create_app(service)) as client:
+        first = client.post("/score", json=body).json()
+        assert first["predict"] == target
+        assert target in first["scores"][0]
+        assert client.post("/events", json={"events": events(payments, TRAINED, 700, target=target)}).status_code == 200
+        unknown = events(payments, 700, 720, known=False, target=target)
+        assert client.post("/events", json={"events": unknown}).json()["accepted"] == 20
+        quality = client.get("/status").json()["quality"]
+        assert quality["measure"] == {"fraud": "AP", "tip": "MAE"}[target]
+        assert quality["scored"] > 150
+        assert quality["rolling"] is not None
+        assert quality["reference"] == next(v for name, v in run.test["all"].items() if name != "events")
+        assert "quality_rolling" in client.get("/metrics").text
+        second = client.post("/score", json=body).json()
+        assert second["scores"] != first["scores"]
+        answer = client.get("/recommend/person 1")
+        assert answer.status_code in (400, 422)
+        assert "no destination can be recommended" in answer.text
+        wrong = client.post("/score", json={"src": "person 1", "dst": "person 2", "given": {"amuont": 3}})
+        assert wrong.status_code in (400, 422)
+        assert "amount" in wrong.text
+        client.post("/snapshot")
+    with Service(Run.open(folder), where, options) as again, TestClient(create_app(again)) as client:
+        assert client.post("/score", json=body).json() == second
+        assert client.get("/status").json()["quality"]["scored"] == quality["scored"]
+    store, _ = open_store(where, run)
+    with store:
+        read = EventBatch.concat([batch for _, batch in store.read()])
+        assert (len(read), read.features.shape[1]) == (720 - TRAINED, run.written[0].width)
+
+
+def test_given_belongs_to_runs_about_columns(run_folder, tmp_path):
+    with Service(Run.open(run_folder), tmp_path / "live") as service, TestClient(create_app(service)) as client:
+        answer = client.post("/score", json={"src": "person 1", "dst": "person 2", "given": {"amount": 3}})
+        assert answer.status_code in (400, 422)
+        assert "nothing is given" in answer.text
