@@ -90,6 +90,8 @@ class Model(nn.Module):
         if self.schema is None:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
+                if schema.asking is not None and not self.answers_columns:
+                    raise BadInput(f"{type(self).__name__} scores links; it cannot be asked about a column of events.")
                 self.schema = schema
                 self.make(schema)
         else:
@@ -115,6 +117,16 @@ class Model(nn.Module):
     def questions(self) -> tuple[str, ...]:
         """Those of `QUESTIONS` that the model has a logit for. With several, `forward` gives a column for each."""
         return QUESTIONS[:1]
+
+    answers_columns = False
+    """Whether the model can be asked about a column of events, not only whether they happen; see `Schema.asking`."""
+
+    def answer_shape(self, queries: int) -> tuple[int, ...]:
+        """Of what `forward` gives for so many queries."""
+        asking = None if self.schema is None else self.schema.asking
+        if asking is not None:
+            return (queries, asking.outputs)
+        return (queries, len(self.questions)) if len(self.questions) > 1 else (queries,)
 
     def answer(self, logits: Any, against: str) -> Any:  # (q,)
         """The logits of one question; a model that has one logit gives the same answer to every question."""
@@ -154,6 +166,11 @@ class Model(nn.Module):
     def learn(self, columns: list[Tensor], seed: int) -> None:
         """Learn at once, without gradients: from the columns of all training events, of each of their random negatives
         and, where it answers two questions, of their historical ones; rows in order of time."""
+        raise NotImplementedError
+
+    def learn_answers(self, columns: Tensor, truth: np.ndarray, seed: int) -> None:
+        """Learn at once what was asked about events: from the columns (q, a) of all questions and what they turned out
+        to be (q,), classes as numbers; rows in order of time."""
         raise NotImplementedError
 
     @property

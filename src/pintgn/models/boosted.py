@@ -12,11 +12,14 @@ from torch import Tensor
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
+from pintgn.models.asked import QUANTILES, asked_columns
 from pintgn.models.base import QUESTIONS, check_least
 from pintgn.models.heuristics import Heuristic
 from pintgn.models.history_view import HistoryView
 from pintgn.models.pair_features import COLUMNS, pair_features
 
+SEPARATOR = "\n\x00\n"
+"""Between the trees of several boosters."""
 HELD_OUT = 0.15
 """The newest part of the rows, by which the number of trees is chosen."""
 
@@ -63,13 +66,23 @@ class Boosted(Heuristic):
         self.register_buffer("trees", torch.zeros(0, dtype=torch.uint8))  # LightGBM's own text
         self._booster: Any = None
 
+    answers_columns = True
+
     def gather(self, query: Query, history: HistoryView) -> np.ndarray:  # type: ignore[override]  # (q, a)
-        return pair_features(query.src, query.dst, history, self.dt_unit)
+        assert self.schema is not None
+        columns = pair_features(query.src, query.dst, history, self.dt_unit)
+        if self.schema.asking is None:
+            return columns
+        return np.concatenate([columns, asked_columns(query, history, self.schema, self.dt_unit)], 1)
 
     def forward(self, inputs: np.ndarray, state: None) -> Tensor:  # type: ignore[override]  # (q,) or (q, questions)
+        assert self.schema is not None
         if not len(self.trees):
             mean = torch.from_numpy(inputs).mean(1)
-            return mean[:, None].expand(-1, len(self.questions)) if self.historical else mean
+            shape = self.answer_shape(len(mean))
+            return mean[:, None].expand(shape) if len(shape) > 1 else mean
+        if self.schema.asking is not None:
+            return torch.from_numpy(self._answers(inputs))
         if self._booster is None:
             self._booster = lightgbm().Booster(model_str=self.trees.numpy().tobytes().decode())
         classes = self._booster.predict(inputs, raw_score=True, num_threads=torch.get_num_threads())
@@ -80,7 +93,6 @@ class Boosted(Heuristic):
         return torch.from_numpy(inputs)
 
     def learn(self, columns: list[Tensor], seed: int) -> None:
-        grown = lightgbm()
         kinds = len(self.questions)
         random, historical = columns[1 : len(columns) - kinds + 1], columns[len(columns) - kinds + 1 :]
         by_class = [columns[:1], random, historical][: 1 + kinds]
@@ -89,8 +101,39 @@ class Boosted(Heuristic):
         weight = np.concatenate([np.full(len(rows), 1 / len(some)) for some in by_class for rows in some])
         newness = np.concatenate([np.arange(len(rows)) / max(len(rows), 1) for some in by_class for rows in some])
         x = torch.cat(columns).numpy()
-        options = {
-            "objective": "multiclass" if self.historical else "binary",
+        goal: dict[str, Any] = {"objective": "multiclass" if self.historical else "binary"}
+        if self.historical:
+            goal["num_class"] = 1 + kinds
+        else:
+            label = 1 - label
+        booster = self._grown(x, label, weight, newness, goal, NAMES, seed)
+        self._keep([booster])
+
+    def learn_answers(self, columns: Tensor, truth: np.ndarray, seed: int) -> None:
+        """Classes by their own objective; of a value, its mean and each quantile, so that they need no common scale."""
+        assert self.schema is not None
+        assert self.schema.asking is not None
+        x, kinds = columns.numpy(), self.schema.asking.outputs
+        newness = np.arange(len(x)) / max(len(x), 1)
+        goals: list[dict[str, Any]] = [{"objective": "multiclass", "num_class": kinds}]
+        if self.schema.asking.values:
+            goals = [{"objective": "regression"}, *({"objective": "quantile", "alpha": a} for a in QUANTILES)]
+        names = NAMES + [f"asked_{k}" for k in range(x.shape[1] - len(NAMES))]
+        self._keep([self._grown(x, truth, np.ones(len(x)), newness, goal, names, seed) for goal in goals])
+
+    def _grown(
+        self,
+        x: np.ndarray,
+        label: np.ndarray,
+        weight: np.ndarray,
+        newness: np.ndarray,
+        goal: dict[str, Any],
+        names: list[str],
+        seed: int,
+    ) -> Any:
+        """Trees for a goal; how many is chosen by the newest rows."""
+        grown = lightgbm()
+        options = goal | {
             "num_leaves": self.leaves,
             "learning_rate": self.shrinkage,
             "min_data_in_leaf": self.least_rows,
@@ -103,13 +146,9 @@ class Boosted(Heuristic):
             "force_row_wise": True,
             "verbosity": -1,
         }
-        if self.historical:
-            options["num_class"] = 1 + kinds
-        else:
-            label = 1 - label
 
         def data(rows: np.ndarray, of: Any = None) -> Any:
-            return grown.Dataset(x[rows], label[rows], weight=weight[rows], feature_name=NAMES, reference=of)
+            return grown.Dataset(x[rows], label[rows], weight=weight[rows], feature_name=names, reference=of)
 
         old = newness < 1 - HELD_OUT
         first = data(old)
@@ -120,9 +159,20 @@ class Boosted(Heuristic):
             [data(~old, first)],
             callbacks=[grown.early_stopping(30, verbose=False)],
         )
-        booster = grown.train(options, data(np.ones(len(x), bool)), max(tried.best_iteration, 1))
-        text = np.frombuffer(booster.model_to_string().encode(), np.uint8)
+        return grown.train(options, data(np.ones(len(x), bool)), max(tried.best_iteration, 1))
+
+    def _keep(self, boosters: list[Any]) -> None:
+        text = np.frombuffer(SEPARATOR.join(one.model_to_string() for one in boosters).encode(), np.uint8)
         self.trees, self._booster = torch.from_numpy(text.copy()), None
+
+    def _answers(self, inputs: np.ndarray) -> np.ndarray:  # (q, outputs)
+        """What was asked about events: raw scores of classes, or mean and quantiles of a value."""
+        if self._booster is None:
+            texts = self.trees.numpy().tobytes().decode().split(SEPARATOR)
+            self._booster = [lightgbm().Booster(model_str=text) for text in texts]
+        threads = torch.get_num_threads()
+        found = [one.predict(inputs, raw_score=True, num_threads=threads) for one in self._booster]
+        return np.column_stack(found).astype(np.float32)
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         """However many trees were saved."""

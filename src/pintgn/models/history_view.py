@@ -12,6 +12,7 @@ from pintgn.errors import BadInput
 from pintgn.models.fused import Distinct
 from pintgn.neighbors.index import NeighborIndex, PairHistory, RecentContacts
 from pintgn.neighbors.inputs import query_keys
+from pintgn.neighbors.targets import TargetHistory, TargetIndex
 from pintgn.neighbors.walks import Walks, causal_walks
 
 
@@ -24,6 +25,8 @@ class Events:
     t: np.ndarray  # (e,)
     features: np.ndarray | None  # (e, f)
     looked_up: dict[str, np.ndarray] = field(default_factory=dict)  # (e, …) each; what `Model.gather_events` found
+    late: np.ndarray | None = None  # (e, w) columns of features that become known later, as they will be
+    known: np.ndarray | None = None  # (e,) when they do; with the event when None
 
     def __len__(self) -> int:
         return len(self.t)
@@ -37,7 +40,8 @@ class Events:
     def __getitem__(self, rows: slice | np.ndarray) -> Events:
         features = None if self.features is None else self.features[rows]
         looked_up = {name: found[rows] for name, found in self.looked_up.items()}
-        return Events(self.src[rows], self.dst[rows], self.t[rows], features, looked_up)
+        late, known = (None if column is None else column[rows] for column in (self.late, self.known))
+        return Events(self.src[rows], self.dst[rows], self.t[rows], features, looked_up, late, known)
 
     @classmethod
     def none(cls, width: int, time_dtype: np.dtype | None) -> Events:
@@ -67,6 +71,16 @@ class Reads:
 
 
 @dataclass
+class LateFeatures:
+    """Columns of event features that become known at a time of their own."""
+
+    columns: slice  # of the event table, which has them as of the event itself
+    known: np.ndarray  # (events,) when they become known
+    values: np.ndarray  # (events, w)
+    index: TargetIndex  # by source, destination and pair
+
+
+@dataclass
 class HistoryView:
     """The past of q queries, each as of its own time.
 
@@ -83,6 +97,7 @@ class HistoryView:
     positional_length: int = 0
     numbering: Distinct = field(default_factory=Distinct)
     reads: list[Reads] = field(default_factory=list)
+    late: LateFeatures | None = None  # features of events that become known after them
 
     def recent(self, nodes: np.ndarray, k: int) -> Any:
         """The k newest contacts of each node: `ids`, `dt` (from the query's time), `events`, `mask`, newest first."""
@@ -162,7 +177,31 @@ class HistoryView:
             return None
         found = np.zeros((*events.shape, self.event_table.shape[1]), np.float32)
         found[mask] = self.event_table[events[mask]]
+        if self.late is not None:
+            at = mask & (self.late.known[np.where(mask, events, 0)] < self._like(self.t, events))
+            found[at, self.late.columns] = self.late.values[events[at]]
         return found
+
+    def distinct_features(
+        self, events: np.ndarray, mask: np.ndarray, query_of: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Features (e', f) of the distinct events under a mask, and for each entry its row among them; the entries of
+        row i are asked for by query `query_of[i]`. An event is another one once what comes late is known about it."""
+        assert self.event_table is not None
+        if self.late is None:
+            numbers, row_of = self.distinct(events, mask)
+            return self.event_table[numbers], row_of
+        t = self._like(self.t[query_of], events)
+        keys, row_of = self.distinct(2 * events + (self.late.known[np.where(mask, events, 0)] < t), mask)
+        numbers, known = keys >> 1, (keys & 1) == 1
+        found = self.event_table[numbers]
+        found[known, self.late.columns] = self.late.values[numbers[known]]
+        return found, row_of
+
+    def target_history(self, src: np.ndarray, dst: np.ndarray) -> TargetHistory:
+        """What was known about each query's source, destination and pair of what is asked about events."""
+        assert self.late is not None
+        return self.late.index.look_up(src, dst, self.t)
 
     def node_features(self, nodes: np.ndarray) -> np.ndarray | None:
         """Initial features (…, g) of nodes; zeros for nodes that the node table does not know."""

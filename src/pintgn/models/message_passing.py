@@ -13,6 +13,7 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.events.splits import time_scale
+from pintgn.models.asked import asked_columns, asked_width
 from pintgn.models.base import QUESTIONS, Model, check_choice, check_least
 from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.layers import MLP, Edges, TreeNodes, tensor
@@ -81,6 +82,8 @@ class TreeModel(Model):
         check_choice("positions_at", self.positions_at, POSITIONS_AT)
         check_choice("sample", self.sample, SAMPLES)
 
+    answers_columns = True
+
     @property
     def remembers(self) -> bool:
         return self.memory > 0
@@ -104,7 +107,8 @@ class TreeModel(Model):
         self.steps = nn.ModuleList([self.make_layer(state, r, schema.width) for state, r in widths])
         if self.pair_history:
             self.standardize = Standardize(self._usual)
-        self.readout = MLP(2 * self.dim + (len(COLUMNS) if self.pair_history else 0), self.dim, len(self.questions))
+        width = 2 * self.dim + (len(COLUMNS) if self.pair_history else 0) + asked_width(schema)
+        self.readout = MLP(width, self.dim, self.answer_shape(1)[-1] if schema.asking else len(self.questions))
 
     def _state_width(self) -> int:
         """Width of s_j ‖ x_j; a layer needs some input, so it is a constant 0 where there is nothing else."""
@@ -139,6 +143,8 @@ class TreeModel(Model):
 
     def gather(self, query: Query, history: HistoryView) -> Trees:
         trees = self.gather_nodes(np.stack([query.src, query.dst], 1), history)
+        if self.schema is not None and self.schema.asking is not None:
+            trees = replace(trees, asked_with=asked_columns(query, history, self.schema, self.dt_unit))
         if not self.pair_history:
             return trees
         return replace(trees, pair_history=pair_features(query.src, query.dst, history, self.dt_unit))
@@ -159,8 +165,10 @@ class TreeModel(Model):
         pair = self.embed(inputs, state).view(-1, 2 * self.dim)
         if inputs.pair_history is not None:
             pair = torch.cat([pair, self.standardize(tensor(inputs.pair_history, self.device))], 1)
+        if inputs.asked_with is not None:
+            pair = torch.cat([pair, tensor(inputs.asked_with, self.device)], 1)
         logits = self.readout(pair)
-        return logits if self.historical else logits.squeeze(-1)
+        return logits.view(self.answer_shape(len(logits)))
 
     def rank(self, inputs: Ranking, state: MemoryState | None) -> Tensor:  # (q, c)
         """Logits of every candidate; equal to scoring pair by pair, with each distinct tree computed once."""

@@ -43,6 +43,7 @@ class Trees:
     features: np.ndarray | None  # (e', f) of the distinct events
     positions: Reads | None  # (trees, m, w, r): each tree's nodes in order of rank; its own root comes first
     pair_history: np.ndarray | None = None  # (q, a) about the two roots of a link; see `models.pair_features`
+    asked_with: np.ndarray | None = None  # (q, b) what a question about an event brings along; see `models.asked`
 
     def node_positions(self) -> np.ndarray | None:  # (tree nodes, w, r)
         if self.positions is None:
@@ -145,8 +146,8 @@ def _grown(
     distinct, node_of = history.distinct(node, np.ones(len(node), bool))
     features, event_of = None, np.zeros(events.shape, np.int32)
     if history.event_table is not None:
-        happened, where = history.distinct(events, mask)
-        features, event_of = history.event_features(happened, np.ones(len(happened), bool)), where.reshape(events.shape)
+        features, where = history.distinct_features(events, mask, query_of_group[group[: len(events)]])
+        event_of = where.reshape(events.shape)
     return Trees(
         sizes=sizes,
         root_of=None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,6 +17,14 @@ from pintgn.neighbors import kernels_storage as storage
 
 ON = np.empty(0, np.int64)
 """Numbers of events that are numbered on from the last."""
+
+
+NARROW = 2**31 - 1
+"""Event numbers and entries up to which an entry keeps its event's number in four bytes; eight from then on."""
+SLACK = 16
+"""The arenas grow by one part in this many: what is added is filled with zeros, so it takes memory at once."""
+ENTRY = 17
+"""Bytes of an entry: other end, time, number, direction."""
 
 
 class Adjacency:
@@ -120,6 +129,7 @@ class Adjacency:
             self._new_arena(0)
         first = self._events
         done, total = 0, src.size
+        self._widen_if_needed(int(own[-1]) if own.size else first + total - 1)
         tied, keys = self._open_numbers[:0], self._open_ties[:0]
         if ties is not None:
             tied, keys = own if own.size else np.arange(first, first + total), np.array(ties, np.uint64)
@@ -155,23 +165,27 @@ class Adjacency:
         self._nodes = max(self._nodes, nodes)
 
     def _new_arena(self, capacity: int) -> None:
-        _afford(capacity, 21, "entries")
+        _afford(capacity, ENTRY, "entries")
         self._ids = np.empty(capacity, np.int32)
         self._times = np.empty(capacity, inputs.INT64 if self._time is None else self._time)
-        self._numbers = np.empty(capacity, np.int64)
+        narrow = max(capacity, self._events) <= NARROW
+        self._numbers = np.empty(capacity, np.int32 if narrow else np.int64)
         self._outgoing = np.empty(capacity, np.int8)
         self._free = np.full(storage.SIZES, -1, np.int64)
         self._used = np.zeros(1, np.int64)
 
     def _grow_arena(self, need: int) -> None:
-        capacity = max(need, len(self._ids) * 3 // 2)
-        _afford(capacity, 21, "entries")
-        end = int(self._used[0])
-        # One after the other: the old array is gone before the next one is copied.
-        self._ids = _grown(self._ids, end, capacity)
-        self._times = _grown(self._times, end, capacity)
-        self._numbers = _grown(self._numbers, end, capacity)
-        self._outgoing = _grown(self._outgoing, end, capacity)
+        capacity = max(need, len(self._ids) + len(self._ids) // SLACK)
+        _afford(capacity, ENTRY, "entries")
+        self._widen_if_needed(capacity)
+        for arena in self._arenas:  # large arrays grow where they are: the system moves pages, not bytes
+            arena.resize(capacity, refcheck=False)
+
+    def _widen_if_needed(self, largest: int) -> None:
+        """Eight bytes for each number, from when one no longer fits in four: of an event, or of an entry (free segments
+        keep where the next one starts)."""
+        if largest > NARROW and self._numbers.dtype == np.int32:
+            self._numbers = self._numbers.astype(np.int64)
 
     # --- keeping ------------------------------------------------------------------------------------------
 
@@ -215,13 +229,11 @@ class Adjacency:
         self._entries = int(lengths.sum())
         storage.copy_entries(starts, *arenas, self._heads, *self._arenas)  # type: ignore[call-arg]
 
-    def _tight(self) -> tuple[np.ndarray, ...]:
-        """How many entries each node has, and the four arenas with nothing between one node's entries and the next."""
-        lengths = np.ascontiguousarray(self._heads[: self._nodes, 1])
-        heads = np.stack([np.cumsum(lengths) - lengths, lengths], axis=1)
-        arenas = [np.empty(self._entries, arena.dtype) for arena in self._arenas]
-        storage.copy_entries(self._heads[:, 0].copy(), *self._arenas, heads, *arenas)
-        return lengths, *arenas
+    def _tight(self, arena: np.ndarray) -> np.ndarray:
+        """An arena with nothing between one node's entries and the next; one at a time, so that saving takes little."""
+        made = np.empty(self._entries, arena.dtype)
+        storage.copy_column(self._heads[: self._nodes], arena, made)
+        return made
 
     def fork(self) -> Self:
         """An independent copy: what either appends, the other never sees."""
@@ -237,25 +249,23 @@ class Adjacency:
         facts = (
             self._clock, self._time, self._events, self._forgotten, self._uneven, self._open_numbers, self._open_ties,
         )  # fmt: skip
-        files.write(Path(path), files.Stored._make((*self._tight(), *facts)))
+        lengths = np.ascontiguousarray(self._heads[: self._nodes, 1])
+        columns = (partial(self._tight, arena) for arena in self._arenas)
+        files.write(Path(path), files.Stored._make((lengths, *columns, *facts)))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; a damaged or foreign file is refused."""
         stored = files.read(Path(path))
         index = cls(time=stored.time)
+        index._events = stored.events
         starts = np.cumsum(stored.lengths) - stored.lengths
-        index._rebuild(stored.lengths, starts, stored.ids, stored.times, stored.numbers, stored.outgoing)
-        index._nodes, index._clock, index._events = len(stored.lengths), stored.clock, stored.events
+        numbers = stored.numbers.astype(np.int32 if stored.events <= NARROW else np.int64)
+        index._rebuild(stored.lengths, starts, stored.ids, stored.times, numbers, stored.outgoing)
+        index._nodes, index._clock = len(stored.lengths), stored.clock
         index._forgotten, index._uneven = stored.forgotten, stored.uneven
         index._open_numbers, index._open_ties = stored.open_numbers, stored.open_ties
         return index
-
-
-def _grown(array: np.ndarray, end: int, capacity: int) -> np.ndarray:
-    grown = np.empty(capacity, array.dtype)
-    grown[:end] = array[:end]
-    return grown
 
 
 def _afford(count: int, bytes_each: int, what: str) -> None:

@@ -63,10 +63,9 @@ def renumber(index: NeighborIndex) -> np.ndarray:
     Comparisons of event numbers come out as before; a table with a row for each event can drop all other rows.
     """
     index._rebuild(index._heads[:, 1].copy(), index._heads[:, 0].copy(), *index._arenas)
-    _, _, _, numbers, _ = index._tight()
-    kept = np.unique(numbers)
+    kept = np.unique(index._tight(index._numbers)).astype(np.int64)
     # the arena has just been laid out anew: besides entries it holds nothing that is read
-    index._numbers = np.searchsorted(kept, index._numbers)
+    index._numbers = np.searchsorted(kept, index._numbers).astype(index._numbers.dtype)
     held = np.isin(index._open_numbers, kept)
     index._open_numbers = np.searchsorted(kept, index._open_numbers[held])
     index._open_ties = index._open_ties[held]

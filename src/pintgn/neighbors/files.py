@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,13 +25,13 @@ TYPES = {"lengths": "i8", "ids": "i4", "numbers": "i8", "outgoing": "i1", "open_
 
 
 class Stored(NamedTuple):
-    """Entries of node v are the next lengths[v] rows, newest first."""
+    """Entries of node v are the next lengths[v] rows, newest first; when writing, functions that make the columns."""
 
     lengths: np.ndarray  # (n,) int64
-    ids: np.ndarray  # (entries,) int32
-    times: np.ndarray  # (entries,) int64 or float64
-    numbers: np.ndarray  # (entries,) int64
-    outgoing: np.ndarray  # (entries,) int8, 1 outgoing, 0 incoming
+    ids: Any  # (entries,) int32
+    times: Any  # (entries,) int64 or float64
+    numbers: Any  # (entries,) int64
+    outgoing: Any  # (entries,) int8, 1 outgoing, 0 incoming
     clock: Any  # a scalar of the times' type, or None
     time: np.dtype | None
     events: int
@@ -39,16 +41,26 @@ class Stored(NamedTuple):
     open_ties: np.ndarray  # (g,) uint64
 
 
-def write_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write beside the target, flush, then rename: a reader sees the old file or the new one."""
-    with write_errors(path, "Choose a writable folder with room."), replacing(path) as part, open(part, "wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write beside the target, flush, then rename: a reader sees the old file or the new one.
+
+    A file as `np.savez` writes it, of arrays or of functions that make them: each is gone before the next is made.
+    """
+    with (
+        write_errors(path, "Choose a writable folder with room."),
+        replacing(path) as part,
+        zipfile.ZipFile(part, "w", zipfile.ZIP_STORED, allowZip64=True) as archive,
+    ):
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as out:
+                np.lib.format.write_array(out, array() if callable(array) else np.asanyarray(array), allow_pickle=False)
 
 
 def write(path: Path, stored: Stored) -> None:
     head = [FORMAT, stored.events, stored.forgotten, stored.uneven, stored.time is not None]
-    clock = np.array([] if stored.clock is None else [stored.clock], stored.times.dtype)
+    clock = np.array([] if stored.clock is None else [stored.clock], stored.time or inputs.INT64)
     columns = {name: getattr(stored, name) for name in COLUMNS}
+    columns["numbers"] = lambda: stored.numbers().astype(np.int64)
     write_arrays(path, {"head": np.array(head, np.int64), "clock": clock, **columns})
 
 

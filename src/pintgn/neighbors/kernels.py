@@ -313,7 +313,7 @@ def causal_walks(
                 out_mask[q, w, step] = True
                 if step < length:
                     # Times fall along a walk and event numbers with them: the event gate is a second lock.
-                    gate = numbers[index]
+                    gate = np.int64(numbers[index])
                     first, stop = visible(heads, times, numbers, node, then, gate, windowed, now - window)
             for rest in range(step, length):
                 out_numbers[q, w, rest] = 0

@@ -23,25 +23,46 @@ FEW = 16  # simultaneous entries that are ordered one by one
 
 
 @inner
-def make_room(heads, ids, times, numbers, outgoing, free, used, node):
-    """See that a node's segment can take one more entry. Returns 0, or the arena size that would be needed.
+def next_power(heads, node):
+    """The power of two of the segment that a node moves to with its next entry; -1 where there is space in its own.
 
     A segment is always the smallest power of two, from SMALLEST on, that holds its entries: its size need not be kept.
     """
     length = heads[node, 1]
     if length != 0 and (length < SMALLEST or length & (length - 1) != 0):
-        return 0
-    new = max(2 * length, SMALLEST)
+        return -1
     power = 0
-    while (1 << power) < new:
+    while (1 << power) < max(2 * length, SMALLEST):
         power += 1
+    return power
+
+
+@inner
+def space_needed(heads, free, u, v):
+    """What the arena must have beyond its used part so that both nodes can take one more entry.
+
+    It is asked for before either moves: a node that had moved when there was no space for the other would, with a
+    length that is unchanged, move once more.
+    """
+    power, other = next_power(heads, u), next_power(heads, v)
+    need = 1 << power if power >= 0 and free[power] < 0 else 0
+    if v != u and other >= 0 and (other == power or free[other] < 0):
+        need += 1 << other
+    return need
+
+
+@inner
+def make_room(heads, ids, times, numbers, outgoing, free, used, node):
+    """See that a node's segment can take one more entry; there is space in the arena."""
+    length, power = heads[node, 1], next_power(heads, node)
+    if power < 0:
+        return
+    new = 1 << power
     base = free[power]
     if base >= 0:
-        free[power] = numbers[base]  # a free segment keeps the next one's start in its first number
+        free[power] = np.int64(numbers[base])  # a free segment keeps the next one's start in its first number
     else:
         base = used[0]
-        if base + new > ids.shape[0]:
-            return base + new
         used[0] = base + new
     start, first = heads[node, 0], base + new - length
     for j in range(length):
@@ -53,7 +74,6 @@ def make_room(heads, ids, times, numbers, outgoing, free, used, node):
         numbers[start] = free[power - 1]
         free[power - 1] = start
     heads[node, 0] = first
-    return 0
 
 
 @inner
@@ -76,9 +96,9 @@ def sort_newest(heads, ids, times, numbers, outgoing, node, tied_numbers, ties):
         return
     if end - first <= FEW:
         for i in range(first + 1, end):
-            id, number, direction = ids[i], numbers[i], outgoing[i]
+            id, number, direction = ids[i], np.int64(numbers[i]), outgoing[i]
             tie, j = tie_of(number, tied_numbers, ties), i
-            while j > first and tie_of(numbers[j - 1], tied_numbers, ties) < tie:
+            while j > first and tie_of(np.int64(numbers[j - 1]), tied_numbers, ties) < tie:
                 ids[j], numbers[j], outgoing[j] = ids[j - 1], numbers[j - 1], outgoing[j - 1]
                 j -= 1
             ids[j], numbers[j], outgoing[j] = id, number, direction
@@ -86,7 +106,7 @@ def sort_newest(heads, ids, times, numbers, outgoing, node, tied_numbers, ties):
     keys = np.empty(end - first, np.uint64)
     in_order = True
     for j in range(end - first):
-        keys[j] = ~tie_of(numbers[first + j], tied_numbers, ties)  # the largest first
+        keys[j] = ~tie_of(np.int64(numbers[first + j]), tied_numbers, ties)  # the largest first
         in_order = in_order and (j == 0 or keys[j - 1] <= keys[j])
     if in_order:
         return
@@ -127,11 +147,12 @@ def append_events(
         group -= 1
     for i in range(begin, src.shape[0]):
         u, v = src[i], dst[i]
-        need = make_room(heads, ids, times, numbers, outgoing, free, used, u)
-        if need == 0 and v != u:
-            need = make_room(heads, ids, times, numbers, outgoing, free, used, v)
-        if need > 0:
+        need = used[0] + space_needed(heads, free, u, v)
+        if need > ids.shape[0]:
             return i, need
+        make_room(heads, ids, times, numbers, outgoing, free, used, u)
+        if v != u:
+            make_room(heads, ids, times, numbers, outgoing, free, used, v)
         number = own_numbers[i] if own_numbers.shape[0] > 0 else next_number + i
         p = heads[u, 0] - 1
         ids[p], times[p], numbers[p], outgoing[p] = v, t[i], number, 1
@@ -202,6 +223,17 @@ def copy_entries(starts, ids, times, numbers, outgoing, heads, new_ids, new_time
             new_times[first + j] = times[start + j]
             new_numbers[first + j] = numbers[start + j]
             new_outgoing[first + j] = outgoing[start + j]
+
+
+@kernel
+def copy_column(heads, arena, out):
+    """Copy one arena's entries, node after node, with nothing between them."""
+    at = 0
+    for v in range(heads.shape[0]):
+        first = heads[v, 0]
+        for j in range(heads[v, 1]):
+            out[at + j] = arena[first + j]
+        at += heads[v, 1]
 
 
 @kernel

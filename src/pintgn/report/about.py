@@ -13,8 +13,9 @@ import torch
 from pintgn import __version__
 from pintgn.events.stats import node_gaps
 from pintgn.formatting import count, plural, size, span
+from pintgn.learn.folder import Folder
 from pintgn.learn.metrics import CHUNK
-from pintgn.learn.run import Run, fingerprint
+from pintgn.learn.run import Run
 from pintgn.report import data as draw
 from pintgn.report.charts import heads, series
 from pintgn.report.html import card, cells, code, empty, facts, grid, legend, section, table, text, wide
@@ -156,7 +157,7 @@ def settings(study: Study) -> str:
         cards.append(card(title, f"<table><tbody>{body}</tbody></table>"))
     versions: dict[str, Any] = {"pintgn": __version__, "Python": platform.python_version(), "torch": torch.__version__}
     versions |= {"numpy": numpy.__version__, "seed of the negatives": study.seed}
-    checksum = f"<span><code>{fingerprint(study.runs[0][1].log)}</code></span>"
+    checksum = f"<span><code>{study.runs[0][1].log.fingerprint}</code></span>"
     made_with = facts([*((name, text(value)) for name, value in versions.items()), ("data (BLAKE2b)", checksum)])
     cards[2] = f'<div class="stack">{cards[2]}{card("Made with", made_with)}</div>'
     lead = "With defaults filled in; those that depend on the data come from the training part of the log. "
@@ -185,7 +186,8 @@ def reproduce(study: Study, commands: Sequence[str] | None = None) -> str:
         body = [grid(empty("Train again", "These runs were not kept in a folder.", how))]
     else:
         lines = [
-            f"pintgn train {shlex.quote(folder + '/events.parquet')} --config {shlex.quote(folder + '/settings.toml')} "
+            f"pintgn train {shlex.quote(f'{folder}/{Folder(folder).events.name}')} "
+            f"--config {shlex.quote(folder + '/settings.toml')} "
             f"--seed {run.seed}{' --refit' if run.refit else ''} -o {shlex.quote(folder + '-again')}"
             for run, folder in zip(runs, folders, strict=True)
         ]

@@ -13,17 +13,18 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.events.log import EventLog
 from pintgn.learn.calibration import Calibration, first_choices
 from pintgn.learn.finish import fit_next_slope, replay
-from pintgn.learn.measure import compare, heuristic_streams, ranked_in_part, ranks_in_part
-from pintgn.learn.metrics import CHUNK, Scores, ranks
-from pintgn.learn.negatives import KINDS, Drawn, Negatives, draw
+from pintgn.learn.measure import OnBatch, compare, evenly, heuristic_streams, observe_log, ranked_in_part, ranks_in_part
+from pintgn.learn.metrics import Scores, ranks
+from pintgn.learn.negatives import KINDS, Drawn, Negatives, draw_each
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.reproducible import reproducible
-from pintgn.learn.run import Run, fingerprint
+from pintgn.learn.run import Run
 from pintgn.report.names import row_names
 from pintgn.stream.reads import Positions
 
 Progress = Callable[[str], None]
+Steps = Callable[[int, int], None]
 
 MOST = 10_000
 """Test events that are measured; of more, evenly taken stretches, so that a report costs less than the training."""
@@ -149,6 +150,7 @@ def study(
     rank: int | str = 20,
     seed: int = 0,
     progress: Progress = lambda phase: None,
+    steps: Steps | None = None,
 ) -> Study:
     """Measure runs on the test part of the log that they share; arguments as of `write_report`.
 
@@ -160,46 +162,29 @@ def study(
     kinds: dict[str, str | Negatives] = {**(negatives or {}), **{kind: kind for kind in KINDS}}
     candidates = Candidates(parts.log, test, rank, seed)
     only = evenly(len(candidates.events), MOST)
-    drawn = {name: _only(draw(kind, parts.log, test, seed, before), only) for name, kind in kinds.items()}
+    drawn = draw_each(kinds, parts.log, test, seed, before, only)
     rows: dict[str, list[RunScores]] = {}
     for name, run in zip(row_names(runs, names), runs, strict=True):
         progress(f"measuring {name}" + (f", seed {run.seed}" if len(runs) > 1 else ""))
         with reproducible(run.settings.train.threads):
-            rows.setdefault(name, []).append(_scored(run, drawn, candidates, only))
+            rows.setdefault(name, []).append(_scored(run, drawn, candidates, only, Count(steps)))
     new = parts.is_new(candidates.events)[only]
     for name, stream in heuristic_streams(parts, runs[0].schema, before):
         if name not in rows:
             progress(f"measuring {name}")
-            scores = compare(stream.fork(), test, drawn, new, only=only).scores
-            rows[name] = [RunScores(scores, ranks_in_part(stream, test, candidates, only=only), new)]
+            count = Count(steps, 2 * len(test))
+            scores = compare(stream.fork(), test, drawn, new, count.of(test), only).scores
+            rows[name] = [RunScores(scores, ranks_in_part(stream, test, candidates, count.of(test), only), new)]
     found = [Row(name, members) for name, members in rows.items()]
     measured = candidates.events.where(only)
     return Study(parts, measured, drawn, candidates.count, found, seed, of_events=len(only))
-
-
-def evenly(events: int, most: int) -> np.ndarray:  # (events,) bool
-    """All events, or whole chunks of them at even distances, about `most` events in all.
-
-    >>> evenly(1_000, 500).reshape(5, 200).all(1).tolist()
-    [True, False, False, False, True]
-    """
-    chosen = np.ones(events, bool)
-    if events > most:
-        chunks = events // CHUNK
-        kept = np.linspace(0, chunks - 1, max(most // CHUNK, 1)).astype(np.int64)
-        chosen = np.isin(np.arange(events) // CHUNK, kept)
-    return chosen
-
-
-def _only(drawn: Drawn, only: np.ndarray) -> Drawn:
-    return Drawn(drawn.query[np.flatnonzero(only)], drawn.fallback[only])
 
 
 def _check_comparable(runs: Sequence[Run]) -> None:
     first = runs[0]
     for other in runs[1:]:
         mine, theirs = first.parts.test, other.parts.test
-        if fingerprint(other.log) != fingerprint(first.log):
+        if other.log.fingerprint != first.log.fingerprint:
             problem = "were trained on different data"
         elif (mine.first, len(mine)) != (theirs.first, len(theirs)):
             problem = "were tested on different parts of the log (train.val, train.test)"
@@ -209,28 +194,43 @@ def _check_comparable(runs: Sequence[Run]) -> None:
         raise BadInput(f"{' and '.join(names)} {problem}; write a report for each.")
 
 
-def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.ndarray) -> RunScores:
+class Count:
+    """How far a row is: the events of each pass, one after the other."""
+
+    def __init__(self, steps: Steps | None, total: int = 0):
+        self.steps, self.total, self.done = steps, total, 0
+
+    def of(self, part: EventLog) -> OnBatch:
+        """For one pass over a part."""
+        steps, before = self.steps, self.done
+        self.done += len(part)
+        return None if steps is None else lambda done: steps(before + done, self.total)
+
+
+def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.ndarray, count: Count) -> RunScores:
     """A run on its test part; its stream has observed everything before it, as a deployed system would have."""
     parts, test = run.parts, run.parts.test
     new = parts.is_new(scored_events(test))[only]
     if not run.scores_links:
         return RunScores({}, np.zeros(0), new, run)
     stream = run.new_stream()
+    count.total = len(parts.train) + len(parts.val) + (2 + (stream.positions is not None)) * len(test)
     calibration, slope = run.calibration, run.next_slope
-    stream.observe(parts.train)
+    observe_log(stream, parts.train, count.of(parts.train))
     if slope is None:  # stopped before its end, or of an earlier version
         slope = fit_next_slope(stream.fork(), run)
     if calibration is None:  # stopped before its end
         calibration = Calibration.of(replay(stream, run, parts.val).scores["random"])
     else:
-        stream.observe(parts.val)
-    scores, zeroed = compare(stream.fork(), test, drawn, new, only=only).scores, None
+        observe_log(stream, parts.val)
+    count.of(parts.val)
+    scores, zeroed = compare(stream.fork(), test, drawn, new, count.of(test), only).scores, None
     if stream.positions is not None:
         without = stream.fork(positions=ZeroPositions(stream.positions.fork()))
-        zeroed = compare(without, test, drawn, new, only=only).scores
+        zeroed = compare(without, test, drawn, new, count.of(test), only).scores
     ranked = [
         (ranks(z[:, 0], z[:, 1:], valid), *first_choices(slope, z, valid))
-        for z, valid in ranked_in_part(stream, test, candidates, only=only)
+        for z, valid in ranked_in_part(stream, test, candidates, count.of(test), only)
     ]
     found, said, true = map(np.concatenate, zip(*ranked, strict=True))
     return RunScores(scores, found, new, run, calibration, zeroed, said, true)

@@ -18,7 +18,7 @@ from pintgn.report import about, results, verdict
 from pintgn.report.figures import RANKING, Figures
 from pintgn.report.html import page, text, unbroken
 from pintgn.report.labels import percent
-from pintgn.report.study import Progress, open_runs, study
+from pintgn.report.study import Progress, Steps, open_runs, study
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ def write_report(
     seed: int = 0,
     commands: Sequence[str] | None = None,
     progress: Progress = lambda phase: None,
+    steps: Steps | None = None,
 ) -> Report:
     """Write one self-contained page about a run, or about several on the same data side by side.
 
@@ -61,18 +62,41 @@ def write_report(
         seed: of the negatives that all runs share.
         commands: how the runs were made; from their folders when not given.
         progress: called with what is being done.
+        steps: called with how much of that has been done, and of how much, where that is known.
     """
     target = Path(output)
     if target.suffix.lower() not in (".html", ".htm"):
         raise BadInput(f"{target} does not end in .html; the report is an HTML page.")
     found = open_runs(runs)
+    if found[0].answers and not found[0].scores_links:
+        return _write_answers(found, target)
     with replacing(target) as part:  # a file that cannot be written is found before anything is measured
-        figures = Figures(study(found, names, negatives, rank, seed, progress))
+        figures = Figures(study(found, names, negatives, rank, seed, progress, steps))
         progress("drawing")
         report = Report(target, *_opening(figures), figures.to_dict())
         html = _page(figures, report, commands)
         with write_errors(target):
             part.write_text(html, encoding="utf-8")
+    return report
+
+
+def _write_answers(runs: list[Run], target: Path) -> Report:
+    """A page about runs that are asked about a column."""
+    from pintgn.report import answers
+
+    title = {run.task.title() for run in runs}
+    if len(title) > 1 or any(run.scores_links or not run.test for run in runs):
+        raise BadInput("a report compares runs that have ended and are asked the same; write one page for each.")
+    report = Report(target, answers.headline(runs[0]), answers.summary(runs[0]), answers.figures(runs))
+    body = (
+        f'<header><p class="brand">pintgn report · {text(title.pop())} · {plural(len(runs[0].log), "event")}</p>'
+        f"<h1>{unbroken(text(report.headline))}</h1>"
+        f'<p class="verdict">{unbroken(text(" ".join(report.summary)))}</p></header>\n'
+        f"<main>\n{answers.body(runs)}\n</main>\n<footer>Written by pintgn.</footer>"
+    )
+    style = resources.files("pintgn.report").joinpath("style.css").read_text(encoding="utf-8") + chart_style()
+    with replacing(target) as part, write_errors(target):
+        part.write_text(page(f"{report.headline} · pintgn report", style, body), encoding="utf-8")
     return report
 
 

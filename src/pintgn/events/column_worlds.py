@@ -1,0 +1,154 @@
+"""Simulated worlds whose events carry something to be predicted, with the best possible answer known.
+
+log = simulate("ring", events=20_000, seed=1)      # predict="fraud"
+log = simulate("accounts", events=20_000, seed=1)  # predict="amount"
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pintgn.errors import BadInput, check_count
+from pintgn.events.log import EventLog
+from pintgn.events.schema import Feature, Schema
+from pintgn.events.worlds import expected_ap, setting, some_times
+
+
+@dataclass(frozen=True)
+class ColumnWorld(abc.ABC):
+    """A world that makes logs with a column to predict, and knows the best answer from the past and its own rules."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    predict: ClassVar[str]
+
+    @abc.abstractmethod
+    def simulate(self, events: int = 10_000, seed: int = 0) -> EventLog:
+        """A log of exactly so many events; the same seed gives the same log."""
+
+    @abc.abstractmethod
+    def truth(self, log: EventLog, seed: int = 0) -> np.ndarray:
+        """The best answer (e,) about each event: a probability or a mean, by what came before it and by this world's
+        rules, of which `seed` is one. No model is told the rules."""
+
+    @classmethod
+    def settings(cls) -> dict[str, tuple[Any, str]]:
+        """Name of every setting, its default and what it does."""
+        return {field.name: (field.default, field.metadata["doc"]) for field in dataclasses.fields(cls)}
+
+    def _generator(self, events: int, seed: int, purpose: str) -> np.random.Generator:
+        check_count(events, "events", least=1)
+        check_count(seed, "seed", least=0)
+        return np.random.default_rng([int(seed), *f"{self.name} {purpose}".encode()])
+
+    def _share(self, *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if isinstance(value, str) or not 0 <= value <= 1:
+                raise BadInput(f"{self.name}: {name}={value!r}; a share between 0 and 1 is needed.")
+
+
+@dataclass(frozen=True)
+class Ring(ColumnWorld):
+    """A fraud ring: payments between two members are usually fraud, all others hardly ever.
+
+    Payer and payee are drawn uniformly; a share of the accounts belongs to the ring, which only fraud that is known
+    betrays. Neither end alone says much: most payments of a member are honest.
+    """
+
+    name: ClassVar[str] = "ring"
+    summary: ClassVar[str] = "payments between members of a hidden ring are fraud"
+    predict: ClassVar[str] = "fraud"
+
+    accounts: int = setting(60, "number of accounts")
+    members: float = setting(0.3, "share of accounts in the ring")
+    inside: float = setting(0.8, "probability of fraud between two members")
+    outside: float = setting(0.02, "probability of fraud otherwise")
+
+    def __post_init__(self) -> None:
+        check_count(self.accounts, f"{self.name}: accounts", 2)
+        self._share("members", "inside", "outside")
+
+    def ring(self, seed: int = 0) -> np.ndarray:  # (n,) bool
+        """Who is a member."""
+        rng = self._generator(1, seed, "ring")
+        members = np.zeros(self.accounts, bool)
+        members[rng.permutation(self.accounts)[: round(self.members * self.accounts)]] = True
+        return members
+
+    def simulate(self, events: int = 10_000, seed: int = 0) -> EventLog:
+        rng, ring = self._generator(events, seed, "events"), self.ring(seed)
+        src, dst = rng.integers(0, self.accounts, (2, events))
+        p = np.where(ring[src] & ring[dst], self.inside, self.outside)
+        fraud, amount = rng.random(events) < p, rng.gamma(2, 20, events)
+        schema = Schema(features=(Feature("amount"), Feature("fraud")))
+        return EventLog(src, dst, some_times(rng, events), features=np.stack([amount, fraud], 1), schema=schema)
+
+    def truth(self, log: EventLog, seed: int = 0) -> np.ndarray:
+        ring = self.ring(seed)
+        return np.where(ring[log.src] & ring[log.dst], self.inside, self.outside)
+
+    def best_ap(self) -> float:
+        """The AP of knowing the ring, in the limit of many events and accounts; no scorer exceeds it on average.
+
+        >>> round(Ring(members=1.0, inside=0.3, outside=0.0).best_ap(), 6)  # nothing tells payments apart
+        0.3
+        """
+        both = (round(self.members * self.accounts) / self.accounts) ** 2
+        share, p = np.array([both, 1 - both]), np.array([self.inside, self.outside])
+        positive, negative = share * p, share * (1 - p)
+        return expected_ap(positive, negative) / float(positive.sum())
+
+
+@dataclass(frozen=True)
+class Accounts(ColumnWorld):
+    """Amounts that depend on the pair's past: each is drawn towards the last one of the same pair.
+
+    amount = 100 + memory · (last amount - 100) + noise, so that the best R² of a pair that has met before is memory²,
+    while repeating the last amount has 2 · memory - 1.
+    """
+
+    name: ClassVar[str] = "accounts"
+    summary: ClassVar[str] = "amounts depend on the last one of the same pair"
+    predict: ClassVar[str] = "amount"
+
+    payers: int = setting(20, "number of payers")
+    payees: int = setting(10, "number of payees")
+    memory: float = setting(0.7, "how much of an amount's distance from 100 stays until the pair's next event")
+    noise: float = setting(10.0, "standard deviation of what is new in an amount")
+
+    def __post_init__(self) -> None:
+        for name in ("payers", "payees"):
+            check_count(getattr(self, name), f"{self.name}: {name}", 1)
+        self._share("memory")
+
+    def simulate(self, events: int = 10_000, seed: int = 0) -> EventLog:
+        rng = self._generator(events, seed, "events")
+        src = rng.integers(0, self.payers, events)
+        dst = self.payers + rng.integers(0, self.payees, events)
+        fresh, spread = rng.normal(size=events) * self.noise, self.noise / np.sqrt(max(1 - self.memory**2, 1e-9))
+        first, amount = rng.normal(size=events) * spread, np.zeros(events)
+        last: dict[tuple[int, int], float] = {}
+        for k, pair in enumerate(zip(src.tolist(), dst.tolist(), strict=True)):
+            off = self.memory * last[pair] + fresh[k] if pair in last else first[k]
+            last[pair], amount[k] = off, 100 + off
+        schema = Schema(features=(Feature("amount"),))
+        return EventLog(src, dst, some_times(rng, events), features=amount[:, None], schema=schema)
+
+    def truth(self, log: EventLog, seed: int = 0) -> np.ndarray:
+        assert log.features is not None
+        said = np.full(len(log), 100.0)
+        last: dict[tuple[int, int], float] = {}
+        for k, pair in enumerate(zip(log.src.tolist(), log.dst.tolist(), strict=True)):
+            said[k] = 100 + self.memory * (last[pair] - 100) if pair in last else 100.0
+            last[pair] = float(log.features[k, 0])
+        return said
+
+
+COLUMN_WORLDS: dict[str, type[ColumnWorld]] = {world.name: world for world in (Ring, Accounts)}
+"""Every such world by name."""

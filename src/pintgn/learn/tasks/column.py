@@ -1,0 +1,419 @@
+"""A column of the events: classes are classified, values regressed. Both become part of the past once known."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from pintgn.errors import BadInput, PintgnWarning, UnknownName, suggest
+from pintgn.events.log import EventLog, Query
+from pintgn.events.moment import read_duration
+from pintgn.events.schema import LATEST, Asking, Feature, Schema
+from pintgn.formatting import plural
+from pintgn.learn.answer_metrics import (
+    calibrated_classes,
+    class_calibration,
+    class_metrics,
+    probabilities,
+    value_metrics,
+)
+from pintgn.learn.metrics import LEAST, Metrics
+from pintgn.learn.settings import TaskSettings, Training
+from pintgn.learn.tasks.base import Answers, Questioning, Truth, as_tensor
+from pintgn.models.asked import QUANTILES
+from pintgn.models.base import Model
+from pintgn.models.target_rows import ROWS, TargetRow
+
+if TYPE_CHECKING:
+    from pintgn.learn.protocol import Parts
+
+MOST_CLASSES = 256
+"""Classes of a column; with more, an answer would be longer than what is known about the event."""
+OF = ("event", "src", "dst")
+
+
+class Column(Questioning):
+    """What the value of a column will be, asked just before each event that has one.
+
+    Args:
+        settings: the column, what is given, when it becomes known.
+        train: the training part, which decides what can be answered.
+    """
+
+    rows = ROWS
+    values = False  # whether answers are values
+
+    def __init__(self, settings: TaskSettings, train: EventLog):
+        super().__init__(settings)
+        name, schema = settings.predict, train.schema
+        if settings.of not in OF:
+            raise UnknownName(f"task.of={settings.of!r} does not exist.{suggest(settings.of, OF)}")
+        if settings.within is not None:
+            raise BadInput(f"task.within belongs to predict='return' and 'meet', not to a column such as {name!r}.")
+        self.delay = _delay(settings, train)
+        self.given_names = tuple(settings.given)
+        features = [feature.name for feature in schema.features]
+        for one in self.given_names:
+            if one == name:
+                raise BadInput(f"{name!r} is what is predicted, so it cannot be given as well. Leave it out of given.")
+            if one not in features:
+                known = [other for other in features if other != name]
+                listed = f" Features are: {', '.join(known)}." if known else " This log has no other features."
+                raise UnknownName(f"given {one!r} is no feature of this log.{suggest(one, known)}{listed}")
+        if settings.of != "event" and self.given_names:
+            raise BadInput(f"of={settings.of!r} asks about a node, not an event, so nothing of an event can be given.")
+        self.value_of(train[:0])  # a column that is not there is refused
+        by_end = self.known_of(train) <= (train.t[-1] if len(train) else 0)
+        target = self.value_of(train)[by_end]
+        target = target[~np.isnan(target)]
+        if not len(target):
+            when = "" if self.delay is None and train.known is None else " and known by its end"
+            raise BadInput(f"no event of the training part has a value of {name!r}{when}: nothing to learn.")
+        if (target == target[0]).all():
+            raise BadInput(
+                f"{name!r} is the same in all {len(target):,} training events that have it: nothing to learn."
+            )
+        self.learn_from(target)
+
+    # -- for subclasses --------------------------------------------------------------------------------------------
+
+    def learn_from(self, target: np.ndarray) -> None:
+        """What the training part says about the column."""
+        raise NotImplementedError
+
+    def encoded(self, target: np.ndarray) -> np.ndarray:  # (e, w)
+        """The target as columns of the past, with a last one that says whether there is anything to know."""
+        raise NotImplementedError
+
+    def target_features(self) -> tuple[Feature, ...]:
+        """The names of these columns."""
+        raise NotImplementedError
+
+    @property
+    def outputs(self) -> int:
+        raise NotImplementedError
+
+    # -- how the log is read ---------------------------------------------------------------------------------------
+
+    def value_of(self, log: EventLog) -> np.ndarray:  # (e,)
+        """The column as numbers: values, or numbers of categories from 0 on; NaN where it is missing."""
+        found = column_values(log, self.settings.predict)
+        return np.where(log.learnable, found, np.nan)
+
+    def known_of(self, log: EventLog) -> np.ndarray:  # (e,)
+        """When the target of each event becomes known."""
+        if self.delay is not None:
+            late = np.minimum(log.t.astype(np.float64) + float(self.delay), LATEST)
+            exact = log.t + np.asarray(self.delay, log.t.dtype) if log.t.dtype.kind == "i" else late
+            return np.where(late >= LATEST, LATEST, exact).astype(log.t.dtype)
+        return log.t if log.known is None else log.known
+
+    def bare(self, log: EventLog) -> EventLog:
+        name, start = self.settings.predict, 0
+        for feature in log.schema.features:
+            if feature.name == name:
+                assert log.features is not None
+                kept = np.delete(log.features, slice(start, start + feature.width), 1)
+                features = tuple(other for other in log.schema.features if other.name != name)
+                return _with(log, kept if features else None, dataclasses.replace(log.schema, features=features))
+            start += feature.width
+        return log
+
+    def complete(self, scaled: EventLog, log: EventLog) -> EventLog:
+        late = self.encoded(self.value_of(log)).astype(np.float32)
+        features = late if scaled.features is None else np.concatenate([scaled.features, late], 1)
+        known = None if self.delay is None and log.known is None else self.known_of(log)
+        return _with(scaled, features, self.schema(scaled.schema), known)
+
+    def schema(self, schema: Schema) -> Schema:
+        names = [feature.name for feature in schema.features]
+        starts = np.cumsum([0, *(feature.width for feature in schema.features)]).tolist()
+        given: list[int] = []
+        for name in self.given_names:
+            if name in names:  # a column that was empty in training is no feature
+                at = names.index(name)
+                given += range(starts[at], starts[at] + schema.features[at].width)
+        late = self.target_features()
+        asking = Asking(self.outputs, tuple(given), sum(feature.width for feature in late), self.values)
+        return dataclasses.replace(schema, features=schema.features + late, asking=asking)
+
+    def written(self, schema: Schema) -> tuple[Schema, str | None]:
+        name = self.settings.predict
+        if schema.label == name and name not in [feature.name for feature in schema.features]:
+            schema = dataclasses.replace(schema, features=(*schema.features, Feature(name)))
+        return schema, name
+
+    # -- questions -------------------------------------------------------------------------------------------------
+
+    def query(self, events: EventLog) -> Query:
+        """The events as questions, with what is given."""
+        asking = events.schema.asking
+        assert asking is not None
+        assert events.features is not None
+        given = events.features[:, list(asking.given)] if asking.given else None
+        return self.asked(events.src, events.dst, events.t, given)
+
+    def asked(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, given: np.ndarray | None) -> Query:
+        node = {"src": src, "dst": dst}.get(self.settings.of)
+        return Query(src, dst, t, given) if node is None else Query(node, node, t, given)
+
+    def decoded(self, events: EventLog) -> np.ndarray:  # (e,)
+        """The truth from the columns of a log as the model reads it; NaN where it is no question."""
+        assert events.features is not None
+        return self.truth_of(events.features[:, events.schema.late])
+
+    def truth_of(self, late: np.ndarray) -> np.ndarray:  # (e,)
+        """The truth from the target's columns (e, w)."""
+        raise NotImplementedError
+
+    def questions(self, part: EventLog, parts: Parts) -> tuple[np.ndarray, Query, np.ndarray]:
+        from pintgn.learn.protocol import scored_events
+
+        events = scored_events(part)
+        truth = self.decoded(events)
+        asked = ~np.isnan(truth)
+        if events.known is not None and part.first + len(part) < parts.log.first + len(parts.log):
+            asked &= events.known <= part.t[-1]  # what is known before the next part begins
+        if asked.sum() < LEAST:
+            show = parts.log.schema.time.show
+            span = f"from {show(part.t[0])} to {show(part.t[-1])}" if len(part) else "that is empty"
+            raise BadInput(
+                f"{plural(int(asked.sum()), 'event')} of the part {span} can be measured by: with a "
+                f"{self.settings.predict!r} that is known in time and that training has met. It takes at least {LEAST}."
+            )
+        return asked, self.query(events)[asked], truth[asked]
+
+    def trainable(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
+        truth = self.decoded(events)
+        asked = ~np.isnan(truth)
+        if events.known is not None:
+            asked &= events.known <= parts.train.t[-1]
+        return self.query(events)[asked], truth[asked]
+
+    def row(self, name: str) -> Model:
+        return TargetRow(name)
+
+    def title(self) -> str:
+        return f"{self.settings.predict}" + ("" if self.settings.of == "event" else f" of {self.settings.of}")
+
+
+class Classes(Column):
+    """Which class an event will be of."""
+
+    choices = ("ap", "auc", "macro_f1")
+
+    def learn_from(self, target: np.ndarray) -> None:
+        self.codes = np.unique(target)
+        if len(self.codes) > MOST_CLASSES:
+            raise BadInput(
+                f"{self.settings.predict!r} has {len(self.codes):,} classes in training; at most {MOST_CLASSES} can be "
+                "told apart."
+            )
+
+    def name_classes(self, log: EventLog) -> None:
+        """Remember the users' words for the classes, and say which cannot be answered."""
+        words = _words(log, self.settings.predict)
+        self.words = [words[int(code)] if words is not None else self._number(code) for code in self.codes]
+        later = np.unique(value := self.value_of(log))
+        fresh = [code for code in later[~np.isnan(later)] if code not in self.codes]
+        if fresh:
+            count = int(np.isin(value, fresh).sum())
+            shown = ", ".join(repr(words[int(c)] if words is not None else self._number(c)) for c in fresh[:3])
+            warnings.warn(
+                f"the training part has no {self.settings.predict}={shown}{', …' if len(fresh) > 3 else ''}; "
+                f"{plural(count, 'event')} of a class that was never met {'happens' if count == 1 else 'happen'}, but "
+                f"{'is no question' if count == 1 else 'are no questions'}.",
+                PintgnWarning,
+                stacklevel=2,
+            )
+
+    @staticmethod
+    def _number(code: float) -> Any:
+        return int(code) if float(code).is_integer() else float(code)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.codes)
+
+    def numbers(self, target: np.ndarray) -> np.ndarray:
+        """The number of each target's class; NaN where it is missing or was never met."""
+        at = np.minimum(np.searchsorted(self.codes, np.nan_to_num(target, nan=self.codes[0])), len(self.codes) - 1)
+        return np.where(self.codes[at] == target, at, np.nan)
+
+    def encoded(self, target: np.ndarray) -> np.ndarray:
+        number = self.numbers(target)
+        columns = (number[:, None] == np.arange(len(self.codes))).astype(np.float32)
+        return np.concatenate([columns, ~np.isnan(number)[:, None]], 1)
+
+    def target_features(self) -> tuple[Feature, ...]:
+        name = self.settings.predict
+        return Feature(name, "onehot", tuple(self.codes.astype(np.int64).tolist())), Feature(f"{name}, known")
+
+    def truth_of(self, late: np.ndarray) -> np.ndarray:
+        return np.where(late[:, -1] > 0, late[:, :-1].argmax(1), np.nan)
+
+    def loss(self, answers: list[Tensor], truth: Truth, settings: Training) -> Tensor:
+        return cross_entropy(answers[0], as_tensor(truth.astype(np.int64), answers[0]))
+
+    def figures(self, answers: Answers) -> Metrics:
+        return class_metrics(answers.given, answers.truth)
+
+    def calibrate(self, answers: Answers) -> dict[str, float]:
+        return class_calibration(answers.given, answers.truth)
+
+    def calibrated(self, answers: np.ndarray, how: dict[str, float]) -> np.ndarray:
+        return calibrated_classes(answers, how)
+
+    def shown(self, answers: np.ndarray) -> dict[str, Any]:
+        p = probabilities(answers)
+        best = [self.words[k] for k in p.argmax(1)] if len(p) else []
+        columns = {f"{self.settings.predict}={word}": p[:, k] for k, word in enumerate(self.words)}
+        return {self.settings.predict: best, "probability": p.max(1) if len(p) else p[:, 0]} | columns
+
+
+class Values(Column):
+    """How large a value will be: its mean, its median, and an interval that holds it nine times in ten."""
+
+    values = True
+
+    def learn_from(self, target: np.ndarray) -> None:
+        self.mean, self.deviation = float(target.mean()), float(target.std())
+
+    @property
+    def outputs(self) -> int:
+        return 1 + len(QUANTILES)
+
+    def encoded(self, target: np.ndarray) -> np.ndarray:
+        there = ~np.isnan(target)
+        return np.stack([np.where(there, (target - self.mean) / self.deviation, 0), there], 1)
+
+    def target_features(self) -> tuple[Feature, ...]:
+        return Feature(self.settings.predict), Feature(f"{self.settings.predict}, known")
+
+    def truth_of(self, late: np.ndarray) -> np.ndarray:
+        return np.where(late[:, 1] > 0, late[:, 0].astype(np.float64) * self.deviation + self.mean, np.nan)
+
+    def loss(self, answers: list[Tensor], truth: Truth, settings: Training) -> Tensor:
+        """Squared error of the mean, and pinball loss of the quantiles, in units of the training part's deviation."""
+        found = answers[0]
+        y = as_tensor(truth.astype(np.float32), found)[:, None]
+        above = y - found[:, 1:]
+        levels = torch.tensor(QUANTILES, device=found.device)
+        return ((found[:, :1] - y) ** 2).mean() / 2 + torch.maximum(levels * above, (levels - 1) * above).mean()
+
+    def trainable(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
+        query, truth = super().trainable(events, parts, rng)
+        return query, (truth - self.mean) / self.deviation
+
+    def value(self, figures: Metrics, settings: Training) -> float:
+        rmse = figures["rmse"]
+        return 0.0 if rmse is None else 1 / (1 + rmse / self.deviation)
+
+    def figures(self, answers: Answers) -> Metrics:
+        return value_metrics(answers.given, answers.truth)
+
+    def drifted(self, figures: Metrics, tested: Metrics, truth: np.ndarray) -> bool:
+        """Whether the RMSE is larger than on the test part by a tenth and by four standard errors."""
+        now, then = figures.get("rmse"), tested.get("rmse")
+        return bool(now and then and now - then > max(0.1 * then, 4 * now / math.sqrt(2 * len(truth))))
+
+    def calibrate(self, answers: Answers) -> dict[str, float]:
+        """How much wider the interval has to be to hold nine in ten (conformalised quantile regression)."""
+        said, y = answers.given, answers.truth
+        missed = np.maximum(said[:, 1] - y, y - said[:, 3])
+        level = min(1.0, (QUANTILES[2] - QUANTILES[0]) * (1 + 1 / max(len(y), 1)))
+        return {"widen": float(np.quantile(missed, level)) if len(y) else 0.0}
+
+    def calibrated(self, answers: np.ndarray, how: dict[str, float]) -> np.ndarray:
+        """Answers in the column's own unit."""
+        found = answers.astype(np.float64) * self.deviation + self.mean
+        if found.shape[1] > 1:
+            found[:, 1:] = np.sort(found[:, 1:], 1)
+            half = np.maximum(how.get("widen", 0.0), (found[:, 1] - found[:, 3]) / 2)
+            found[:, 1], found[:, 3] = found[:, 1] - half, found[:, 3] + half
+        return found
+
+    def shown(self, answers: np.ndarray) -> dict[str, Any]:
+        mean, low, middle, high = answers.T
+        return {self.settings.predict: mean, "median": middle, "low": low, "high": high}
+
+
+def column_task(settings: TaskSettings, log: EventLog, train: EventLog) -> Column:
+    """Classes for categories, booleans and a column of 0 and 1 alone; values for numbers. The training part decides."""
+    categories = _words(log, settings.predict) is not None
+    if not categories:
+        values = column_values(train, settings.predict)
+        found = values[~np.isnan(values) & train.learnable]
+        categories = bool(np.isin(found, (0, 1)).all()) and len(found) > 0
+    if not categories:
+        return Values(settings, train)
+    task = Classes(settings, train)
+    task.name_classes(log)
+    return task
+
+
+def column_values(log: EventLog, name: str) -> np.ndarray:  # (e,)
+    """A column of a log as numbers: values, or numbers of categories from 0 on; NaN where it is missing."""
+    start = 0
+    for feature in log.schema.features:
+        if feature.name == name:
+            assert log.features is not None
+            columns = log.features[:, start : start + feature.width]
+            if feature.kind == "number":
+                return columns[:, 0].astype(np.float64)
+            if feature.kind == "hash":
+                raise BadInput(
+                    f"{name!r} was read as bits of a hash, from which classes cannot be told. Read it with "
+                    f"encoding={{{name!r}: 'code'}} (--encoding {name}=code)."
+                )
+            codes = columns[:, 0] if feature.kind == "code" else columns @ np.arange(1, feature.width + 1)
+            return np.where(codes > 0, codes - 1.0, np.nan)
+        start += feature.width
+    if log.schema.label == name and log.label is not None:
+        return np.asarray(log.label, np.float64)
+    known = [feature.name for feature in log.schema.features] + ([log.schema.label] if log.schema.label else [])
+    listed = f" Columns that can be predicted: {', '.join(known)}." if known else " This log was read without any."
+    raise UnknownName(
+        f"there is no column {name!r} to predict.{suggest(name, ['link', *known])}{listed} "
+        "Name it in features= (--features) or label= (--label) when reading the log."
+    )
+
+
+def _words(log: EventLog, name: str) -> tuple[Any, ...] | None:
+    """The categories of a column, in order; None of one that holds numbers."""
+    found = [feature for feature in log.schema.features if feature.name == name and feature.kind != "number"]
+    return found[0].categories if found else None
+
+
+def _with(log: EventLog, features: np.ndarray | None, schema: Schema, known: np.ndarray | None = None) -> EventLog:
+    """A log with other features; everything else is shared."""
+    made = EventLog(
+        log.src, log.dst, log.t, features=features, label=log.label, known=log.known if known is None else known,
+        op=log.op, node_updates=log.node_updates, node_features=log.node_features, ids=log.ids, schema=schema,
+    )  # fmt: skip
+    made.first = log.first
+    return made
+
+
+def _delay(settings: TaskSettings, train: EventLog) -> int | float | None:
+    if settings.known_after is None:
+        return None
+    if train.known is not None:
+        raise BadInput("known_after and a column of times at which targets become known exclude each other. Give one.")
+    delay = read_duration(settings.known_after, train.schema.time)
+    if not 0 <= delay < math.inf:
+        raise BadInput(f"known_after={settings.known_after!r}; it is a length of time from 0 on.")
+    if len(train) and delay > train.t[-1] - train.t[0]:
+        span = train.schema.time
+        raise BadInput(
+            f"known_after={settings.known_after!r} is longer than the training part, which goes from "
+            f"{span.show(train.t[0])} to {span.show(train.t[-1])}, so nothing would be known by its end."
+        )
+    return math.ceil(delay) if train.t.dtype.kind == "i" else delay

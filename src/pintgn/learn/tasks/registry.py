@@ -1,0 +1,25 @@
+"""Which task settings name."""
+
+from __future__ import annotations
+
+from pintgn.errors import BadInput
+from pintgn.events.log import EventLog
+from pintgn.learn.settings import TaskSettings
+from pintgn.learn.tasks.base import Task
+from pintgn.learn.tasks.link import Link
+
+
+def make_task(settings: TaskSettings, log: EventLog, train: EventLog) -> Task:
+    """The task of a run on a log; the training part decides what can be asked."""
+    if settings.predict == "link":
+        for name in ("given", "known_after", "within"):
+            if getattr(settings, name):
+                raise BadInput(f"task.{name} needs a column to predict: name it with predict= (--predict).")
+        return Link(settings)
+    if settings.predict in ("return", "meet"):
+        from pintgn.learn.tasks.when import When
+
+        return When(settings, train)
+    from pintgn.learn.tasks.column import column_task
+
+    return column_task(settings, log, train)
