@@ -1,24 +1,35 @@
 """Twice the events, twice the time; and how much memory training takes.
 
     python benchmarks/scale.py [--threads 2] [--most 3000000]
-    python benchmarks/scale.py --memory [--data ../shared/data/wikipedia.parquet]
+    python benchmarks/scale.py --memory [--events 2000000] [--nodes 300000] [--data FILE]
 
 The first trains one epoch of one-layer PINT on longer and longer logs of one simulated world and prints the time per
 event beside that of the shortest log, which is trained again right before each longer one, so that the machine's mood
-cancels. The second prints the peak resident memory of the process after one epoch of training.
+cancels. The second prints what holds how many bytes after a simulated log (`powerlaw.py`, or a file) has been observed,
+per event and per node; what `pintgn train --dry-run` predicts; and the peak of `pintgn train` itself, one epoch with
+defaults, in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from benchmarks.powerlaw import power_law
 from pintgn import PINT, EventLog, Stream, read_events, simulate
+from pintgn.events.log import COLUMNS
+from pintgn.formatting import size
+from pintgn.learn.defaults import resolved
+from pintgn.learn.memory import predict, resident
+from pintgn.learn.settings import Settings
 
 
 def train(log: EventLog, batch: int = 200) -> float:
@@ -37,20 +48,71 @@ def train(log: EventLog, batch: int = 200) -> float:
     return time.perf_counter() - start
 
 
+def holdings(log: EventLog, stream: Stream) -> dict[str, int]:
+    """Bytes by what holds them, in a stream that has observed a log."""
+    index, columns = stream.index, {name: getattr(log, name) for name in COLUMNS}
+    found = {f"log: {name}": column.nbytes for name, column in columns.items() if column is not None}
+    found |= {
+        "index: lists of nodes": index._heads.nbytes,
+        "index: other ends": index._ids.nbytes,
+        "index: times": index._times.nbytes,
+        "index: event numbers": index._numbers.nbytes,
+        "index: directions": index._outgoing.nbytes,
+        "event features": 0 if stream.history.event_table is None else stream.history.event_table.nbytes,
+        f"positions ({getattr(stream.positions, 'backend', 'none')})": getattr(stream.positions, "nbytes", 0),
+        "weights, their gradients and Adam": 4 * 4 * sum(p.numel() for p in stream.model.parameters()),
+    }
+    return {name: count for name, count in found.items() if count}
+
+
+def train_peak(path: Path) -> tuple[int, float]:
+    """Peak resident bytes of `pintgn train` with defaults, one epoch, and its seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        command = [sys.executable, "-m", "pintgn", "train", str(path), "-o", f"{folder}/run", "--epochs", "1"]
+        child = subprocess.Popen([*command, "--no-report"], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        if status:
+            raise SystemExit("training failed")
+        return 1024 * usage.ru_maxrss, time.perf_counter() - started
+
+
+def memory(options: argparse.Namespace) -> None:
+    before = resident()
+    log = read_events(options.data) if options.data else power_law(options.events, options.nodes)
+    chosen = resolved(Settings.of({"model": {"name": "pint"}}), log)
+    stream = Stream(chosen.make_model(), log.schema, node_features=log.node_features)
+    stream.observe(log)
+    print(log)
+    print(f"{'':>34} {'bytes':>10} {'per event':>10} {'per node':>9}")
+    found = {"Python, torch, Arrow": before} | holdings(log, stream)
+    for name, count in [*found.items(), ("together", sum(found.values()))]:
+        print(f"{name:>34} {size(count):>10} {count / len(log):10.1f} {count / log.nodes:9.1f}")
+    entries = sum(count for name, count in found.items() if name.startswith("index"))
+    print(f"an entry of the index, spare capacity included: {entries / stream.index.size:.1f} bytes")
+    print(f"predicted peak: {size(sum(predict(chosen, log).values()))}", flush=True)
+    del stream
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(options.data) if options.data else Path(folder) / "log.parquet"
+        if not options.data:
+            log.save(path)
+        del log
+        peak, seconds = train_peak(path)
+    print(f"peak of `pintgn train --epochs 1`: {size(peak)}, in {seconds:.0f} s")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--most", type=int, default=3_000_000)
     parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--data", default="../shared/data/wikipedia.parquet")
+    parser.add_argument("--data")
+    parser.add_argument("--events", type=int, default=2_000_000)
+    parser.add_argument("--nodes", type=int, default=300_000)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.memory:
-        log = read_events(options.data) if Path(options.data).exists() else simulate("shop", events=150_000)
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        seconds = train(log)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{log!r}: one epoch {seconds:.1f} s, peak {peak:,.0f} MB, of which {before:,.0f} MB before training")
+        memory(options)
         return
     train(simulate("repeat", events=20_000))  # compiles
     base = simulate("repeat", events=100_000)

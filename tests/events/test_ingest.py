@@ -782,3 +782,24 @@ def test_times_that_leave_nothing_after_them_are_refused_by_row(csv, shape):
             read_events(csv(f"src,dst,t\na,b,0\na,b,{far}\n"), sort=True)
         with pytest.raises(BadInput, match=r"event 1 has t=.*within ±3.46e\+18"):
             EventLog([0, 0], [1, 1], [0, far])
+
+
+def test_reading_says_how_far_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "BATCH", 100)
+    monkeypatch.setattr(textfile, "BLOCK", 1_000)
+    table = pa.table({"src": np.arange(250), "dst": np.arange(250) + 1, "t": np.arange(250)})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    pacsv.write_csv(table, tmp_path / "rows.csv")
+    for name in ("rows.parquet", "rows.csv"):
+        seen = []
+        read_events(tmp_path / name, progress=lambda *given, seen=seen: seen.append(given))
+        done = [rows for rows, _ in seen]
+        assert done == sorted(set(done))
+        assert done[-1] == 250
+        assert len(done) > 1
+        assert all(rows <= total <= 300 for rows, total in seen)
+    seen = []
+    with gzip.open(tmp_path / "rows.csv.gz", "wb") as file:
+        file.write((tmp_path / "rows.csv").read_bytes())
+    read_events(tmp_path / "rows.csv.gz", progress=lambda *given: seen.append(given))
+    assert seen[-1] == (250, None)  # nobody knows how much comes out of a compressed file

@@ -82,6 +82,18 @@ def test_where_the_log_has_zones_a_date_without_one_is_refused(value):
         read_time(value, ZONED, INT)
 
 
+@pytest.mark.parametrize(
+    "value", ["2024-03-16", datetime.date(2024, 3, 16), np.datetime64("2024-03-16"), "2024-03-16T00:00"]
+)
+def test_a_bound_without_a_zone_is_in_the_zone_that_dates_are_shown_in(value):
+    midnight = NOON - 43_200
+    for zone, east in (("UTC", 0), ("Europe/Berlin", 3_600), ("+05:30", 19_800)):
+        unit = TimeUnit("s", zone)
+        found = read_time(value, unit, INT, bound=True)
+        assert found == midnight - east
+        assert unit.show(found) == "2024-03-16"
+
+
 @pytest.mark.parametrize("value", ["2024-03-16", datetime.date(2024, 3, 16), np.datetime64("2024-03-16"), "soon"])
 def test_where_times_are_numbers_a_date_is_refused(value):
     with pytest.raises(BadInput, match="times here are numbers, given "):
@@ -198,7 +210,7 @@ def test_lengths_of_time_are_read_in_the_unit_of_the_log(value, unit, length):
 
 @pytest.mark.parametrize("value", ["P", "PT", "P1M", "P1Y", "30 days", "", None, True, [1]])
 def test_what_is_no_length_of_time_is_refused(value):
-    with pytest.raises(BadInput, match="is no length of time, such as P30D, PT1H or a number"):
+    with pytest.raises(BadInput, match="is no length of time, such as P30D, 10m or a number"):
         read_duration(value, TimeUnit("s"))
 
 

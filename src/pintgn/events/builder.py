@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
-from pintgn.events.columns import SKIP, Growing, Where, first_true, plain, try_cast
+from pintgn.events.columns import SKIP, Growing, Where, first_true, is_text, plain, try_cast
 from pintgn.events.features import Categories, Labels, Numbers, category_columns, spread
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, reorder_rows
 from pintgn.events.log import EventLog
 from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids
 from pintgn.events.ops import named_nodes, parse_ops, settle
-from pintgn.events.schema import Feature, Schema
+from pintgn.events.schema import LATEST, Feature, Schema, TimeUnit
 from pintgn.events.sides import note_sides
 from pintgn.events.sources import Source
 from pintgn.events.textfile import TextSource, Unexpected
@@ -36,6 +37,7 @@ class Plan:
     features: list[str] = field(default_factory=list)
     label: str | None = None
     op: str | None = None
+    known: str | None = None
     node_updates: list[str] = field(default_factory=list)
     bipartite: bool | None = None
     sort: bool | None = None
@@ -55,12 +57,12 @@ class Plan:
     @property
     def columns(self) -> list[str]:
         """Every column that is needed, once."""
-        roles = [self.src, self.dst, self.t, self.label, self.op, *self.features, *self.node_updates]
+        roles = [self.src, self.dst, self.t, self.label, self.op, self.known, *self.features, *self.node_updates]
         return list(dict.fromkeys(name for name in roles if name is not None))
 
 
-def build(source: Source, plan: Plan) -> Builder:
-    """Read a source to its end.
+def build(source: Source, plan: Plan, progress: Callable[[int, int | None], None] | None = None) -> Builder:
+    """Read a source to its end; `progress` is called with the rows read and how many there are, as far as is known.
 
     In a text file the first rows suggest which columns are numbers, so that they need not pass through text;
     when a later value contradicts, everything is read once more as text, which finds and names that value.
@@ -98,6 +100,8 @@ def build(source: Source, plan: Plan) -> Builder:
             for batch in reading.batches(columns, hints):
                 builder = builder or Builder(reading, plan, categories(batch))
                 builder.take(batch)
+                if progress is not None:
+                    progress(builder.rows, None if source.rows is None else max(source.rows, builder.rows))
         except Unexpected:
             if not hints:
                 raise
@@ -106,6 +110,32 @@ def build(source: Source, plan: Plan) -> Builder:
         if builder is None or not builder.rows:
             raise BadInput(f"{source.title} has no events.")
         return builder
+
+
+class KnownTimes:
+    """The times at which something becomes known about events; where there is none, it never does."""
+
+    def __init__(self, plan: Plan, source: Source, capacity: int):
+        zone, written, surely = plan.assume_zone, plan.written, plan.time_format is not None
+        self.times = TimeColumn(str(plan.known), source.where, capacity, True, written, surely, zone)
+        self.never = Growing(bool, capacity)
+
+    def extend(self, values: pa.Array, t: pa.Array, row: int) -> None:
+        values, t = plain(values), plain(t)
+        empty = values.is_null()
+        if is_text(values.type):
+            empty = pc.or_kleene(empty, pc.equal(pc.ascii_trim_whitespace(values), "")).fill_null(True)
+        self.never.extend(np.asarray(empty))
+        if pa.types.is_null(values.type) or pc.all(empty).as_py():
+            values = t  # none of them is looked at
+        else:
+            values = pc.if_else(empty, t.cast(values.type), values)
+        self.times.extend(values, row)
+
+    def finish(self, t: np.ndarray, time: TimeUnit) -> np.ndarray:
+        """In the unit and type of the events' own times; never before the event itself."""
+        found, never = self.times.finish(time)[0].astype(t.dtype), self.never.finish()
+        return np.where(never, np.asarray(LATEST, t.dtype), np.maximum(found, t))
 
 
 class Builder:
@@ -125,6 +155,7 @@ class Builder:
         )
         self.op = Growing(np.int8, capacity) if plan.op else None
         self.labels = Labels(plan.label, capacity) if plan.label else None
+        self.known = KnownTimes(plan, source, capacity) if plan.known else None
         numbers = [name for name in plan.features if not categories[name]]
         self.numbers = Numbers(numbers, capacity, plan.fill, plan.decimal)
         known = {} if like is None else {feature.name: feature for feature in like.schema.features}
@@ -154,6 +185,8 @@ class Builder:
         self.times.extend(columns[plan.t], row)
         if self.labels is not None:
             self.labels.extend(columns[plan.label], where)  # type: ignore[index]
+        if self.known is not None:
+            self.known.extend(columns[plan.known], columns[plan.t], row)  # type: ignore[index]
         self.numbers.extend([columns[name] for name in self.numbers.names], where, optional=op != ADD)
         for name, column in self.categories.items():
             column.extend(columns[name], where)
@@ -217,6 +250,7 @@ class Builder:
         columns = {"t": t, "src": self.src.finish(), "dst": self.dst.finish()}
         columns |= {} if self.op is None else {"op": self.op.finish()}
         columns |= {} if self.labels is None else {"label": self.labels.column.finish()}
+        columns |= {} if self.known is None else {"known": self.known.finish(t, time)}
         features, described = self._features()
         updates = self.updates.matrix.finish() if plan.node_updates else None
         order = None if self.times.ordered else np.argsort(t, kind="stable")
@@ -244,13 +278,14 @@ class Builder:
 
             ids, table = node_table(nodes, ids, plan)
         schema = Schema(
-            src=plan.src, dst=plan.dst, t=plan.t, label=plan.label, op=plan.op, features=described,
+            src=plan.src, dst=plan.dst, t=plan.t, label=plan.label, op=plan.op, known=plan.known, features=described,
             node_features=tuple(name for one in table[0] for name in one.columns),
             node_columns=table[0] if any(one.kind != "number" for one in table[0]) else (),
             node_updates=tuple(plan.node_updates), time=time, separate_namespaces=bool(plan.bipartite),
         )  # fmt: skip
         if like is not None:
-            schema = dataclasses.replace(like.schema, label=like.schema.label if plan.label else None)
+            label, known = like.schema.label if plan.label else None, like.schema.known if plan.known else None
+            schema = dataclasses.replace(like.schema, label=label, known=known)
         others = {"features": features, "node_updates": updates, "node_features": table[1]}
         return EventLog.trusted(columns | others, ids, schema)
 

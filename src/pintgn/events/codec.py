@@ -77,10 +77,14 @@ class Codec:
         ids: the type of its ids.
         dtype: of its times.
         dummy: the id at which node events end in a discrete-time log.
+        optional: a feature that events may lack, as what is predicted may not be known yet: NaN, or no category.
     """
 
-    def __init__(self, schema: Schema, ids: pa.DataType, dtype: np.dtype, dummy: Any = None):
-        self.schema, self.dtype, self.dummy = schema, dtype, dummy
+    def __init__(
+        self, schema: Schema, ids: pa.DataType, dtype: np.dtype, dummy: Any = None, optional: str | None = None
+    ):
+        self.schema, self.dtype, self.dummy, self.optional = schema, dtype, dummy, optional
+        self.sorts = False  # the events of a batch may come in any order of time
         self.text = is_text(ids)
         self.least, self.most = 0, 0
         if not self.text:
@@ -88,9 +92,10 @@ class Codec:
             self.least, self.most = max(int(limits.min), -(2**63)), min(int(limits.max), 2**63 - 1)
 
     @classmethod
-    def of(cls, log: EventLog) -> Codec:
+    def of(cls, log: EventLog, schema: Schema | None = None, optional: str | None = None) -> Codec:
+        """Of a log's events; of another schema where they are written otherwise."""
         dummy = None if log.schema.dummy is None else log.id(log.schema.dummy)
-        return cls(log.schema, log.ids.type, log.t.dtype, dummy)
+        return cls(schema or log.schema, log.ids.type, log.t.dtype, dummy, optional)
 
     def batch(
         self,
@@ -119,9 +124,11 @@ class Codec:
             self.check_ids(src, "src")
         if not ids_checked or None in dst:
             self.check_ids(dst, "dst")
-        encoded = encode_features(features, ops, len(src), self.schema, unseen)
+        encoded = encode_features(features, ops, len(src), self.schema, unseen, self.optional)
         found = EventBatch(src, dst, self.times(t), encoded, ops, keys)
         if (row := first_true(found.t[1:] < found.t[:-1]) + 1) > 0:
+            if self.sorts:
+                return found.take(np.argsort(found.t, kind="stable").tolist())
             show = self.schema.time.show
             raise EventOrderError(
                 f"event {row} is at {show(found.t[row])}, earlier than event {row - 1} ({show(found.t[row - 1])}). "

@@ -18,7 +18,12 @@ Unseen = Callable[[str, Any], None]
 
 
 def encode_features(
-    given: list[Any] | None, op: np.ndarray | None, count: int, schema: Schema, unseen: Unseen | None = None
+    given: list[Any] | None,
+    op: np.ndarray | None,
+    count: int,
+    schema: Schema,
+    unseen: Unseen | None = None,
+    optional: str | None = None,
 ) -> np.ndarray | None:  # (e, schema.width)
     """Features of events as `EventLog.marked_features` has them; None where the log has none.
 
@@ -26,6 +31,7 @@ def encode_features(
         given: of each event a dict by name, a list in the log's order, or None.
         op: what each event does; None where all are additions. Others are marked, and need no features of their own.
         unseen: called with a feature's name and a category that training never met, which counts as none.
+        optional: a feature that may be missing: NaN, or no category.
     """
     if not schema.width:
         for row, values in enumerate(given or []):
@@ -35,7 +41,7 @@ def encode_features(
     given = [None] * count if given is None else given
     found = np.zeros((count, schema.width), np.float32)
     adds = list(range(count)) if op is None else np.flatnonzero(op == ADD).tolist()
-    found[adds, : schema.feature_width] = _encoded([given[row] for row in adds], adds, schema, unseen)
+    found[adds, : schema.feature_width] = _encoded([given[row] for row in adds], adds, schema, unseen, optional)
     for row in [] if op is None else np.flatnonzero(op != ADD).tolist():
         _mark(found[row], row, given[row], op[row] == NODE, schema)  # type: ignore[index]
     return found
@@ -62,13 +68,15 @@ def _mark(found: np.ndarray, row: int, given: Any, node: bool, schema: Schema) -
 
 
 def _encoded(
-    given: list[Any], rows: list[int], schema: Schema, unseen: Unseen | None = None
+    given: list[Any], rows: list[int], schema: Schema, unseen: Unseen | None = None, optional: str | None = None
 ) -> np.ndarray:  # (e, feature_width)
     features = schema.features
     known = [feature.name for feature in features]
     columns: list[list[Any]] = [[] for _ in features]
     order = {name: k for k, name in enumerate(known)}
     for one, row in zip(given, rows, strict=True):
+        if optional is not None and (one is None or isinstance(one, Mapping)):
+            one = {optional: None} | dict(one or {})
         if isinstance(one, Mapping):
             if one.keys() != order.keys():
                 _wrong_names(one, known, row)
@@ -82,7 +90,10 @@ def _encoded(
             raise BadInput(f"event {row} has {len(one)} features; {len(known)} are expected: {_some(known)}.")
         for column, value in zip(columns, one, strict=True):
             column.append(value)
-    parts = [_encoded_column(feature, column, rows, unseen) for feature, column in zip(features, columns, strict=True)]
+    parts = [
+        (_optional_column if feature.name == optional else _encoded_column)(feature, column, rows, unseen)
+        for feature, column in zip(features, columns, strict=True)
+    ]
     return np.concatenate(parts, 1) if parts else np.zeros((len(given), 0), np.float32)
 
 
@@ -107,6 +118,16 @@ def _encoded_column(
     if feature.kind == "code":
         return codes[:, None].astype(np.float64)
     return (codes[:, None] == np.arange(1, len(feature.categories) + 1)).astype(np.float64)
+
+
+def _optional_column(
+    feature: Feature, values: Sequence[Any], rows: list[int], unseen: Unseen | None
+) -> np.ndarray:  # (e, feature.width)
+    """A column that may be missing: NaN of numbers, no category of others."""
+    there = [k for k, value in enumerate(values) if value is not None and value != ""]
+    found = np.full((len(values), feature.width), np.nan if feature.kind == "number" else 0.0)
+    found[there] = _encoded_column(feature, [values[k] for k in there], [rows[k] for k in there], unseen)
+    return found
 
 
 def _number(value: Any, name: str, row: int) -> float:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pintgn.errors import BadInput, suggest
 from pintgn.events.builder import Plan, build
 from pintgn.events.clean import without_duplicates
 from pintgn.events.log import EventLog
+from pintgn.events.mapped import MappedSource
 from pintgn.events.sources import ParquetSource, Source, open_source
 from pintgn.events.store import open_log, saved_by_pintgn, write_events
 from pintgn.events.timeformat import check_format
@@ -29,6 +30,7 @@ def read_events(
     features: str | Sequence[str | int] | None = None,
     label: str | int | None = None,
     op: str | int | None = None,
+    known_at: str | int | None = None,
     node_updates: Sequence[str | int] | None = None,
     bipartite: bool | None = None,
     sort: bool | None = None,
@@ -51,6 +53,7 @@ def read_events(
     skip_lines: int = 0,
     comment: str | None = None,
     charset: str = "utf-8",
+    progress: Callable[[int, int | None], None] | None = None,
 ) -> EventLog:
     """Read events by column name; nodes are numbered by first appearance in time, src before dst.
 
@@ -67,6 +70,8 @@ def read_events(
         label: a column of numbers kept beside the events.
         op: a column that says what an event does: add (1), delete (-1), node (0: the node changes, and carries
             `node_updates`), or remove (the node goes, and all its living edges are deleted).
+        known_at: a column of times at which what is to be predicted becomes known about each event, as that of a
+            chargeback; empty where it never does. See docs/tasks.md.
         node_updates: columns that node events carry.
         bipartite: True where the same id in src and dst means two different nodes. When not given, it means one, and a
             warning says so where columns seem to name two kinds of things.
@@ -95,6 +100,7 @@ def read_events(
         delimiter, header, columns, skip_lines, comment, charset: the layout of a text file; found out when not given.
             `columns` names the columns of a file without a header, or instead of it. Lines that begin with `comment`
             are left out; where a file begins with # or %, these are.
+        progress: called with how many rows have been read, and of about how many where that is known.
 
     Raises:
         BadInput: a value that cannot be used; the message names its row (counted from 0) or, in a text file, its
@@ -115,7 +121,9 @@ def read_events(
         raise BadInput(f"decimal={decimal!r}; the decimal mark is ',' or '.'.")
     if not max_bad >= 0:
         raise BadInput(f"max_bad={max_bad}; give a number of rows, or a share below 1 such as 0.1.")
-    roles: dict[str, str | int | None] = {"src": src, "dst": dst, "t": t, "label": label, "op": op}
+    roles: dict[str, str | int | None] = {
+        "src": src, "dst": dst, "t": t, "label": label, "op": op, "known": known_at
+    }  # fmt: skip
     if like is not None:
         known = like.schema
         if op is not None and known.op is None:
@@ -133,12 +141,11 @@ def read_events(
         source, wanted, roles["t"], skip_bad, query=query,
         delimiter=delimiter, header=header, columns=columns, skip_lines=skip_lines, comment=comment, charset=charset,
     )  # fmt: skip
-    asked = any((features, label, op, node_updates, bipartite, categorical, written, assume_zone))
+    asked = any((features, label, op, known_at, node_updates, bipartite, categorical, written, assume_zone))
     asked = asked or nodes is not None or like is not None
-    if not asked and isinstance(opened, ParquetSource) and len(opened.paths) == 1 and saved_by_pintgn(opened.paths[0]):
-        log = open_log(opened.paths[0], checked=True)
-        if all(roles[role] in (role, getattr(log.schema, role)) for role in ("src", "dst", "t")):
-            return without_duplicates(log) if drop_duplicates else log
+    log = None if asked else _saved(opened)
+    if log is not None and all(roles[role] in (role, getattr(log.schema, role)) for role in ("src", "dst", "t")):
+        return without_duplicates(log) if drop_duplicates else log
     plan = Plan(
         bipartite=bipartite, sort=sort, strict=strict, fill=fill, decimal=decimal, like=like, time_format=written,
         written=written, assume_zone=assume_zone, skip_bad=skip_bad, max_bad=max_bad,
@@ -153,8 +160,17 @@ def read_events(
     for kind in [encoding] if isinstance(encoding, str) else encoding.values():
         if kind not in ENCODINGS:
             raise BadInput(f"there is no encoding {kind!r}.{suggest(kind, ENCODINGS)}")
-    log = build(opened, plan).finish(None if nodes is None else open_source(nodes, ["id"], charset=charset))
+    log = build(opened, plan, progress).finish(None if nodes is None else open_source(nodes, ["id"], charset=charset))
     return without_duplicates(log) if drop_duplicates else log
+
+
+def _saved(source: Source) -> EventLog | None:
+    """The log that a file is, where it was saved by pintgn."""
+    if isinstance(source, MappedSource):
+        return source.log
+    if isinstance(source, ParquetSource) and len(source.paths) == 1 and saved_by_pintgn(source.paths[0]):
+        return open_log(source.paths[0], checked=True)
+    return None
 
 
 def _check_zone(zone: str, written: str | None) -> None:
@@ -181,7 +197,7 @@ def _assign(
         if name is None:
             continue
         if plan.like is not None and str(name) not in source.name_set:
-            if role == "label":
+            if role in ("label", "known"):
                 continue  # events to be scored later have no labels yet
             # a later file may use the default names where the earlier log had its own
             name = role if role in source.name_set and role != "op" else name
@@ -194,6 +210,11 @@ def _assign(
         plan.features = [name for name in source.names if name not in taken]
     else:
         plan.features = list(dict.fromkeys(source.columns(features or ())))  # type: ignore[arg-type]
+    if plan.known is not None and plan.known in plan.features:
+        raise BadInput(
+            f"{plan.known!r} says when something becomes known, which is not known before, so it is no feature. "
+            "Leave it out of features= (--features)."
+        )
     if len(plan.features) > MOST_FEATURES:
         raise BadInput(
             f"{len(plan.features):,} columns of {source.title} would be features; at most {MOST_FEATURES:,} can be. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pintgn.errors import BadInput, EventOrderError
+from pintgn.errors import BadInput
+from pintgn.events.checks import (
+    checked_column,
+    checked_known,
+    checked_matrix,
+    checked_nodes,
+    checked_ops,
+    checked_times,
+    frozen,
+    same,
+)
 from pintgn.events.columns import first_true
 from pintgn.events.ids import IdMap
-from pintgn.events.schema import ADD, LATEST, NODE, OP_NAMES, Feature, Schema, beyond
+from pintgn.events.schema import ADD, NODE, OP_NAMES, Feature, Schema
 from pintgn.formatting import plural
 from pintgn.packages import need
 
@@ -24,7 +35,7 @@ if TYPE_CHECKING:
     from pintgn.events.stats import Statistics
 
 
-COLUMNS = ("src", "dst", "t", "features", "label", "op", "node_updates", "node_features")
+COLUMNS = ("src", "dst", "t", "features", "label", "known", "op", "node_updates", "node_features")
 
 
 @dataclass(frozen=True)
@@ -39,12 +50,14 @@ class Query:
     src: np.ndarray  # (q,) int64
     dst: np.ndarray  # (q,) int64
     t: np.ndarray  # (q,) int64 or float64
+    given: np.ndarray | None = None  # (q, g) what else is known when the question is asked; see `Schema.asking`
 
     def __len__(self) -> int:
         return len(self.src)
 
     def __getitem__(self, rows: Any) -> Query:
-        return Query(self.src[rows], self.dst[rows], self.t[rows])
+        given = None if self.given is None else self.given[rows]
+        return Query(self.src[rows], self.dst[rows], self.t[rows], given)
 
     def toward(self, dst: np.ndarray) -> Query:
         """The same question about other destinations, at the same times."""
@@ -63,6 +76,7 @@ class EventLog:
         t: times (e,), int64 or float64, sorted; never stored as float32.
         features: event features (e, f) float32, or none.
         label: a value per event (e,), such as a dynamic node label, or none.
+        known: the time (e,) at which what is asked about each event becomes known, where that is later than the event.
         op: kind of each event: `ADD`, `DELETE` or `NODE`; none means that every event is an addition.
         node_updates: what the node events carry, one row for each event whose op is `NODE`, in order.
         node_features: initial features x_v (n, g) float32, or none.
@@ -82,6 +96,7 @@ class EventLog:
         *,
         features: Any = None,
         label: Any = None,
+        known: Any = None,
         op: Any = None,
         node_updates: Any = None,
         node_features: Any = None,
@@ -89,14 +104,15 @@ class EventLog:
         schema: Schema | None = None,
     ):
         self.first = 0
-        self.t = _frozen(_times(t))
+        self.t = frozen(checked_times(t))
         count = len(self.t)
-        self.src = _frozen(_nodes(src, "src", count))
-        self.dst = _frozen(_nodes(dst, "dst", count))
-        self.features = _matrix(features, "features", count)
-        self.label = None if label is None else _frozen(_column(label, "label", count))
-        self.op = None if op is None else _frozen(_ops(op, count))
-        self.node_features = _matrix(node_features, "node_features", None)
+        self.src = frozen(checked_nodes(src, "src", count))
+        self.dst = frozen(checked_nodes(dst, "dst", count))
+        self.features = checked_matrix(features, "features", count)
+        self.label = None if label is None else frozen(checked_column(label, "label", count))
+        self.known = None if known is None else frozen(checked_known(known, self.t))
+        self.op = None if op is None else frozen(checked_ops(op, count))
+        self.node_features = checked_matrix(node_features, "node_features", None)
         largest = int(max(self.src.max(initial=-1), self.dst.max(initial=-1)))
         least = largest + 1 if self.node_features is None else max(largest + 1, len(self.node_features))
         self.ids = IdMap(size=least) if ids is None else ids
@@ -105,7 +121,7 @@ class EventLog:
         if self.node_features is not None and len(self.node_features) != len(self.ids):
             raise BadInput(f"{len(self.node_features)} rows of node features for {len(self.ids)} nodes.")
         node_events = 0 if self.op is None else int((self.op == NODE).sum())
-        self.node_updates = _matrix(node_updates, "node_updates", node_events)
+        self.node_updates = checked_matrix(node_updates, "node_updates", node_events)
         self._schema = self._default_schema() if schema is None else schema
         self._check_schema()
 
@@ -142,7 +158,7 @@ class EventLog:
             return NotImplemented
         return (
             self.schema == other.schema
-            and all(_same(getattr(self, name), getattr(other, name)) for name in COLUMNS)
+            and all(same(getattr(self, name), getattr(other, name)) for name in COLUMNS)
             and self.ids == other.ids
         )
 
@@ -247,7 +263,7 @@ class EventLog:
         """A key (e,) that decides which of simultaneous events counts as the newer; see `pintgn.events.ties`."""
         from pintgn.events.ties import ties
 
-        return _frozen(ties(self.src, self.dst, self.t, self.ids.marks, self.marked_features))
+        return frozen(ties(self.src, self.dst, self.t, self.ids.marks, self.marked_features))
 
     @cached_property
     def learnable(self) -> np.ndarray:
@@ -255,7 +271,7 @@ class EventLog:
         learnable = np.ones(len(self), bool) if self.op is None else self.op == ADD
         if self._schema.dummy is not None:
             learnable &= (self.src != self._schema.dummy) & (self.dst != self._schema.dummy)
-        return _frozen(learnable)
+        return frozen(learnable)
 
     @cached_property
     def marked_features(self) -> np.ndarray | None:
@@ -266,17 +282,33 @@ class EventLog:
         """
         if not self._schema.width:
             return None
+        features, late = self.features, self._schema.late
+        if features is not None and self.known is not None and late.start < late.stop:
+            features = features.copy()
+            features[self.known > self.t, late] = 0  # not known yet when the event happens
         if self.op is None:
-            return self.features
+            return features
         marked = np.zeros((len(self), self._schema.width), np.float32)
         width = self._schema.feature_width
-        if self.features is not None:
-            marked[:, :width] = self.features
+        if features is not None:
+            marked[:, :width] = features
         marked[:, width] = self.op == -1
         marked[:, width + 1] = self.op == NODE
         if self.node_updates is not None:
             marked[self.op == NODE, width + 2 :] = self.node_updates
         return marked
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the columns: equal data has the same one, whatever the ids are."""
+        digest = hashlib.blake2b(digest_size=16)
+        columns = ["src", "dst", "t", "features", "op", "node_updates", "node_features"]
+        for name in columns if self.known is None else [*columns, "known"]:
+            column = getattr(self, name)
+            digest.update(f"{name} {None if column is None else (column.dtype.str, column.shape)}".encode())
+            if column is not None:
+                digest.update(np.ascontiguousarray(column).data)
+        return digest.hexdigest()
 
     # -- users' ids ----------------------------------------------------------------------------------------
 
@@ -310,7 +342,8 @@ class EventLog:
         return self.to_table().to_pandas()
 
     def save(self, path: str | Path) -> None:
-        """Write one Parquet file that `EventLog.open` restores exactly and any Parquet reader can read."""
+        """Write one Parquet file that `EventLog.open` restores exactly and any Parquet reader can read; or, where the
+        name ends in .arrow, an Arrow file that is mapped instead of read."""
         from pintgn.events.store import save
 
         save(self, path)
@@ -331,6 +364,7 @@ class EventLog:
         return Schema(
             label=None if self.label is None else "label",
             op=None if self.op is None else "op",
+            known=None if self.known is None else "known",
             features=tuple(Feature(name) for name in names("f", self.features)),
             node_features=names("x", self.node_features),
             node_updates=names("u", self.node_updates),
@@ -357,76 +391,3 @@ class EventLog:
                     f"event {row} is a node event but runs from {self.src[row]} to {self.dst[row]}. "
                     "A node event is a self-loop (or ends at the schema's dummy node)."
                 )
-
-
-def _frozen(array: np.ndarray) -> np.ndarray:
-    array.flags.writeable = False
-    return array
-
-
-def _same(a: np.ndarray | None, b: np.ndarray | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    # a missing label is NaN, which must not make a log unequal to itself
-    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-
-
-def _column(values: Any, name: str, count: int) -> np.ndarray:
-    array = np.asarray(values)
-    if array.shape != (count,):
-        raise BadInput(f"{name} has shape {array.shape}, but there are {count} events.")
-    return array.view()
-
-
-def _nodes(values: Any, name: str, count: int) -> np.ndarray:
-    array = _column(values, name, count)
-    if array.dtype.kind not in "iu" and len(array):
-        raise BadInput(f"{name} holds {array.dtype}, not node numbers. Use pintgn.read_events for other ids.")
-    array = array.astype(np.int64, copy=False).view()
-    if len(array) and array.min() < 0:
-        raise BadInput(f"{name} holds {array.min()} at row {int(array.argmin())}; node numbers start at 0.")
-    return array
-
-
-def _times(values: Any) -> np.ndarray:
-    array = np.asarray(values)
-    if array.ndim != 1:
-        raise BadInput(f"t has shape {array.shape}; one time per event is needed.")
-    far = beyond(array) if array.dtype.kind in "iuf" else -1
-    if far >= 0 and np.isfinite(array[far]):
-        raise BadInput(f"event {far} has t={array[far]}; times are within ±{LATEST:.3g}. Count from a later start.")
-    if array.dtype.kind in "iu":
-        array = array.astype(np.int64, copy=False)
-    elif array.dtype == np.float64 or (array.dtype.kind == "f" and not len(array)):
-        array = array.astype(np.float64, copy=False)
-    elif array.dtype.kind == "f":
-        raise BadInput(f"t holds {array.dtype}, which merges distinct times. Pass int64 or float64.")
-    else:
-        raise BadInput(f"t holds {array.dtype}; pass int64 or float64, or use pintgn.read_events for dates.")
-    if (row := first_true(~np.isfinite(array))) >= 0:
-        raise BadInput(f"event {row} has t={array[row]}. Every event needs a finite time.")
-    if (row := first_true(array[1:] < array[:-1]) + 1) > 0:
-        raise EventOrderError(
-            f"event {row} has t={array[row]}, earlier than event {row - 1} (t={array[row - 1]}). Sort them by time."
-        )
-    return array.view()
-
-
-def _matrix(values: Any, name: str, count: int | None) -> np.ndarray | None:
-    if values is None:
-        return None
-    array = np.ascontiguousarray(values, np.float32).view()
-    if array.ndim != 2 or (count is not None and len(array) != count):
-        rows = "one row per node" if count is None else f"({count}, width)"
-        raise BadInput(f"{name} has shape {array.shape}; {rows} is needed.")
-    if not np.isfinite(array).all():
-        row, column = np.argwhere(~np.isfinite(array))[0]
-        raise BadInput(f"{name} row {row}, column {column} is {array[row, column]}. Features must be finite.")
-    return _frozen(array)
-
-
-def _ops(values: Any, count: int) -> np.ndarray:
-    array = _column(values, "op", count)
-    if (row := first_true(~np.isin(array, list(OP_NAMES)))) >= 0:
-        raise BadInput(f"event {row} has op={array[row]}; an op is 1 (add), -1 (delete) or 0 (node event).")
-    return array.astype(np.int8)

@@ -33,6 +33,8 @@ DURATION = re.compile(
     r"(?:T(?:(\d+(?:\.\d+)?)H)?(?:(\d+(?:\.\d+)?)M)?(?:(\d+(?:\.\d+)?)S)?)?"
 )
 """ISO-8601: P30D, PT1H. Years and months have no fixed length."""
+SHORT = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|ms|s|m|h|d|w)")
+"""As people write it: 10m, 1.5h."""
 EXAMPLE = "such as 2024-01-31 or 2024-01-31T12:00"
 
 
@@ -43,6 +45,7 @@ def read_time(value: Any, unit: TimeUnit, dtype: np.dtype | None, *, bound: bool
     text, or one written as the log's file writes them, a `datetime`, a `date`, a pandas `Timestamp` or a NumPy
     `datetime64`; it has a time zone where the log's dates have one, and none where they have none. A **text** that is a
     number counts as that number. Anything else is refused, and so is what the log's unit cannot hold to the last digit.
+    What happens must say its zone; a bound without one is in the zone that the log's dates are shown in.
 
     Args:
         value: the time.
@@ -68,9 +71,9 @@ def read_time(value: Any, unit: TimeUnit, dtype: np.dtype | None, *, bound: bool
         raise BadInput(f"{_shown(given)} is no time.")
     zoned = isinstance(value, datetime.datetime) and value.tzinfo is not None
     since_1970 = _nanoseconds(value, given)
-    if not zoned and unit.assumed is not None:
+    if not zoned and (zone := unit.assumed or (unit.zone if bound else None)) is not None:
         seconds, rest = divmod(since_1970, 10**9)
-        since_1970, zoned = int(in_zone(np.array([seconds]), "s", unit.assumed)[0]) * 10**9 + rest, True
+        since_1970, zoned = int(in_zone(np.array([seconds]), "s", zone)[0]) * 10**9 + rest, True
     if zoned != (unit.zone is not None):
         bare = isinstance(given, str) and re.fullmatch(r"\d{4}-\d\d-\d\d", given.strip())
         example = f"{given.strip()}T00:00Z" if bare else "2024-01-31T12:00+01:00"
@@ -84,10 +87,12 @@ def read_time(value: Any, unit: TimeUnit, dtype: np.dtype | None, *, bound: bool
 
 
 def read_duration(value: Any, unit: TimeUnit) -> int | float:
-    """A length of time in a log's own unit: a number of it, a `timedelta`, or ISO-8601 text such as P30D or PT1H.
+    """A length of time in a log's own unit: a number of it, a `timedelta`, or a text such as P30D, PT1H or 10m.
 
     >>> read_duration("P30D", TimeUnit("s")), read_duration("PT1H30M", TimeUnit("ms")), read_duration("7.5", TimeUnit())
     (2592000, 5400000, 7.5)
+    >>> read_duration("10m", TimeUnit("s")), read_duration("1.5h", TimeUnit("ms")), read_duration("2d", TimeUnit("s"))
+    (600, 5400000, 172800)
     """
     given, exact = value, None
     if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
@@ -104,8 +109,10 @@ def read_duration(value: Any, unit: TimeUnit) -> int | float:
     elif isinstance(value, str) and (found := DURATION.fullmatch(value.strip())) and any(found.groups()):
         parts = zip(found.groups(), ("W", "D", "h", "m", "s"), strict=True)
         exact = sum((Fraction(count) * LENGTHS[name] for count, name in parts if count), Fraction())
+    elif isinstance(value, str) and (found := SHORT.fullmatch(value.strip())):
+        exact = Fraction(found[1]) * LENGTHS[{"d": "D", "w": "W"}.get(found[2], found[2])]
     if exact is None:
-        raise BadInput(f"{_shown(given)} is no length of time, such as P30D, PT1H or a number in the log's unit.")
+        raise BadInput(f"{_shown(given)} is no length of time, such as P30D, 10m or a number in the log's unit.")
     if unit.unit is None:
         raise BadInput(
             f"times here are numbers, so a length of time is one, too, given {_shown(given)}. If they count seconds, "

@@ -32,6 +32,7 @@ SHAPE = {
     "t": str,
     "label": (str, None),
     "op": (str, None),
+    "known": Maybe((str, None)),
     "features": [FEATURE],
     "node_features": [str],
     "node_columns": Maybe([FEATURE]),
@@ -46,6 +47,7 @@ SHAPE = {
     "dummy": Maybe((AtLeast(0), None)),
     "grid": Maybe(([float], None)),
     "time_scale": (float, None),
+    "asking": Maybe(({"outputs": AtLeast(1), "given": [AtLeast(0)], "late": AtLeast(0), "values": bool}, None)),
 }
 """Of a schema as JSON."""
 
@@ -138,6 +140,20 @@ class TimeUnit:
 
 
 @dataclass(frozen=True)
+class Asking:
+    """What a model is asked about an event besides whether it happens, in numbers of columns; see `learn.tasks`."""
+
+    outputs: int
+    """Numbers that an answer consists of."""
+    given: tuple[int, ...] = ()
+    """Columns of `EventLog.features` that are known when the question is asked."""
+    late: int = 0
+    """The last so many columns of `EventLog.features` are the target's: known from `EventLog.known` on."""
+    values: bool = False
+    """Whether an answer is a value (mean, then quantiles); otherwise logits of classes."""
+
+
+@dataclass(frozen=True)
 class Schema:
     """Column names, encodings and widths of a log: all that a model or a later file must agree with."""
 
@@ -162,6 +178,10 @@ class Schema:
     time_scale: float | None = None
     """A typical time between two events of one node, in the log's own unit; models measure dt in it, so that
     seconds, milliseconds and days train alike. A log fills it in from the first 70 % of its events."""
+    known: str | None = None
+    """The column of times at which what is predicted becomes known, where there is one."""
+    asking: Asking | None = None
+    """What is asked about events, in the log as a model reads it; None: whether they happen."""
 
     @cached_property
     def feature_width(self) -> int:
@@ -172,6 +192,11 @@ class Schema:
     def width(self) -> int:
         """Columns of `EventLog.marked_features`: features, marks for delete and node events, node updates."""
         return self.feature_width + (2 if self.op else 0) + len(self.node_updates)
+
+    @property
+    def late(self) -> slice:
+        """The columns of `EventLog.features` that become known later than their event."""
+        return slice(self.feature_width - (0 if self.asking is None else self.asking.late), self.feature_width)
 
     def feature_columns(self) -> list[str]:
         """The name of every column of `EventLog.features`.
@@ -193,6 +218,8 @@ class Schema:
         raw["node_updates"] = tuple(raw["node_updates"])
         raw["time"] = TimeUnit(*(raw["time"].get(name) for name in ("unit", "zone", "written", "assumed")))
         raw["grid"] = None if raw.get("grid") is None else tuple(raw["grid"])
+        if (asked := raw.get("asking")) is not None:
+            raw["asking"] = Asking(**asked | {"given": tuple(asked["given"])})
         return cls(**raw)
 
 

@@ -1,8 +1,9 @@
-"""A seal on the Parquet files that pintgn writes: what was damaged since is refused before anything is made of it.
+"""A seal on the Parquet and Arrow files that pintgn writes: what was damaged since is refused before anything is made
+of it.
 
-Parquet's own checks are not enough: a flipped bit in a footer, a page header or an embedded table can change rows, or
-bring the reader down. The seal stands between the last row group and the footer, where Parquet allows anything: a mark,
-and a digest of all other bytes of the file. Every Parquet reader passes over it; a program that writes the file anew
+Their own checks are not enough: a flipped bit in a footer, a page header or an embedded table can change rows, or bring
+the reader down. The seal stands between the last row group or batch and the footer, where both formats allow anything:
+a mark, and a digest of all other bytes of the file. Every reader passes over it; a program that writes the file anew
 leaves it out, and so makes a file of its own.
 """
 
@@ -18,12 +19,13 @@ from pintgn.errors import BadFile
 MARK = b"\0sealed:pintgn\0\1"
 DIGEST = 16
 SEAL = len(MARK) + DIGEST
-END = b"PAR1"
+ENDS = (b"PAR1", b"ARROW1")
+"""How files end, after the length of their footers in four bytes."""
 CHUNK = 1 << 20
 
 
 def seal(path: Path) -> None:
-    """Put a seal on a Parquet file."""
+    """Put a seal on a Parquet or Arrow file."""
     with open(path, "rb+") as file:
         size = file.seek(0, os.SEEK_END)
         footer = _footer(file, size)
@@ -73,10 +75,14 @@ def _footer(file: BinaryIO, size: int) -> int | None:
     """Where the footer begins, by its own length; None where that cannot be."""
     if size < 12:
         return None
-    file.seek(size - 8)
-    tail = file.read(8)
-    begin = size - 8 - int.from_bytes(tail[:4], "little")
-    return begin if tail[4:] == END and begin >= 4 else None
+    file.seek(size - 10)
+    tail = file.read(10)
+    for end in ENDS:
+        begin = size - len(end) - 4
+        length = int.from_bytes(tail[len(tail) - len(end) - 4 : len(tail) - len(end)], "little")
+        if tail.endswith(end):
+            return begin - length if begin - length >= 4 else None
+    return None
 
 
 def _digest(file: BinaryIO, end: int, rest: int) -> bytes:

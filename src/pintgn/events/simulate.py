@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.events.column_worlds import COLUMN_WORLDS
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema, TimeUnit
@@ -307,10 +308,17 @@ def make_world(world: str | World, **settings: float) -> World:
 
 
 def simulate(world: str | World, events: int = 10_000, seed: int = 0, **settings: float) -> EventLog:
-    """A log of a simulated world: "repeat", "twins" or "shop" (see `WORLDS` for their settings).
+    """A log of a simulated world: "repeat", "twins" or "shop" (see `WORLDS` for their settings); or one whose events
+    carry something to predict, "ring" or "accounts" (see `column_worlds`).
 
     >>> import pintgn
     >>> pintgn.simulate("shop", events=500, seed=0, users=50)
     EventLog: 500 events, 250 nodes, 2024-01-01 00:01:25 to 2024-01-01 08:34:40
     """
+    if world in COLUMN_WORLDS:
+        kind = COLUMN_WORLDS[str(world)]
+        for name in settings:
+            if name not in kind.settings():
+                raise UnknownName(f"{kind.name} has no setting {name!r}.{suggest(name, sorted(kind.settings()))}")
+        return kind(**settings).simulate(events, seed)
     return make_world(world, **settings).simulate(events, seed)

@@ -28,6 +28,7 @@ COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b
 """How compressed files begin."""
 SQLITE, DUCKDB = b"SQLite format 3\0", b"DUCK"
 """How files of databases begin; DuckDB's after eight bytes."""
+ARROW = b"ARROW1"
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 THRIFT_LIMIT = 2**31 - 1
 """A footer may hold the node table of a saved log, which is larger than Arrow's cautious default allows."""
@@ -312,6 +313,10 @@ def open_source(
             raise BadInput(f"query= (--query) asks a database, and {path.name} is none. Leave it out.")
         if start.startswith(b"PAR1"):
             return ParquetSource(path)
+        if start.startswith(ARROW):
+            from pintgn.events.mapped import MappedSource
+
+            return MappedSource(path)
         compressed = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), None)
         named = any(ending.lower() in JSON_ENDINGS for ending in path.suffixes[-2:])
         if start and (named or start[:4].lstrip()[:2] in (b'{"', b"[{", b"{")):

@@ -52,7 +52,7 @@ def hidden_nodes(log: EventLog, train: EventLog, hidden: float | str = 0.1, seed
     if isinstance(hidden, str) or not 0 <= hidden < 1:
         raise BadInput(f"hidden={hidden!r}; it is a share of the nodes between 0 and 1, or {DYGLIB!r}.")
     later = log[train.first - log.first + len(train) :]
-    candidates, everyone = (np.unique(np.concatenate([part.src, part.dst])) for part in (later, log))
+    candidates, everyone = (np.flatnonzero(met_nodes(part)) for part in (later, log))
     if log.schema.dummy is not None:
         candidates, everyone = (nodes[nodes != log.schema.dummy] for nodes in (candidates, everyone))
     count = min(int(hidden * len(everyone)), len(candidates))
@@ -96,6 +96,14 @@ def _dyglib_numbers(log: EventLog) -> np.ndarray:
 def touches(log: EventLog, marked: np.ndarray) -> np.ndarray:
     """Which events (e,) have a marked node (n,) at either end."""
     return marked[log.src] | marked[log.dst]
+
+
+def met_nodes(log: EventLog) -> np.ndarray:
+    """Which nodes (n,) have an event in a log."""
+    met = np.zeros(log.nodes, bool)
+    met[log.src] = True
+    met[log.dst] = True
+    return met
 
 
 def seen_nodes(train: EventLog, hidden: np.ndarray) -> np.ndarray:

@@ -16,9 +16,10 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.events.facts import AtLeast, check, check_format, parse, reading
+from pintgn.events.facts import AtLeast, Maybe, check, check_format, parse, reading
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
+from pintgn.events.mapped import ENDING, mapped_schema, open_mapped, save_mapped
 from pintgn.events.numbering import UnfitIds
 from pintgn.events.schema import FEATURE, SHAPE, Feature, Schema
 from pintgn.events.seal import check_seal, seal
@@ -41,7 +42,14 @@ METADATA = {
     "label": (str, None),
     "has_features": bool,
     "has_updates": bool,
-    "columns": {"all": [str], "op": (str, None), "label": (str, None), "features": [FEATURE], "node_updates": [str]},
+    "columns": {
+        "all": [str],
+        "op": (str, None),
+        "label": (str, None),
+        "known": Maybe((str, None)),
+        "features": [FEATURE],
+        "node_updates": [str],
+    },
 }
 """What the footer says about a log."""
 AGAIN = "Save the log again."
@@ -49,16 +57,21 @@ COLUMNS = 32
 """Columns of numbers read at once."""
 KEY, NODES_KEY = b"pintgn", b"pintgn.nodes"
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-ENDINGS = (".parquet", ".csv", ".tsv", ".csv.gz", ".csv.zst")
+ENDINGS = (".parquet", ".arrow", ".csv", ".tsv", ".csv.gz", ".csv.zst")
 
 
 def save(log: EventLog, path: str | Path) -> None:
-    """Write one Parquet file that `open_log` restores exactly and any Parquet reader can read.
+    """Write one Parquet file that `open_log` restores exactly and any Parquet reader can read; an Arrow file, which is
+    mapped instead of read, where the name ends in .arrow (see `mapped`).
 
     The footer also holds the schema and the node table (ids, sides, features). The file has a seal (see `seal`): one
     that was damaged since is refused. It is written under another name and renamed at the end, so that nobody ever
     sees half of it.
     """
+    if Path(path).suffix.lower() == ENDING:
+        with writing_table(path) as part:
+            save_mapped(log, part)
+        return
     layout = Layout(log, exact=True)
     schema = layout.batch(0, 0).schema.with_metadata(_metadata(layout))
     writing = {"compression": "zstd", "use_dictionary": _repeated(layout), "write_page_checksum": True}
@@ -81,7 +94,8 @@ def _repeated(layout: Layout) -> list[str]:
 
 
 def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = None) -> None:
-    """Write a log by the ending of its name: .parquet (as `EventLog.save`), .csv or .tsv, these also .gz or .zst.
+    """Write a log by the ending of its name: .parquet or .arrow (as `EventLog.save`), .csv or .tsv, these also .gz or
+    .zst.
 
     Text has a header and the users' own ids, categories and times to the last digit. It cannot hold the node
     table, categories that do not occur, or the name of a time zone (times are then in UTC).
@@ -97,7 +111,7 @@ def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = Non
     endings = [ending.lower() for ending in path.suffixes]
     compression = COMPRESSED.get(endings[-1]) if endings else None
     kind = "".join(endings[-2:-1] if compression else endings[-1:])
-    if kind in (".parquet", ".pq") and not compression:
+    if kind in (".parquet", ".pq", ENDING) and not compression:
         return save(log, path)
     if kind not in (".csv", ".tsv", ".txt"):
         raise BadInput(f"{path.name} ends in nothing that pintgn can write.{suggest(''.join(endings), ENDINGS)}")
@@ -123,6 +137,8 @@ def saved_by_pintgn(path: Path) -> bool:
 
 def saved_schema(path: Path) -> Schema:
     """The schema of a log written by `save`, without its events."""
+    if path.suffix.lower() == ENDING:
+        return mapped_schema(path)
     with open_parquet(path) as file, reading(path, AGAIN):
         return Schema.from_json(json.dumps(json.loads((file.schema_arrow.metadata or {})[KEY])["schema"]))
 
@@ -134,6 +150,8 @@ def open_log(path: str | Path, *, checked: bool = False) -> EventLog:
         raise BadFile(f"there is no file {path}.")
     if path.is_dir():
         raise BadFile(f"{path} is a folder; a saved log is one file. Use pintgn.read_events for folders.")
+    if path.suffix.lower() == ENDING:
+        return open_mapped(path)
     if not checked:
         check_seal(path)
     with open_parquet(path) as file:
@@ -169,6 +187,7 @@ def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_featur
         columns: dict[str, Any] = {
             "features": np.zeros((0, schema.feature_width), np.float32) if metadata["has_features"] else None,
             "op": np.zeros(0, np.int8) if names["op"] else None,
+            "known": np.zeros(0, np.dtype(metadata["t"])) if names.get("known") else None,
             "node_updates": np.zeros((0, len(schema.node_updates)), np.float32) if metadata["has_updates"] else None,
         }
         t = np.zeros(0, np.dtype(metadata["t"]))
@@ -180,7 +199,7 @@ def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_featur
     as_stored = dataclasses.replace(schema, features=features, label=None, node_features=(), time_scale=1.0)
     like = EventLog.trusted({"src": empty, "dst": empty, "t": empty}, node_names, as_stored)
     plan = Plan(
-        src=names["all"][0], dst=names["all"][1], t=names["all"][2], op=names["op"],
+        src=names["all"][0], dst=names["all"][1], t=names["all"][2], op=names["op"], known=names.get("known"),
         features=[feature.name for feature in features], node_updates=names["node_updates"],
         bipartite=schema.separate_namespaces and not metadata["numbers"], like=like,
     )  # fmt: skip
@@ -191,7 +210,7 @@ def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_featur
     if log.nodes != count:
         raise BadFile(f"{path.name} has events of nodes that its node table lacks. Save the log again.")
     return EventLog(
-        log.src, log.dst, log.t, features=_features(path, stored, log), label=label, op=log.op,
+        log.src, log.dst, log.t, features=_features(path, stored, log), label=label, known=log.known, op=log.op,
         node_updates=log.node_updates, node_features=node_features, ids=ids, schema=schema,
     )  # fmt: skip
 
@@ -244,6 +263,7 @@ def _metadata(layout: Layout) -> dict[bytes, bytes]:
             "all": layout.names,
             "op": named.get("op"),
             "label": named.get("label"),
+            "known": named.get("known"),
             "features": stored,
             "node_updates": layout.names[len(layout.roles) + len(layout.features) :],
         },

@@ -13,7 +13,7 @@ from pintgn.errors import BadInput
 from pintgn.events.columns import is_text
 from pintgn.events.hashed import category_codes, hashes
 from pintgn.events.log import EventLog
-from pintgn.events.schema import NODE, Feature, TimeUnit
+from pintgn.events.schema import LATEST, NODE, Feature, TimeUnit
 
 ROWS, BYTES = 1 << 17, 1 << 26
 """Rows of a piece of a log, fewer where they are so wide that a piece would take more bytes than this."""
@@ -21,7 +21,7 @@ FIXED_ZONE = re.compile(r"([+-])(\d\d):(\d\d)$")
 
 
 class Layout:
-    """Columns of a stored log, in order: src, dst, t, op, label, features, node updates.
+    """Columns of a stored log, in order: src, dst, t, op, label, known, features, node updates.
 
     `exact` adds what a plain reading would lose: a categorical feature whose numbers are not an encoding of its
     categories is stored as numbers (`raw`), and nodes that their ids cannot tell apart by their numbers.
@@ -35,7 +35,7 @@ class Layout:
             k for k, feature in enumerate(schema.features) if exact and not _encodes(log, int(starts[k]), feature)
         }
         self.numbers = exact and not _named_apart(log)
-        self.roles = ["src", "dst", "t"] + [role for role in ("op", "label") if getattr(log, role) is not None]
+        self.roles = ["src", "dst", "t"] + [role for role in ("op", "label", "known") if getattr(log, role) is not None]
         self.features = [feature for k, one in enumerate(schema.features) for feature in self._stored(k, one)]
         names = [getattr(schema, role) or role for role in self.roles]
         self.names = _distinct([*names, *(feature.name for feature in self.features), *schema.node_updates])
@@ -58,13 +58,20 @@ class Layout:
     def batch(self, start: int, stop: int) -> pa.RecordBatch:
         log = self.log
         arrays = [*self._ends(start, stop), times(log.t[start:stop], log.schema.time)]
-        arrays += [pa.array(getattr(log, role)[start:stop]) for role in self.roles[3:]]
+        arrays += [self._role(role, start, stop) for role in self.roles[3:]]
         column = 0
         for feature in self.features:
             arrays.append(_feature(log.features[start:stop, column : column + feature.width], feature))  # type: ignore[index]
             column += feature.width
         arrays += self._updates(start, stop)
         return pa.RecordBatch.from_arrays(arrays, names=self.names)
+
+    def _role(self, role: str, start: int, stop: int) -> pa.Array:
+        column = getattr(self.log, role)[start:stop]
+        if role != "known":
+            return pa.array(column)
+        shown = times(column, self.log.schema.time)
+        return pc.if_else(pa.array(column >= LATEST), None, shown)  # never
 
     def _ends(self, start: int, stop: int) -> list[pa.Array]:
         log = self.log

@@ -13,13 +13,15 @@ import torch
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.codec import Codec
 from pintgn.events.columns import Growing
+from pintgn.events.encode import encode_features
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.learn.calibration import Calibration, next_probabilities
 from pintgn.learn.measure import eval_mode
 from pintgn.learn.metrics import check_finite
 from pintgn.learn.run import Run
-from pintgn.live.many import flag_words, rank_pieces
+from pintgn.live.candidates import Candidates
+from pintgn.live.many import flag_words, rank_pieces, ranks_some
 from pintgn.live.names import Names
 from pintgn.live.nodes import NodeTable
 from pintgn.models.base import Model
@@ -63,6 +65,7 @@ class Answers:
     nodes: NodeTable
     self_loops: bool
     run: Run
+    task: Any  # of the run; see `learn.tasks`
 
     @property
     def clock(self) -> Any:
@@ -127,6 +130,7 @@ class Answers:
 
     def logits(self, src: Sequence[Any], dst: Sequence[Any], at: Any = None, against: str = "anyone") -> np.ndarray:
         """Logits of many pairs of ids, all at one time, or each at its own in the log's count (an array)."""
+        self._links_only()
         if against not in self.model.questions:
             can = " or ".join(map(repr, self.model.questions))
             hint = " Train with --set model.historical=true to ask that." if against == "known" else ""
@@ -135,8 +139,60 @@ class Answers:
         query = Query(*self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst))), when)
         return self._computed(lambda rows: self.stream.score(query[rows], against), len(query), SCORED)
 
+    def ask(
+        self, src: Sequence[Any], dst: Sequence[Any], given: Sequence[Any] | None = None, at: Any = None
+    ) -> dict[str, Any]:
+        """What a run that predicts a column says about events that may happen, in columns by name: of classes the
+        likeliest and the probability of each, of values mean, median and an interval that holds nine in ten.
+
+        Args:
+            src, dst: ids, one of each for every event.
+            given: of each event the columns that are known when it is asked about, by name.
+            at: a time for all, right after the newest event by default; or an array in the log's count.
+
+        >>> import pintgn
+        >>> log = pintgn.simulate("shop", events=400, seed=0)
+        >>> live = pintgn.open(pintgn.fit("boosted", log, predict="taste", of="src"))
+        >>> list(live.ask(["user1"], ["item1"]))[:2]
+        ['taste', 'median']
+        """
+        if self.run.settings.task.scores_links:
+            raise BadInput("this run predicts links; ask live.score, live.probability or live.predict.")
+        when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
+        one, other = self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst)))
+        query = self.task.asked(one, other, when, self._given(given, len(one)))
+        found = self._computed(lambda rows: self.stream.replay(None, [query[rows]])[0], len(query), SCORED)
+        shaped = found.reshape(len(query), -1) if len(query) else np.zeros((0, self.model.answer_shape(0)[-1]))
+        return self.task.shown(self.task.calibrated(shaped, self.run.answer_calibration))
+
+    def _given(self, given: Sequence[Any] | None, count: int) -> np.ndarray | None:  # (q, g)
+        """What is known when events are asked about, as the model reads it."""
+        names, used = self.run.settings.task.given, self.run.deployed
+        asking, bare = self.stream.schema.asking, used.task.bare(self.run.log[:0]).schema
+        assert asking is not None
+        told = [None] * count if given is None else list(given)
+        if len(told) != count:
+            raise BadInput(f"given has {len(told)} rows for {count} events.")
+        schema = Schema(features=tuple(feature for feature in bare.features if feature.name in names))
+        encoded = encode_features(told, None, count, schema)
+        if encoded is None or not asking.given:
+            return None
+        starts = np.cumsum([0, *(feature.width for feature in bare.features)])
+        whole, begin = np.zeros((count, bare.feature_width), np.float32), 0
+        for feature, start in zip(bare.features, starts[:-1], strict=True):
+            if feature.name in names:
+                whole[:, start : start + feature.width] = encoded[:, begin : begin + feature.width]
+                begin += feature.width
+        return used.scaling.event_features(whole)[:, list(asking.given)]
+
+    def _links_only(self) -> None:
+        if not self.run.settings.task.scores_links:
+            column = self.run.settings.task.predict
+            raise BadInput(f"this run predicts {column!r}, not links. Ask `pintgn predict`, live.predict or live.ask.")
+
     def predict(self, pairs: Any, **options: Any) -> Any:
-        """A logit, a probability and flags for every row of a table of pairs; a frame gives a frame of its kind.
+        """A logit, a probability and flags for every row of a table of pairs; of a run that predicts a column, what
+        `ask` says. A frame gives a frame of its kind.
 
         Arguments as of `pintgn.live.predict.predict`.
         """
@@ -153,6 +209,7 @@ class Answers:
         *,
         exclude_met: bool = False,
         active_since: Any = None,
+        exact: bool | None = None,
     ) -> list[Recommendation]:
         """The k most likely destinations of src at a time, best first.
 
@@ -161,8 +218,12 @@ class Answers:
                 self-loops).
             exclude_met: leave out whom src has met before.
             active_since: leave out who has had no event since that time.
+            exact: True ranks every destination; False only candidates from walks, and popular ones; see
+                `live.candidates`. All up to 50,000 destinations, candidates of more, when not given.
         """
-        table = self.recommend_many([src], k, at, among, exclude_met=exclude_met, active_since=active_since)
+        table = self.recommend_many(
+            [src], k, at, among, exclude_met=exclude_met, active_since=active_since, exact=exact
+        )
         columns = (table[name].to_pylist() for name in (self.schema.dst, *Recommendation._fields[1:]))
         return list(map(Recommendation, *columns))
 
@@ -175,6 +236,7 @@ class Answers:
         *,
         exclude_met: bool = False,
         active_since: Any = None,
+        exact: bool | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> pa.Table:
         """The k most likely destinations of many sources, as one table with a row for each, best first.
@@ -187,12 +249,15 @@ class Answers:
         """
         from pintgn.live.many import recommend_many
 
-        return recommend_many(self, src, k, at, among, exclude_met, active_since, progress)  # type: ignore[arg-type]
+        return recommend_many(self, src, k, at, among, exclude_met, active_since, exact, progress)  # type: ignore[arg-type]
 
-    def candidates(self, src: Any) -> np.ndarray:
-        """Node numbers that can be recommended to src."""
-        pool = np.sort(self.destinations.values)
-        return pool if self.self_loops else pool[pool != self.names.find([self.codec.id(src)], 0)]
+    def candidates(self, src: Any, at: Any = None) -> np.ndarray:
+        """Node numbers that can be recommended to src: all destinations, or candidates of more than are ranked."""
+        pool, node = np.sort(self.destinations.values), self.names.find([self.codec.id(src)], 0)
+        if ranks_some(len(pool), None):
+            found = Candidates(self, pool, self.time_of(at))(node)[0]
+            pool = found[found >= 0]
+        return pool if self.self_loops else pool[pool != node]
 
     def rank(self, src: Any, pool: np.ndarray, at: Any = None) -> np.ndarray:
         """A logit of src with each of some nodes, given by number."""
@@ -200,6 +265,7 @@ class Answers:
 
     def rank_nodes(self, src: np.ndarray, pool: np.ndarray, when: Any) -> np.ndarray:  # (s, n)
         """A logit of each source with each of some nodes, all given by number, at a time in the log's count."""
+        self._links_only()
         query = Query(src, src, np.full(len(src), when, self.codec.dtype))
 
         def rank(some: np.ndarray) -> np.ndarray:
@@ -208,6 +274,17 @@ class Answers:
 
         with eval_mode(self.model), self._in_users_words(), torch.no_grad():
             return rank_pieces(rank, pool, len(src))
+
+    def rank_each(self, src: np.ndarray, nodes: np.ndarray, when: Any) -> np.ndarray:  # (s, c)
+        """A logit of each source with nodes of its own (s, c), given by number; any number where a node is -1."""
+        if not nodes.size:
+            return np.zeros(nodes.shape, np.float32)
+        query = Query(src, src, np.full(len(src), when, self.codec.dtype))
+        asked = np.where(nodes < 0, nodes.max(1, keepdims=True), nodes)
+        with eval_mode(self.model), self._in_users_words(), torch.no_grad():
+            found = self.stream.rank(None, query, np.maximum(asked, 0)).numpy(force=True)
+        check_finite(found)
+        return found
 
     def best(self, src: Any, pool: np.ndarray, logits: np.ndarray, k: int) -> list[Recommendation]:
         """The k best of ranked nodes."""
@@ -220,9 +297,10 @@ class Answers:
 
     def flags(self, src: Sequence[Any], dst: Sequence[Any]) -> list[str]:
         """What is doubtful about pairs of ids: never seen before, or asked of a run that has not ended."""
-        known = self.names.numbers
+        known, sides = self.names.numbers, self.run.settings.task.sides
         unknown_src, unknown_dst = (
-            np.array([id not in known[side] for id in ids], bool) for side, ids in enumerate((src, dst))
+            np.array([side in sides and id not in known[side] for id in ids], bool)
+            for side, ids in enumerate((src, dst))
         )
         return flag_words(unknown_src, unknown_dst, self.run.unfinished)
 
@@ -255,6 +333,8 @@ class Answers:
         from pintgn.explain.reasons import explain
         from pintgn.explain.worlds import Frozen
 
+        self._links_only()
+
         names = self.codec.id(src), self.codec.id(dst)
         one, other = self.names.find_pairs([names[0]], [names[1]])
         t = self.time_of(at)
@@ -272,20 +352,44 @@ class Answers:
 
         `side` says which of two nodes is meant where sources and destinations are named apart.
         """
-        if type(self.model).gather_nodes is Model.gather_nodes:
-            raise BadInput(f"{type(self.model).__name__} scores links; it has no embeddings of nodes.")
-        if side not in ("src", "dst"):
-            raise BadInput(f"side={side!r}; it is 'src' or 'dst'.")
-        if ids is None:
-            nodes = np.arange(len(self.names))
-            nodes = nodes if self.schema.dummy is None else nodes[nodes != self.schema.dummy]
-            listed = [self.names.ids[node] for node in nodes]
-        else:
-            listed = list(ids)
-            nodes = self.names.find(map(self.codec.id, listed), 0 if side == "src" else 1)
-        t = self.time_of(at)
-        found = self._computed(lambda rows: self.stream.embed(nodes[rows], t), len(nodes), NODES, check=False)
+        from pintgn.live.embeddings import nodes_asked
+
+        listed, nodes = nodes_asked(self, ids, side)
+        found = self.embed_nodes(nodes, self.time_of(at))
         return listed, found if len(nodes) else np.zeros((0, 0), np.float32)
+
+    def embed_many(
+        self,
+        ids: Iterable[Any] | str = "all",
+        at: Any = None,
+        side: str = "src",
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Embeddings of many nodes as a stream of Arrow batches, computed while they are read: a row for each node.
+
+        Columns: `id`, `side` (where sources and destinations are named apart), `embedding`, and `flags`: `unknown` for
+        an id that was never seen, `no events` for a node that has met nobody yet; empty for most.
+
+        Args:
+            ids: ids; or `"all"`, every node there is.
+            at, side: as of `embed`.
+            progress: called with how many nodes are done, and of how many.
+
+        >>> import pintgn
+        >>> log = pintgn.simulate("shop", events=400, seed=0)
+        >>> live = pintgn.open(pintgn.fit("tgat", log, epochs=1))
+        >>> table = live.embed_many([log.id(log.src[0]), "nobody"]).read_all()
+        >>> table.column_names, table["flags"].to_pylist()
+        (['id', 'embedding', 'flags'], ['', 'unknown'])
+        """
+        from pintgn.live.embeddings import embed_many
+
+        return embed_many(self, ids, at, side, progress)
+
+    def embed_nodes(self, nodes: np.ndarray, when: Any) -> np.ndarray:  # (n, d)
+        """Embeddings of nodes that are given by number, at a time in the log's count."""
+        return self._computed(lambda rows: self.stream.embed(nodes[rows], when), len(nodes), NODES, check=False)
 
     def time_of(self, at: Any = None) -> Any:
         """A time that a user says, in the log's count; right after the newest event when none is given."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ import torch
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning
 from pintgn.events.codec import Codec, EventBatch
 from pintgn.events.columns import Growing
+from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import ADD, NODE
 from pintgn.learn.calibration import Calibration
@@ -23,7 +25,7 @@ from pintgn.learn.run import Run
 from pintgn.live.answers import Answers
 from pintgn.live.names import Names
 from pintgn.live.nodes import NodeTable
-from pintgn.live.prequential import Prequential
+from pintgn.live.prequential import AnswerPrequential, prequential_of
 from pintgn.live.retention import Retention
 from pintgn.models.base import Model
 from pintgn.models.history_view import Events
@@ -37,8 +39,9 @@ BLOCK = 500
 """Events observed at once: what a question waits for at most."""
 
 
-def open(run: Run | str | Path, model: type[Model] | None = None) -> Live:
-    """A run, ready to observe and to answer. `model` is needed for a class of your own.
+def open(run: Run | str | Path, model: type[Model] | None = None, *, device: str | None = None) -> Live:
+    """A run, ready to observe and to answer. `model` is needed for a class of your own; `device` is where the run of a
+    folder computes, the processor by default.
 
     >>> import pintgn
     >>> live = pintgn.open(pintgn.fit("heuristic", pintgn.simulate("shop", events=400, seed=0)))
@@ -46,8 +49,10 @@ def open(run: Run | str | Path, model: type[Model] | None = None) -> Live:
     ['Recommendation', 'Recommendation']
     """
     if isinstance(run, Run):
+        if device is not None:
+            raise BadInput("a run that is open computes where it does; device= is for a folder.")
         return Live(run, run.deployed.stream.fork())  # what it observes is no concern of the run's
-    return Live(Run.open(run, model))
+    return Live(Run.open(run, model, device=device))
 
 
 class Live(Answers):
@@ -61,6 +66,7 @@ class Live(Answers):
         stream: of the run; moves on. The run's own by default.
         retention: which contacts are kept; all by default.
         evaluate_every: one event in so many is scored just before it happens (`prequential`); 0 for none.
+        covered: events that were numbered after the log of another run, and that the log of this one ends with.
 
     >>> import pintgn
     >>> live = pintgn.open(pintgn.fit("edgebank", pintgn.simulate("shop", events=400, seed=0)))
@@ -71,7 +77,12 @@ class Live(Answers):
     """
 
     def __init__(
-        self, run: Run, stream: Stream | None = None, retention: Retention | None = None, evaluate_every: int = 0
+        self,
+        run: Run,
+        stream: Stream | None = None,
+        retention: Retention | None = None,
+        evaluate_every: int = 0,
+        covered: int = 0,
     ):
         log = run.log
         self.run, self.stream = run, run.deployed.stream if stream is None else stream
@@ -79,10 +90,12 @@ class Live(Answers):
         self.calibration = run.calibration or Calibration()
         self.calibration_known = run.calibration_known or Calibration()
         self.schema = log.schema
-        self.codec, self.names, self.nodes = Codec.of(log), Names(log.ids), NodeTable.of(log)
+        self.task = run.task
+        self.codec, self.names, self.nodes = Codec.of(log, *run.written), Names(log.ids), NodeTable.of(log)
         self.retention = retention or Retention()
-        self.prequential = Prequential(run, evaluate_every)
-        self.total = 0  # events observed after the run's own log
+        self.prequential = prequential_of(run, evaluate_every)
+        self.covered = covered  # of the events that are numbered here, so many are in the run's own log
+        self.total = covered  # the number of the newest event; the first after the log of the first run is 1
         self.self_loops = bool((log.src == log.dst)[log.learnable].any())
         self.destinations = Growing(np.int64)  # in the order in which they were first met
         self._is_destination = np.zeros(len(self.names), bool)
@@ -97,21 +110,22 @@ class Live(Answers):
     @property
     def events(self) -> int:
         """All events ever observed, the run's log included."""
-        return len(self.run.log) + self.total
+        return len(self.run.log) + self.total - self.covered
 
     # -- observing ---------------------------------------------------------------------------------------------------
 
-    def observe(self, events: Any) -> int:
+    def observe(self, events: Any, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Let events happen; returns how many.
 
         Args:
             events: (src, dst, t) or (src, dst, t, {feature: value}) each, in order of time; or a file, frame or table
                 with the columns of the log that the run was trained on.
+            progress: called with how many events of a file, frame or table have happened, and of how many.
         """
         if isinstance(events, EventLog):
             raise BadInput("an EventLog has node numbers of its own; pass its file, or log.to_table().")
         if not isinstance(events, Sequence) or isinstance(events, str | bytes):
-            return self._observe_table(events)
+            return self._observe_table(events, progress)
         if not len(events):
             return 0
         src, dst, t, given = map(list, zip(*(_parted(event, row) for row, event in enumerate(events)), strict=True))
@@ -125,7 +139,7 @@ class Live(Answers):
         self.observe_batch(batch)
         return len(batch)
 
-    def _observe_table(self, source: Any) -> int:
+    def _observe_table(self, source: Any, progress: Callable[[int, int], None] | None) -> int:
         """A file or frame, read like a later file of the run's own log."""
         from pintgn.events.ingest import read_events
 
@@ -133,57 +147,106 @@ class Live(Answers):
         self._check_order(log.t)
         for number in range(len(self.names), log.nodes):
             self.names.add(log.id(number), 0 if log.ids.side is None else int(log.ids.side[number]))
-        events, learnable = (
-            Events(log.src, log.dst, log.t, self.run.deployed.scaling(log).marked_features),
-            log.learnable,
-        )
-        self._observe(len(log), lambda rows: (events[rows], learnable[rows]))
+        read, late = self.run.deployed.view(log), self.stream.schema.late
+        known = None if self.stream.schema.asking is None else read.features[:, late]  # type: ignore[index]
+        events = Events(log.src, log.dst, log.t, read.marked_features, late=known, known=read.known)
+        learnable = log.learnable
+
+        def block(rows: slice) -> tuple[Events, np.ndarray]:
+            if progress is not None:
+                progress(rows.stop, len(log))
+            return events[rows], learnable[rows]
+
+        self._observe(len(log), block)
         if self.schema.op is not None:
             self._observed.append(log)
         return len(log)
 
-    def observe_batch(self, batch: EventBatch, turn: AbstractContextManager[Any] = NO_LOCK) -> None:
-        """Let checked events happen, block by block; `turn` is entered for each block."""
-        features, op = self._scaled(batch), batch.op
+    def observe_batch(
+        self, batch: EventBatch, turn: AbstractContextManager[Any] = NO_LOCK, scored: np.ndarray | None = None
+    ) -> np.ndarray:  # (e,)
+        """Let checked events happen, block by block; `turn` is entered for each block.
+
+        The events in the mask `scored` are scored just before they happen. Returns their logits; NaN for the others,
+        and for deletions and node events.
+        """
+        read, op = self._read(batch), batch.op
 
         def block(rows: slice) -> tuple[Events, np.ndarray]:
             src, dst = self.names.add_pairs(batch.src[rows], batch.dst[rows])
             learnable = np.ones(len(src), bool) if op is None else op[rows] == ADD
             if self.schema.dummy is not None:
                 learnable &= (src != self.schema.dummy) & (dst != self.schema.dummy)
-            return Events(src, dst, batch.t[rows], None if features is None else features[rows]), learnable
+            features, late, known = (None if column is None else column[rows] for column in read)
+            return Events(src, dst, batch.t[rows], features, late=late, known=known), learnable
 
-        self._observe(len(batch.t), block, turn)
+        return self._observe(len(batch.t), block, turn, scored)
 
     def _observe(
         self,
         count: int,
         block: Callable[[slice], tuple[Events, np.ndarray]],
         turn: AbstractContextManager[Any] = NO_LOCK,
-    ) -> None:
-        begin = 0
+        scored: np.ndarray | None = None,
+    ) -> np.ndarray:
+        begin, logits = 0, np.full(count, np.nan, np.float32)
         while begin < count:
             end = min(begin + BLOCK, count, begin + self.retention.until_next(self.total))
             with turn, torch.no_grad():
-                self._observe_block(*block(slice(begin, end)))
+                mask = None if scored is None else scored[begin:end]
+                self._observe_block(*block(slice(begin, end)), logits[begin:end], mask)
                 self.retention.apply(self.stream, self.total)
             begin = end
+        return logits
 
-    def _observe_block(self, events: Events, learnable: np.ndarray) -> None:
+    def _observe_block(
+        self, events: Events, learnable: np.ndarray, logits: np.ndarray, scored: np.ndarray | None
+    ) -> None:
         src, dst, t = events.src, events.dst, events.t
         if len(self.stream.history.node_marks) < len(self.names.ids):
             self.stream.history.node_marks = self.names.marks
         before = self._met(dst, learnable)
         numbers = np.arange(self.total + 1, self.total + 1 + len(t))
-        rows, negative = self.prequential.draw(numbers, dst, learnable, self.destinations.values, before)
-        both = np.concatenate([rows, rows])
-        asked = Query(src[both], np.concatenate([dst[rows], negative]), t[both])
-        scores = self.model.answer(self.stream.advance(events, asked), "anyone").numpy(force=True)
-        if len(rows):
-            self.prequential.add(scores[: len(rows)], scores[len(rows) :], t[rows])
+        if isinstance(self.prequential, AnswerPrequential):
+            self._ask_and_observe(events, numbers, self.prequential)
+        else:
+            self._score_and_observe(events, learnable, before, numbers, logits, scored)
         self.nodes.observe(src, dst, t)
         self.self_loops |= bool((src == dst)[learnable].any())
         self.total += len(t)
+
+    def _ask_and_observe(self, events: Events, numbers: np.ndarray, prequential: AnswerPrequential) -> None:
+        """Ask about some events whose target came with them, then let all happen."""
+        asking = self.stream.schema.asking
+        assert asking is not None
+        truth = self.task.truth_of(events.late) if events.late is not None else np.full(len(events), np.nan)
+        rows = prequential.rows(numbers, ~np.isnan(truth))
+        given = events.features[rows][:, list(asking.given)] if asking.given and events.features is not None else None
+        asked = self.task.asked(events.src[rows], events.dst[rows], events.t[rows], given)
+        answers = self.stream.advance(events, asked).numpy(force=True)
+        if len(rows):
+            said = self.task.calibrated(answers, self.run.answer_calibration)
+            prequential.add_answers(said, truth[rows], events.t[rows])
+
+    def _score_and_observe(
+        self,
+        events: Events,
+        learnable: np.ndarray,
+        before: np.ndarray,
+        numbers: np.ndarray,
+        logits: np.ndarray,
+        scored: np.ndarray | None,
+    ) -> None:
+        """Score some events beside others that do not happen, then let all happen."""
+        src, dst, t = events.src, events.dst, events.t
+        rows, negative = self.prequential.draw(numbers, dst, learnable, self.destinations.values, before)
+        wanted = np.flatnonzero(scored & learnable) if scored is not None and scored.any() else rows[:0]
+        all_rows, drawn = np.concatenate([rows, rows, wanted]), len(rows)
+        asked = Query(src[all_rows], np.concatenate([dst[rows], negative, dst[wanted]]), t[all_rows])
+        scores = self.model.answer(self.stream.advance(events, asked), "anyone").numpy(force=True)
+        if drawn:
+            self.prequential.add(scores[:drawn], scores[drawn : 2 * drawn], t[rows], numbers[rows])
+        logits[wanted] = scores[2 * drawn :]
 
     def skip_to(self, number: int) -> None:
         """Go on after an event that is lost; the numbers of the others stay what they are."""
@@ -206,16 +269,29 @@ class Live(Answers):
             self._is_destination[dst[new]] = True
         return before
 
-    def _scaled(self, batch: EventBatch) -> np.ndarray | None:
-        """Features as the model reads them: known categories and a common scale, by the run's training part."""
+    def _read(self, batch: EventBatch) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
+        """Features as the model reads them: known categories and a common scale, by the run's training part; then what
+        becomes known later about events, and when."""
         if batch.features is None:
-            return None
-        scaling, width = self.run.deployed.scaling, self.schema.feature_width
+            return None, None, None
+        used, width = self.run.deployed, self.codec.schema.feature_width
         own, rest = batch.features[:, :width], batch.features[:, width:].copy()
-        if scaling.node_updates is not None and self.schema.node_updates and batch.op is not None:
+        if used.scaling.node_updates is not None and self.schema.node_updates and batch.op is not None:
             rows = batch.op == NODE
-            rest[rows, 2:] = scaling.node_updates(rest[rows, 2:])
-        return np.concatenate([scaling.event_features(own), rest], 1)
+            rest[rows, 2:] = used.scaling.node_updates(rest[rows, 2:])
+        if self.stream.schema.asking is None:
+            return np.concatenate([used.scaling.event_features(own), rest], 1), None, None
+        nobody = np.zeros(len(batch), np.int64)
+        schema = dataclasses.replace(self.codec.schema, op=None, node_updates=(), node_features=(), dummy=None)
+        columns = {"src": nobody, "dst": nobody, "t": batch.t.view(), "features": own.copy()}
+        read = used.view(EventLog.trusted(columns, IdMap(size=1), schema))
+        assert read.features is not None
+        assert read.marked_features is not None
+        found, late = read.marked_features.copy(), read.features[:, read.schema.late].copy()
+        if batch.op is not None:
+            late[batch.op != ADD] = 0
+            found[batch.op != ADD, read.schema.late] = 0
+        return np.concatenate([found, rest], 1), late, read.known
 
     def _like(self) -> EventLog:
         """The log so far, as later files are read: with all its nodes, and its events where deletions refer to them."""

@@ -13,6 +13,7 @@ from pintgn.events.moment import read_time
 from pintgn.learn.calibration import next_probabilities
 from pintgn.learn.measure import PAIRS
 from pintgn.learn.metrics import check_finite
+from pintgn.live.candidates import CANDIDATES, EXACT, Candidates
 from pintgn.neighbors.contents import contents
 
 if TYPE_CHECKING:
@@ -66,11 +67,14 @@ class Pool:
         self._column = np.full(int(max(self.nodes.max(initial=-1), len(live.names))) + 1, -1)
         self._column[self.nodes] = np.arange(len(self.nodes))
 
-    def ids(self, columns: np.ndarray) -> list[Any]:
+    def ids(self, columns: np.ndarray) -> pa.Array:
         """Users' ids of some of the destinations."""
+        each, rows = np.unique(columns, return_inverse=True)
         if self._own is not None:
-            return [self._own[k] for k in columns.tolist()]
-        return [self.live.names.ids[k] for k in self.nodes[columns].tolist()]
+            ids = [self._own[k] for k in each.tolist()]
+        else:
+            ids = [self.live.names.ids[k] for k in self.nodes[each].tolist()]
+        return pa.array(ids, self.live.names.type).take(pa.array(rows))
 
     def unknown(self, columns: np.ndarray) -> np.ndarray:
         """Which of some destinations were never seen before."""
@@ -92,6 +96,21 @@ class Pool:
             self._leave_out(found, row[seen], held.ids[entries][seen])
         return found
 
+    def columns(self, nodes: np.ndarray) -> np.ndarray:
+        """Which of the destinations some nodes are."""
+        return self._column[nodes]
+
+    def allowed_among(self, rows: slice, nodes: np.ndarray) -> np.ndarray:  # (s, c)
+        """Which of the nodes (s, c) may be recommended to some of the sources, each its own; -1 is none."""
+        src = self.src[rows][:, None]
+        found = nodes >= 0
+        if self.without_self:
+            found &= nodes != src
+        if self.exclude_met:
+            met = self.live.stream.index.count_pair(np.broadcast_to(src, nodes.shape), np.maximum(nodes, 0), self.at)
+            found &= met == 0
+        return found
+
     def _leave_out(self, allowed: np.ndarray, rows: np.ndarray, nodes: np.ndarray) -> None:
         inside = nodes < len(self._column)
         columns = self._column[nodes[inside]]
@@ -106,6 +125,7 @@ def recommend_many(
     among: Iterable[Any] | None,
     exclude_met: bool,
     active_since: Any,
+    exact: bool | None = None,
     progress: Progress | None = None,
 ) -> pa.Table:
     """See `Live.recommend_many`."""
@@ -117,29 +137,41 @@ def recommend_many(
     when = live.time_of(at)
     pool = Pool(live, ids, when, among, exclude_met, active_since)
     found: list[tuple[np.ndarray, ...]] = [(*[np.zeros(0, np.int64)] * 3, *[np.zeros(0, np.float32)] * 2)]
-    step = max(1, PAIRS // max(len(pool.nodes), 1))
+    some = among is None and ranks_some(len(pool.nodes), exact)
+    walks = Candidates(live, pool.nodes, when, max(CANDIDATES, 2 * k)) if some else None
+    step = max(1, PAIRS // max(len(pool.nodes) if walks is None else walks.count, 1))
     for begin in range(0, len(ids), step):
         rows = slice(begin, min(begin + step, len(ids)))
-        logits = live.rank_nodes(pool.src[rows], pool.nodes, when)
-        allowed = pool.allowed(rows)
+        if walks is None:
+            logits, allowed = live.rank_nodes(pool.src[rows], pool.nodes, when), pool.allowed(rows)
+            columns = np.broadcast_to(np.arange(len(pool.nodes)), logits.shape)
+        else:
+            nodes = walks(pool.src[rows])
+            logits, allowed = live.rank_each(pool.src[rows], nodes, when), pool.allowed_among(rows, nodes)
+            columns = pool.columns(nodes)
         best = np.argsort(np.where(allowed, -logits, np.inf), axis=1, kind="stable")[:, :k]
         one, place = np.nonzero(np.take_along_axis(allowed, best, 1))
         chosen = best[one, place]
         likely = next_probabilities(live.next_slope, logits, allowed)
-        found.append((one + begin, place, chosen, likely[one, chosen], logits[one, chosen]))
+        found.append((one + begin, place, columns[one, chosen], likely[one, chosen], logits[one, chosen]))
         if progress is not None:
             progress(rows.stop, len(ids))
     row, rank, column, chances, logits = map(np.concatenate, zip(*found, strict=True))
     unknown = pool.src >= len(live.names)
     return pa.table({
         live.schema.src: pa.array(ids, live.names.type).take(pa.array(row)),
-        live.schema.dst: pa.array(pool.ids(column), live.names.type),
+        live.schema.dst: pool.ids(column),
         "rank": pa.array(rank + 1),
         "next_probability": pa.array(chances),
         "probability": pa.array(live.calibration(logits)),
         "logit": pa.array(logits),
         "flags": pa.array(flag_words(unknown[row], pool.unknown(column), live.run.unfinished), pa.string()),
     })  # fmt: skip
+
+
+def ranks_some(destinations: int, exact: bool | None) -> bool:
+    """Whether only candidates are ranked of so many destinations."""
+    return destinations > EXACT if exact is None else not exact
 
 
 def every_source(live: Live) -> list[Any]:

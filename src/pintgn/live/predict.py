@@ -36,23 +36,30 @@ def predict(
     Args:
         pairs: a file, frame, table or dict with the users' own ids.
         src, dst, t: its columns; those of the run's log when not given. Without a column of times, `at` holds for all.
+            A run that predicts something of a node needs the column of that node only.
         at: one time for all rows; right after the newest event by default.
         against: what links are told from; see `Live.score`.
         layout: of a text file: delimiter, header, charset; see `read_events`.
     """
-    schema = live.schema
-    names = [src or schema.src, dst or schema.dst]
-    source = open_source(pairs, names, **layout)
-    columns = [_column(source, name, fallback) for name, fallback in zip(names, ("src", "dst"), strict=True)]
+    schema, sides = live.schema, live.run.settings.task.sides
+    ends = [(src or schema.src, "src"), (dst or schema.dst, "dst")]
+    source = open_source(pairs, [ends[side][0] for side in sides], **layout)
+    columns = [_column(source, *ends[side]) for side in sides]
     when = _time_column(source, t, schema.t) if at is None else None
     ids: list[list[Any]] = [[], []]
     times = TimeColumn(when or "t", source.where, source.rows or 0, sort=True, written=schema.time.written)
-    for batch in source.batches([*columns, *([when] if when else [])]):
-        row = len(ids[0])
-        for side in (0, 1):
-            ids[side] += _ids(batch.column(side), live, source, columns[side], row)
+    given = [source.column(name) for name in live.run.settings.task.given]
+    told: list[dict[str, Any]] = []
+    for batch in source.batches([*columns, *([when] if when else []), *given]):
+        row = len(ids[sides[0]])
+        if given:
+            told += _told(batch.columns[-len(given) :], live.run.settings.task.given, live, source, row)
+        for k, side in enumerate(sides):
+            ids[side] += _ids(batch.column(k), live, source, columns[k], row)
         if when:
-            times.extend(batch.column(2), row)
+            times.extend(batch.column(len(columns)), row)
+    if len(sides) == 1:
+        ids = [ids[sides[0]]] * 2  # the other end is not looked at
     if when and ids[0]:
         found, _ = times.finish(schema.time)
         if live.codec.dtype.kind == "i" and found.dtype.kind == "f" and (found != np.floor(found)).any():
@@ -62,16 +69,46 @@ def predict(
             raise _stale(live, source.where(int(found.argmin())), found.min(), when)
     else:
         found = np.full(len(ids[0]), live.time_of(at), live.codec.dtype)
-    logits = live.logits(ids[0], ids[1], found, against)
+    if live.run.settings.task.scores_links:
+        logits = live.logits(ids[0], ids[1], found, against)
+        said = {"logit": logits, "probability": live.calibrated(logits, against)}
+    else:
+        said = live.ask(ids[0], ids[1], told if given else None, found)
     answer = {
-        columns[0]: pa.array(ids[0], live.names.type),
-        columns[1]: pa.array(ids[1], live.names.type),
+        **{name: pa.array(ids[side], live.names.type) for name, side in zip(columns, sides, strict=True)},
         when or schema.t: _times(found, schema.time),
-        "logit": pa.array(logits),
-        "probability": pa.array(live.calibrated(logits, against)),
+        **{name: pa.array(column) for name, column in said.items()},
         "flags": pa.array(live.flags(*ids), pa.string()),
     }
     return pa.table(answer)
+
+
+def _told(columns: list[pa.Array], names: list[str], live: Live, source: Source, row: int) -> list[dict[str, Any]]:
+    """What is given about the events of a batch, in the types of the run's log."""
+    features = {feature.name: feature for feature in live.schema.features}
+    found: list[list[Any]] = []
+    for values, name in zip(columns, names, strict=True):
+        listed, feature = plain(values).to_pylist(), features[name]
+        if None in listed and feature.kind == "number":
+            raise BadInput(f"{source.where(row + listed.index(None))} has no {name}, which is given when asked.")
+        if source.untyped:
+            kinds = {type(category) for category in feature.categories or feature.words}
+            for k, text in enumerate(listed):
+                listed[k] = _typed(text, feature.kind, kinds, f"{source.where(row + k)} has {name}={text!r}")
+        found.append(["" if value is None else value for value in listed])
+    return [dict(zip(names, one, strict=True)) for one in zip(*found, strict=True)]
+
+
+def _typed(text: Any, kind: str, categories: set[type], where: str) -> Any:
+    """A value of a text file in the type of its column."""
+    try:
+        if kind == "number":
+            return float(text)
+        if categories == {bool}:
+            return str(text).strip().lower() == "true"
+        return int(text) if categories == {int} else "" if text is None else str(text).strip()
+    except (TypeError, ValueError):
+        raise BadInput(f"{where}, which is no number.") from None
 
 
 def like_given(table: pa.Table, given: Any) -> Any:

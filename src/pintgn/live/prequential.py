@@ -8,12 +8,15 @@ restarts change which events are scored, or against whom.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pintgn.learn.metrics import Scores
+from pintgn.learn.metrics import Scores, standard_error
 from pintgn.learn.run import Run
+from pintgn.learn.tables import HEADS
+from pintgn.learn.tasks.base import Answers
 from pintgn.neighbors.inputs import scrambled
 
 EVERY = 10
@@ -30,11 +33,16 @@ MARGIN, ERRORS = 0.02, 4.0
 """Drift: the rolling AUC is below the reference by more than this margin and by more than so many standard errors."""
 
 
+OnScored = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
+"""Is told the numbers of scored events, their logits and those of their negatives."""
+
+
 class Prequential:
     """Rolling AP and AUC of the live stream, beside what the run reached on its test part."""
 
     def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
         self.active = run.scores_links and every > 0
+        self.measure = "AP"
         self.every, self.window = every, window
         figures: dict[str, Any] = run.test.get("all", {})
         self.reference_ap, self.reference_auc = figures.get("ap"), figures.get("auc")
@@ -42,6 +50,7 @@ class Prequential:
         self.negative: deque[float] = deque(maxlen=window)
         self.history: deque[tuple[Any, float]] = deque(maxlen=HISTORY)
         self.scored = 0
+        self.on_scored: OnScored | None = None
         self._figures: tuple[int, dict[str, Any]] = (-1, {})
 
     def draw(
@@ -69,8 +78,10 @@ class Prequential:
         found[same] = pool[(index[same] + 1) % before[rows][same]]  # the next one: the event is no negative of itself
         return rows, found
 
-    def add(self, positive: np.ndarray, negative: np.ndarray, t: np.ndarray) -> None:
+    def add(self, positive: np.ndarray, negative: np.ndarray, t: np.ndarray, numbers: np.ndarray | None = None) -> None:
         """Take in the logits of scored events and of their negatives; scores that are not finite count as wrong."""
+        if self.on_scored is not None and numbers is not None:
+            self.on_scored(numbers, positive, negative)
         for yes, no, when in zip(positive.tolist(), negative.tolist(), t.tolist(), strict=True):
             finite = np.isfinite(yes) and np.isfinite(no)
             self.positive.append(yes if finite else -1e9)
@@ -86,6 +97,20 @@ class Prequential:
             self._figures = (self.scored, scores.metrics())
         return self._figures[1]
 
+    def rolling(self, figures: dict[str, Any]) -> float | None:
+        """The figure that the stream is known by."""
+        return figures["ap"]
+
+    @property
+    def reference(self) -> float | None:
+        """The same on the test part."""
+        return self.reference_ap
+
+    @property
+    def held(self) -> int:
+        """Scored events in the window."""
+        return len(self.positive)
+
     @property
     def drift(self) -> bool:
         """Whether the stream has become harder than chance would explain."""
@@ -100,15 +125,19 @@ class Prequential:
         figures = self.figures()
         return {
             "active": self.active,
-            "ap_rolling": figures["ap"],
-            "auc_rolling": figures["auc"],
+            "measure": self.measure,
+            "rolling": self.rolling(figures),
+            "reference": self.reference,
+            "ap_rolling": figures.get("ap"),
+            "auc_rolling": figures.get("auc"),
             "reference_ap": self.reference_ap,
             "reference_auc": self.reference_auc,
             "scored": self.scored,
-            "window": len(self.positive),
+            "window": self.held,
             "every": self.every,
             "history": [[t, ap] for t, ap in self.history],
             "drift": self.drift,
+            "beside": type(self) is Prequential,  # each beside a random destination
         }
 
     def facts(self) -> dict[str, Any]:
@@ -127,12 +156,71 @@ class Prequential:
         self.history.extend((t, ap) for t, ap in facts["history"])
 
 
-def standard_error(auc: float, count: int) -> float:
-    """Of an AUC over as many positives as negatives (Hanley and McNeil, 1982).
+class AnswerPrequential(Prequential):
+    """The same of a run that predicts a column: the task's own figures, of events whose target came with them."""
 
-    >>> round(standard_error(0.9, 1000), 4)
-    0.0071
-    """
-    one, two = auc / (2 - auc), 2 * auc**2 / (1 + auc)
-    variance = (auc * (1 - auc) + (count - 1) * (one - auc**2 + two - auc**2)) / count**2
-    return float(np.sqrt(max(variance, 1e-12)))
+    def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
+        super().__init__(run, every, window)
+        self.task: Any = run.task
+        asking = run.schema.asking
+        self.active = every > 0 and asking is not None and asking.late > 0
+        figures = run.test.get("all", {})
+        self.name = next((name for name in figures if name != "events"), "ap")
+        self.measure = HEADS.get(self.name, self.name)
+        self.tested: dict[str, Any] = dict(figures)
+        self.answers: deque[list[float]] = deque(maxlen=window)
+        self.truth: deque[float] = deque(maxlen=window)
+
+    def rows(self, numbers: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """Which of the events whose target is known are asked about just before they happen."""
+        if not self.active:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(known & (scrambled(numbers) % np.uint64(self.every) == 0))
+
+    def add_answers(self, answers: np.ndarray, truth: np.ndarray, t: np.ndarray) -> None:
+        """Take in answers and what they turned out to be."""
+        for said, true, when in zip(answers.tolist(), truth.tolist(), t.tolist(), strict=True):
+            if not np.isfinite(said).all():
+                continue
+            self.answers.append(said)
+            self.truth.append(true)
+            self.scored += 1
+            if self.scored % STEP == 0 and (value := self.figures().get(self.name)) is not None:
+                self.history.append((when, value))
+
+    def figures(self) -> dict[str, Any]:
+        if self._figures[0] != self.scored:
+            width = len(self.answers[0]) if self.answers else 1
+            held = Answers(np.array(self.answers).reshape(-1, width), np.array(self.truth))
+            self._figures = (self.scored, self.task.figures(held))
+        return self._figures[1]
+
+    def rolling(self, figures: dict[str, Any]) -> float | None:
+        return figures[self.name]
+
+    @property
+    def reference(self) -> float | None:
+        return self.tested.get(self.name)
+
+    @property
+    def held(self) -> int:
+        return len(self.truth)
+
+    @property
+    def drift(self) -> bool:
+        if self.held < ENOUGH or not self.tested:
+            return False
+        return self.task.drifted(self.figures(), self.tested, np.array(self.truth))
+
+    def facts(self) -> dict[str, Any]:
+        return super().facts() | {"answers": list(self.answers), "truth": list(self.truth)}
+
+    def restore(self, facts: dict[str, Any]) -> None:
+        super().restore(facts)
+        self.answers.extend(facts.get("answers", []))
+        self.truth.extend(facts.get("truth", []))
+
+
+def prequential_of(run: Run, every: int) -> Prequential:
+    """By what is asked of a run."""
+    return (Prequential if run.settings.task.scores_links else AnswerPrequential)(run, every)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.events.facts import AtLeast, read_arrays, read_json, reading
+from pintgn.events.facts import AtLeast, Maybe, read_arrays, read_json, reading
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import NodeTable
@@ -21,7 +21,14 @@ FACTS = {
     "ids": [(str, int)],
     "sides": [AtLeast(0)],
     "self_loops": bool,
-    "prequential": {"scored": AtLeast(0), "positive": [float], "negative": [float], "history": [[float]]},
+    "prequential": {
+        "scored": AtLeast(0),
+        "positive": [float],
+        "negative": [float],
+        "history": [[float]],
+        "answers": Maybe([[float]]),
+        "truth": Maybe([float]),
+    },
     "retention": {"forgotten": AtLeast(0)},
 }
 """What live.json says."""
@@ -65,14 +72,17 @@ class Snapshot:
         np.savez(folder / "live.npz", **self.arrays)  # type: ignore[arg-type]
 
 
-def restore(run: Run, folder: Path, retention: Retention | None = None, evaluate_every: int = 0) -> Live:
+def restore(
+    run: Run, folder: Path, retention: Retention | None = None, evaluate_every: int = 0, covered: int = 0
+) -> Live:
     """The state that `Snapshot.write` wrote to a folder."""
     if not run.finished:
         run.stream  # noqa: B018 - an unfinished run is calibrated when its stream is made
     with reading(folder / "live.json"):
         facts = read_json(folder / "live.json", FACTS)
     arrays = read_arrays(folder / "live.npz")
-    live = Live(run, Stream.open(folder / "stream", type(run.model)), retention, evaluate_every)
+    stream = Stream.open(folder / "stream", type(run.model), device=run.device or "cpu")
+    live = Live(run, stream, retention, evaluate_every, covered)
     with reading(folder):
         for row, id in enumerate(facts["ids"]):
             live.names.add(id, facts["sides"][row] if facts["sides"] else 0)

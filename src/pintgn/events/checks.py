@@ -1,0 +1,94 @@
+"""Columns that a user passes in, checked once: what an `EventLog` may be made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pintgn.errors import BadInput, EventOrderError
+from pintgn.events.columns import first_true
+from pintgn.events.schema import LATEST, OP_NAMES, beyond
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array
+
+
+def same(a: np.ndarray | None, b: np.ndarray | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    # a missing label is NaN, which must not make a log unequal to itself
+    return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def checked_column(values: Any, name: str, count: int) -> np.ndarray:
+    array = np.asarray(values)
+    if array.shape != (count,):
+        raise BadInput(f"{name} has shape {array.shape}, but there are {count} events.")
+    return array.view()
+
+
+def checked_nodes(values: Any, name: str, count: int) -> np.ndarray:
+    array = checked_column(values, name, count)
+    if array.dtype.kind not in "iu" and len(array):
+        raise BadInput(f"{name} holds {array.dtype}, not node numbers. Use pintgn.read_events for other ids.")
+    array = array.astype(np.int64, copy=False).view()
+    if len(array) and array.min() < 0:
+        raise BadInput(f"{name} holds {array.min()} at row {int(array.argmin())}; node numbers start at 0.")
+    return array
+
+
+def checked_times(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise BadInput(f"t has shape {array.shape}; one time per event is needed.")
+    far = beyond(array) if array.dtype.kind in "iuf" else -1
+    if far >= 0 and np.isfinite(array[far]):
+        raise BadInput(f"event {far} has t={array[far]}; times are within ±{LATEST:.3g}. Count from a later start.")
+    if array.dtype.kind in "iu":
+        array = array.astype(np.int64, copy=False)
+    elif array.dtype == np.float64 or (array.dtype.kind == "f" and not len(array)):
+        array = array.astype(np.float64, copy=False)
+    elif array.dtype.kind == "f":
+        raise BadInput(f"t holds {array.dtype}, which merges distinct times. Pass int64 or float64.")
+    else:
+        raise BadInput(f"t holds {array.dtype}; pass int64 or float64, or use pintgn.read_events for dates.")
+    if (row := first_true(~np.isfinite(array))) >= 0:
+        raise BadInput(f"event {row} has t={array[row]}. Every event needs a finite time.")
+    if (row := first_true(array[1:] < array[:-1]) + 1) > 0:
+        raise EventOrderError(
+            f"event {row} has t={array[row]}, earlier than event {row - 1} (t={array[row - 1]}). Sort them by time."
+        )
+    return array.view()
+
+
+def checked_known(values: Any, t: np.ndarray) -> np.ndarray:
+    """When targets become known, in the type of the events' times: never before the event itself."""
+    array = checked_column(values, "known", len(t))
+    if array.dtype.kind not in "iuf":
+        raise BadInput(f"known holds {array.dtype}; it is a time for each event.")
+    far = np.isnan(array) if array.dtype.kind == "f" else np.zeros(len(array), bool)
+    whole = np.where(far, LATEST, np.clip(array, -LATEST, LATEST)).astype(t.dtype)
+    return np.maximum(whole, t)
+
+
+def checked_matrix(values: Any, name: str, count: int | None) -> np.ndarray | None:
+    if values is None:
+        return None
+    array = np.ascontiguousarray(values, np.float32).view()
+    if array.ndim != 2 or (count is not None and len(array) != count):
+        rows = "one row per node" if count is None else f"({count}, width)"
+        raise BadInput(f"{name} has shape {array.shape}; {rows} is needed.")
+    if not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0]
+        raise BadInput(f"{name} row {row}, column {column} is {array[row, column]}. Features must be finite.")
+    return frozen(array)
+
+
+def checked_ops(values: Any, count: int) -> np.ndarray:
+    array = checked_column(values, "op", count)
+    if (row := first_true(~np.isin(array, list(OP_NAMES)))) >= 0:
+        raise BadInput(f"event {row} has op={array[row]}; an op is 1 (add), -1 (delete) or 0 (node event).")
+    return array.astype(np.int8)

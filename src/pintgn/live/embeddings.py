@@ -1,0 +1,71 @@
+"""Embeddings of many nodes, chunk by chunk: a million nodes need no more memory than a few thousand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from pintgn.errors import BadInput
+from pintgn.models.base import Model
+
+if TYPE_CHECKING:
+    from pintgn.live.answers import Answers
+
+CHUNK = 16_384
+"""Nodes of one batch of the answer."""
+UNKNOWN, NO_EVENTS = "unknown", "no events"
+"""Flags: an id that was never seen; a node of the node table that has met nobody yet."""
+Progress = Callable[[int, int], None]
+
+
+def nodes_asked(live: Answers, ids: Iterable[Any] | None, side: str) -> tuple[list[Any], np.ndarray]:
+    """Ids and node numbers; of every node but the dummy where none are named."""
+    if type(live.model).gather_nodes is Model.gather_nodes:
+        raise BadInput(f"{type(live.model).__name__} scores links; it has no embeddings of nodes.")
+    if side not in ("src", "dst"):
+        raise BadInput(f"side={side!r}; it is 'src' or 'dst'.")
+    if ids is None:
+        nodes = np.arange(len(live.names))
+        nodes = nodes if live.schema.dummy is None else nodes[nodes != live.schema.dummy]
+        return [live.names.ids[node] for node in nodes.tolist()], nodes
+    listed = [live.codec.id(one) for one in ids]
+    return listed, live.names.find(listed, 0 if side == "src" else 1)
+
+
+def embed_many(
+    live: Answers, ids: Iterable[Any] | str, at: Any, side: str, progress: Progress | None
+) -> pa.RecordBatchReader:
+    """See `Live.embed_many`."""
+    if isinstance(ids, str) and ids != "all":
+        raise BadInput(f"ids={ids!r}; it is a list of ids, or 'all'. For one node: embed([{ids!r}]).")
+    listed, nodes = nodes_asked(live, None if isinstance(ids, str) else dict.fromkeys(ids), side)
+    when, apart = live.time_of(at), live.names.separate_namespaces
+    width = live.embed_nodes(nodes[:1] if len(nodes) else np.zeros(1, np.int64), when).shape[1]
+    kinds = {"id": live.names.type} | ({"side": pa.string()} if apart else {})
+    schema = pa.schema(kinds | {"embedding": pa.list_(pa.float32(), width), "flags": pa.string()})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for begin in range(0, len(nodes), CHUNK):
+            some = nodes[begin : begin + CHUNK]
+            values = pa.array(live.embed_nodes(some, when).astype(np.float32, copy=False).ravel())
+            columns = [pa.array(listed[begin : begin + CHUNK], live.names.type)]
+            if apart:
+                sides = live.names.sides
+                columns.append(pa.array([("src", "dst")[sides[k]] if k < len(sides) else side for k in some.tolist()]))
+            columns += [pa.FixedSizeListArray.from_arrays(values, width), pa.array(_flags(live, some), pa.string())]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            if progress is not None:
+                progress(begin + len(some), len(nodes))
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _flags(live: Answers, nodes: np.ndarray) -> list[str]:
+    degree = np.zeros(len(nodes), np.int64)
+    met = nodes < len(live.nodes.degree)
+    degree[met] = live.nodes.degree.values[nodes[met]]
+    words = [", ".join(filter(None, (about_node, live.run.unfinished))) for about_node in ("", NO_EVENTS, UNKNOWN)]
+    return [words[k] for k in np.where(nodes >= len(live.names), 2, degree == 0).tolist()]

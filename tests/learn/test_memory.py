@@ -1,0 +1,73 @@
+"""What a training will take is told before it starts, and refused where it cannot be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pintgn import EventLog
+from pintgn.errors import TooLarge
+from pintgn.learn import memory
+from pintgn.learn.defaults import resolved
+from pintgn.learn.settings import Settings
+from pintgn.positions.relative import BUDGET
+
+
+def log_of(events: int, nodes: int, features: int = 0) -> EventLog:
+    rng = np.random.default_rng(0)
+    src, dst = rng.integers(0, nodes - 1, (2, events))
+    src[-1] = nodes - 1
+    return EventLog(src, dst, np.arange(events), features=rng.random((events, features)) if features else None)
+
+
+def predicted(log: EventLog, **settings: dict) -> dict[str, int]:
+    return memory.predict(resolved(Settings.of({"model": {"name": "pint"}} | settings), log), log)
+
+
+def test_more_events_nodes_and_features_take_more():
+    few = predicted(log_of(2000, 200))
+    more_events, more_nodes = predicted(log_of(20_000, 200)), predicted(log_of(2000, 2000))
+    wide = predicted(log_of(2000, 200, features=8))
+    for name in ("log", "training events", "index"):
+        assert more_events[name] == pytest.approx(10 * few[name], rel=0.1)
+    assert more_nodes["positions"] > 50 * few["positions"], "exact tables of nodes and nodes"
+    assert wide["event features"] == 2000 * 8 * 4
+    assert "event features" not in few
+
+
+def test_positions_are_counted_by_their_backend():
+    assert memory.positions(4, 1000, "exact") == 3 * 1000 * (4 * 1000 + 24)
+    assert memory.positions(4, 1000, "sketch") == 1000 * (3 * 128 * 4 + 9)
+    assert memory.positions(4, 100, "auto") == memory.positions(4, 100, "exact")
+    assert memory.positions(4, 50_000, "auto") == BUDGET + BUDGET // 10
+    assert memory.positions(4, 1_000_000, "auto") == memory.positions(4, 1_000_000, "sketch")
+    assert memory.positions(0, 1000, "auto") == 0
+
+
+@pytest.mark.parametrize(
+    ("less", "advice"),
+    [
+        (1, "--set model.positions=0"),
+        (10**12, "No log fits"),
+    ],
+)
+def test_what_cannot_fit_is_refused_with_what_would(less, advice, monkeypatch):
+    log = log_of(3000, 300)
+    settings = resolved(Settings.of({"model": {"name": "pint"}}), log)
+    peak = sum(memory.predict(settings, log).values())
+    monkeypatch.setattr(memory, "resident", lambda: 0)
+    monkeypatch.setattr(memory, "available", lambda: peak)
+    assert sum(memory.require(settings, log).values()) == peak
+    monkeypatch.setattr(memory, "available", lambda: max(peak - less, 0))
+    with pytest.raises(TooLarge, match=f"3,000 events between 300 nodes takes about .* are free. .*{advice}"):
+        memory.require(settings, log)
+
+
+def test_where_even_no_positions_do_not_fit_the_newest_events_may(monkeypatch):
+    log = log_of(3000, 300)
+    settings = resolved(Settings.of({"model": {"name": "edgebank"}}), log)
+    peak = sum(memory.predict(settings, log).values())
+    monkeypatch.setattr(memory, "resident", lambda: 0)
+    monkeypatch.setattr(memory, "available", lambda: memory.PROGRAM + (peak - memory.PROGRAM) // 2)
+    with pytest.raises(TooLarge, match=r"The newest 1,(499|500) events would fit"):
+        memory.require(settings, log)
