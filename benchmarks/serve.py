@@ -1,13 +1,16 @@
 """A service under load: durable ingestion, latency beside it, restart. Loopback, the clients in processes of their own.
 
     python benchmarks/serve.py [--data ../shared/data/wikipedia.parquet] [--events 120000] [--batch 5000] [--run FOLDER]
+                               [--stores sqlite,postgres]
 
 The first events of the data train a PINT for one epoch (its speed does not depend on how well it was trained); the
 last 120,000 are sent to `pintgn serve`, which makes them durable, updates positions and index, and judges one in ten.
 
-1. ingestion: JSON batches, one after the other, as fast as they are acknowledged;
-2. scores of 100 pairs while 1,000 events per second come in, 100 at a time;
-3. kill -9, then a restart from a snapshot and a tail of 100,000 events.
+1. scores of 100 pairs while 1,000 events per second come in, 100 at a time;
+2. ingestion: batches, one after the other, as fast as they are acknowledged: JSON without and with keys, and Arrow;
+3. kill -9, then a restart from a snapshot and a tail of 100,000 events;
+4. on PostgreSQL (a server of its own, with fsync): takeover by a standby after kill -9 of the writer, a replica's
+   processor time per score beside the writer's, and scores per second of one service and of two.
 
     python benchmarks/serve.py --load [--clients 1,8,64] [--seconds 3] [--destinations 100000] [--json]
 
@@ -19,6 +22,7 @@ meanwhile, which should stay below 100 ms.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import http.client
 import json
 import multiprocessing
@@ -32,21 +36,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pintgn
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
 import load
 
+from tests.postgres import Cluster, programs
+
 DATA = Path(__file__).parents[2] / "shared" / "data" / "wikipedia.parquet"
 JSON = {"Content-Type": "application/json"}
+ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
+TAKEOVERS = 10
+SCORES = 300
 
 
 class Server:
     """`pintgn serve` in a process of its own."""
 
-    def __init__(self, run: Path, store: Path, *options: str):
+    def __init__(self, run: Path, store: Path | str, *options: str):
         self.begin = time.perf_counter()
         command = [sys.executable, "-m", "pintgn", "serve", str(run), "--store", str(store), "--port", "0", "--json"]
         self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -61,6 +72,11 @@ class Server:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def processor_time(self) -> float:
+        """Seconds of all its threads so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
 
 class Client:
     """One connection."""
@@ -68,8 +84,8 @@ class Client:
     def __init__(self, port: int):
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
 
-    def post(self, path: str, body: bytes) -> dict[str, Any]:
-        self.connection.request("POST", path, body, JSON)
+    def post(self, path: str, body: bytes, headers: dict[str, str] = JSON) -> dict[str, Any]:
+        self.connection.request("POST", path, body, headers)
         answer = self.connection.getresponse()
         told = json.loads(answer.read())
         if answer.status != 200:
@@ -94,12 +110,24 @@ def bodies(columns: dict[str, list], start: int, stop: int, batch: int, keyed: b
     return made
 
 
-def ingest(port: int, parts: list[bytes], events: int) -> float:
+def arrow_bodies(columns: dict[str, list], start: int, stop: int, batch: int) -> list[bytes]:
+    """The same as Arrow streams."""
+    made = []
+    for begin in range(start, stop, batch):
+        end, sink = min(begin + batch, stop), pa.BufferOutputStream()
+        table = pa.table({name: columns[name][begin:end] for name in ("src", "dst", "t")})
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        made.append(sink.getvalue().to_pybytes())
+    return made
+
+
+def ingest(port: int, parts: list[bytes], events: int, headers: dict[str, str] = JSON) -> float:
     """Events per second, acknowledged."""
     client = Client(port)
     begin = time.perf_counter()
     for part in parts:
-        client.post("/events", part)
+        client.post("/events", part, headers)
     return events / (time.perf_counter() - begin)
 
 
@@ -136,6 +164,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=5_000)
     parser.add_argument("--seconds", type=float, help="how long latency is measured (20), or a flood lasts (3)")
     parser.add_argument("--run", type=Path, help="a run of all but the last events, made by an earlier call")
+    parser.add_argument("--stores", default="sqlite,postgres", help="which stores are measured")
     parser.add_argument("--load", action="store_true", help="floods, and /health meanwhile")
     parser.add_argument("--clients", default="1,8,64", help="how many clients make a flood")
     parser.add_argument("--only", default="", help="floods whose name has this in it")
@@ -157,7 +186,16 @@ def main() -> None:
         run = options.run or Path(scratch) / "run"
         if not run.exists():
             pintgn.fit("pint", pintgn.read_events(table.slice(0, head)), folder=run, seed=0, epochs=1)
-        measure(run, Path(scratch), columns, options)
+        for kind in options.stores.split(","):
+            print(f"\n{kind}")
+            if kind == "sqlite":
+                measure(run, Path(scratch) / "store", columns, options)
+            elif programs() is None:
+                print("skipped: PostgreSQL's server is not here")
+            else:
+                with contextlib.closing(Cluster("a password", durable=True)) as cluster:
+                    measure(run, cluster.address(), columns, options)
+                    together(run, cluster.address(), columns)
     print(f"load average after: {os.getloadavg()[0]:.2f}")
 
 
@@ -192,8 +230,7 @@ def under_floods(options: argparse.Namespace) -> None:
         print(json.dumps({"destinations": options.destinations, "seconds": options.seconds, "floods": found}, indent=1))
 
 
-def measure(run: Path, scratch: Path, columns: dict[str, list], options: argparse.Namespace) -> None:
-    store = scratch / "store"
+def measure(run: Path, store: Path | str, columns: dict[str, list], options: argparse.Namespace) -> None:
     server = Server(run, store, "--snapshot-every", str(10 * options.events))
     try:
         print(f"start from the run's log: {server.seconds:.1f} s")
@@ -206,6 +243,72 @@ def measure(run: Path, scratch: Path, columns: dict[str, list], options: argpars
         print(f"restart after kill -9, snapshot + 100,000 events: {server.seconds:.1f} s, same scores: {same}")
     finally:
         server.kill()
+
+
+def together(run: Path, address: str, columns: dict[str, list]) -> None:
+    """Several services on one store: who takes over when, and what a replica's scores cost."""
+    t, services = columns["t"][-1], [Server(run, address), Server(run, address)]
+    replica = Server(run, address, "--follow")
+    try:
+        seconds = []
+        for k in range(TAKEOVERS):
+            writer = next(one for one in services if Client(one.port).get("/health")["taking"])
+            services.remove(writer)
+            event = json.dumps({"src": columns["src"][0], "dst": columns["dst"][0], "t": t, "key": f"takeover-{k}"})
+            writer.kill()
+            begin = time.perf_counter()
+            while not acknowledged(services[0].port, event.encode()):
+                time.sleep(0.005)
+            seconds.append(time.perf_counter() - begin)
+            services.append(Server(run, address))
+        print(
+            f"takeover after kill -9 of the writer, until the next event is acknowledged: median "
+            f"{np.median(seconds):.2f} s, at most {max(seconds):.2f} s ({TAKEOVERS} times)"
+        )
+        writer = next(one for one in services if Client(one.port).get("/health")["taking"])
+        cost = {}
+        for _ in range(2):  # the second time counts: both are warm
+            for name, one in (("writer", writer), ("replica", replica)):
+                begin = one.processor_time()
+                scored(one.port, question(columns), SCORES)
+                cost[name] = 1000 * (one.processor_time() - begin) / SCORES
+        print(
+            f"processor time per POST /score of 100 pairs: writer {cost['writer']:.2f} ms, replica "
+            f"{cost['replica']:.2f} ms, ratio {cost['replica'] / cost['writer']:.2f}"
+        )
+        for several in ([writer], [writer, replica]):
+            rate = flooded([one.port for one in several], question(columns))
+            print(f"POST /score by {len(several)} of them at once: {rate:,.0f} requests/s")
+    finally:
+        for one in (*services, replica):
+            one.kill()
+
+
+def acknowledged(port: int, body: bytes) -> bool:
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection.request("POST", "/events", body, JSON)
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+
+
+def scored(port: int, body: bytes, count: int) -> None:
+    client = Client(port)
+    for _ in range(count):
+        client.post("/score", body)
+
+
+def flooded(ports: list[int], body: bytes) -> float:
+    """Scores per second, a client in a process of its own for each service."""
+    context = multiprocessing.get_context("spawn")
+    begin = time.perf_counter()
+    clients = [context.Process(target=scored, args=(port, body, 2 * SCORES)) for port in ports]
+    for one in clients:
+        one.start()
+    for one in clients:
+        one.join()
+    return 2 * SCORES * len(ports) / (time.perf_counter() - begin)
 
 
 def question(columns: dict[str, list]) -> bytes:
@@ -237,11 +340,14 @@ def under_load(server: Server, columns: dict[str, list], options: argparse.Names
         ingest(server.port, bodies(columns, sent, quiet, 1_000), quiet - sent)
     print("snapshot:", json.dumps(client.post("/snapshot", b"")))
 
-    half = (quiet + total) // 2
-    for keyed, begin, end in ((False, quiet, half), (True, half, total)):
-        rate = ingest(server.port, bodies(columns, begin, end, options.batch, keyed), end - begin)
-        kind = "with keys" if keyed else "without keys"
-        print(f"ingestion {kind}: {rate:,.0f} events/s durable, batches of {options.batch:,}")
+    ends = np.linspace(quiet, total, 4).astype(int).tolist()
+    for kind, begin, end in zip(("JSON", "JSON with keys", "Arrow"), ends, ends[1:], strict=False):
+        if kind == "Arrow":
+            rate = ingest(server.port, arrow_bodies(columns, begin, end, 2 * options.batch), end - begin, ARROW)
+        else:
+            rate = ingest(server.port, bodies(columns, begin, end, options.batch, "keys" in kind), end - begin)
+        size = options.batch * (2 if kind == "Arrow" else 1)
+        print(f"ingestion, {kind}: {rate:,.0f} events/s durable, batches of {size:,}")
     status = client.get("/status")
     assert status["live_events"] == total
     print(f"rolling AP {status['quality']['ap_rolling']:.3f}, reference {status['quality']['reference_ap']:.3f}")

@@ -17,10 +17,11 @@ from tools import versions
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OURS = {"pintgn", "paper", "tests", "tools", "load"}  # benchmarks/load.py stands beside those that use it
+OURS = {"pintgn", "paper", "tests", "tools", "benchmarks", "load"}  # benchmarks/load.py stands beside those that use it
 HOMES = {  # where a package of an extra may be imported; the rest of pintgn works without it
     "boosted": ("models/boosted.py",),
     "tune": ("learn/tune.py",),
+    "ray": ("workers/jobs.py",),
     "serve": (
         "serve/app.py",
         "serve/bodies.py",
@@ -33,7 +34,9 @@ HOMES = {  # where a package of an extra may be imported; the rest of pintgn wor
     ),
     "interop": ("interop/", "events/snapshots.py"),
     "duckdb": ("events/databases.py",),
-    "postgres": ("events/databases.py",),
+    "postgres": ("events/databases.py", "feed/postgres.py", "serve/postgres.py", "serve/postgres_snapshots.py"),
+    "kafka": ("feed/kafka.py",),
+    "nats": ("feed/nats.py",),
 }
 APART = {"tgb", "pandas", "polars", "IPython"}
 """Taken where users have them: tgb wants so much that no extra should bring it; frames and notebooks are theirs."""

@@ -1,7 +1,7 @@
 """Files of every format that ever was: each opens, is completed, or is refused in one line that says what helps.
 
 `tests/formats` has small runs with a store of five live events, written by the code of their time:
-60 events, a PINT, its stream, a snapshot. The newest is a backup.
+60 events, a PINT, its stream, a snapshot. From the fourth on they are backups.
 
 | | commit | log | run | stream | neighbors | positions | store | snapshot | keys | backup |
 |---|---|---|---|---|---|---|---|---|---|---|
@@ -9,13 +9,16 @@
 | 2 | ce49750^ | 1 | 1 | 1 | 3 | 1 | 2 | 1 | | |
 | 3 | c4d0a28^ | 2 | 2 | 2 | 3 | 1 | 2 | 2 | | |
 | 4 | h-ops | 2 | 2 | 3 | 3 | 1 | 2 | 2 | 1 | 1 |
+| 5 | h-store | 2 | 2 | 3 | 3 | 1 | 3 | 2 | 1 | 1 |
 
-With a new format comes a new file: `pintgn backup` of such a run, compressed by xz.
+With a new format comes a new file: `pintgn backup` of such a run, compressed by xz. `postgres-1.sql` is a store of five
+events in PostgreSQL (format 1).
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import importlib
 import lzma
 import re
@@ -24,6 +27,7 @@ import sqlite3
 import tarfile
 
 import numpy as np
+import psycopg
 import pytest
 import torch
 
@@ -31,23 +35,30 @@ from pintgn import EventLog, NeighborIndex, RelativePositions, Service, Stream
 from pintgn.errors import BadFile
 from pintgn.events.facts import check_format
 from pintgn.events.log import Query
+from pintgn.feed.source import Bookmark
 from pintgn.learn.run import Run
 from pintgn.serve.backup import restore
 from pintgn.serve.keys import FILE as KEYS
 from pintgn.serve.keys import stored
+from pintgn.serve.models import FILE as MODELS
+from pintgn.serve.models import ModelHistory
 from pintgn.serve.snapshots import SnapshotFolder
-from pintgn.serve.store import Store
+from pintgn.serve.sqlite import SqliteStore
 from tests.conftest import ROOT
 
 NEWEST = {
     "events.store": 2,
+    "events.mapped": 1,
+    "feed.source": 1,
     "learn.folder": 2,
     "stream.files": 3,
     "neighbors.files": 3,
     "positions.relative": 1,
-    "serve.rows": 2,
+    "serve.rows": 3,
+    "serve.postgres": 1,
     "serve.snapshots": 2,
     "serve.keys": 1,
+    "serve.models": 1,
     "serve.backup": 1,
 }
 """What the newest file holds, by the module that says so."""
@@ -55,16 +66,17 @@ NEWEST = {
 
 @pytest.fixture(scope="module")
 def generations(tmp_path_factory):
-    """The folders of all runs; the newest is restored from its backup."""
+    """The folders of all runs; the newer ones are restored from their backups."""
     folder = tmp_path_factory.mktemp("formats")
     for path in sorted((ROOT / "tests" / "formats").glob("*.tar.xz")):
         plain = folder / path.stem
         plain.write_bytes(lzma.decompress(path.read_bytes()))
-        if path.name.startswith("4"):
-            restore(plain, folder / "4")
+        number = path.name.partition(".")[0]
+        if int(number) >= 4:
+            restore(plain, folder / number)
         else:
             with tarfile.open(plain) as archive:
-                archive.extractall(folder / path.name.partition(".")[0], filter="data")
+                archive.extractall(folder / number, filter="data")
     return {int(path.name): path for path in folder.iterdir() if path.is_dir()}
 
 
@@ -93,7 +105,7 @@ def test_every_format_has_a_file_of_its_newest_version():
     assert found == NEWEST, "add a file of the new format to tests/formats, and say here what it holds"
 
 
-@pytest.mark.parametrize("number", [3, 4])
+@pytest.mark.parametrize("number", [3, 4, 5])
 def test_runs_that_can_be_used_are_used(generations, number):
     folder = generations[number]
     run = Run.open(folder)
@@ -119,8 +131,13 @@ def test_a_setting_that_is_gone_is_forgotten_only_if_it_was_off(generations, tmp
     refused(lambda: Stream.open(tmp_path / "stream"), said)
 
 
+def test_a_mapped_log_of_the_first_format_is_read():
+    log = EventLog.open(ROOT / "tests" / "formats" / "mapped-1.arrow")
+    assert (len(log), log.id(0), log.features.shape, log.schema.t) == (60, "n16", (60, 7), "when")
+
+
 def test_the_keys_of_the_newest_store_are_read(generations):
-    assert [(key.name, key.scope, key.rate) for key in stored(generations[4] / "live" / KEYS)] == [("feed", "write", 5)]
+    assert [(key.name, key.scope, key.rate) for key in stored(generations[5] / "live" / KEYS)] == [("feed", "write", 5)]
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -133,24 +150,40 @@ def test_older_runs_are_refused_with_what_helps(generations, number):
     refused(lambda: Service.open(folder), older, "Train again")
 
 
-def fingerprint(folder):
+def owner(folder):
     with sqlite3.connect(folder / "live" / "events.db") as db:
-        return db.execute("SELECT value FROM facts WHERE name = 'run'").fetchone()[0]
+        return db.execute("SELECT value FROM facts WHERE name IN ('run', 'log')").fetchone()[0]
+
+
+def opened(folder):
+    """As a run of the log that it belongs to, or as the run itself, opens it."""
+    return SqliteStore(folder / "live", owner(folder), 0, np.dtype(np.int64), run=owner(folder))
 
 
 def test_stores_are_read_or_refused_with_what_helps(generations):
-    first = generations[1] / "live"
-    said = ("(format 1, not 2)", "pintgn serve RUN --export", "--store")
-    refused(lambda: Store(first, fingerprint(generations[1]), 0, np.dtype(np.int64)), *said)
-    for number in (2, 3, 4):
-        folder = generations[number]
-        with Store(folder / "live", fingerprint(folder), 0, np.dtype(np.int64)) as store:
+    said = ("(format 1, not 3)", "pintgn serve RUN --export", "--store")
+    refused(lambda: opened(generations[1]), *said)
+    for number in (2, 3, 4, 5):
+        with opened(generations[number]) as store:
             assert (store.total, store.reports) == (5, [])
             assert [batch.keys for _, batch in store.read()] == [[f"k{k}" for k in range(5)]]
 
 
+def test_stores_in_postgresql_are_read():
+    from pintgn.serve.postgres import PostgresStore
+    from tests.postgres import Cluster
+
+    with contextlib.closing(Cluster("hush")) as cluster:
+        with psycopg.connect(cluster.address()) as db:
+            db.execute((ROOT / "tests" / "formats" / "postgres-1.sql").read_text())
+        with PostgresStore(cluster.address(), "log", 0, np.dtype(np.int64), True) as store:
+            assert (store.total, store.writes) == (5, True)
+            assert [batch.keys for _, batch in store.read()] == [[f"k{k}" for k in range(5)]]
+            assert store.known(["k3"])
+
+
 def test_older_snapshots_are_passed_over(generations):
-    run = Run.open(generations[4])
+    run = Run.open(generations[5])
     for number in (1, 2):
         snapshots = SnapshotFolder(generations[number] / "live", run)
         assert list(snapshots.valid()) == []
@@ -159,13 +192,13 @@ def test_older_snapshots_are_passed_over(generations):
 
 
 def test_indexes_and_positions_are_read_or_refused(generations, tmp_path):
-    newest = NeighborIndex.open(generations[4] / "stream" / "neighbors.npz")
+    newest = NeighborIndex.open(generations[5] / "stream" / "neighbors.npz")
     for folder in generations.values():
         index = NeighborIndex.open(folder / "stream" / "neighbors.npz")
         for node in range(10):  # all of them hold the same events
             one, other = index.recent(node, 100, 60), newest.recent(node, 100, 60)
             assert all(np.array_equal(getattr(one, name), getattr(other, name)) for name in ("ids", "t", "mask"))
-    with np.load(generations[4] / "stream" / "neighbors.npz") as file:
+    with np.load(generations[5] / "stream" / "neighbors.npz") as file:
         arrays = dict(file)
     for format, said in ((1, "older pintgn (format 1, not 3). Build it again"), (4, "newer pintgn")):
         np.savez(tmp_path / "index.npz", **arrays | {"head": np.array([format, *arrays["head"][1:]])})
@@ -174,7 +207,7 @@ def test_indexes_and_positions_are_read_or_refused(generations, tmp_path):
     nodes = np.arange(10)
     for one in positions[1:]:
         assert np.array_equal(one.read(nodes, nodes[::-1]), positions[0].read(nodes, nodes[::-1]))
-    with np.load(generations[4] / "stream" / "positions.npz") as file:
+    with np.load(generations[5] / "stream" / "positions.npz") as file:
         arrays = dict(file)
     line = re.sub(rb'"format": 1', b'"format": 2', arrays["settings"].tobytes())
     np.savez(tmp_path / "positions.npz", **arrays | {"settings": np.frombuffer(line, np.uint8)})
@@ -188,3 +221,17 @@ def test_a_format_is_read_from_the_oldest_that_is_known_on():
     refused(lambda: check_format(1, 3, "it", "Help.", oldest=2), "older pintgn (format 1, not 3). Help.")
     refused(lambda: check_format(2, 3, "it", "Help."), "older pintgn (format 2, not 3). Help.")
     refused(lambda: check_format(4, 3, "it", "Help.", oldest=2), "newer pintgn (format 4, not 3). Update pintgn")
+
+
+def test_a_bookmark_of_a_feed_is_read(tmp_path):
+    shutil.copy(ROOT / "tests" / "formats" / "bookmark-1.json", tmp_path / "mark")
+    bookmark = Bookmark(tmp_path / "mark", "/data/orders.csv", "http://127.0.0.1:8000")
+    assert bookmark.position == {"generation": 1, "offset": 52, "inode": 7, "tail": "612c622c310a"}
+    bookmark.close()
+
+
+def test_the_history_of_models_is_read(tmp_path):
+    shutil.copy(ROOT / "tests" / "formats" / "models-1.json", tmp_path / MODELS)
+    found = ModelHistory(tmp_path)
+    assert (found.active["run"], found.active["covered"], found.before["run"]) == ("/runs/b", 100, "/runs/a")
+    assert [entry["state"] for entry in found.entries] == ["promoted"]

@@ -42,7 +42,7 @@ from tools.mutations import Mutant, compiles, mutants  # noqa: E402
 WHERE = (
     "neighbors/kernels*.py", "positions/kernels*.py", "positions/arena.py", "positions/tables.py",
     "positions/passes.py", "models/kernels*.py", "events/kernels*.py", "stream/*.py", "learn/negatives.py",
-    "learn/evaluate.py", "learn/protocol.py", "learn/paper.py", "serve/store.py", "serve/requests.py",
+    "learn/evaluate.py", "learn/protocol.py", "learn/paper.py", "serve/sqlite.py", "serve/requests.py",
 )  # fmt: skip
 """The files that hold promises."""
 SPEED_ONLY = (

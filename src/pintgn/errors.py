@@ -51,6 +51,13 @@ class TooLarge(PintgnError, MemoryError):
     """The request needs more memory than there is; the message says how much, and what would fit."""
 
 
+class LostWorker(PintgnError, ConnectionError):
+    """One of several processes that work together has ended, or cannot be reached."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 def check_count(value: object, name: str, least: int, none: bool = False) -> None:
     """Refuse what is not a whole number of at least `least`; with `none`, nothing at all is fine too."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)

@@ -14,6 +14,7 @@ import sys
 import time
 
 import numpy as np
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -83,8 +84,10 @@ def test_dry_run_prints_the_settings_as_resolved_and_trains_nothing(pintgn_comma
     code, out, _ = pintgn_command("train", shop / "old.csv", "--dry-run", "--set", "train.batch=77")
     assert code == 0
     (tmp_path / "again.toml").write_text(out)
-    code, again, _ = pintgn_command("train", shop / "old.csv", "--dry-run", "--config", tmp_path / "again.toml")
+    code, again, told = pintgn_command("train", shop / "old.csv", "--dry-run", "--config", tmp_path / "again.toml")
     assert again == out
+    assert "memory: about" in told
+    assert "program" in told
     assert "batch = 77" in out
     assert "learning_rate" in out
     assert not (tmp_path / "runs").exists()
@@ -171,12 +174,24 @@ def test_recommend_and_embed(pintgn_command, trained, shop, tmp_path):
     assert pintgn_command("embed", trained)[0] == 0
     assert (trained / "embeddings.parquet").exists()
     table = pq.read_table(tmp_path / "nodes.parquet")
-    assert table.column_names == ["id", "embedding"]
+    assert table.column_names == ["id", "embedding", "flags"]
     assert len(table.column("embedding")[0]) == 8
     assert pintgn_command("embed", trained, "-o", "nodes.npz", "--at", "2024-06-01T00:00:00Z")[0] == 0
     arrays = np.load(tmp_path / "nodes.npz")  # no pickles: ids are plain text
     assert arrays["id"].tolist() == table["id"].to_pylist()
     assert arrays["embedding"].tolist() == table["embedding"].to_pylist()
+    some = ("--node", "user1", "--node", "nobody", "--at", "2024-06-01T00:00:00Z")
+    code, out, err = pintgn_command("embed", trained, "-o", "some.csv", *some, "--json")
+    assert json.loads(out)["flags"] == {"unknown": 1}
+    assert "1 node flagged: unknown" in err
+    rows = pyarrow.csv.read_csv(tmp_path / "some.csv")
+    assert rows.column_names == ["id", *(f"e{k}" for k in range(8)), "flags"]
+    assert rows["id"].to_pylist() == ["user1", "nobody"]
+    known = table["embedding"][table["id"].to_pylist().index("user1")].as_py()
+    assert [rows[f"e{k}"][0].as_py() for k in range(8)] == pytest.approx(known, rel=1e-6)
+    (tmp_path / "ids.csv").write_text("id\nuser1\nuser2\n")
+    assert "2 nodes" in pintgn_command("embed", trained, "-o", "two.parquet", "--node-file", "ids.csv")[1]
+    assert "cannot both" in pintgn_command("embed", trained, "-o", "x.csv", *some, "--node-file", "ids.csv")[2]
     code, _, err = pintgn_command("recommend", trained, "--src", "user1", "--at", "2020-01-01T00:00:00Z")
     assert (code, "already observed" in err) == (2, True)
 

@@ -110,7 +110,7 @@ def test_every_option_of_reading_is_on_the_command_line_and_in_python():
     from pintgn.cli.source import OPTIONS
 
     said = {"no_header": "header"}
-    python = set(inspect.signature(pintgn.read_events).parameters) - {"source", "like"}
+    python = set(inspect.signature(pintgn.read_events).parameters) - {"source", "like", "progress"}
     assert {said.get(name, name) for name in OPTIONS} == python
 
 

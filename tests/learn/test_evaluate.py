@@ -9,7 +9,7 @@ import torch
 from pintgn import PINT, EventLog, Model, Stream, evaluate, fit
 from pintgn.errors import BadInput, UnknownName
 from pintgn.learn import measure, paper
-from pintgn.learn.metrics import ranks
+from pintgn.learn.metrics import CHUNK, ranks
 from pintgn.learn.negatives import KINDS
 from pintgn.learn.protocol import Parts, destinations, scored_events
 from pintgn.learn.ranking import Candidates
@@ -201,7 +201,8 @@ def test_progress_begins_at_nothing_and_ends_with_every_event(log):
     told = []
     evaluate(run, "random", beside=(), progress=lambda done, total, what: told.append((done, total, what)))
     total = len(run.parts.test)
-    assert told[0] == (0, total, "observing what came before")
+    before = len(run.parts.before(run.parts.test))
+    assert told[:2] == [(done, before, "observing what came before") for done in (0, before)]
     assert told[-1] == (total, total, "pint")
 
 
@@ -343,3 +344,34 @@ def test_neighbors_of_the_whole_log_can_be_stale_by_a_block_too(log):
         assert found == (begin if begin == len(log) else np.searchsorted(log.t, log.t[begin], "left"))
     fresh = paper.WholeLog(log, History())
     assert fresh.before(t, Events.none(0, None)).tolist() == before.tolist()
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+def test_of_many_events_stretches_are_scored_and_it_is_said(offset):
+    run = fit("heuristic", random_log(4_000, 25, ties=3), **QUICK)
+    whole = evaluate(run, ["random", "per-event"], rank=5, beside=["edgebank"])
+    count = whole.of_events
+    assert whole.events == count > 2 * CHUNK
+    assert "evenly taken" not in str(whole)
+    found = evaluate(run, ["random", "per-event"], rank=5, beside=["edgebank"], most=count + offset)
+    if offset >= 0:
+        assert found == whole
+        return
+    assert 0 < found.events < count == found.of_events
+    assert f"({found.events} of {count} events, evenly taken)" in str(found)
+    for rows in (*found.negatives.values(), found.ranking):
+        assert {of["all"]["events"] for of in rows.values()} == {found.events}
+    with pytest.raises(BadInput, match="most=1"):
+        evaluate(run, most=1)
+
+
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+def test_no_figure_depends_on_the_piece_that_is_observed(run, monkeypatch, offset):
+    whole = evaluate(run, beside=["edgebank"])
+    monkeypatch.setattr(measure, "PIECE", len(run.parts.before(run.parts.test)) // 2 + offset)
+    seen = []
+    found = evaluate(run, beside=["edgebank"], progress=lambda *given: seen.append(given))
+    assert found.negatives == whole.negatives
+    steps = [(done, total) for done, total, what in seen if what == "observing what came before"]
+    assert len(steps) == 1 + -(-steps[-1][1] // measure.PIECE)
+    assert steps[-1] == (len(run.parts.before(run.parts.test)),) * 2

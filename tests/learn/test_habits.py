@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 
 import pintgn
 from pintgn import PINT, fit
@@ -93,6 +94,25 @@ def test_a_run_that_was_trained_elsewhere_can_be_read_without_that_device(tmp_pa
     trained = fit("edgebank", random_log(), folder=tmp_path / "run")
     text = trained.settings.to_toml().replace('device = "cpu"', 'device = "cuda"')
     assert Settings.from_toml(text).stream.device == "cuda"
+
+
+def test_a_run_that_was_trained_elsewhere_is_used_without_that_device(tmp_path, monkeypatch):
+    for module in ("stream.core", "learn.settings"):  # as if there were a GPU
+        monkeypatch.setattr(f"pintgn.{module}.check_device", lambda device: torch.device("cpu"))
+    trained = fit(PINT(dim=4), random_log(), folder=tmp_path / "run", device="cuda", refit=True, **QUICK)
+    assert trained.settings.stream.device == "cuda"
+    monkeypatch.undo()
+    with pytest.raises(BadInput, match="has no CUDA. Use device='cpu'"):
+        pintgn.evaluate(tmp_path / "run")
+    found = pintgn.evaluate(tmp_path / "run", device="cpu")
+    assert found.negatives["random"]["pint"]["all"]["ap"] == pytest.approx(trained.test["all"]["ap"], abs=1e-3)
+    live = pintgn.open(tmp_path / "run")
+    assert live.model.device.type == "cpu"
+    for use in (pintgn.open, pintgn.evaluate, pintgn.Service.open):
+        with pytest.raises(BadInput, match="has no CUDA. Use device='cpu'"):
+            use(tmp_path / "run", device="cuda")
+    with pytest.raises(BadInput, match="device= is for a folder"):
+        pintgn.open(trained, device="cpu")
 
 
 # -- models ----------------------------------------------------------------------------------------------------------

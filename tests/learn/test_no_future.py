@@ -69,6 +69,30 @@ def scrambled(begin: int, keep_nodes: bool = False) -> EventLog:
     return found
 
 
+def known_later(log: EventLog, task: str, begin: int | None = None) -> EventLog:
+    """The log with times at which its labels become known, up to 300 after the event. Given where the future begins,
+    labels that are not known by then are others, and become known at other times."""
+    delay = np.random.default_rng(4).integers(0, 300, EVENTS)
+    delay[np.random.default_rng(5).random(EVENTS) < 0.3] = 0  # some are known at once
+    return scramble_unknown(log, task, log.t + delay, begin)
+
+
+def scramble_unknown(log: EventLog, task: str, known: np.ndarray, begin: int | None) -> EventLog:
+    """The log with targets that become known at these times; those not known by `begin` are others if that is given."""
+    label, rng = np.array(log.label), np.random.default_rng(6)
+    features = np.array(log.features)
+    if begin is not None:
+        unknown = known > plain().t[begin - 1]
+        if task == "classes":
+            label[unknown] = 1 - label[unknown]
+        else:
+            features[unknown, 0] = rng.normal(size=int(unknown.sum())) * 50
+        known = np.where(unknown, known + rng.integers(0, 5_000, EVENTS), known)
+    return EventLog(
+        log.src, log.dst, log.t, features=features, label=label, op=log.op, known=known, node_features=log.node_features
+    )
+
+
 def borders(log: EventLog) -> tuple[int, int]:
     _, val, test = log.split()
     return val.first, test.first
@@ -83,7 +107,8 @@ def trained(log: EventLog, given: dict) -> dict:
         if "val" in entry:
             weights.append({name: value.numpy().tobytes() for name, value in model.state_dict().items()})
 
-    run = train.fit(model, log, progress=watch, **given.get("train", {}), **given.get("stream", {}))
+    tables = [given.get(table, {}) for table in ("train", "stream", "task")]
+    run = train.fit(model, log, progress=watch, **tables[0], **tables[1], **tables[2])
     return {
         "settings": run.settings.to_dict(),
         "time scale": run.schema.time_scale,
@@ -95,13 +120,14 @@ def trained(log: EventLog, given: dict) -> dict:
         "weights": {name: value.numpy().tobytes() for name, value in run.model.state_dict().items()},
         "calibration": run.calibration and dataclasses.asdict(run.calibration),
         "next slope": run.next_slope,
+        "answer calibration": run.answer_calibration,
         "test": run.test,
     }
 
 
 KNOWN_BEFORE_TEST = (
     "settings", "time scale", "scaling", "weights of each epoch", "losses", "validation", "best epoch", "weights",
-    "calibration", "next slope",
+    "calibration", "next slope", "answer calibration",
 )  # fmt: skip
 KNOWN_BEFORE_VALIDATION = ("settings", "time scale", "scaling", "weights of each epoch", "losses")
 
@@ -175,6 +201,88 @@ def test_what_is_left_open_is_decided_by_the_training_part(monkeypatch):
     found = train.resolved(asked, log)
     assert found.train == by_training.train
     assert found.model == by_training.model
+
+
+# -- questions about columns ----------------------------------------------------------------------------------------
+
+
+TASKS = {"classes": {"predict": "label", "given": ["f1"]}, "values": {"predict": "f0", "given": ["f1"]}}
+
+
+def check_task(given: dict, as_it_is: EventLog, other) -> None:
+    """As `check`, with logs whose targets that are not known yet are others, too."""
+    val, test = borders(plain())
+    first = trained(as_it_is, given)
+    for begin, known in ((test, KNOWN_BEFORE_TEST), (val, KNOWN_BEFORE_VALIDATION)):
+        found = trained(other(begin), given)
+        assert {key: found[key] for key in known} == {key: first[key] for key in known}
+        assert found["test"] != first["test"], "else nothing was scrambled"
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ["pint", "tgn", "boosted"])
+def test_answers_learned_with_targets_known_with_their_events(name, task):
+    given = tiny(name, hidden=0.0, epochs=2) | {"task": TASKS[task]}
+    check_task(given, plain(), scrambled)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ["pint", "tgn", "boosted"])
+def test_answers_learned_with_targets_known_some_time_later(name, task):
+    given = tiny(name, hidden=0.0, epochs=2) | {"task": TASKS[task] | {"known_after": 120}}
+
+    def other(begin: int) -> EventLog:
+        log = scrambled(begin)
+        made = scramble_unknown(log, task, log.t + 120, begin)
+        return EventLog(
+            made.src, made.dst, made.t, features=made.features, label=made.label, op=made.op,
+            node_features=made.node_features,
+        )  # fmt: skip
+
+    check_task(given, plain(), other)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("name", ["pint", "tgn", "boosted"])
+def test_answers_learned_with_targets_known_at_times_of_their_own(name, task):
+    given = tiny(name, hidden=0.0, epochs=2) | {"task": TASKS[task]}
+    check_task(given, known_later(plain(), task), lambda begin: known_later(scrambled(begin), task, begin))
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("how", ["with the event", "after", "at"])
+def test_an_answer_knows_no_target_before_its_time(how, task):
+    """Whatever the targets are that are not known strictly before a question, the answer is the same, bit for bit."""
+    given = tiny("pint", hidden=0.0) | {"task": TASKS[task] | ({"known_after": 120} if how == "after" else {})}
+    log = known_later(plain(), task) if how == "at" else plain()
+    run = train.fit(Settings.of(given), log)
+    whole = run.view(log)
+    late = whole.schema.late
+    known = whole.t if whole.known is None else whole.known
+    rng = np.random.default_rng(8)
+    for row in (290, 340, EVENTS - 1):
+        t = whole.t[row]
+        unknown = known >= t
+        other = np.array(whole.features)
+        other[unknown, late] = rng.permutation(other[:, late])[: int(unknown.sum())]
+        answers = []
+        for features in (whole.features, other):
+            seen = EventLog(
+                whole.src, whole.dst, whole.t, features=features, op=whole.op, known=whole.known,
+                node_features=whole.node_features, schema=whole.schema,
+            )  # fmt: skip
+            stream = run.new_stream()
+            asked = run.task.query(seen[row : row + 1])
+            answers.append(stream.replay(seen, [asked])[0].detach().numpy().tobytes())
+        assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("task", ["return", "meet"])
+@pytest.mark.parametrize("name", ["pint", "boosted"])
+def test_answers_about_time_are_learned_once_the_horizon_has_passed(name, task):
+    """What a later part changes are also answers about earlier times, as long as their horizon had not passed."""
+    given = tiny(name, hidden=0.0, epochs=2) | {"task": {"predict": task, "within": 60}}
+    check_task(given, plain(), scrambled)
 
 
 # -- categories ----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pintgn.learn.settings import (
     FitSettings,
     Settings,
     Streaming,
+    TaskSettings,
     Training,
     dataclass_parameters,
     merged,
@@ -136,6 +137,7 @@ def test_every_field_of_training_is_explained():
 
 
 def test_the_keywords_of_fit_that_type_checkers_know_are_the_fields_of_its_settings():
-    fields = dataclass_parameters(Training) | dataclass_parameters(Streaming)
+    kinds = (Training, Streaming, TaskSettings)
+    fields = {name: kind for one in kinds for name, kind in dataclass_parameters(one).items()}
     assert typing.get_type_hints(FitSettings) == fields
     assert not FitSettings.__required_keys__

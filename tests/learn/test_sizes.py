@@ -10,13 +10,14 @@ from sklearn.metrics import average_precision_score
 import pintgn
 from pintgn import PINT, EventLog, fit
 from pintgn.explain import worlds
-from pintgn.learn import metrics
+from pintgn.learn import metrics, train
 from pintgn.learn.defaults import BUSY, STEPS, from_training
 from pintgn.learn.ranking import BLOCK, Candidates
 from pintgn.learn.settings import Settings
 from pintgn.live import answers as live_answers
 from pintgn.live import many as live_many
 from pintgn.models import fused
+from pintgn.stream import Stream
 from tests.conftest import around
 from tests.learn.helpers import QUICK, random_log
 
@@ -124,3 +125,36 @@ def test_rules_for_settings_turn_where_they_say():
     given = from_training(Settings.of({"train": {"epochs": 30}}), EventLog(np.arange(9), np.arange(9), np.arange(9)))
     assert given.train.patience is None, "who asks for thirty gets thirty"
     assert [chosen(events, 10).train.learning_rate for events in around(1_000)] == [3e-3, 1e-3, 1e-3]
+
+
+def test_no_figure_depends_on_whether_a_stream_is_kept_between_epochs(monkeypatch):
+    """The stream after the training part is kept and copied for validation, or built anew: the same figures."""
+    log, built = random_log(400, 20), []
+    held = Stream.nbytes.fget
+    monkeypatch.setattr(Stream, "nbytes", property(lambda self: built.append(held(self)) or built[-1]))
+
+    def figures():
+        made = fit(PINT(dim=8, neighbors=4, positions=3), log, **QUICK | {"epochs": 2})
+        return [one["val"] for one in made.history], made.test, made.heuristics, made.calibration
+
+    expected, size = figures(), built[0]
+    assert len(built) == 1, "small enough to be kept"
+    for kept, times in zip(around(size), (2, 1, 1), strict=True):
+        monkeypatch.setattr(train, "KEPT", kept)
+        built.clear()
+        assert figures() == expected
+        assert len(built) == times
+
+
+def test_two_threads_give_what_one_gives_bit_for_bit():
+    """The second thread only looks up ahead of the first."""
+    log = random_log(300, 15)
+
+    def outcome(threads, model):
+        made = fit(model, log, threads=threads, **QUICK | {"epochs": 1})
+        weights = [w.numpy().tobytes() for w in made.model.state_dict().values()]
+        return made.history[0]["loss"], made.history[0]["val"], made.test, weights
+
+    for settings in ({"positions": 3}, {"memory": 4}):
+        one, two = (outcome(n, PINT(dim=8, neighbors=4, **settings)) for n in (1, 2))
+        assert one == two

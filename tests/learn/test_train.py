@@ -82,6 +82,22 @@ def test_a_run_killed_between_any_steps_ends_bit_identically(log, whole, tmp_pat
     assert outcome(Run.open(tmp_path / "run")) == whole
 
 
+def test_a_run_that_goes_on_says_how_its_stream_is_rebuilt(log, tmp_path, monkeypatch):
+    def kill(entry):
+        if entry.get("done", 0) >= 200:
+            raise Killed
+
+    with pytest.raises(Killed):
+        quick(log, tmp_path / "run", progress=kill)
+    monkeypatch.setattr("pintgn.learn.measure.PIECE", 100)
+    told = []
+    run = quick(log, tmp_path / "run", progress=told.append)
+    steps = [(entry["observed"], entry["of"]) for entry in told if entry.get("phase") == "rebuilding"]
+    assert len(steps) > 1
+    assert steps[-1][0] == steps[-1][1]
+    assert f"rebuilt the stream from {steps[-1][1]} events, " in (run.folder / "run.log").read_text()
+
+
 @pytest.mark.parametrize("moment", [2, 4, 9, 14, 17, 18])
 def test_a_run_killed_while_writing_ends_bit_identically(log, whole, tmp_path, monkeypatch, moment):
     """Every file is written under another name first; die before, between and after."""

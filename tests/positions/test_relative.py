@@ -173,7 +173,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(np.lib.format, "write_array", full)
     with pytest.raises(BadFile, match="No space left"):
         small().save(tmp_path / "positions.npz")
     assert (tmp_path / "positions.npz").read_bytes() == before

@@ -9,9 +9,9 @@ import torch
 import pintgn
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.log import EventLog
-from pintgn.learn.measure import score_part
+from pintgn.learn.measure import evenly, score_part
 from pintgn.report.slices import prior_history
-from pintgn.report.study import Study, ZeroPositions, evenly, open_runs, study
+from pintgn.report.study import Study, ZeroPositions, open_runs, study
 
 
 def scrambled(log: EventLog, first: int) -> EventLog:

@@ -10,10 +10,12 @@ from pintgn.check import random_log, scramble
 from pintgn.errors import BadFile, BadInput, EventOrderError, StaleQuery
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import LATEST, LATEST_ASKED
+from pintgn.models.heuristics import Heuristic
 from pintgn.models.history_view import Events
 from pintgn.models.pint import PINT
 from pintgn.models.tgn import TGN
-from pintgn.stream import Stream
+from pintgn.stream import Stream, core
+from pintgn.stream.history import KnownHistory
 from tests.test_check import Honest
 
 
@@ -340,3 +342,39 @@ def test_a_block_that_ended_at_the_clock_goes_on_after_saving(tmp_path):
         for one in (stream, again):
             one.observe(log[4:])
         assert again.score(later).tolist() == stream.score(later).tolist()
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 59, 60, 61])
+def test_a_log_is_observed_alike_in_pieces_of_any_size(pieces, monkeypatch):
+    log = random_log(3, 60)
+    whole, parts = (Stream(PINT(dim=8, positions=3), log.schema, node_features=log.node_features) for _ in range(2))
+    whole.observe(log)
+    monkeypatch.setattr(core, "OBSERVED_AT_ONCE", pieces)
+    parts.observe(log)
+    asked = Query(np.arange(3), np.arange(3, 6), np.full(3, log.t[-1] + 1))
+    assert torch.equal(whole.score(asked), parts.score(asked))
+    assert (whole.clock, whole.events) == (parts.clock, parts.events)
+
+
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_a_known_history_answers_as_a_stream_of_its_own(data):
+    """A stream over the index of one that has gone further scores like one that observed the beginning alone."""
+    log = random_log(data.draw(st.integers(0, 50)), 80)
+    starts = log.group_starts
+    begin = int(starts[data.draw(st.integers(0, len(starts) - 1))])
+    further = Stream(PINT(dim=8, positions=3), log.schema, node_features=log.node_features)
+    further.observe(log)
+    model = Heuristic()
+    alone, shared = (Stream(model, log.schema, node_features=log.node_features) for _ in range(2))
+    alone.observe(log[:begin])
+    shared = shared.fork(history=KnownHistory(further.history, log[:begin]))
+    for batch in log[begin:].batches(data.draw(st.integers(1, 9))):
+        asked = [batch.query, batch.query.toward(batch.dst[::-1])]
+        for one, two in zip(alone.replay(batch, asked), shared.replay(batch, asked), strict=True):
+            assert torch.equal(one, two)
+    assert (alone.clock, alone.events) == (shared.clock, shared.events)
+    with pytest.raises(BadInput, match="events, of which"):
+        shared.observe(
+            Events(*(np.array([x]) for x in (0, 1, log.t[-1] + 1)), np.zeros((1, log.schema.width), np.float32))
+        )

@@ -13,8 +13,9 @@ import typer
 from typer import Option
 
 from pintgn import __version__
-from pintgn.cli import backup, data, demo, evaluate, keys, serve, theory, train, use
+from pintgn.cli import backup, data, demo, evaluate, feed, keys, promote, serve, theory, train, use
 from pintgn.cli.help_format import apply_style
+from pintgn.cli.workers import run_as_worker
 from pintgn.errors import PintgnError, PintgnWarning
 
 app = typer.Typer(
@@ -36,6 +37,8 @@ app.command("explain")(use.explain)
 app.command("tune")(train.tune)
 app.command("report")(evaluate.report)
 app.command("serve")(serve.serve)
+app.command("feed")(feed.feed)
+app.command("promote")(promote.promote)
 app.add_typer(keys.app, name="keys")
 app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)
@@ -74,7 +77,7 @@ def run(command: Callable[[], None]) -> None:
     compiling.addHandler(_NOTES)
     compiling.setLevel(logging.INFO)
     try:
-        command()
+        run_as_worker(command) if int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ else command()
     except PintgnError as error:
         if os.environ.get("PINTGN_DEBUG"):
             raise

@@ -24,8 +24,12 @@ def backup(
 
     Every event and every byte is verified; nothing is written where something is wrong.
     """
+    from pintgn.formatting import shown_address
     from pintgn.serve.backup import back_up
+    from pintgn.serve.stores import is_address
 
+    if store is not None and is_address(store):
+        raise BadInput(f"{shown_address(store)} is backed up with PostgreSQL's own tools: pg_dump, or pg_basebackup.")
     made = back_up(run, store_of(run, store), output)
     facts = {"output": output} | {name: made[name] for name in ("events", "stored", "dropped", "lost", "bytes")}
     missing = f", {made['lost']:,} are missing" if made["lost"] else ""

@@ -47,8 +47,10 @@ def demo(
             model = PINT(dim=32, positions=positions)
             options: dict[str, Any] = {"seed": seed, "epochs": epochs, "learning_rate": 3e-3}
             runs[name] = fit(model, log, folder=folder / run, progress=lines, **options)
-    with show_phase() as progress:
-        page = write_report(list(runs.values()), folder / "report.html", names=list(runs), progress=progress)
+    with show_phase() as (progress, steps):
+        page = write_report(
+            list(runs.values()), folder / "report.html", names=list(runs), progress=progress, steps=steps
+        )
     results = {name: run.test["all"]["ap"] or 0.0 for name, run in runs.items()}
     first = runs["PINT"]
     results |= {f"{name}, no training": figures["all"]["ap"] or 0.0 for name, figures in first.heuristics.items()}

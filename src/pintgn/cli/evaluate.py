@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from pintgn.cli.common import AsJson, Bar, answer, console, say
+from pintgn.cli.workers import Workers, share_out
 from pintgn.errors import BadInput
 
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="The folder of a run, as `pintgn train` made it.")]
@@ -37,14 +38,26 @@ def evaluate(
         bool, Option("--classify", help="Instead, predict the label column from frozen embeddings (AUC).")
     ] = False,
     beside: Annotated[
-        str, Option(help="Models to evaluate beside it, by commas; those that learn are trained first. Or 'none'.")
-    ] = "edgebank,heuristic",
+        str | None,
+        Option(
+            help="Models to evaluate beside it, by commas; those that learn are trained first. Or 'none'; "
+            "training-free ones by default."
+        ),
+    ] = None,
     seed: Annotated[int, Option(help="Seed of the negatives; the same for every model.")] = 0,
+    most: Annotated[
+        int, Option(metavar="N", help="Events that are scored; of more, stretches at even distances.")
+    ] = 1_000_000,
+    workers: Workers = 1,
+    device: Annotated[
+        str | None, Option(help="Where to compute: cpu, cuda, cuda:1 or mps; as trained by default.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a run, or a folder of several: AP, AUC and ranks, for all, seen and new nodes."""
     if classify and on is not None:
         raise BadInput("--classify measures the run's own log; leave out --on.")
+    share_out(workers)
     if classify:
         from pintgn.learn.classify import classify as measure_labels
 
@@ -52,16 +65,19 @@ def evaluate(
     else:
         from pintgn.learn.evaluate import evaluate as measure
         from pintgn.learn.negatives import KINDS
+        from pintgn.workers.group import together
 
         kinds = None if negatives is None else [kind.strip() for kind in negatives.split(",")]
         kinds = list(KINDS) if kinds == ["all"] else kinds
-        among, others = _rank(rank), [] if beside == "none" else [name.strip() for name in beside.split(",")]
+        named = None if beside is None else [name.strip() for name in beside.split(",")]
+        among, others = _rank(rank), [] if beside == "none" else named
         if (run / "last.safetensors").exists() and not (run / "result.json").exists():
             say(f"note: the training of {run} has not ended; its best epoch so far is evaluated")
-        with Bar("opening the run", "events") as bar:
+        with Bar("opening the run", "events") as bar, together():
             found = measure(
-                run, kinds, among, part=part, on=on, protocol=protocol, beside=others, seed=seed, progress=bar
-            )
+                run, kinds, among, part=part, on=on, protocol=protocol, beside=others, seed=seed, most=most,
+                device=device, progress=bar,
+            )  # fmt: skip
     answer(as_json, found.to_dict(), found)
 
 
@@ -90,8 +106,8 @@ def report(
 
     target = output or (runs[0] / "report.html" if len(runs) == 1 else Path("report.html"))
     others: Any = _rank(rank)
-    with show_phase() as progress:
-        made = write_report(list(runs), target, rank=others, seed=seed, progress=progress)
+    with show_phase() as (progress, steps):
+        made = write_report(list(runs), target, rank=others, seed=seed, progress=progress, steps=steps)
     answer(as_json, made.to_dict(), f"{made}\n\n{target}")
     if open_it:
         import webbrowser
@@ -100,14 +116,21 @@ def report(
 
 
 @contextmanager
-def show_phase() -> Iterator[Any]:
-    """A callback that shows on stderr what is being done: in one line on a terminal, elsewhere a line for each."""
+def show_phase() -> Iterator[tuple[Any, Any]]:
+    """Callbacks that show on stderr what is being done and how far it is: a bar on a terminal, elsewhere a line for
+    each phase."""
     terminal = console(stderr=True)
     if not terminal.is_terminal:
-        yield lambda phase: terminal.print(phase, markup=False)
+        yield lambda phase: terminal.print(phase, markup=False), None
         return
-    with terminal.status("reading") as status:
-        yield lambda phase: status.update(phase)
+    with Bar("reading", "events") as bar:
+        phases = ["reading"]
+
+        def begin(phase: str) -> None:
+            phases.append(phase)
+            bar(0, None, phase)
+
+        yield begin, lambda done, total: bar(done, total, phases[-1])
 
 
 def after_training(made: list[Any], folder: Path) -> Path | None:
@@ -116,8 +139,8 @@ def after_training(made: list[Any], folder: Path) -> Path | None:
 
     target = folder / "report.html"
     try:
-        with show_phase() as progress:
-            write_report(made, target, progress=progress)
+        with show_phase() as (progress, steps):
+            write_report(made, target, progress=progress, steps=steps)
     except Exception as error:
         if os.environ.get("PINTGN_DEBUG"):
             raise

@@ -31,6 +31,8 @@ SECTIONS = {
     },
     "Serving": {
         "serve": "Serve a run over HTTP",
+        "feed": "Feed a service: Kafka, NATS, PostgreSQL, a growing file",
+        "promote": "Serve another run without a stop",
         "keys": "Make and remove the API keys of a service",
         "backup": "Back up a run and its live events, also while it is served",
         "restore": "Restore a backup, verified",

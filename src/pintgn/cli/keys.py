@@ -13,15 +13,19 @@ from pintgn.cli.evaluate import RunFolder
 from pintgn.errors import BadInput
 
 app = typer.Typer(help="Make and remove the API keys of a service, also while it runs.", no_args_is_help=True)
-StoreFolder = Annotated[Path | None, Option("--store", help="Folder of the events; RUN/live by default.")]
+StoreFolder = Annotated[
+    str | None, Option("--store", help="Folder of the events; RUN/live by default, also of a PostgreSQL store.")
+]
 Name = Annotated[str, Argument(metavar="NAME", help="Who uses the key: a client, a team, a dashboard.")]
 
 
-def store_of(run: Path, store: Path | None) -> Path:
-    """The folder of a run's store."""
+def store_of(run: Path, store: str | None) -> Path:
+    """The folder of a run's store; of one in a database, that of its service's own files."""
+    from pintgn.serve.stores import home_of
+
     if store is None and not (run / "run.json").exists():
         raise BadInput(f"{run} holds no run. Name the folder that `pintgn train` made.")
-    return store or run / "live"
+    return home_of(run, store)
 
 
 @app.command()

@@ -22,7 +22,13 @@ def serve(
     host: Annotated[
         str, Option(help="Address to listen on. Only this machine by default; others need a key.")
     ] = "127.0.0.1",
-    store: Annotated[Path | None, Option(help="Folder of the events and snapshots; RUN/live by default.")] = None,
+    store: Annotated[
+        str | None,
+        Option(help="Folder of the events and snapshots (RUN/live by default), or postgresql://… to share them."),
+    ] = None,
+    follow: Annotated[
+        bool, Option("--follow", help="Only answer, beside the service that writes to the same PostgreSQL store.")
+    ] = False,
     key_file: Annotated[
         Path | None, Option(help="File with the API key that clients must send, instead of those of `pintgn keys`.")
     ] = None,
@@ -43,6 +49,10 @@ def serve(
     keep_events: Annotated[
         int | None,
         Option(min=0, help="Keep about this many newest events in the store, and all that no snapshot holds."),
+    ] = None,
+    lateness: Annotated[
+        str | None,
+        Option(help="Let events wait this long for earlier ones, then observe them in order: 10m, or a number."),
     ] = None,
     max_ahead: Annotated[
         str | None,
@@ -73,6 +83,7 @@ def serve(
     export: Annotated[
         Path | None, Option(help="Write the run's log and all live events to this file, to train on, and exit.")
     ] = None,
+    device: Annotated[str | None, Option(help="Where to compute: cpu (default), cuda, cuda:1 or mps.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve a run over HTTP: accept events, answer queries, never lose an acknowledged event.
@@ -90,8 +101,11 @@ def serve(
     from pintgn.serve.keys import Keys, add_key
     from pintgn.serve.limits import Options
     from pintgn.serve.service import Service
+    from pintgn.serve.stores import home_of, is_address
 
-    folder = store or run / "live"
+    folder, where = home_of(run, store), store or run / "live"
+    if follow and (compact or accept_loss or undo_after):
+        raise BadInput("--follow only reads; --compact, --accept-loss and --undo-after change the store. Leave it out.")
     if key_file is not None and new_key:
         raise BadInput("--key-file and --new-key exclude each other; choose one.")
     if log_format not in ("text", "json"):
@@ -107,24 +121,30 @@ def serve(
         window=_length(run, window),
         keep_events=keep_events,
         evaluate_every=evaluate_every,
+        lateness=_length(run, lateness),
         max_ahead=_length(run, max_ahead),
+        follow=follow or (export is not None and is_address(where)),  # which can be read beside its writer
     )
     if undo_after is not None:
-        _undo(run, folder, undo_after, as_json)
+        _undo(run, where, undo_after, as_json)
         return
-    with Service.open(run, folder, options, progress=say) as service:
+    with Service.open(run, where, options, progress=say, device=device) as service:
         for report in service.reports:
             say(f"note: {report}")
         if warning := service.live.retention.warning(service.run.model):
             say(f"note: {warning}")
+        if compact or accept_loss:
+            service.check_writes()
         if compact:
             gone = service.compact()
             facts = {"dropped": gone, "bytes": service.store.nbytes, "events": service.store.total}
             note_action("compact", facts)
-            answer(as_json, facts, f"{folder}: {gone:,} events dropped, {service.store.nbytes:,} bytes left")
+            answer(
+                as_json, facts, f"{service.store.name}: {gone:,} events dropped, {service.store.nbytes:,} bytes left"
+            )
             return
         if accept_loss:
-            _accept(service, folder, as_json)
+            _accept(service, as_json)
             return
         if export is not None:
             before = len(service.reports)
@@ -144,19 +164,22 @@ def _length(run: Path, text: str | None) -> float | None:
         return None
     from pintgn.events.moment import read_duration
     from pintgn.events.store import saved_schema
+    from pintgn.learn.folder import Folder
 
-    log = run / "events.parquet"
+    log = Folder(run).events
     return read_duration(text, saved_schema(log).time) if log.exists() else None
 
 
-def _undo(run: Path, folder: Path, after: str, as_json: bool) -> None:
+def _undo(run: Path, where: str | Path, after: str, as_json: bool) -> None:
+    from pintgn.formatting import shown_address
     from pintgn.learn.run import Run
     from pintgn.serve.journal import note_action
     from pintgn.serve.rewind import undo_after
+    from pintgn.serve.stores import is_address
 
-    if not folder.exists():
-        raise BadInput(f"there is no store in {folder}. Name it with --store.")
-    done = undo_after(Run.open(run), folder, after)
+    if not is_address(where) and not Path(where).exists():
+        raise BadInput(f"there is no store in {where}. Name it with --store.")
+    done, folder = undo_after(Run.open(run), where, after), shown_address(str(where))
     note_action("undo-after", {"after": after} | done)
     shown = f"{folder}: no live event is later than {after}; nothing was changed"
     if done["file"] is not None:
@@ -167,7 +190,7 @@ def _undo(run: Path, folder: Path, after: str, as_json: bool) -> None:
     answer(as_json, done, shown)
 
 
-def _accept(service: Any, folder: Path, as_json: bool) -> None:
+def _accept(service: Any, as_json: bool) -> None:
     from pintgn.serve.journal import note_action
 
     gaps = service.accept_loss()
@@ -175,7 +198,7 @@ def _accept(service: Any, folder: Path, as_json: bool) -> None:
     shown = f"lost {lost}; the next event will be number {service.store.total + 1:,}" if gaps else "nothing is missing"
     facts = {"lost": [[gap.first, gap.last] for gap in gaps], "events": service.store.total}
     note_action("accept-loss", facts)
-    answer(as_json, facts, f"{folder}: {shown}")
+    answer(as_json, facts, f"{service.store.name}: {shown}")
 
 
 def _export(service: Any, path: Path, as_json: bool) -> None:
@@ -215,7 +238,9 @@ def _listen(
             f"http{'s' if tls_cert else ''}://{'[' + host + ']' if ':' in host else host}:{bound.getsockname()[1]}"
         )
         ends = f"kill {os.getpid()}" if signal.getsignal(signal.SIGINT) is signal.SIG_IGN else "Ctrl-C"
-        facts = {"address": address, "events": service.live.events, "clock": service.live.clock}
+        facts = {"address": address, "events": service.live.events, "clock": service.live.clock, "role": service.role}
+        if service.role != "writer":
+            say(f"note: this service is a {service.role}; another one writes to {service.store.name}")
         shown = f"{service.live!r}\n{address}  ({ends} stops; nothing acknowledged is lost)"
         answer(as_json, facts, shown)
         sys.stdout.flush()

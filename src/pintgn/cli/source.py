@@ -61,6 +61,9 @@ OPTIONS: dict[str, Any] = {
     ],
     "fill": Annotated[float | None, _option(help="Value of missing features; an error by default.")],
     "label": Annotated[str | None, _option(metavar=COLUMN, help="Labels, such as a node's changing state.")],
+    "known_at": Annotated[
+        str | None, _option(metavar=COLUMN, help="Times at which what is predicted becomes known; empty for never.")
+    ],
     "op": Annotated[str | None, _option(metavar=COLUMN, help="Operation of an event: add, delete, node or remove.")],
     "node_updates": Annotated[str | None, _option(metavar=COLUMNS, help="New node features that node events carry.")],
     "nodes": Annotated[str | None, _option(metavar="FILE", help="Node features: a column 'id', and numbers or text.")],
@@ -122,7 +125,11 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
         def read(other: str | None = None) -> EventLog:
             return load(other or data, **options if other is None else options | {"query": None})
 
-        read.data = shown_address(data)  # type: ignore[attr-defined]
+        def reading(predict: str, given: list[str]) -> None:
+            """Also read what a task asks about, and what it is given."""
+            options.update(task_columns(options, predict, given))
+
+        read.data, read.asks = shown_address(data), reading  # type: ignore[attr-defined]
         read.flags = flags(options)  # type: ignore[attr-defined]
         command(load=read, **given)
 
@@ -131,6 +138,47 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
     wrapped.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {p.name: p.annotation for p in signature}
     return wrapped
+
+
+PREDICTED = "predicted"
+"""Among the options: a column that nobody said how to read, because it is the one to be predicted."""
+
+
+def task_columns(options: dict[str, Any], predict: str, given: list[str]) -> dict[str, Any]:
+    """Options that also read the columns of a task: those given as features, the predicted one by what it holds."""
+    features = options["features"]
+    if features == "all":
+        return {}
+    named = [part.strip() for part in (features or "").split(",") if part.strip()]
+    named += [name for name in given if name not in named]
+    changed: dict[str, Any] = {"features": ",".join(named) or None}
+    if predict not in (*named, options["label"]):
+        changed[PREDICTED] = predict
+    return changed
+
+
+def read_predicted(source: Any, name: str, options: dict[str, Any]) -> None:
+    """Read the column to be predicted: numbers as the label, which may be missing; all else as a feature in codes."""
+    import pyarrow as pa
+
+    from pintgn.events.columns import plain, try_cast
+
+    name = source.column(name)
+    values = plain(next(iter(source.batches([name]))).column(0))
+    numbers = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        filled = values.filter(pa.compute.not_equal(values, ""))
+        numbers = len(filled) > 0 and try_cast(filled, pa.float64()) is not None
+    if numbers and name not in options["categorical"] and options["label"] is None:
+        options["label"] = name
+        return
+    options["features"] = [*(options["features"] or []), name]
+    encoding = options["encoding"]
+    others = dict.fromkeys(options["features"], encoding) if isinstance(encoding, str) else dict(encoding)
+    options["encoding"] = others | {name: "code"}
+    words = pa.types.is_string(values.type) or pa.types.is_boolean(values.type)
+    if numbers or not words:
+        options["categorical"] = [*options["categorical"], name]
 
 
 def flags(options: dict[str, Any]) -> str:
@@ -151,6 +199,7 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     from pintgn.events import datasets
     from pintgn.events.ingest import read_events
     from pintgn.events.paths import spool_stdin
+    from pintgn.events.store import saved_by_pintgn
 
     if data == "-":
         data = str(spool_stdin())
@@ -165,7 +214,9 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
         known = [*(name for name in beside if not name.startswith(".")), *datasets.DATASETS]
         raise BadFile(f"{data} is neither a file nor a data set's name.{suggest(data, known)}")
     if (path / "run.json").exists():  # the log that a run was trained on
-        data = str(path / "events.parquet")
+        from pintgn.learn.folder import Folder
+
+        data = str(Folder(path).events)
     options["categorical"] = options["categorical"] or ""
     for name in ("features", "node_updates", "categorical", "columns"):
         if options[name] not in (None, "all"):
@@ -173,13 +224,18 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     if "=" in options["encoding"]:
         options["encoding"] = dict(part.strip().split("=", 1) for part in options["encoding"].split(",") if "=" in part)
     options["header"] = False if no_header else None
+    predicted = options.pop(PREDICTED, None)
     source = _with_columns(data, options)
+    if predicted is not None:
+        saved = getattr(source, "paths", None) and all(map(saved_by_pintgn, source.paths))
+        if not saved:
+            read_predicted(source, predicted, options)
     far = "://" in data or (path.is_file() and path.stat().st_size >= LARGE)
     if not sys.stderr.isatty() or not far:
         log = read_events(source, **options)
     else:
-        with Bar(f"reading {path.name}"):  # how far it is cannot be known
-            log = read_events(source, **options)
+        with Bar(f"reading {path.name}", "events") as bar:
+            log = read_events(source, progress=bar, **options)
     if unused := _unused(source, log):
         more = f" and {len(unused) - SHOWN} more" if len(unused) > SHOWN else ""
         say(f"note: not used: {', '.join(unused[:SHOWN])}{more} (--features takes some, or 'all')")
@@ -189,7 +245,7 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
 def _unused(source: Any, log: EventLog) -> list[str]:
     """Columns that have no part in a log."""
     schema = log.schema
-    parts = [schema.src, schema.dst, schema.t, schema.label, schema.op, *schema.node_updates]
+    parts = [schema.src, schema.dst, schema.t, schema.label, schema.op, schema.known, *schema.node_updates]
     used = {*parts, *(feature.name for feature in schema.features)}
     return [name for name in source.names if name not in used and name.partition("=")[0] not in used]
 
@@ -197,6 +253,7 @@ def _unused(source: Any, log: EventLog) -> list[str]:
 def _with_columns(data: str, options: dict[str, Any]) -> Any:
     """The opened source; where columns are not given and not called src, dst and t, usual names are tried."""
     from pintgn.events.guess import by_look, by_name, konect
+    from pintgn.events.mapped import MappedSource
     from pintgn.events.sources import ParquetSource, open_source
     from pintgn.events.store import saved_by_pintgn
 
@@ -205,7 +262,8 @@ def _with_columns(data: str, options: dict[str, Any]) -> Any:
     with Bar(f"fetching {Path(shown_address(data)).name}", "bytes") if web else nullcontext() as bar:
         source = open_source(data, wanted, options["t"], options["skip_bad"], progress=bar, **layout)
     missing = [role for role in ("src", "dst", "t") if options[role] == role and role not in source.names]
-    if not missing or (isinstance(source, ParquetSource) and any(map(saved_by_pintgn, source.paths))):
+    saved = isinstance(source, ParquetSource) and any(map(saved_by_pintgn, source.paths))
+    if not missing or saved or isinstance(source, MappedSource):
         return source
     given = {options[role] for role in ("src", "dst", "t") if role not in missing}
     listed = ", ".join(map(repr, source.names[:12])) + (", …" if len(source.names) > 12 else "")

@@ -6,7 +6,8 @@ import csv
 import io
 import shlex
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,8 +17,10 @@ from typer import Option
 from pintgn.cli.common import AsJson, Bar, Overwrite, emit_json, next_steps, say
 from pintgn.cli.evaluate import after_training
 from pintgn.cli.source import reads_events
+from pintgn.cli.workers import On, Workers, restarted, share_out, writes
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
+from pintgn.formatting import size
 from pintgn.learn.progress import EpochBar
 
 ModelName = Annotated[
@@ -31,9 +34,29 @@ Config = Annotated[Path | None, Option(help="TOML file of settings: tables model
 Row = Annotated[str | None, Option(help="Name of a row, in a settings file that has several.")]
 
 
+Predict = Annotated[
+    str | None,
+    Option(metavar="WHAT", help="What to predict: link (the default), or a column: numbers or categories."),
+]
+Given = Annotated[
+    str | None,
+    Option("--given", metavar="COLUMNS", help="Columns that are known when an event is asked about, by commas."),
+]
+KnownAfter = Annotated[
+    str | None, Option(metavar="TIME", help="How long after its event a target becomes known, such as 30d.")
+]
+OfNode = Annotated[str | None, Option("--of", metavar="END", help="The target is a state of this end: src or dst.")]
+Within = Annotated[str | None, Option(metavar="TIME", help="Horizon of 'return' and 'meet', such as 30d.")]
+
+
 @reads_events
 def train(
     load: Callable[..., EventLog],
+    predict: Predict = None,
+    given_columns: Given = None,
+    known_after: KnownAfter = None,
+    of: OfNode = None,
+    within: Within = None,
     folder: Annotated[
         Path | None, Option("--output", "-o", help="Folder of the run; runs/DATA-MODEL by default.")
     ] = None,
@@ -60,31 +83,45 @@ def train(
     ] = None,
     overwrite: Overwrite = False,
     resume: Annotated[bool, Option("--resume", help="Continue a run; DATA may be its folder.")] = False,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print the resolved settings, and exit.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Print the resolved settings and the memory they will take, and exit.")
+    ] = False,
     with_report: Annotated[
         bool, Option("--report/--no-report", help="Write a report at the end: FOLDER/report.html.")
     ] = True,
+    workers: Workers = 1,
+    on: Annotated[
+        str | None, Option(help="With --runs: train one run on each worker, local or on ray, in place of all on each.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on the first 70 % of the events, select its epoch on the next 15 %, test it on the last 15 %."""
     given = read_given(config, row, model, settings)  # mistyped settings are found before the data is read
     short = {"epochs": epochs, "train_until": train_until, "val_until": val_until}
     given.setdefault("train", {}).update({name: value for name, value in short.items() if value is not None})
+    data = str(load.data)  # type: ignore[attr-defined]
+    one, many = ((Path(data) / name).exists() for name in ("run.json", "runs.json"))
+    if on is None:
+        share_out(workers, data)
+    elif runs < 2 and not (resume and many):
+        raise BadInput("--on spreads the runs of --runs over workers; for one run, leave it out.")
+    read_task(given, load, predict, given_columns, known_after, of, within)
     from pintgn.positions import first_use
 
     if given.get("model", {}).get("name", "pint") == "pint":  # while the data is read
         first_use.start()
-    from pintgn.learn import several
+    from pintgn.learn import memory, several
     from pintgn.learn import train as learn
     from pintgn.learn.run import Run
     from pintgn.learn.settings import Settings
+    from pintgn.workers.group import together
 
-    data = str(load.data)  # type: ignore[attr-defined]
-    one, many = ((Path(data) / name).exists() for name in ("run.json", "runs.json"))
+    if restarted():
+        resume, overwrite = True, False
     if newer is not None:
         check_newer(data, one, given, runs)
         folder = folder or free_folder(Path(data))
-        with EpochLines() as lines:
+        with EpochLines() as lines, together():
             later: Any = newer  # read like the log of the run
             options: dict[str, Any] = {
                 "folder": folder,
@@ -97,28 +134,34 @@ def train(
         show_result(made, folder, as_json, with_report)
         return
     if resume and (one or many):
-        with EpochLines() as lines:
-            made = [learn.resume(data, progress=lines, refit=refit)] if one else several.resume(data, lines, refit)
+        with EpochLines() as lines, together(), jobs_of(on, workers) as jobs:
+            if one:
+                made = [learn.resume(data, progress=lines, refit=refit)]
+            else:
+                made = several.resume(data, lines, refit, jobs)
         show_result(made, Path(data), as_json, with_report)
         return
     if runs < 1:
         raise BadInput(f"--runs {runs}; at least one is needed.")
-    if folder is not None and not (resume or overwrite) and holds_run(folder):
+    if folder is not None and not (resume or overwrite) and writes() and holds_run(folder):
         ways = "Continue it with --resume, replace it with --overwrite, or choose another folder"
         raise BadInput(f"{folder} holds a run already. {ways}.")
     chosen = Settings.of(given)
     log = load()
+    found = learn.resolved(chosen, log)
+    bytes_of = memory.require(found, log)
     if dry_run:
-        found = learn.resolved(chosen, log)
-        emit_json(found.to_dict()) if as_json else print(found.to_toml(), end="")
+        emit_json(found.to_dict() | {"memory": bytes_of}) if as_json else print(found.to_toml(), end="")
+        say(shown_memory(bytes_of))
         return
-    folder = folder or free_folder(Path("runs") / f"{data_stem(data)}-{chosen.name}")
-    if overwrite:
+    asked = "" if chosen.task.scores_links else f"-{chosen.task.predict}"
+    folder = folder or free_folder(Path("runs") / f"{data_stem(data)}-{chosen.name}{asked}")
+    if overwrite and writes():
         remove_run(folder)
-    with EpochLines() as lines:
+    with EpochLines() as lines, together(), jobs_of(on, workers) as jobs:
         if runs > 1:
             seeds = range(seed, seed + runs)
-            made = several.fit_several(chosen, log, seeds, folder, refit, progress=lines, resume=resume)
+            made = several.fit_several(chosen, log, seeds, folder, refit, jobs, progress=lines, resume=resume)
         else:
             made = [learn.fit(chosen, log, folder=folder, seed=seed, refit=refit, progress=lines, resume=resume)]
     show_result(made, folder, as_json, with_report)
@@ -127,6 +170,11 @@ def train(
 @reads_events
 def tune(
     load: Callable[..., EventLog],
+    predict: Predict = None,
+    given_columns: Given = None,
+    known_after: KnownAfter = None,
+    of: OfNode = None,
+    within: Within = None,
     folder: Annotated[
         Path | None,
         Option("--output", "-o", help="Folder of the search; runs/DATA-tune by default. An existing one is continued."),
@@ -140,10 +188,17 @@ def tune(
     config: Config = None,
     row: Row = None,
     seed: Annotated[int, Option(help="Seed of the search and of every trial.")] = 0,
+    storage: Annotated[
+        str | None,
+        Option(metavar="ADDRESS", help="Keep trials in a database (postgresql://…) that several machines share."),
+    ] = None,
+    workers: Workers = 1,
+    on: On = "local",
     as_json: AsJson = False,
 ) -> None:
     """Search for settings with optuna, over the paper's grid or your own space, selected on validation. Resumable."""
     given = read_given(config, row, model, settings)
+    read_task(given, load, predict, given_columns, known_after, of, within)
     from pintgn.learn.tune import SPACES, read_space
     from pintgn.learn.tune import tune as search
 
@@ -156,7 +211,11 @@ def tune(
     wanted = space if space in SPACES or not Path(space).exists() else read_space(space)
     folder = folder or Path("runs") / f"{data_stem(str(load.data))}-tune"  # type: ignore[attr-defined]
     try:
-        found = search(load(), folder, settings=given, space=wanted, trials=trials, seed=seed, progress=progress)
+        with jobs_of(on if (workers, on) != (1, "local") else None, workers) as jobs:
+            found = search(
+                load(), folder, settings=given, space=wanted, trials=trials, seed=seed, storage=storage, jobs=jobs,
+                progress=progress,
+            )  # fmt: skip
     except KeyboardInterrupt as stop:  # typer would swallow what it says
         say(str(stop) or "Interrupted.")
         raise typer.Exit(130) from None
@@ -166,6 +225,18 @@ def tune(
         print((folder / "best.toml").read_text(), end="")
         data = f"{shlex.quote(load.data)} {load.flags}".strip()  # type: ignore[attr-defined]
         say(f"\nNext: pintgn train {data} --config {shlex.quote(str(folder / 'best.toml'))}")
+
+
+@contextmanager
+def jobs_of(on: str | None, workers: int) -> Iterator[Any]:
+    """Workers for independent jobs; None where none are asked for."""
+    from pintgn.workers.jobs import open_jobs
+
+    if on is None:
+        yield None
+        return
+    with open_jobs(on, workers) as jobs:
+        yield jobs
 
 
 def read_given(config: Path | None, row: str | None, model: str | None, sets: list[str] | None) -> dict[str, Any]:
@@ -184,6 +255,34 @@ def read_given(config: Path | None, row: str | None, model: str | None, sets: li
         given = merged(given, parse_setting(text, name))
     Settings.of(given)
     return given
+
+
+def read_task(
+    given: dict[str, Any],
+    load: Any,
+    predict: str | None,
+    columns: str | None,
+    known_after: str | None,
+    of: str | None,
+    within: str | None,
+) -> None:
+    """Put what is asked into the settings, and let the columns be read that it needs."""
+    from pintgn.learn.settings import Settings
+
+    listed = None if columns is None else [part.strip() for part in columns.split(",") if part.strip()]
+    task = {"predict": predict, "given": listed, "known_after": known_after, "of": of, "within": within}
+    asked = {name: value for name, value in task.items() if value is not None}
+    if asked:
+        given["task"] = given.get("task", {}) | asked
+    chosen = Settings.of(given).task
+    if chosen.asks_column:
+        load.asks(chosen.predict, chosen.given)
+
+
+def shown_memory(bytes_of: dict[str, int]) -> str:
+    """What training will take, largest first."""
+    parts = sorted(bytes_of.items(), key=lambda one: -one[1])
+    return f"memory: about {size(sum(bytes_of.values()))} at most ({', '.join(f'{n} {size(b)}' for n, b in parts)})"
 
 
 def data_stem(data: str) -> str:
@@ -235,6 +334,8 @@ def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool)
     """The answer on stdout; what to do next on stderr; and a report, if wanted."""
     from pintgn.learn.tables import several_table
 
+    if made[0].folder is None:  # one of several workers, of which another writes
+        return
     if not as_json:
         print(several_table(made) if len(made) > 1 else made[0])
     written = after_training(made, folder) if with_report else None
@@ -254,10 +355,15 @@ def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool)
         f"printf '%s\\n' {pairs} | pintgn predict {one} -",
         f"pintgn serve {one}",
     ]
+    of_columns = [
+        f"pintgn evaluate {whole} --beside boosted",
+        f"pintgn predict {one} EVENTS.csv",
+        f"pintgn serve {one}",
+    ]
     of_nodes = [f"pintgn embed {one} -o vectors.parquet", f"pintgn evaluate {whole} --classify"]
     next_steps(
         f"\nSaved in {folder}" + (f"; report: {written}. " if written else ". ") + "Next:",
-        *(of_links if made[0].scores_links else of_nodes),
+        *(of_links if made[0].scores_links else of_columns if made[0].answers else of_nodes),
     )
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +15,7 @@ from typer import Argument, Option
 
 from pintgn.cli.common import STDOUT, AsJson, Bar, Overwrite, answer, check_output, emit_json, say
 from pintgn.cli.evaluate import RunFolder
+from pintgn.cli.workers import On, Workers
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.formatting import plural, shown_address, text_table
 
@@ -44,18 +48,25 @@ def predict(
     overwrite: Overwrite = False,
     delimiter: Annotated[str | None, Option(help="Separator of the columns of PAIRS; detected by default.")] = None,
     charset: Annotated[str, Option(help="Encoding of PAIRS, such as latin-1.")] = "utf-8",
+    workers: Workers = 1,
+    on: On = "local",
     as_json: AsJson = False,
 ) -> None:
     """Predict how likely each pair is: a logit, a probability, and flags for ids never seen.
 
     The probability is that of the pair against one random destination (or, with --against known, against one pair that
     met before), calibrated on validation. It is no forecast: for that, see next_probability of recommend.
+
+    Of a run that predicts something else (train --predict), its answer for each row: about events, with the columns
+    that are given, or about nodes.
     """
     from pintgn.live.predict import predict as score
 
     output = table_output(output, overwrite)
     live = open_live(run, observe)
-    table = score(live, pairs, src=src, dst=dst, t=time, at=at, against=against, delimiter=delimiter, charset=charset)
+    options: dict[str, Any] = {"src": src, "dst": dst, "t": time, "at": at, "against": against}
+    with shared_out(live, run, observe, on, workers) as shared:
+        table = score(shared, pairs, **options, delimiter=delimiter, charset=charset)
     note_flags(table)
     give_table(table, output, as_json, {"run": run}, "pairs")
 
@@ -74,12 +85,22 @@ def recommend(
     active_since: Annotated[
         str | None, Option(metavar="TIME", help="Leave out destinations without an event since then.")
     ] = None,
+    exact: Annotated[
+        bool | None,
+        Option(
+            "--exact/--candidates",
+            help="Rank every destination, or only candidates: contacts, their contacts, popular ones. Every one up to "
+            "50,000 by default.",
+        ),
+    ] = None,
     at: At = None,
     observe: Observe = None,
     output: Annotated[
         Path | None, Option("--output", "-o", help="Output file, .csv or .parquet; printed by default.")
     ] = None,
     overwrite: Overwrite = False,
+    workers: Workers = 1,
+    on: On = "local",
     as_json: AsJson = False,
 ) -> None:
     """List the most likely destinations of sources, best first.
@@ -97,10 +118,11 @@ def recommend(
     chosen = None if among is None and among_file is None else ids_of(live, among, among_file, "dst")
     if len(sources) == 1:
         note_unseen(live, sources[0])
-    with Bar("ranking", "sources") as bar:
-        table = live.recommend_many(
-            sources, k, at, chosen, exclude_met=exclude_met, active_since=active_since, progress=bar
+    with Bar("ranking", "sources") as bar, shared_out(live, run, observe, on, workers) as shared:
+        table = shared.recommend_many(
+            sources, k, at, chosen, exclude_met=exclude_met, active_since=active_since, exact=exact, progress=bar
         )
+    note_candidates(live, chosen, exact)
     note_flags(table)
     if len(sources) == 1 and output is None and not (as_json or to_stdout):
         columns = ["next_probability", "probability", "logit"]
@@ -112,6 +134,16 @@ def recommend(
         answer(False, {}, text_table(heads, rows))
         return
     give_table(table, output, as_json, {"run": run}, "recommended")
+
+
+def note_candidates(live: Any, among: list[Any] | None, exact: bool | None) -> None:
+    """Say that not every destination was ranked, where it was not asked for."""
+    from pintgn.live.candidates import CANDIDATES
+    from pintgn.live.many import ranks_some
+
+    count = len(live.destinations)
+    if exact is None and among is None and ranks_some(count, exact):
+        say(f"note: of {count:,} destinations, up to {CANDIDATES:,} candidates of each source were ranked; or --exact")
 
 
 def ids_of(live: Any, given: list[str] | None, path: str | None, role: str) -> list[Any]:
@@ -131,43 +163,95 @@ def ids_of(live: Any, given: list[str] | None, path: str | None, role: str) -> l
 def embed(
     run: RunFolder,
     output: Annotated[
-        Path | None, Option("--output", "-o", help="A .parquet or .npz file; RUN/embeddings.parquet by default.")
+        Path | None, Option("--output", "-o", help="A .parquet, .csv or .npz file; RUN/embeddings.parquet by default.")
     ] = None,
     overwrite: Overwrite = False,
+    node: Annotated[list[str] | None, Option(metavar="ID", help="A node; may be repeated. All by default.")] = None,
+    node_file: Annotated[str | None, Option(metavar="FILE", help="A table with a column of nodes.")] = None,
+    side: Annotated[str, Option(help="Whether --node are src or dst, where the two are named apart.")] = "src",
     at: At = None,
     observe: Observe = None,
+    workers: Workers = 1,
+    on: On = "local",
     as_json: AsJson = False,
 ) -> None:
-    """Write an embedding of every node as of a time, as Parquet columns or NumPy arrays: id, (side,) embedding."""
+    """Write an embedding of every node, or of some, as of a time: id, (side,) embedding, flags.
+
+    Flags: unknown for an id never seen, no events for a node that has met nobody yet. Parquet and CSV are written chunk
+    by chunk, so that the number of nodes is no matter of memory.
+    """
     if output is not None:
         check_output(output, overwrite)
     output = output or run / "embeddings.parquet"
-    if output.suffix not in (".parquet", ".pq", ".npz"):
-        raise BadInput(f"{output} does not end in .parquet or .npz; embeddings are written as Parquet or NumPy arrays.")
+    if output.suffix not in EMBEDDED:
+        raise BadInput(f"{output} does not end in .parquet, .csv or .npz, which embeddings are written as.")
+    if node and node_file is not None:
+        raise BadInput("--node and --node-file cannot both be given.")
     live = open_live(run, observe)
-    ids, matrix = live.embed(at=at)
-    sides = [("src", "dst")[side] for side in live.names.sides] if live.names.separate_namespaces else None
-    write_embeddings(live, ids, matrix, sides, output)
-    facts = {"run": run, "output": output, "nodes": len(ids), "width": matrix.shape[1]}
-    answer(as_json, facts, f"{output}: {len(ids):,} nodes, {matrix.shape[1]} numbers each")
+    ids: Any = "all" if node is None and node_file is None else ids_of(live, node, node_file, side)
+    from pintgn.live.embeddings import embed_many
+
+    with Bar("embedding", "nodes") as bar, shared_out(live, run, observe, on, workers) as shared:
+        reader = embed_many(shared, ids, at, side, bar)
+        flagged = write_embeddings(reader, output)
+    count, width = flagged.total(), reader.schema.field("embedding").type.list_size
+    del flagged[""]
+    for words, rows in flagged.items():
+        say(f"note: {plural(rows, 'node')} flagged: {words}")
+    facts = {"run": run, "output": output, "nodes": count, "width": width, "flags": flagged}
+    answer(as_json, facts, f"{output}: {plural(count, 'node')}, {plural(width, 'number')} each")
 
 
-def write_embeddings(live: Any, ids: list[Any], matrix: Any, sides: list[str] | None, path: Path) -> None:
-    """Ids and embeddings by the ending of the name; whole or not at all."""
+def write_embeddings(reader: Any, path: Path) -> Counter[str]:
+    """Batches of embeddings, by the ending of the name; whole or not at all. Returns how many rows have which flags."""
     import numpy as np
     import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
 
     from pintgn.events.store import writing_table
 
-    if path.suffix == ".npz":
-        names = np.array(ids, str) if live.codec.text else pa.array(ids, live.names.type).to_numpy()
-        arrays = {"id": names, "embedding": matrix}
-        with writing_table(path) as part, open(part, "wb") as file:
-            np.savez(file, **arrays | ({} if sides is None else {"side": np.array(sides)}))
-        return
-    values = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
-    columns: dict[str, Any] = {"id": pa.array(ids, live.names.type), "embedding": values}
-    write_table(pa.table(columns | ({} if sides is None else {"side": pa.array(sides)})), path)
+    flags: Counter[str] = Counter()
+
+    def batches() -> Iterator[Any]:
+        for batch in reader:
+            flags.update(batch.column("flags").to_pylist())
+            yield batch
+
+    with writing_table(path) as part:
+        if path.suffix == ".npz":
+            table = pa.Table.from_batches(batches(), reader.schema)
+            width = reader.schema.field("embedding").type.list_size
+            arrays = {name: table[name].to_numpy() for name in table.column_names if name != "embedding"}
+            arrays = {name: values.astype(str) if values.dtype == object else values for name, values in arrays.items()}
+            values = table["embedding"].combine_chunks().flatten().to_numpy().reshape(-1, width)
+            with open(part, "wb") as file:
+                np.savez(file, embedding=values, **arrays)
+        elif path.suffix == ".csv":
+            writer: Any = None
+            for batch in batches():
+                flat = flat_embeddings(batch)
+                writer = writer or pyarrow.csv.CSVWriter(str(part), flat.schema)
+                writer.write_batch(flat)
+            if writer is None:  # no nodes
+                writer = pyarrow.csv.CSVWriter(str(part), reader.schema.empty_table().drop(["embedding"]).schema)
+            writer.close()
+        else:
+            with pyarrow.parquet.ParquetWriter(part, reader.schema) as file:
+                for batch in batches():
+                    file.write_batch(batch)
+    return flags
+
+
+def flat_embeddings(batch: Any) -> Any:
+    """A batch of embeddings with a column for each number, e0, e1, …: CSV has no lists."""
+    import pyarrow as pa
+
+    values, names = batch.column("embedding"), [name for name in batch.schema.names if name != "embedding"]
+    matrix = values.flatten().to_numpy().reshape(len(values), -1)
+    columns = {name: batch.column(name) for name in names if name != "flags"}
+    columns |= {f"e{k}": pa.array(column) for k, column in enumerate(matrix.T.copy())}
+    return pa.RecordBatch.from_pydict(columns | {"flags": batch.column("flags")})
 
 
 def explain(
@@ -204,11 +288,26 @@ def open_live(run: Path, observe: list[str] | None) -> Any:
     for path in observe or []:
         shown = shown_address(path) if "://" in path else path
         try:
-            count = live.observe(path)
+            with Bar(f"observing {shown}", "events") as bar:
+                count = live.observe(path, progress=bar)
         except (BadInput, BadFile) as error:
             raise type(error)(f"{error}{_convert_first(live, shown, str(error))}") from error
         say(f"observed {plural(count, 'event')} of {shown}")
     return live
+
+
+@contextmanager
+def shared_out(live: Any, run: Path, observe: list[str] | None, on: str, workers: int) -> Iterator[Any]:
+    """The live state, whose answers are computed by workers if there are several."""
+    if on == "local" and workers == 1:
+        yield live
+        return
+    from pintgn.live.shared import Shared
+    from pintgn.workers.jobs import open_jobs
+
+    files = [str(Path(path).resolve()) if Path(path).exists() else path for path in observe or []]
+    with open_jobs(on, workers) as jobs:
+        yield Shared(live, str(run.resolve()), files, jobs)
 
 
 def _convert_first(live: Any, path: str, error: str) -> str:
@@ -240,8 +339,8 @@ def note_flags(table: Any) -> None:
             say(f"note: {plural(one['counts'], 'row')} flagged: {one['values']}")
 
 
-TABLES = (".csv", ".parquet", ".pq")
-"""Endings of the files that tables are written to."""
+TABLES, EMBEDDED = (".csv", ".parquet", ".pq"), (".csv", ".parquet", ".pq", ".npz")
+"""Endings of the files that tables, and embeddings, are written to."""
 
 
 def table_output(output: Path | None, overwrite: bool) -> Path | None:

@@ -44,7 +44,7 @@ class OrderedEvents:
         held, numbers = contents(index), None
         if index.forgotten:
             parts = [held.numbers[first : first + n] for first, n in zip(held.starts, held.lengths, strict=True)]
-            numbers = np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.int64)
+            numbers = np.unique(np.concatenate(parts)).astype(np.int64) if parts else np.zeros(0, np.int64)
         count = index.events if numbers is None else len(numbers)
         src, dst, when = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, held.times.dtype)
         events_in_order(*held, np.zeros(0, np.int64) if numbers is None else numbers, src, dst, when)

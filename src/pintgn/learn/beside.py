@@ -43,16 +43,22 @@ def streams_beside(
         if name in HEURISTICS:
             found[name] = partial(heuristic_stream, name, parts, schema)
             continue
-        if run.start is not None:
-            raise BadInput(f"{name} has no weights to begin with as the run has, so it cannot be trained beside it.")
-        if progress is not None:
-            progress(0, len(run.parts.trained), f"training {name}")
-        same = {key: getattr(run.settings.train, key) for key in SAME}
-        stream = dataclasses.asdict(run.settings.stream)
-        settings = Settings.of({"model": {"name": name}, "train": same, "stream": stream})
-        refit = later and run.refit is not None
-        found[name] = partial(_stream_after, fit(settings, run.log, seed=run.seed, refit=refit).deployed)
+        found[name] = partial(_stream_after, trained_beside(run, name, progress, later))
     return found
+
+
+def trained_beside(
+    run: Run, name: str, progress: Callable[[int, int, str], None] | None = None, later: bool = False
+) -> Run:
+    """A model of this name, trained on a run's log and asked the same."""
+    if run.start is not None:
+        raise BadInput(f"{name} has no weights to begin with as the run has, so it cannot be trained beside it.")
+    if progress is not None:
+        progress(0, len(run.parts.trained), f"training {name}")
+    same = {key: getattr(run.settings.train, key) for key in SAME}
+    stream, task = dataclasses.asdict(run.settings.stream), dataclasses.asdict(run.settings.task)
+    settings = Settings.of({"model": {"name": name}, "train": same, "stream": stream, "task": task})
+    return fit(settings, run.log, seed=run.seed, refit=later and run.refit is not None).deployed
 
 
 def _stream_after(run: Run, observed: EventLog) -> Stream:

@@ -97,10 +97,16 @@ def save_last(
     run.folder.write_tensors("last.safetensors", arrays, facts)
 
 
-def load_last(run: Run, optimizer: torch.optim.Optimizer | None, average: Average) -> tuple[Cursor, dict, dict]:
-    """Restore what `save_last` saved; returns the cursor and the memory's columns for `load_memory`."""
-    run.load_weights("last.safetensors")
-    arrays, metadata = run.read_checkpoint("last.safetensors")
+def load_last(
+    run: Run,
+    optimizer: torch.optim.Optimizer | None,
+    average: Average,
+    arrays: dict[str, np.ndarray],
+    metadata: dict[str, Any],
+) -> tuple[Cursor, dict, dict]:
+    """Restore what `save_last` saved, as `run.read_checkpoint` read it; returns the cursor and the memory's columns for
+    `load_memory`."""
+    run.take_weights(arrays, "last.safetensors")
     check(metadata, PROGRESS, "last.safetensors")
     average.steps = metadata["averaged"]
     average.weights = [torch.from_numpy(arrays[f"average.{k}"]) for k in range(len(average.weights))]

@@ -12,10 +12,10 @@ import math
 import os
 from typing import Any
 
-import numpy as np
 import torch
 
 from pintgn.events.log import EventLog
+from pintgn.events.splits import met_nodes
 from pintgn.learn.protocol import cut
 from pintgn.learn.settings import Settings, Training, model_parameters
 from pintgn.models.registry import MODELS
@@ -40,7 +40,7 @@ def from_training(settings: Settings, train: EventLog) -> Settings:
         known = model_parameters(settings.name)
         chosen = {key: value for key, value in model_defaults(train, model).items() if key in known}
         if settings.name == "pint":  # all others stay as they were published
-            chosen |= BEYOND_THE_PAPER
+            chosen |= BEYOND_THE_PAPER if settings.task.scores_links else BEYOND_THE_PAPER | {"historical": False}
         model = settings.make_model().settings() | chosen | model
     return dataclasses.replace(settings, model=model, train=training_defaults(train, settings.train))
 
@@ -51,8 +51,7 @@ def model_defaults(train: EventLog, given: dict[str, Any]) -> dict[str, Any]:
     β is 1 / neighbors per time scale (the mean time between a node's events): a contact's weight halves over the time
     that the newest neighbors usually span.
     """
-    ends = np.concatenate([train.src, train.dst])
-    per_node = len(ends) / max(len(np.unique(ends)), 1)
+    per_node = 2 * len(train) / max(int(met_nodes(train).sum()), 1)
     neighbors = 20 if per_node >= BUSY else 10
     dim = 64 if len(train) < 1_000_000 else 100
     span = given.get("neighbors", neighbors)
@@ -72,8 +71,8 @@ def training_defaults(train: EventLog, given: Training) -> Training:
         patience = min(max(epochs // 2, 5), 10)
     rate = (3e-3 if steps < 1_000 else 1e-3) if given.learning_rate is None else given.learning_rate
     schedule = given.schedule or ("cosine" if given.learning_rate is None else "constant")
-    # the second core looks up the next batch; on few cores more threads of such small matrices only wait for each other
-    threads = torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else min(max(1, (os.cpu_count() or 1) - 1), 4)
+    # one looks up the next batch; more than a few threads of such small matrices only wait for each other
+    threads = torch.get_num_threads() if "OMP_NUM_THREADS" in os.environ else min(os.cpu_count() or 1, 5)
     threads = threads if given.threads is None else given.threads
     return dataclasses.replace(
         given, epochs=epochs, patience=patience, learning_rate=rate, schedule=schedule, threads=threads

@@ -17,7 +17,7 @@ from pintgn.formatting import plural
 from pintgn.learn import paper
 from pintgn.learn.beside import streams_beside
 from pintgn.learn.later import longer_log
-from pintgn.learn.measure import HEURISTICS, Figures, OnBatch, compare, rank_part
+from pintgn.learn.measure import Figures, OnBatch, compare, evenly, observe_log, rank_part
 from pintgn.learn.metrics import LEAST, Metrics, mean_and_std
 from pintgn.learn.negatives import KINDS, Negatives, draw_each
 from pintgn.learn.protocol import PROTOCOLS, Parts, scored_events
@@ -30,6 +30,8 @@ from pintgn.stream import Stream
 
 ONE_SCORE = ", one score"
 """Name of the row that scores every kind of negatives against anyone, beside that which answers the question asked."""
+MOST = 1_000_000
+"""Events that are scored; of more, evenly taken stretches."""
 Progress = Callable[[int, int, str], None]
 Rows = dict[str, dict[str, Metrics]]
 """By model, then by all / seen / new."""
@@ -47,6 +49,8 @@ class Evaluation:
     candidates: int | None = None  # destinations that each event was ranked against
     runs: int = 1
     settings: dict[str, Any] = field(default_factory=dict)
+    events: int = 0  # how many were scored
+    of_events: int = 0  # of how many that could be
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,10 +60,13 @@ class Evaluation:
         of = "" if self.runs == 1 else f", mean ± standard deviation of {self.runs} runs"
         protocol = ", measured as in the paper" if self.protocol == "paper" else ""
         part = "later events" if self.part == "later" else f"{self.part} part"
+        if self.events < self.of_events:
+            part += f" ({self.events:,} of {self.of_events:,} events, evenly taken)"
         for kind, rows in self.negatives.items():
             share = self.fallback.get(kind, 0.0)
             fell = f" ({100 * share:.1f} % fell back on random ones)" if share else ""
-            yield f"{part}, {kind} negatives{fell}{protocol}{of}", rows
+            what = f"{kind} negatives" if kind in (*KINDS, "own") else kind
+            yield f"{part}, {what}{fell}{protocol}{of}", rows
         if self.ranking is not None:
             yield f"{part}, ranked against {self.candidates:,} destinations{of}", self.ranking
 
@@ -87,8 +94,10 @@ def evaluate(
     part: str = "test",
     on: Any = None,
     protocol: str | None = None,
-    beside: Sequence[str] = HEURISTICS,
+    beside: Sequence[str] | None = None,
     seed: int = 0,
+    most: int = MOST,
+    device: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Measure a run (or several, then mean ± std) on a part of its log, or on events after it.
@@ -102,9 +111,12 @@ def evaluate(
         on: later events in place of a part: a file, frame, table or log with the columns of the run's log, whose events
             come after it. The run stays as it is; it observes each event after it has been scored, as in use.
         protocol: `stream` or `paper`; as the run was trained when not given.
-        beside: names of other models that are measured in the same way: the training-free ones by default. One that
-            learns, such as `boosted`, is trained first: on the same parts, with its defaults and the run's seed.
+        beside: names of other models that are measured in the same way: the task's training-free rows by default. One
+            that learns, such as `boosted`, is trained first: on the same parts, with its defaults and the run's seed.
         seed: of the negatives; the same for every model. Not the run's, so that runs are compared on the same ones.
+        most: of more events than this, whole stretches at even distances are scored, and all are observed. By
+            `protocol="paper"` all are scored.
+        device: where runs of folders compute; as they were trained when not given.
         progress: called with the events done, how many there are, and what is being measured.
 
     >>> import pintgn
@@ -113,16 +125,19 @@ def evaluate(
     >>> list(found.negatives), list(found.negatives["random"]), found.candidates
     (['random', 'historical'], ['edgebank', 'heuristic'], 10)
     """
+    if most < LEAST:
+        raise BadInput(f"most={most}; at least {LEAST} events are needed to measure by.")
     runs: Any = run if isinstance(run, list | tuple) else [run]
-    found = [one for given in runs for one in _opened(given)]
+    found = [one for given in runs for one in _opened(given, device)]
     parts = [
-        _evaluate(
+        one.task.evaluate(
             one,
             _target(one, part, on, protocol),
-            _kinds(negatives, rank),
+            negatives,
             rank,
-            beside if k == 0 else (),
+            () if k else one.task.rows if beside is None else beside,
             seed,
+            most,
             progress,
         )
         for k, one in enumerate(found)
@@ -139,7 +154,7 @@ class Target:
     events: EventLog
     protocol: str
     schema: Schema
-    ready: Callable[[], Stream]  # a stream of the run that has observed everything before the events
+    ready: Callable[[OnBatch], Stream]  # a stream of the run that has observed everything before the events
 
 
 def _target(run: Run, part: str, on: Any, protocol: str | None) -> Target:
@@ -159,9 +174,9 @@ def _target(run: Run, part: str, on: Any, protocol: str | None) -> Target:
         raise BadInput(f"part={part!r}; it is 'val' or 'test': a model is not measured on what it was trained on.")
     events = run.parts.named(part)
 
-    def ready() -> Stream:
+    def ready(on_batch: OnBatch) -> Stream:
         stream = run.new_stream()
-        stream.observe(run.parts.before(events))
+        observe_log(stream, run.parts.before(events), on_batch)
         return stream
 
     return Target(part, run.parts, events, chosen, run.schema, ready)
@@ -170,44 +185,49 @@ def _target(run: Run, part: str, on: Any, protocol: str | None) -> Target:
 def _later(run: Run, on: Any) -> Target:
     """Events after a run's log, which the run meets in the state in which it would be used."""
     used = run.deployed
-    whole = used.scaling(longer_log(run.log, on))
+    whole = used.view(longer_log(run.log, on))
     known, events = whole[: len(run.log)], whole[len(run.log) :]
     if len(scored_events(events)) < LEAST:
         count = plural(len(scored_events(events)), "event")
         raise BadInput(f"there is {count} after the run's log to measure by, which takes at least {LEAST}.")
     seen = np.pad(used.parts.seen, (0, whole.nodes - len(used.parts.seen)))
     parts = Parts(whole, known, known[:0], events, used.parts.trained, seen)
-    return Target("later", parts, events, "stream", used.schema, lambda: used.stream.fork())
+    return Target("later", parts, events, "stream", used.schema, lambda on_batch: used.stream.fork())
 
 
-def _evaluate(
+def evaluate_links(
     run: Run,
     target: Target,
-    kinds: list[str | Negatives],
+    negatives: Any,
     rank: int | str | None,
     beside: Sequence[str],
     seed: int,
+    most: int,
     progress: Progress | None,
 ) -> Evaluation:
+    """AP and AUC against each kind of negatives, and ranks."""
+    kinds = _kinds(negatives, rank)
     events, parts, name, protocol = target.events, target.parts, run.settings.name, target.protocol
     before, new = parts.before(events), parts.is_new(scored_events(events))
+    only = np.ones(len(new), bool) if protocol == "paper" else evenly(len(new), most)
+    new, of_events = new[only], len(new)
     population = parts.log if protocol == "paper" else parts.until(events)  # the papers draw from the whole log
-    drawn = draw_each(kinds, population, events, seed, before)
+    drawn = draw_each(kinds, population, events, seed, before, only)
     fallback = {kind: d.fallback_fraction for kind, d in drawn.items()}
     rows: dict[str, Figures] = {}
 
-    def on_batch(what: str) -> OnBatch:
-        return None if progress is None else lambda done: progress(done, len(events), what)
+    def on_batch(what: str, of: EventLog = events) -> OnBatch:
+        return None if progress is None else lambda done: progress(done, len(of), what)
 
     if progress is not None:
-        progress(0, len(events), "observing what came before")
+        progress(0, len(before), "observing what came before")
     if protocol == "paper":
         trained = run.new_stream()
-        trained.observe(parts.trained)
+        observe_log(trained, parts.trained, on_batch("observing what came before", parts.trained))
         found = paper.measure(trained, parts, events, kinds, seed) if kinds else None
-    ready = target.ready()
+    ready = target.ready(on_batch("observing what came before", before))
     if protocol == "stream":
-        found = compare(ready.fork(), events, drawn, new, on_batch(name)) if kinds else None
+        found = compare(ready.fork(), events, drawn, new, on_batch(name), only) if kinds else None
     if found is not None:
         rows |= {name: found.figures, name + ONE_SCORE: found.one_score}
     names = [other for other in beside if other != name]
@@ -216,15 +236,21 @@ def _evaluate(
         if protocol == "paper":
             rows[other] = paper.measure(stream_after(parts.trained), parts, events, kinds, seed).figures
         else:
-            rows[other] = compare(stream_after(before), events, drawn, new, on_batch(other)).figures
+            rows[other] = compare(stream_after(before), events, drawn, new, on_batch(other), only).figures
     ranking, candidates = None, None
     if rank is not None:
         among = Candidates(population, events, rank, seed)
         candidates = among.count
         every = {name: ready} | {other: stream_after(before) for other, stream_after in others.items()}
-        ranking = {other: rank_part(s, events, among, new, on_batch(f"{other}, ranking")) for other, s in every.items()}
+        ranking = {
+            other: rank_part(stream, events, among, new, on_batch(f"{other}, ranking"), only)
+            for other, stream in every.items()
+        }
     by_kind = {kind: {model: of[kind] for model, of in rows.items() if kind in of} for kind in drawn}
-    return Evaluation(target.part, protocol, by_kind, fallback, ranking, candidates, settings=run.settings.to_dict())
+    return Evaluation(
+        target.part, protocol, by_kind, fallback, ranking, candidates, settings=run.settings.to_dict(),
+        events=int(only.sum()), of_events=of_events,
+    )  # fmt: skip
 
 
 def _mean(several: list[Evaluation]) -> Evaluation:
@@ -249,18 +275,20 @@ def _mean(several: list[Evaluation]) -> Evaluation:
         first.candidates,
         len(several),
         first.settings,
+        first.events,
+        first.of_events,
     )
 
 
-def _opened(run: Run | str | Path) -> list[Run]:
+def _opened(run: Run | str | Path, device: str | None) -> list[Run]:
     """A run, or all runs of a folder of several."""
     if isinstance(run, Run):
         return [run]
     folder = Path(run)
     inside = [path.parent for path in sorted(folder.glob("seed-*/run.json"))]
     if inside and not (folder / "run.json").exists():
-        return [Run.open(one) for one in inside]
-    return [Run.open(folder)]
+        return [Run.open(one, device=device) for one in inside]
+    return [Run.open(folder, device=device)]
 
 
 def _kinds(negatives: Any, rank: Any) -> list[str | Negatives]:

@@ -25,7 +25,7 @@ SHAPES: dict[str, Any] = {
         "seed": AtLeast(0),
         "format": Maybe(AtLeast(1)),
         "fingerprint": str,
-        "asked": Maybe({"model": dict, "train": dict, "stream": dict}),
+        "asked": Maybe({"model": dict, "train": dict, "stream": dict, "task": Maybe(dict)}),
         "own_negatives": Maybe(bool),
         "refit": Maybe(bool),
         "start": Maybe({"rows": AtLeast(1), "events": AtLeast(1), "digest": str}),
@@ -37,12 +37,13 @@ SHAPES: dict[str, Any] = {
         "calibration_known": Maybe(({"slope": float, "offset": float}, None)),
         "calibration_error": (float, None),
         "next_slope": Maybe((float, None)),
+        "answer_calibration": Maybe(Each(float)),
         "spent": Maybe(Each((float, None))),
     },
     "refit.json": {"epochs": AtLeast(0), "events": AtLeast(1), "seconds": float},
     "runs.json": {
         "seeds": [AtLeast(0)],
-        "asked": {"model": dict, "train": dict, "stream": dict},
+        "asked": {"model": dict, "train": dict, "stream": dict, "task": Maybe(dict)},
         "refit": Maybe(bool),
     },
     "spent.json": {name: Maybe([float]) for name in ("processor", "wall", "loads", "begun")},
@@ -54,7 +55,8 @@ CHECKPOINT = {"format": AtLeast(1), "run": str, "digest": Maybe(str)}
 class Folder:
     """Where a run lives on disk.
 
-    settings.toml · run.json (seed, fingerprint of the data) · events.parquet (the log) · metrics.jsonl · run.log ·
+    settings.toml · run.json (seed, fingerprint of the data) · events.parquet or events.arrow (the log) ·
+    metrics.jsonl · run.log ·
     last.safetensors and best.safetensors (checkpoints) · result.json and stream/ (when the run has ended) ·
     start.safetensors (weights of an earlier run) · refit/ and refit.json (the same model trained on the whole log)
     """
@@ -68,6 +70,12 @@ class Folder:
     @property
     def holds_run(self) -> bool:
         return (self / "run.json").exists()
+
+    @property
+    def events(self) -> Path:
+        """The file of the log: one that is mapped where there is one."""
+        mapped = self / "events.arrow"
+        return mapped if mapped.exists() else self / "events.parquet"
 
     # -- writing -----------------------------------------------------------------------------------------------------
 

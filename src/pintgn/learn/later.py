@@ -67,5 +67,6 @@ def _joined(log: EventLog, named: EventLog, newer: EventLog) -> EventLog:
                 raise BadInput(f"times of this run are {one.dtype}, those of the newer events {other.dtype}.")
             other = exact
         columns[name] = None if one is None or other is None else np.concatenate([one, other])
-    schema = replace(log.schema, label=None if columns["label"] is None else log.schema.label)
+    label, known = (None if columns[name] is None else getattr(log.schema, name) for name in ("label", "known"))
+    schema = replace(log.schema, label=label, known=known)
     return EventLog.trusted(columns, named.ids, schema)

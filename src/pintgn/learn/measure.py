@@ -9,13 +9,15 @@ import numpy as np
 
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
-from pintgn.learn.metrics import Metrics, Scores, by_novelty, rank_metrics, ranks
+from pintgn.learn.metrics import CHUNK, Metrics, Scores, by_novelty, rank_metrics, ranks
 from pintgn.learn.negatives import QUESTION, Drawn
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.models.base import eval_mode
 from pintgn.models.registry import model_class
 from pintgn.stream import Stream
+from pintgn.stream.history import History, KnownHistory
+from pintgn.workers.group import current
 
 HEURISTICS = ("edgebank", "heuristic")
 """Training-free rows that stand beside every result."""
@@ -23,6 +25,8 @@ BATCH = 500
 """Events looked up at once; no figure depends on it."""
 PAIRS = 200_000
 """Pairs ranked at once, for the same reason."""
+PIECE = 100_000
+"""Events observed at once, where nothing is asked; for the same reason."""
 
 OnBatch = Callable[[int], None] | None
 """Called with the number of a part's events that are done."""
@@ -30,13 +34,38 @@ Figures = dict[str, dict[str, Metrics]]
 """By negatives, then by all / seen / new."""
 
 
+def evenly(events: int, most: int) -> np.ndarray:  # (events,) bool
+    """All events, or whole chunks of them at even distances, about `most` events in all.
+
+    >>> evenly(1_000, 500).reshape(5, 200).all(1).tolist()
+    [True, False, False, False, True]
+    """
+    chosen = np.ones(events, bool)
+    if events > most:
+        chunks = events // CHUNK
+        kept = np.linspace(0, chunks - 1, max(most // CHUNK, 1)).astype(np.int64)
+        chosen = np.isin(np.arange(events) // CHUNK, kept)
+    return chosen
+
+
+def observe_log(stream: Stream, events: EventLog, on_batch: OnBatch = None) -> None:
+    """Let a long log happen piece by piece: that takes little memory, and it can be said how far it is."""
+    for piece in events.batches(PIECE):
+        stream.observe(piece)
+        if on_batch is not None:
+            on_batch(piece.first - events.first + len(piece))
+
+
 def score_part(
     stream: Stream, part: EventLog, queries: Sequence[Query], on_batch: OnBatch = None, only: np.ndarray | None = None
 ) -> list[np.ndarray]:
     """Logits (q,) or (q, questions) about a part's scored events, row by row, while the stream moves through it; about
-    those of them alone that a mask names, where there is one."""
+    those of them alone that a mask names, where there is one. Workers share them out, and each has all answers."""
     rows = np.flatnonzero(part.learnable)
     rows = rows if only is None else rows[only]
+    group = current()
+    mine = group.turns(len(rows))
+    rows, queries = (rows, queries) if group.size == 1 else (rows[mine], [query[mine] for query in queries])
     found: list[list[np.ndarray]] = [[] for _ in queries]
 
     def ask(batch: EventLog) -> list[Query]:
@@ -46,11 +75,11 @@ def score_part(
 
     with eval_mode(stream.model):
         for batch, scores in stream.prefetch(part.batches(BATCH), ask):
-            for mine, more in zip(found, scores, strict=True):
-                mine.append(more.numpy(force=True))
+            for some, more in zip(found, scores, strict=True):
+                some.append(more.numpy(force=True))
             if on_batch is not None:
                 on_batch(batch.first - part.first + len(batch))
-    return [np.concatenate(mine) if mine else np.zeros(0, np.float32) for mine in found]
+    return [group.merged(np.concatenate(some) if some else np.zeros(0, np.float32), mine) for some in found]
 
 
 class Compared(NamedTuple):
@@ -93,10 +122,15 @@ def compare(
 
 
 def rank_part(
-    stream: Stream, part: EventLog, candidates: Candidates, new: np.ndarray, on_batch: OnBatch = None
+    stream: Stream,
+    part: EventLog,
+    candidates: Candidates,
+    new: np.ndarray,
+    on_batch: OnBatch = None,
+    only: np.ndarray | None = None,
 ) -> dict[str, Metrics]:
-    """MRR and Hits@k of a part's events among candidates."""
-    return by_novelty(ranks_in_part(stream, part, candidates, on_batch), new, rank_metrics)
+    """MRR and Hits@k of a part's events among candidates; `only` and `new` as of `compare`."""
+    return by_novelty(ranks_in_part(stream, part, candidates, on_batch, only), new, rank_metrics)
 
 
 def ranks_in_part(
@@ -104,9 +138,14 @@ def ranks_in_part(
 ) -> np.ndarray:  # (e,)
     """The rank of each scored event's destination among its candidates, while the stream moves through the part; of
     those alone that a mask of the scored events names, where there is one."""
-    ranked = ranked_in_part(stream, part, candidates, on_batch, only)
+    group, count = current(), len(scored_events(part))
+    asked = np.ones(count, bool) if only is None else only
+    mine = group.turns(int(asked.sum()))
+    my_share = asked.copy()
+    my_share[asked] = mine
+    ranked = ranked_in_part(stream, part, candidates, on_batch, my_share)
     found = [ranks(logits[:, 0], logits[:, 1:], valid) for logits, valid in ranked]
-    return np.concatenate(found) if found else np.zeros(0)
+    return group.merged(np.concatenate(found) if found else np.zeros(0), mine)
 
 
 def ranked_in_part(
@@ -120,10 +159,10 @@ def ranked_in_part(
             events = scored_events(batch)
             rows = np.arange(len(events)) if only is None else np.flatnonzero(only[done : done + len(events)])
             if len(rows):
-                others, valid = candidates(done, done + len(events))
-                asked, among = events.query[rows], np.concatenate([events.dst[:, None], others], 1)[rows]
-                logits = stream.rank(batch, asked, among).numpy(force=True)
-                yield logits, valid[rows]
+                others, valid = candidates(done + rows[0], done + rows[-1] + 1)
+                others, valid = others[rows - rows[0]], valid[rows - rows[0]]
+                among = np.concatenate([events.dst[rows, None], others], 1)
+                yield stream.rank(batch, events.query[rows], among).numpy(force=True), valid
             else:
                 stream.observe(batch)
             done += len(events)
@@ -131,19 +170,23 @@ def ranked_in_part(
                 on_batch(batch.first - part.first + len(batch))
 
 
-def heuristic_stream(name: str, parts: Parts, schema: Schema, observed: EventLog) -> Stream:
-    """A training-free model in a stream that has observed these events."""
+def heuristic_stream(
+    name: str, parts: Parts, schema: Schema, observed: EventLog, known: History | None = None
+) -> Stream:
+    """A training-free model in a stream that has observed these events; `known` holds them and perhaps more."""
     model = model_class(name)()
     model.prepare(parts.trained)
     stream = Stream(model, schema, node_features=parts.log.node_features)
-    stream.observe(observed)
+    if known is not None:
+        return stream.fork(history=KnownHistory(known, observed))
+    observe_log(stream, observed)
     return stream
 
 
 def heuristic_streams(
-    parts: Parts, schema: Schema, observed: EventLog, without: str = ""
+    parts: Parts, schema: Schema, observed: EventLog, without: str = "", known: History | None = None
 ) -> Iterator[tuple[str, Stream]]:
-    """Each training-free model but one."""
+    """Each training-free model but one; arguments as of `heuristic_stream`."""
     for name in HEURISTICS:
         if name != without:
-            yield name, heuristic_stream(name, parts, schema, observed)
+            yield name, heuristic_stream(name, parts, schema, observed, known)

@@ -6,7 +6,7 @@ fell back is always reported, because published code does so silently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -67,7 +67,14 @@ def earlier_pairs(log: EventLog) -> Negatives:
     return draw_pairs
 
 
-def draw(kind: str | Negatives, population: EventLog, part: EventLog, seed: int, observed: EventLog) -> Drawn:
+def draw(
+    kind: str | Negatives,
+    population: EventLog,
+    part: EventLog,
+    seed: int,
+    observed: EventLog,
+    past: Pairs | None = None,
+) -> Drawn:
     """Negatives of a part's scored events.
 
     Args:
@@ -76,6 +83,7 @@ def draw(kind: str | Negatives, population: EventLog, part: EventLog, seed: int,
         part: what is scored.
         seed: of the draw; the same for every model and epoch.
         observed: what came before the part; pairs in it are not `inductive`.
+        past: the pairs of the population, where they are known already.
     """
     events = scored_events(part)
     if callable(kind):
@@ -86,7 +94,7 @@ def draw(kind: str | Negatives, population: EventLog, part: EventLog, seed: int,
     rng = np.random.default_rng([seed, part.first, KINDS.index(kind)])
     if kind == "random":
         return Drawn(random_destination(population)(events, rng), np.zeros(len(events), bool))
-    past = Pairs(scored_events(population))
+    past = past or Pairs(scored_events(population))
     if kind == "per-event":
         return past.earlier_destinations(events, rng)
     since = observed.t[-1] if kind == "inductive" and len(observed) else None
@@ -94,11 +102,23 @@ def draw(kind: str | Negatives, population: EventLog, part: EventLog, seed: int,
 
 
 def draw_each(
-    kinds: Sequence[str | Negatives], population: EventLog, part: EventLog, seed: int, observed: EventLog
+    kinds: Sequence[str | Negatives] | Mapping[str, str | Negatives],
+    population: EventLog,
+    part: EventLog,
+    seed: int,
+    observed: EventLog,
+    only: np.ndarray | None = None,
 ) -> dict[str, Drawn]:
-    """`draw` for several kinds, by name; a function of your own is called `own`."""
-    names = [kind if isinstance(kind, str) else "own" for kind in kinds]
-    return {n: draw(kind, population, part, seed, observed) for n, kind in zip(names, kinds, strict=True)}
+    """`draw` for several kinds, by name; a function of your own is called `own`, where it has no name. With `only`, a
+    mask of the scored events, what would be drawn for these among all."""
+    named = kinds if isinstance(kinds, Mapping) else {k if isinstance(k, str) else "own": k for k in kinds}
+    paired = any(isinstance(kind, str) and kind != "random" for kind in named.values())
+    past = Pairs(scored_events(population)) if paired else None
+    drawn = {name: draw(kind, population, part, seed, observed, past) for name, kind in named.items()}
+    if only is None or only.all():
+        return drawn
+    rows = np.flatnonzero(only)
+    return {name: Drawn(one.query[rows], one.fallback[rows]) for name, one in drawn.items()}
 
 
 class Pairs:
@@ -107,13 +127,17 @@ class Pairs:
     def __init__(self, log: EventLog):
         self.log = log
         self.width = log.nodes
-        keys, first, pair_of = np.unique(self.key(log.src, log.dst), return_index=True, return_inverse=True)
-        order = np.argsort(first, kind="stable")
-        self.keys = keys[order]  # (p,)
-        self.first_t = log.t[first[order]]  # (p,) sorted
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
-        self.pair_of = back[pair_of]  # (e,) which pair each event is
+        keys, first = np.unique(self.key(log.src, log.dst), return_index=True)
+        self._order = np.argsort(first, kind="stable")
+        self.keys = keys[self._order]  # (p,)
+        self.first_t = log.t[first[self._order]]  # (p,) sorted
+
+    @cached_property
+    def pair_of(self) -> np.ndarray:
+        """Which pair each event (e,) is."""
+        back = np.empty_like(self._order)
+        back[self._order] = np.arange(len(back))
+        return back[np.unique(self.key(self.log.src, self.log.dst), return_inverse=True)[1]]
 
     def key(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
         return src * np.int64(self.width) + dst
@@ -186,19 +210,25 @@ class Pairs:
 
         Drawn evenly from the distinct ones; a random destination where there is none.
         """
+        if not len(events):
+            return Drawn(events.query, np.zeros(0, bool))
         src = self.keys // self.width
         order = np.lexsort((np.arange(len(src)), src))  # pairs by source, each source's in order of first time
         starts = np.searchsorted(src[order], events.src, "left")
         counts = _counts_before(src[order], self.first_t[order], events.src, events.t)
-        groups = np.searchsorted(np.unique(self.log.t), self.log.t)
-        span = np.int64(len(self.keys))
-        meetings = np.unique(groups * span + self.pair_of)  # which pair met in which group of simultaneous events
-        group = np.searchsorted(np.unique(self.log.t), events.t)
+        asked = events.t[events.group_starts]
+        group, span = np.searchsorted(asked, events.t), np.int64(len(self.keys))
+        first, last = np.searchsorted(self.log.t, asked[0], "left"), np.searchsorted(self.log.t, asked[-1], "right")
+        near = slice(int(first), int(last))
+        at = np.searchsorted(asked, self.log.t[near])
+        same = asked[at] == self.log.t[near]  # nothing is asked of the other times
+        # which pair met in which group of simultaneous events
+        meetings = np.unique(at[same] * span + self.pair_of[near][same])
 
         def meets(rows: np.ndarray, pair: np.ndarray) -> np.ndarray:
             wanted = group[rows] * span + pair
-            at = np.minimum(np.searchsorted(meetings, wanted), len(meetings) - 1)
-            return meetings[at] == wanted
+            at = np.searchsorted(meetings, wanted)
+            return np.append(meetings, -1)[at] == wanted
 
         dst = np.full(len(events), -1, np.int64)
         open_rows = np.flatnonzero(counts > 0)

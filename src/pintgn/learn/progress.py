@@ -9,12 +9,14 @@ from typing import Any, TypeVar, cast
 
 from pintgn.display.bars import open_bar
 from pintgn.errors import BadInput
-from pintgn.formatting import percent, plural
+from pintgn.formatting import plural
+from pintgn.learn.tables import first_figure
 
 Progress = Callable[[dict[str, Any]], None]
-"""Called with one dict: {"phase": …} when something else begins; after every batch {"epoch", "epochs", "done", "total",
-"loss", "events_per_second"}; after every epoch its entry of `run.history`, which has "val". What it raises ends the
-training; a run with a folder can then be continued from its last checkpoint."""
+"""Called with one dict: {"phase": …} when something else begins, with "observed" and "of" where that is known; after
+every batch {"epoch", "epochs", "done", "total", "loss", "events_per_second"}; after every epoch its entry of
+`run.history`, which has "val". What it raises ends the training; a run with a folder can then be continued from its
+last checkpoint."""
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
@@ -42,12 +44,14 @@ class EpochBar:
         self.epochs = entry.get("epochs", self.epochs)
         if "phase" in entry:
             self.bar.doing(entry["phase"] + self.figures)
+            if "observed" in entry:
+                self.bar(entry["observed"], entry["of"], entry["phase"] + self.figures)
         elif "done" in entry:
             text = f"epoch {entry['epoch']}/{self.epochs}  loss {entry['loss']:.3f}{self.figures}"
             done, total = entry["done"] + (entry["epoch"] - 1) * entry["total"], (self.epochs or 1) * entry["total"]
             self.bar(done, total, text, entry["events_per_second"])
-        elif entry["val"]["all"]["ap"] is not None:  # there is none while a refit learns from everything
-            self.done, self.figures = entry["epoch"], f"  val AP {percent(entry['val']['all']['ap'])}"
+        elif entry["val"]["all"]["events"]:  # there are none while a refit learns from everything
+            self.done, self.figures = entry["epoch"], "  val " + " ".join(first_figure(entry["val"]))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from pintgn import compiled
 from pintgn.events.facts import reading
 from pintgn.events.log import EventLog
 from pintgn.learn.folder import Folder
-from pintgn.learn.metrics import Metrics, Scores, by_novelty
+from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.progress import Progress
 from pintgn.learn.protocol import Parts
@@ -39,7 +39,7 @@ class Refit(Run):
 
     @cached_property
     def parts(self) -> Parts:
-        return Parts.whole(self.scaling(self.log))
+        return Parts.whole(self.view(self.log))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -49,7 +49,7 @@ class Refit(Run):
     def stream(self) -> Stream:
         if self._stream is None:
             assert self.folder is not None
-            self._stream = Stream.open(self.folder / "stream", type(self.model))
+            self._stream = Stream.open(self.folder / "stream", type(self.model), device=self.device or "cpu")
             self.model = self._stream.model
         return self._stream
 
@@ -70,8 +70,7 @@ class Refitter(Trainer):
         self.epochs = run.measured.best_epoch
 
     def _validate(self) -> dict[str, Metrics]:
-        none = self.parts.val
-        return by_novelty(Scores(none.t, none.t), none.t == 0, Scores.metrics)
+        return self.run.task.nothing()
 
     def _keep_if_best(self, value: float) -> None:
         self.cursor.best_value = -1.0  # the newest is kept
@@ -127,12 +126,12 @@ def _refit_of(run: Run, settings: Settings) -> Refit:
     folder = None if run.folder is None else Folder(run.folder / "refit")
     model = type(run.model).from_settings(dict(settings.model))
     again = Refit(dataclasses.replace(run.settings, model=settings.model), run.seed, run.log, model, folder)
-    again.measured, again.start = run, run.start
+    again.measured, again.start, again.device = run, run.start, run.device
     return again
 
 
 def _measured_by(again: Run, run: Run) -> None:
     """What the honest split found out about the model, and the whole log cannot."""
     again.calibration, again.calibration_known = run.calibration, run.calibration_known
-    again.next_slope = run.next_slope
+    again.next_slope, again.answer_calibration = run.next_slope, run.answer_calibration
     again.finished = True

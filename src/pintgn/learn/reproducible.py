@@ -15,15 +15,17 @@ import torch
 def reproducible(threads: int | None) -> Iterator[None]:
     """Deterministic algorithms and a fixed number of threads while it lasts; torch is left as it was found.
 
-    Sums over threads depend on their number, so a run keeps the one that it began with. Global randomness (dropout) is
-    reseeded before every step by `seed_step` and restored at the end.
+    The second of several threads looks up the next batch (`Stream.prefetch`), so torch computes with one less: with as
+    many, each of its steps would wait for the one that the look-ups displace. Sums over threads depend on their number,
+    so a run keeps the one that it began with. Global randomness (dropout) is reseeded before every step by `seed_step`
+    and restored at the end.
     """
     before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     warn_only, fill = torch.is_deterministic_algorithms_warn_only_enabled(), torch.utils.deterministic
     filled = fill.fill_uninitialized_memory  # type: ignore[attr-defined]
     try:
-        if threads is not None and threads != before[0]:
-            torch.set_num_threads(threads)
+        if threads is not None and max(threads - 1, 1) != before[0]:
+            torch.set_num_threads(max(threads - 1, 1))
         torch.use_deterministic_algorithms(True)
         fill.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         with torch.random.fork_rng(devices=[]):

@@ -27,13 +27,17 @@ from pintgn.learn.metrics import Metrics
 from pintgn.learn.protocol import Parts, cut
 from pintgn.learn.scaling import Scaling
 from pintgn.learn.settings import Settings
-from pintgn.models.base import Model
+from pintgn.learn.tasks.base import Task
+from pintgn.learn.tasks.registry import make_task
+from pintgn.models.base import Model, check_device
 from pintgn.stream import Stream
 
 if TYPE_CHECKING:
     from pintgn.drawing.curves import Picture
 
 logger = logging.getLogger(__name__)
+MAPPED = 1_000_000
+"""Events from which on a run keeps its log as an Arrow file, which is mapped in seconds, instead of Parquet."""
 PROGRESS = {
     "averaged": AtLeast(0),
     "epoch": AtLeast(1),
@@ -73,6 +77,7 @@ class Run:
     calibration: Calibration | None = None  # against anyone
     calibration_known: Calibration | None = None  # against known ones, of a model that answers that question
     calibration_error: float | None = None
+    answer_calibration: dict[str, float] = field(default_factory=dict)  # of answers that are no logits of links
     next_slope: float | None = None  # turns logits into probabilities of being the next; see `calibration.py`
     spent: dict[str, float] = field(default_factory=dict)  # seconds and bytes; see `finish`
     finished: bool = False
@@ -81,6 +86,7 @@ class Run:
     refit: Run | None = None  # the same model trained on the whole log; see `refit.py`
     refit_asked: bool = False  # whether it is to be trained on the whole log at the end
     prepared: bool = False
+    device: str | None = None  # where it computes, in place of what its settings say
     _stream: Stream | None = None
 
     # -- what it is made of ------------------------------------------------------------------------------------------
@@ -104,31 +110,52 @@ class Run:
         return cut(self.log, **self.settings.train.split)[0] if self.start is None else self.log[: self.start.rows]
 
     @cached_property
+    def task(self) -> Task:
+        """What is asked."""
+        return make_task(self.settings.task, self.log, self.basis)
+
+    @cached_property
     def scaling(self) -> Scaling:
         """How features are read, by the training part: known categories, a common scale."""
-        return Scaling.of(self.basis, self.settings.train.scale_features)
+        return Scaling.of(self.task.bare(self.basis), self.settings.train.scale_features)
+
+    @cached_property
+    def written(self) -> tuple[Schema, str | None]:
+        """How events after the log are written one by one: their schema, in which a label that is predicted is a
+        feature, and the column that may be missing because it is not known yet."""
+        return self.task.written(self.log.schema)
+
+    def view(self, log: EventLog) -> EventLog:
+        """A log of this run's columns as the model reads it: features to scale, and what becomes known of events."""
+        return self.task.complete(self.scaling(self.task.bare(log)), log)
 
     @cached_property
     def parts(self) -> Parts:
-        """The log, features to scale, cut for learning."""
+        """The log as the model reads it, cut for learning."""
         train = self.settings.train
-        return Parts.of(self.scaling(self.log), hidden=train.hidden, seed=self.seed, **train.split)
+        return Parts.of(self.view(self.log), hidden=train.hidden, seed=self.seed, **train.split)
 
     @cached_property
     def schema(self) -> Schema:
         """The log's schema as the model reads it: with the categories and the time scale of the training part alone."""
-        known = self.basis
-        return replace(self.scaling.schema(self.log.schema), time_scale=time_scale(known.src, known.dst, known.t))
+        known, bare = self.basis, self.task.bare(self.log[:0])
+        schema = self.task.schema(self.scaling.schema(bare.schema))
+        return replace(schema, time_scale=time_scale(known.src, known.dst, known.t))
 
     @cached_property
     def fingerprint(self) -> str:
         """Of data, settings and seed: what a checkpoint must agree with."""
-        metadata = [self.settings.to_toml(whole=False), str(self.seed), fingerprint(self.log)]
+        metadata = [self.settings.to_toml(whole=False), str(self.seed), self.log.fingerprint]
         return hashlib.blake2b("\n".join(metadata).encode(), digest_size=16).hexdigest()
 
     @property
     def scores_links(self) -> bool:
-        """Whether the model scores links; some only embed nodes."""
+        """Whether the model scores links; some only embed nodes, others are asked about a column."""
+        return self.answers and self.settings.task.scores_links
+
+    @property
+    def answers(self) -> bool:
+        """Whether the model answers its task; some only embed nodes."""
         return type(self.model).forward is not Model.forward
 
     def prepare(self) -> None:
@@ -141,13 +168,15 @@ class Run:
 
     def new_stream(self, model: Model | None = None) -> Stream:
         """An empty stream of this run's model, or of another."""
-        return Stream(
+        made = Stream(
             model or self.model,
             self.schema,
             node_features=self.parts.log.node_features,
             seed=self.seed,
-            **dataclasses.asdict(self.settings.stream),
+            **dataclasses.asdict(self.settings.stream) | ({} if self.device is None else {"device": self.device}),
         )
+        made.looks_ahead = self.settings.train.threads != 1
+        return made
 
     @property
     def stream(self) -> Stream:
@@ -156,7 +185,7 @@ class Run:
             saved = self.folder is not None and self.finished and (self.folder / "stream" / "stream.json").exists()
             if saved:
                 assert self.folder is not None
-                self._stream = Stream.open(self.folder / "stream", type(self.model))
+                self._stream = Stream.open(self.folder / "stream", type(self.model), device=self.device or "cpu")
                 self.model = self._stream.model
             else:
                 from pintgn.learn.finish import catch_up
@@ -177,12 +206,13 @@ class Run:
         are the caller's own, and whether it is to be trained on the whole log at the end."""
         assert self.folder is not None
         self.folder.write("settings.toml", self.settings.to_toml())
-        with self.folder.errors(self.folder / "events.parquet"):
-            self.log.save(self.folder / "events.parquet")
+        path = self.folder / ("events.arrow" if len(self.log) >= MAPPED else "events.parquet")
+        with self.folder.errors(path):
+            self.log.save(path)
         asked = (self.asked or self.settings).to_dict()
         facts = {"pintgn": __version__, "format": FORMAT, "seed": self.seed, "asked": asked}
         facts |= {"fingerprint": self.fingerprint}
-        facts |= {"data": fingerprint(self.log), "events": len(self.log), "nodes": self.log.nodes}
+        facts |= {"data": self.log.fingerprint, "events": len(self.log), "nodes": self.log.nodes}
         facts |= {"own_negatives": own_negatives, "refit": refit}
         if self.start is not None:
             weights = {f"model.{name}": value for name, value in self.start.weights.items()}
@@ -197,11 +227,21 @@ class Run:
             self.folder.write_json("run.json", facts | {"refit": True})
 
     @classmethod
-    def open(cls, folder: str | Path, model: type[Model] | Model | None = None, *, weights: bool = True) -> Run:
+    def open(
+        cls,
+        folder: str | Path,
+        model: type[Model] | Model | None = None,
+        *,
+        weights: bool = True,
+        device: str | None = None,
+    ) -> Run:
         """Read a run, finished or not. `model` is needed for a class of your own.
 
-        Without `weights` it is only read what the run is made of.
+        Without `weights` it is only read what the run is made of. `device` is where it computes from now on; by default
+        it is trained and measured where the settings say, and answers on the processor.
         """
+        if device is not None:
+            check_device(device)
         run_folder = Folder(folder)
         if (found := sorted(run_folder.path.glob("seed-*/run.json"))) and not run_folder.holds_run:
             raise BadInput(f"{folder} holds {len(found)} runs; name one of them, such as {found[0].parent}.")
@@ -210,10 +250,10 @@ class Run:
         with reading(run_folder / "settings.toml"):
             settings = Settings.from_toml((run_folder / "settings.toml").read_text())
         try:
-            log = EventLog.open(run_folder / "events.parquet")
+            log = EventLog.open(run_folder.events)
         except PintgnError as error:
             raise BadFile(f"the run in {folder} is damaged: {error}") from error
-        run = cls(settings, facts["seed"], log, None, run_folder)  # type: ignore[arg-type]
+        run = cls(settings, facts["seed"], log, None, run_folder, device=device)  # type: ignore[arg-type]
         if "asked" in facts:
             run.asked = replace(settings, model={k: v for k, v in facts["asked"]["model"].items() if k != "name"})
         run.refit_asked = facts.get("refit", False)
@@ -221,7 +261,8 @@ class Run:
             run.start = Start(facts["start"]["rows"], facts["start"]["events"])
         if run.fingerprint != facts["fingerprint"]:
             raise BadFile(
-                f"the run in {folder} is damaged: settings.toml, run.json and events.parquet do not belong together. "
+                f"the run in {folder} is damaged: settings.toml, run.json and {run_folder.events.name} do not belong "
+                "together. "
                 "Train again."
             )
         run.model = _unbuilt(settings, model)
@@ -267,15 +308,21 @@ class Run:
 
     def read_weights(self, name: str) -> dict[str, torch.Tensor]:
         """The weights in a checkpoint."""
-        arrays, _ = self.read_checkpoint(name)
+        return self.weights_in(self.read_checkpoint(name)[0])
+
+    @staticmethod
+    def weights_in(arrays: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
         return {key.removeprefix("model."): torch.from_numpy(a) for key, a in arrays.items() if key[:6] == "model."}
 
     def load_weights(self, name: str) -> None:
         """Take over the weights of a checkpoint."""
-        weights = self.read_weights(name)
+        self.take_weights(self.read_checkpoint(name)[0], name)
+
+    def take_weights(self, arrays: dict[str, np.ndarray], name: str) -> None:
+        """Take over the weights among the arrays of a checkpoint of this name."""
         self.model.build(self.schema, self.seed)
         try:
-            self.model.load_state_dict(weights)
+            self.model.load_state_dict(self.weights_in(arrays))
         except RuntimeError as error:
             raise BadFile(f"the weights in {name} do not fit the settings of the run.") from error
 
@@ -291,6 +338,8 @@ class Run:
             "calibration_known": self.calibration_known and dataclasses.asdict(self.calibration_known),
             "calibration_error": self.calibration_error,
             "next_slope": self.next_slope,
+            "task": dataclasses.asdict(self.settings.task),
+            "answer_calibration": self.answer_calibration,
             "spent": self.spent,
             "refit": self.refit and {"epochs": self.refit.best_epoch, "events": len(self.refit.log)},
         }
@@ -301,6 +350,7 @@ class Run:
         self.calibration, self.calibration_known = how and Calibration(**how), known and Calibration(**known)
         self.calibration_error, self.spent = metadata["calibration_error"], metadata.get("spent", {})
         self.next_slope = metadata.get("next_slope")
+        self.answer_calibration = metadata.get("answer_calibration", {})
         self.finished = True
 
     def note(self, line: str) -> None:
@@ -341,17 +391,6 @@ class Run:
         where = "" if self.folder is None else f", {self.folder.path}"
         state = f"best epoch {self.best_epoch} of {len(self.history)}" if self.history else "untrained"
         return f"Run({self.settings.name}, seed {self.seed}, {state}{where})"
-
-
-def fingerprint(log: EventLog) -> str:
-    """Of a log's columns: equal data has the same one."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name in ("src", "dst", "t", "features", "op", "node_updates", "node_features"):
-        column = getattr(log, name)
-        digest.update(f"{name} {None if column is None else (column.dtype.str, column.shape)}".encode())
-        if column is not None:
-            digest.update(np.ascontiguousarray(column).data)
-    return digest.hexdigest()
 
 
 def _unbuilt(settings: Settings, given: type[Model] | Model | None) -> Model:

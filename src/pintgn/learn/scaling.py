@@ -149,7 +149,8 @@ class Scaling:
         if all(columns[kind] is getattr(log, kind) for kind in KINDS):
             return log
         scaled = EventLog(
-            log.src, log.dst, log.t, label=log.label, op=log.op, ids=log.ids, schema=self.schema(log.schema), **columns
-        )
+            log.src, log.dst, log.t, label=log.label, known=log.known, op=log.op, ids=log.ids,
+            schema=self.schema(log.schema), **columns,
+        )  # fmt: skip
         scaled.first = log.first
         return scaled

@@ -5,6 +5,7 @@ A settings file has up to three tables; a file of many rows has them under `rows
     [model]                 name = "pint" and the arguments of its class
     [train]                 the fields of `Training`
     [stream]                the fields of `Streaming`
+    [task]                  the fields of `TaskSettings`
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.events.splits import DYGLIB
 from pintgn.learn.protocol import PROTOCOLS
+from pintgn.learn.tasks.settings import TaskSettings
 from pintgn.models.base import Model, check_device
 from pintgn.models.registry import MODELS, dotted, model_class, model_name
 
@@ -42,6 +44,7 @@ LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "model": {"pair_history": False, "historical": False},
     "stream": {"history_refresh": "event"},
+    "task": {"predict": "link", "given": [], "known_after": None, "of": "event", "within": None},
 }
 """Settings that early runs do not name, and what they had; so those runs stay readable."""
 Time = str | int | float | datetime.date
@@ -76,7 +79,8 @@ class Training:
         protocol: `stream` measures what a deployed system would know; `paper` as TGN and PINT do.
         scale_features: bring event and node features to a common scale, by the training part.
         checkpoint_seconds: time between two checkpoints within an epoch (there is one after every epoch anyhow).
-        threads: of the computation; by the number of cores when not given. Bit-identical results need the same number.
+        threads: with 1 everything is done in turn; with 2 the next batch is looked up while this one is computed, and
+            the results are the same, bit for bit; more than 2 compute. By the number of cores when not given.
     """
 
     epochs: int | None = None
@@ -158,7 +162,8 @@ class Streaming:
 
 
 class FitSettings(TypedDict, total=False):
-    """The fields of `Training` and `Streaming` as keywords of `fit`, for type checkers; a test compares them."""
+    """The fields of `Training`, `Streaming` and `TaskSettings` as keywords of `fit`, for type checkers; a test compares
+    them."""
 
     epochs: int | None
     patience: int | None
@@ -186,6 +191,11 @@ class FitSettings(TypedDict, total=False):
     positions_backend: str
     history_refresh: str
     device: str
+    predict: str
+    given: list[str]
+    known_after: str | int | float | None
+    of: str
+    within: str | int | float | None
 
 
 @dataclass(frozen=True)
@@ -196,24 +206,30 @@ class Settings:
     model: dict[str, Any]  # the arguments of the model's class
     train: Training = field(default_factory=Training)
     stream: Streaming = field(default_factory=Streaming)
+    task: TaskSettings = field(default_factory=TaskSettings)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Settings:
         """Settings from nested tables, as in a TOML file; only what differs from the defaults need be given."""
-        check_names(given, ("model", "train", "stream"), "settings")
+        check_names(given, ("model", "train", "stream", "task"), "settings")
         model = dict(_table(given, "model"))
         name = dotted(model.pop("name", "pint"))
         checked = check_table(model, model_parameters(name), f"model {name!r}", "model")
         train = check_table(_table(given, "train"), dataclass_parameters(Training), "train", "train")
         stream = check_table(_table(given, "stream"), dataclass_parameters(Streaming), "stream", "stream")
-        return cls(name, checked, Training(**train), Streaming(**stream))._on_this_machine()
+        task = check_table(_table(given, "task"), dataclass_parameters(TaskSettings), "task", "task")
+        return cls(name, checked, Training(**train), Streaming(**stream), TaskSettings(**task))._on_this_machine()
 
     @classmethod
-    def of_model(cls, model: Model, train: Mapping[str, Any], stream: Mapping[str, Any]) -> Settings:
+    def of_model(
+        cls, model: Model, train: Mapping[str, Any], stream: Mapping[str, Any], task: Mapping[str, Any] | None = None
+    ) -> Settings:
         """Settings of a model that was made in Python, with every argument as it is."""
         checked = check_table(train, dataclass_parameters(Training), "train", "train")
         name = model_name(type(model))
-        return cls(name, model.settings(), Training(**checked), Streaming(**stream))._on_this_machine()
+        asked = check_table(task or {}, dataclass_parameters(TaskSettings), "task", "task")
+        made = cls(name, model.settings(), Training(**checked), Streaming(**stream), TaskSettings(**asked))
+        return made._on_this_machine()
 
     def _on_this_machine(self) -> Settings:
         """These, if there is what they ask for; a run that is only read may come from another machine."""
@@ -228,6 +244,7 @@ class Settings:
             "model": {"name": self.name} | self.model,
             "train": dataclasses.asdict(self.train),
             "stream": dataclasses.asdict(self.stream),
+            "task": dataclasses.asdict(self.task),
         }
 
     def to_toml(self, whole: bool = True) -> str:
@@ -236,10 +253,13 @@ class Settings:
         Not `whole`: as an early run would have written them, which is what its fingerprint is made from.
         """
         legacy: Mapping[str, Any] = {} if whole else LEGACY_DEFAULTS
-        return toml_tables({
+        tables = {
             table: {key: value for key, value in values.items() if legacy.get(table, {}).get(key) != value}
             for table, values in self.to_dict().items()
-        })  # fmt: skip
+        }
+        if not whole and self.task.scores_links:
+            del tables["task"]
+        return toml_tables(tables)
 
     @classmethod
     def from_toml(cls, text: str) -> Settings:
@@ -250,10 +270,13 @@ class Settings:
         if name in MODELS:
             model = {key: model.get(key, LEGACY_DEFAULTS["model"].get(key)) for key in model_parameters(name)}
         tables = [
-            {key: given[table].get(key, LEGACY_DEFAULTS.get(table, {}).get(key)) for key in dataclass_parameters(kind)}
-            for table, kind in (("train", Training), ("stream", Streaming))
+            {
+                key: given.get(table, {}).get(key, LEGACY_DEFAULTS.get(table, {}).get(key))
+                for key in dataclass_parameters(kind)
+            }
+            for table, kind in (("train", Training), ("stream", Streaming), ("task", TaskSettings))
         ]
-        return cls(name, model, Training(**tables[0]), Streaming(**tables[1]))
+        return cls(name, model, Training(**tables[0]), Streaming(**tables[1]), TaskSettings(**tables[2]))
 
 
 # -- reading ---------------------------------------------------------------------------------------------------------
@@ -303,7 +326,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def parse_setting(text: str, model: str = "pint") -> dict[str, Any]:
-    """`--set model.dim=64` as nested tables; without a table the name is looked up in model, train and stream.
+    """`--set model.dim=64` as nested tables; without a table the name is looked up in model, train, stream and task.
 
     >>> parse_setting("train.epochs=3"), parse_setting("positions_at=every")
     ({'train': {'epochs': 3}}, {'model': {'positions_at': 'every'}})
@@ -317,6 +340,7 @@ def parse_setting(text: str, model: str = "pint") -> dict[str, Any]:
             "model": model_parameters(model),
             "train": dataclass_parameters(Training),
             "stream": dataclass_parameters(Streaming),
+            "task": dataclass_parameters(TaskSettings),
         }
         table = next((home for home, known in homes.items() if name in known), "")
         if not table:

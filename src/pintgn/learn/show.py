@@ -12,7 +12,7 @@ from pintgn.drawing.curves import Curve, Picture, curves
 from pintgn.drawing.plot import Plot, sheet
 from pintgn.errors import BadInput
 from pintgn.formatting import duration, percent, short
-from pintgn.learn.tables import GROUPS, HEADS, count, refit_words, run_title
+from pintgn.learn.tables import AS_NUMBERS, GROUPS, HEADS, count, figure, first_figure, refit_words, run_title
 from pintgn.packages import data_frame
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def figures_html(rows: Rows) -> str:
     for model, groups in rows.items():
         some = {group: metrics for group, metrics in groups.items() if count(metrics["events"]) != "0"}
         for k, (group, metrics) in enumerate(some.items()):
-            cells = [percent(metrics[name]) for name in names]
+            cells = [figure(name, metrics[name]) for name in names]
             lines.append(["" if k else model, GROUPS.get(group, group), count(metrics["events"]), *cells])
     return table(heads, lines, left=2)
 
@@ -56,11 +56,12 @@ def run_html(run: Run) -> str:
         parts += [paragraph(run_title(run)), figures_html({run.settings.name: run.test} | run.heuristics)]
         parts += [paragraph(refit_words(run))] if run.refit else []
     epochs = [
-        [e["epoch"], f"{e['loss']:.3f}", percent(e["val"]["all"]["ap"]), percent(e["val"]["new"]["ap"]),
+        [e["epoch"], f"{e['loss']:.3f}", first_figure(e["val"])[1], first_figure(e["val"], "new")[1],
          duration(e["seconds"])]
         for e in run.history
     ]  # fmt: skip
-    heads = ["epoch", "loss", "val AP", "new-node AP", "took"]
+    name = first_figure(run.task.nothing())[0]
+    heads = ["epoch", "loss", f"val {name}", f"new-node {name}", "took"]
     tables = run.settings.to_dict()
     settings = [[f"{name}.{key}", value] for name, values in tables.items() for key, value in values.items()]
     parts.append(folded("Epochs", table(heads, epochs, left=0) if epochs else ""))
@@ -91,14 +92,17 @@ def run_picture(run: Run) -> Picture:
             found = [entry[key] for entry in found]
         return Curve(series, name, epochs, [math.nan if v is None else v for v in found], chosen)
 
-    in_percent = partial(percent, digits=1)
+    shown = next(name for name in run.task.nothing()["all"] if name != "events")
+    share = shown not in AS_NUMBERS
+    in_percent: Any = partial(percent, digits=1) if share else short
+    exact: Any = percent if share else "{:.4f}".format
     by_group = [
-        curve(f"s{k}", GROUPS[group], "val", group, "ap", chosen=run.best_epoch)
+        curve(f"s{k}", GROUPS[group], "val", group, shown, chosen=run.best_epoch)
         for k, group in enumerate(("all", "new"))
     ]
     drawn: dict[str, Plot | None] = {
         "Training": curves([curve("h1", "loss", "loss")], "loss", short, "{:.4f}".format),
-        "Validation": curves(by_group, "AP (%)", in_percent, percent),
+        "Validation": curves(by_group, HEADS.get(shown, shown) + (" (%)" if share else ""), in_percent, exact),
     }
     legend = [("s0", "line", "all events"), ("s1", "line", "new nodes")]
     legend += [("ink", "ring", f"epoch {run.best_epoch}, chosen")]

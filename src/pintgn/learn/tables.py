@@ -13,8 +13,14 @@ from pintgn.learn.metrics import LEAST, Metrics, mean_and_std
 if TYPE_CHECKING:
     from pintgn.learn.run import Run
 
-HEADS = {"ap": "AP", "chunked_ap": "AP (200-row chunks)", "auc": "AUC", "mrr": "MRR"}
-SHORT = {"ap": "AP", "chunked_ap": "AP/200", "auc": "AUC", "mrr": "MRR"}
+HEADS = {
+    "ap": "AP", "chunked_ap": "AP (200-row chunks)", "auc": "AUC", "mrr": "MRR", "log_loss": "log loss",
+    "macro_f1": "macro-F1", "calibration_error": "calibration error", "mae": "MAE", "rmse": "RMSE", "r2": "R²",
+    "coverage": "within 90 %", "brier": "Brier",
+}  # fmt: skip
+SHORT = HEADS | {"chunked_ap": "AP/200", "calibration_error": "ECE", "coverage": "in 90 %", "macro_f1": "F1"}
+AS_NUMBERS = ("log_loss", "mae", "rmse", "r2", "brier")
+"""Figures that are no shares; all others are in percent."""
 GROUPS = {"all": "all", "seen": "seen nodes", "new": "new nodes"}
 FEW = f"Groups of fewer than {LEAST} events have no figures."
 EMPTY = {"seen": "No event joins two seen nodes.", "new": "No event touches a new node."}
@@ -37,7 +43,7 @@ def figures_table(rows: Mapping[str, Mapping[str, Mapping[str, Any]]], width: in
     for model, groups in rows.items():
         for group, metrics in groups.items():
             if group not in empty:
-                cells = [percent(metrics[name]) for name in names]
+                cells = [figure(name, metrics[name]) for name in names]
                 lines.append([model, GROUPS.get(group, group), count(metrics["events"]), *cells])
     heads = ["", "", "events", *(HEADS.get(name, name.capitalize()) for name in names)]
     short = ["", "", "events", *(SHORT.get(name, name.replace("hits", "H")) for name in names)]
@@ -57,6 +63,25 @@ def figures_table(rows: Mapping[str, Mapping[str, Mapping[str, Any]]], width: in
     few = [group for groups in rows.values() for group in groups if group not in empty and _few(groups[group])]
     notes += [FEW] if few else []
     return "\n\n".join([made, *([" ".join(notes)] if notes else [])])
+
+
+def figure(name: str, value: Any) -> str:
+    """A figure as text, by what it is: most are in percent.
+
+    >>> figure("ap", 0.9721), figure("rmse", 3.14159), figure("r2", (0.5, 0.01)), figure("ap", None)
+    ('97.21', '3.142', '0.500 ± 0.010', '-')
+    """
+    if name not in AS_NUMBERS or value is None:
+        return percent(value)
+    if isinstance(value, tuple | list):
+        return " ± ".join(figure(name, one) for one in value)
+    return f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3f}"
+
+
+def first_figure(groups: Mapping[str, Mapping[str, Any]], group: str = "all") -> tuple[str, str]:
+    """The figure that a task is known by, which comes first: its name and value as text."""
+    name = next(name for name in groups[group] if name != "events")
+    return HEADS.get(name, name), figure(name, groups[group][name])
 
 
 def _few(metrics: Mapping[str, Any]) -> bool:
@@ -85,15 +110,16 @@ def epoch_line(entry: Mapping[str, Any], epochs: int, width: int | None = None) 
     rate = f"{entry['events_per_second']:,.0f} events/s"
     if val["all"].get("events") == 0:  # on the whole log, with nothing left to validate on
         return f"refit, {begin}  {rate}  {took}"
-    begin, new = f"{begin}  val AP {percent(val['all']['ap'])}", percent(val["new"]["ap"])
-    line = f"{begin}  new-node AP {new}  {rate}  {took}"
+    (name, value), (_, new) = first_figure(val), first_figure(val, "new")
+    begin = f"{begin}  val {name} {value}"
+    line = f"{begin}  new-node {name} {new}  {rate}  {took}"
     return line if width is None or len(line) < width else f"{begin}  new {new}  {took}"
 
 
 def run_table(run: Run) -> str:
     """A run's result, with the training-free rows beside it."""
     if not run.test:
-        return repr(run) if run.scores_links else f"{run!r} embeds nodes: pintgn evaluate RUN --classify"
+        return repr(run) if run.answers else f"{run!r} embeds nodes: pintgn evaluate RUN --classify"
     rows = {run.settings.name: run.test} | run.heuristics
     return f"{run_title(run)}\n\n{figures_table(rows)}" + (f"\n\n{refit_words(run)}" if run.refit else "")
 
@@ -101,7 +127,7 @@ def run_table(run: Run) -> str:
 def run_title(run: Run) -> str:
     """What the figures of a run are."""
     paper = ", measured as in the paper" if run.settings.train.protocol == "paper" else ""
-    return f"Test part, random negatives{paper}; epoch {run.best_epoch} of {len(run.history)} chosen on validation"
+    return f"Test part, {run.task.title()}{paper}; epoch {run.best_epoch} of {len(run.history)} chosen on validation"
 
 
 def refit_words(run: Run) -> str:
@@ -118,7 +144,7 @@ def several_table(runs: Sequence[Run]) -> str:
     """Mean and standard deviation over runs that differ in their seed."""
     first = runs[0]
     rows: dict[str, Any] = {first.settings.name: mean_of([run.test for run in runs])} | first.heuristics
-    title = f"Test part, random negatives; mean ± standard deviation of {len(runs)} runs"
+    title = f"Test part, {first.task.title()}; mean ± standard deviation of {len(runs)} runs"
     return f"{title}\n\n{figures_table(rows)}" + (f"\n\n{refit_words(first)}" if first.refit else "")
 
 

@@ -9,41 +9,48 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pintgn import compiled
 from pintgn.errors import BadInput, PintgnWarning
+from pintgn.events.checks import same
 from pintgn.events.facts import check
 from pintgn.events.log import EventLog, Query
 from pintgn.learn import paper
 from pintgn.learn.arguments import check_arguments
 from pintgn.learn.checkpoint import Average, Cursor, load_last, load_memory, save_best, save_last
 from pintgn.learn.defaults import resolved
-from pintgn.learn.finish import finish, replay
+from pintgn.learn.finish import finish
 from pintgn.learn.folder import Folder
 from pintgn.learn.later import Start
-from pintgn.learn.loss import loss_of, rate
+from pintgn.learn.loss import rate
+from pintgn.learn.measure import observe_log
 from pintgn.learn.metrics import Metrics
-from pintgn.learn.negatives import Negatives, earlier_pairs, random_destination
+from pintgn.learn.negatives import Negatives
 from pintgn.learn.progress import Progress, for_people, no_progress
 from pintgn.learn.protocol import scored_events
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible, seed_step, step_rng
-from pintgn.learn.run import Run, fingerprint
+from pintgn.learn.run import Run
 from pintgn.learn.settings import (
     LEGACY_DEFAULTS,
     FitSettings,
     Settings,
     Streaming,
+    TaskSettings,
     Training,
     check_names,
     dataclass_parameters,
 )
 from pintgn.learn.tables import epoch_line
 from pintgn.learn.warm import continued
+from pintgn.learn.worker import agree, unwritten
 from pintgn.models.base import Model
 from pintgn.positions import first_use
 from pintgn.stream import Stream
+from pintgn.workers.gradients import Step, joint_step
+from pintgn.workers.group import current
 
 
 @for_people(check_arguments)
@@ -76,7 +83,8 @@ def fit(
             used (`run.deployed`); the figures stay those of the one that was measured.
         progress: True shows a bar in a terminal or a notebook, and nothing elsewhere; False shows none; a function is
             called with a dict, after every batch and every epoch: see `pintgn.learn.progress.Progress`.
-        settings: fields of `Training` (epochs, learning_rate, …) and of `Streaming` (memory_block, …).
+        settings: fields of `Training` (epochs, learning_rate, …), of `Streaming` (memory_block, …) and of
+            `TaskSettings`: `predict="fraud", given=["amount"]` asks about a column of events; see docs/tasks.md.
 
     >>> import pintgn
     >>> log = pintgn.simulate("shop", events=400, seed=0)
@@ -97,6 +105,7 @@ def fit(
     made = model if isinstance(model, Model) else chosen.make_model()
     if made.positions:
         first_use.start()
+    folder = current().writes(folder)
     run_folder = None if folder is None else Folder(folder)
     run = Run(chosen, seed, log, made, run_folder, start=start)
     run.parts  # noqa: B018 - data that cannot be cut is refused before anything is written
@@ -116,6 +125,7 @@ def fit(
 
 def completed(run: Run, negatives: Negatives | None, refit: bool, progress: Progress) -> Run:
     """A run brought to its end: trained, measured, and trained on the whole log if that is wanted."""
+    agree(run, refit)
     refit = refit and run.refit is None
     if run.folder is not None and (refit or not run.finished):
         check_negatives(run.folder, negatives)
@@ -135,12 +145,13 @@ def _settings_of(model: Model | str | Settings, given: Mapping[str, Any]) -> Set
         if given:
             raise BadInput(f"fit was given Settings and {', '.join(given)} besides; put them into the Settings.")
         return model
-    check_names(given, dataclass_parameters(Training) | dataclass_parameters(Streaming), "fit")
-    train = {key: value for key, value in given.items() if key in dataclass_parameters(Training)}
-    stream = {key: value for key, value in given.items() if key not in train}
+    kinds = {"train": Training, "stream": Streaming, "task": TaskSettings}
+    known = {table: dataclass_parameters(kind) for table, kind in kinds.items()}
+    check_names(given, [name for names in known.values() for name in names], "fit")
+    tables = {table: {key: given[key] for key in given if key in names} for table, names in known.items()}
     if isinstance(model, str):
-        return Settings.of({"model": {"name": model}, "train": train, "stream": stream})
-    return Settings.of_model(model, train, stream)
+        return Settings.of({"model": {"name": model}, **tables})
+    return Settings.of_model(model, tables["train"], tables["stream"], tables["task"])
 
 
 def resume(
@@ -153,6 +164,8 @@ def resume(
     """Continue the run in a folder to its end; at once when it has ended. A run with own negatives needs them again."""
     run_folder = Folder(folder)
     wanted = refit or run_folder.read_json("run.json").get("refit", False)
+    if current().rank:
+        return completed(unwritten(folder, model), negatives, wanted, progress)
     with run_folder.locked():
         return completed(Run.open(folder, model), negatives, wanted, progress)
 
@@ -178,18 +191,22 @@ def resumed(
     mine, theirs = settings.to_dict(), facts["asked"]
     for table in mine:
         for key, value in mine[table].items():
-            if key not in theirs[table] and value == LEGACY_DEFAULTS.get(table, {}).get(key, value):
+            had = theirs.get(table, {})
+            if key not in had and value == LEGACY_DEFAULTS.get(table, {}).get(key, value):
                 continue
-            if theirs[table].get(key) != value and key not in ("threads", "checkpoint_seconds"):
+            if had.get(key) != value and key not in ("threads", "checkpoint_seconds"):
                 raise BadInput(
-                    f"{run_folder.path} holds a run with {table}.{key} = {theirs[table].get(key)!r}, not {value!r}. "
+                    f"{run_folder.path} holds a run with {table}.{key} = {had.get(key)!r}, not {value!r}. "
                     "Choose another folder."
                 )
-    if fingerprint(log) != facts["data"]:
+    if log.fingerprint != facts["data"]:
         raise BadInput(f"{run_folder.path} holds a run on other data. Choose another folder.")
     if facts.get("start") != (start and start.facts()):
         raise BadInput(f"{run_folder.path} holds a run that began with other weights. Choose another folder.")
-    return Run.open(run_folder.path, type(model))
+    found = Run.open(run_folder.path, type(model))
+    if not settings.task.scores_links and not same(found.log.label, log.label):
+        raise BadInput(f"{run_folder.path} holds a run on other labels. Choose another folder.")
+    return found
 
 
 def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_progress) -> Run:
@@ -215,30 +232,35 @@ AT_ONCE = 250_000
 memory."""
 
 
+KEPT = 2**28
+"""Bytes of a stream after the training part that is kept from epoch to epoch; a larger one is built anew for each
+validation, so that only one is held at a time."""
+
+
 class Trainer:
     """A run in training."""
 
     def __init__(self, run: Run, negatives: Negatives | None, progress: Progress, stopper: Stopper):
         self.run, self.negatives, self.progress, self.stopper = run, negatives, progress, stopper
         self.settings, self.model, self.parts = run.settings.train, run.model, run.parts
-        self.stream = run.new_stream()  # builds the parameters
+        self.group, self.stopping = current(), False
+        self.stream = self._new_stream()  # builds the parameters
         run.load_start()
         self.optimizer = self._optimizer()
         self.epochs = 1 if self.model.learns_at_once else (self.settings.epochs or 0) if self.optimizer else 0
         self.average = Average(self.model, self.settings.average)
         self.cursor = Cursor()
-        self.negatives_in_training = [
-            negatives or random_destination(self.parts.train)
-        ] * self.settings.negatives_per_event
-        if len(self.model.questions) > 1:
-            self.negatives_in_training.append(earlier_pairs(self.parts.trained))
+        self.task, self.asker = run.task, run.task.asker(run, negatives)
+        self.truths: dict[int, Any] = {}  # of the batches that are looked up, by their first event
         self.compute = self.model.columns if self.model.learns_at_once else self.model
         self.columns: list[list[Tensor]] = []  # what a model that learns at once will learn from
+        self.learned: list[Any] = []  # and what that turned out to be
         self.best_weights: dict[str, Tensor] | None = None
         self.ready: Stream | None = None  # has observed the training part; for models without memory
         self.saved_at = time.monotonic()
-        if run.folder is not None and (run.folder / "last.safetensors").exists():
+        if self.group.from_first(lambda: run.folder is not None and (run.folder / "last.safetensors").exists()):
             self._restore()
+        self.group.copy_first(self.model.state_dict().values())
         self.run.history = self.cursor.history
 
     def learn(self) -> None:
@@ -249,66 +271,78 @@ class Trainer:
             self.model.train()
             seed_step(self.run.seed, at.epoch, at.step)
             left = self.parts.trained[at.step * settings.batch :]
-            for _, scores in self.stream.prefetch(left.batches(settings.batch), self._ask, self.compute):
+            for batch, scores in self.stream.prefetch(left.batches(settings.batch), self._ask, self.compute):
                 if scores:
-                    at.events, at.loss = at.events + len(scores[0]), at.loss + self._step(scores) / 2 * len(scores[0])
+                    loss, events, self.stopping = self._step(scores, self.truths.pop(batch.first))
+                    at.events, at.loss = at.events + events, at.loss + loss / self.task.loss_terms * events
                 at.step += 1
                 self._after_step(started, events_before)
             self._learn_at_once()
             seconds, trained = compiled.working_time() - started, at.events - events_before
+            self.stream = self._new_stream()  # one stream at a time: validation has its own
             with self.average.applied():
                 val = self._validate()
-                self._keep_if_best(val["all"][settings.choose_by] or 0.0)
+                self._keep_if_best(self.task.value(val["all"], settings))
             entry = {"epoch": at.epoch, "loss": at.loss / max(at.events, 1), "val": val, "best_epoch": at.best_epoch}
             entry |= {"events_per_second": trained / seconds, "seconds": compiled.working_time() - started}
             at.history.append(entry)
             at.epoch, at.step, at.events, at.loss = at.epoch + 1, 0, 0, 0.0
-            self.stream = self.run.new_stream()
             self._save()
             self.run.write_metrics()
             self.run.note(epoch_line(entry, self.epochs))
             self.progress(entry)
-            self._stop_if_asked()
+            self._stop_if(self.group.any(self.stopper.asked))
 
     # -- one step ----------------------------------------------------------------------------------------------
 
     def _ask(self, batch: EventLog) -> list[Query]:
-        """A batch's events and the negatives of each; nothing where it has none to learn from."""
+        """A batch's questions; nothing where it has none to learn from."""
         left = len(self.parts.trained) - (batch.first - self.parts.trained.first)
         if self.model.learns_at_once and left - len(batch) >= AT_ONCE:
             return []  # observed, as all are
         events = scored_events(batch)
         rng = step_rng(self.run.seed, self.cursor.epoch, batch.first // self.settings.batch)
-        return [events.query, *(draw(events, rng) for draw in self.negatives_in_training)] if len(events) else []
+        queries, truth = self.asker(events, rng) if len(events) else ([], None)
+        if not queries:
+            return []
+        mine = slice(None) if self.optimizer is None else self.group.share(len(queries[0]))
+        self.truths[batch.first] = None if truth is None else truth[mine]
+        return [query[mine] for query in queries]
 
-    def _step(self, scores: list[Tensor]) -> float:
-        """Learn from the scores of events and of their negatives; returns the loss."""
+    def _step(self, scores: list[Tensor], truth: Any) -> Step:
+        """Learn from the answers to a batch's questions: this worker's share of them, and that of all."""
+        count = len(scores[0])
         if self.optimizer is None:
             self.columns.append(scores)
-            return 0.0
-        loss = loss_of(scores[0], scores[1:], self.settings)
-        if not torch.isfinite(loss):
-            raise BadInput(
-                f"the loss became {loss.item()} in epoch {self.cursor.epoch}, step {self.cursor.step}. "
-                f"Use a smaller learning rate than {self.settings.learning_rate}."
-            )
+            self.learned.append(truth)
+            return Step(0.0, count, self.stopper.asked)
         steps = -(-len(self.parts.trained) // self.settings.batch)
         done = (self.cursor.epoch - 1) * steps + self.cursor.step
         self.optimizer.param_groups[0]["lr"] = rate(self.settings, done, steps * (self.settings.epochs or 1))
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss = self.task.loss(scores, truth, self.settings) if count else None
+        step = joint_step(self.group, self.average.parameters, loss, count, self.stopper.asked)
+        if not math.isfinite(step.loss):
+            raise BadInput(
+                f"the loss became {step.loss} in epoch {self.cursor.epoch}, step {self.cursor.step}. "
+                f"Use a smaller learning rate than {self.settings.learning_rate}."
+            )
         if self.settings.clip:
             torch.nn.utils.clip_grad_norm_(self.average.parameters, self.settings.clip)
         self.optimizer.step()
         self.average.update()
-        return loss.item()
+        return step
 
     def _learn_at_once(self) -> None:
         """The end of the one pass of a model without gradients."""
         if self.columns:
             self.progress({"phase": "growing trees"})
-            self.model.learn([torch.cat(some) for some in zip(*self.columns, strict=True)], self.run.seed)
-            self.columns = []
+            columns = [torch.cat(some) for some in zip(*self.columns, strict=True)]
+            if self.learned[0] is None:
+                self.model.learn(columns, self.run.seed)
+            else:
+                self.model.learn_answers(columns[0], np.concatenate(self.learned), self.run.seed)
+            self.columns, self.learned = [], []
 
     def _after_step(self, started: float, events_before: int) -> None:
         at, total = self.cursor, len(self.parts.trained)
@@ -317,7 +351,7 @@ class Trainer:
         loss = at.loss / max(at.events, 1)
         state = {"epoch": at.epoch, "epochs": self.epochs, "done": done, "total": total}
         self.progress(state | {"loss": loss, "events_per_second": rate})
-        self._stop_if_asked()
+        self._stop_if(self.stopping if self.group.size > 1 else self.stopper.asked)  # workers agree with the next step
         if time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds:
             self._save()
         seed_step(self.run.seed, at.epoch, at.step)
@@ -334,11 +368,9 @@ class Trainer:
         if self.ready is None:
             stream = self.run.new_stream()
             stream.observe(self.parts.train)
-            if not self.model.remembers:  # what it has seen does not depend on the weights: seen once is enough
+            if not self.model.remembers and stream.nbytes <= KEPT:  # the same for all weights: seen once will do
                 self.ready = stream
-        return replay(
-            stream if self.ready is None else self.ready.fork(), self.run, self.parts.val, self.negatives
-        ).figures["random"]
+        return self.task.validate(stream if self.ready is None else self.ready.fork(), self.run, self.negatives)
 
     def _keep_if_best(self, value: float) -> None:
         at = self.cursor
@@ -357,8 +389,9 @@ class Trainer:
             self._save()  # there was nothing to learn; what was prepared is kept
         elif self.best_weights is not None:
             self.model.load_state_dict(self.best_weights)
-        elif self.cursor.best_epoch:
+        elif self.cursor.best_epoch and self.run.folder is not None:
             self.run.load_weights("best.safetensors")
+        self.group.copy_first(self.model.state_dict().values())
         self.run.best_epoch = self.cursor.best_epoch
 
     # -- stopping and continuing -------------------------------------------------------------------------------
@@ -367,14 +400,31 @@ class Trainer:
         save_last(self.run, self.cursor, self.optimizer, self.average, self.stream)
         self.saved_at = time.monotonic()
 
+    def _new_stream(self) -> Stream:
+        stream = self.run.new_stream()
+        stream.reuse_states = self.group.size == 1
+        return stream
+
     def _restore(self) -> None:
-        self.cursor, memory, undo = load_last(self.run, self.optimizer, self.average)
+        read = self.group.from_first(lambda: self.run.read_checkpoint("last.safetensors"))
+        self.cursor, memory, undo = load_last(self.run, self.optimizer, self.average, *read)
         self.run.note(f"continued at epoch {self.cursor.epoch}, step {self.cursor.step}")
         if self.optimizer is None:  # begin the pass again
             self.cursor.step = self.cursor.events = 0
         if self.cursor.step:
-            self.stream.observe(self.parts.trained[: self.cursor.step * self.settings.batch])
+            self._rebuild(self.parts.trained[: self.cursor.step * self.settings.batch])
             load_memory(self.stream, memory, undo)
+
+    def _rebuild(self, events: EventLog) -> None:
+        """Neighbors and positions, which the checkpoint does not hold: observing is many times as fast as training."""
+        started = compiled.working_time()
+        observe_log(
+            self.stream,
+            events,
+            lambda done: self.progress({"phase": "rebuilding", "observed": done, "of": len(events)}),
+        )
+        seconds = max(compiled.working_time() - started, 1e-9)
+        self.run.note(f"rebuilt the stream from {len(events):,} events, {len(events) / seconds:,.0f} a second")
 
     def _optimizer(self) -> torch.optim.Optimizer | None:
         """Adam; nothing for a model without parameters, which is measured as it is."""
@@ -386,8 +436,8 @@ class Trainer:
         fused = all(p.device.type == "cpu" for p in parameters)
         return torch.optim.Adam(parameters, rate, weight_decay=self.settings.weight_decay, fused=fused)
 
-    def _stop_if_asked(self) -> None:
-        if self.stopper.asked:
+    def _stop_if(self, asked: bool) -> None:
+        if asked:
             self._save()
             self.run.note("stopped by the user")
             raise Interrupted(self.stop_message(f"in epoch {self.cursor.epoch}, step {self.cursor.step}"))

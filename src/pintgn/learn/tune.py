@@ -6,19 +6,22 @@ trial that was cut off is tried again. No trial ever sees the test part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog
+from pintgn.formatting import shown_address
 from pintgn.learn.defaults import resolved
 from pintgn.learn.folder import Folder
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible
-from pintgn.learn.run import Run, fingerprint
+from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, merged, read_toml, toml_tables
 from pintgn.learn.train import Trainer
+from pintgn.workers.jobs import Jobs
 
 Space = dict[str, Any]
 """Setting -> a list of choices, or {low, high} with optional log and step: {"model.layers": [1, 2]}."""
@@ -66,6 +69,8 @@ def tune(
     space: Space | str = "default",
     trials: int = 20,
     seed: int = 0,
+    storage: str | None = None,
+    jobs: Jobs | None = None,
     progress: Callable[[dict[str, Any]], None] = lambda entry: None,
 ) -> Tuned:
     """Search a space of settings; the best go to `folder/best.toml`.
@@ -77,30 +82,52 @@ def tune(
         space: a name (`default`, `paper`) or a mapping; see `Space`.
         trials: how many in all, those already done included.
         seed: of the search and of every trial.
+        storage: where trials are kept, in place of a journal in the folder: an address of PostgreSQL or of another
+            database that optuna takes. Several machines that name the same search there, each with a folder of the same
+            name, work on it together.
+        jobs: workers that try in parallel (see `pintgn.workers.jobs`); they must see the folder.
         progress: called after every epoch and every trial.
     """
-    optuna = _optuna()
+    optuna = need_optuna()
     base = dict(settings or {})
     chosen = _space(space)
     for name in chosen:  # mistyped names are found before the first trial
         _applied(base, {name: _first(chosen[name])})
     run_folder = Folder(folder)
-    with run_folder.locked(), interruptible() as stopper:
-        study = _study(optuna, run_folder, chosen, fingerprint(log), seed)
-        _retry_stopped(optuna, study)
+    kept = storage or str((run_folder / "trials.journal").resolve())
+    with run_folder.locked(), open_storage(optuna, kept) as opened, interruptible() as stopper:
+        study = _study(optuna, run_folder, opened, chosen, log.fingerprint, seed)
+        if storage is None:  # else they may be another machine's
+            _retry_stopped(optuna, study)
         left = trials - sum(trial.state.is_finished() and not _was_stopped(optuna, trial) for trial in study.trials)
 
         def objective(trial: Any) -> float:
-            tried = {name: _suggested(trial, name, options) for name, options in chosen.items()}
+            tried, given = _trial(trial, chosen, base)
             try:
-                value = _value_of(optuna, trial, _applied(base, tried), log, seed, stopper, progress)
+                value = value_of(optuna, trial, given, log, seed, stopper, progress)
             except BadInput as error:
                 trial.set_user_attr("error", str(error))
                 raise
             progress({"trial": trial.number, "value": value, "tried": tried})
             return value
 
-        study.optimize(objective, n_trials=max(left, 0), catch=(BadInput,))
+        if jobs is None:
+            study.optimize(objective, n_trials=max(left, 0), catch=(BadInput,))
+        else:
+            from pintgn.learn.trials import try_on
+
+            try_on(
+                jobs,
+                optuna,
+                study,
+                kept,
+                log,
+                run_folder,
+                lambda trial: _trial(trial, chosen, base),
+                left,
+                seed,
+                progress,
+            )
         done = [trial for trial in study.trials if trial.state == optuna.trial.TrialState.COMPLETE]
         if not done:
             reasons = [trial.user_attrs["error"] for trial in study.trials if "error" in trial.user_attrs]
@@ -124,14 +151,14 @@ def read_space(path: str | Path) -> Space:
     return flat
 
 
-def _value_of(optuna: Any, trial: Any, given: dict, log: EventLog, seed: int, stopper: Stopper, progress: Any) -> float:
+def value_of(optuna: Any, trial: Any, given: dict, log: EventLog, seed: int, stopper: Stopper, progress: Any) -> float:
     """Train one trial and return its best validation figure; hopeless ones are pruned between epochs."""
     chosen = resolved(Settings.of(given), log)
     run = Run(chosen, seed, log, chosen.make_model())
 
     def report(entry: dict[str, Any]) -> None:
         if "val" in entry:
-            value = entry["val"]["all"][chosen.train.choose_by] or 0.0
+            value = run.task.value(entry["val"]["all"], chosen.train)
             trial.report(value, entry["epoch"])
             progress({"trial": trial.number, **entry, "epochs": chosen.train.epochs})
             if trial.should_prune():
@@ -191,15 +218,44 @@ def _applied(base: Mapping[str, Any], tried: Mapping[str, Any]) -> dict[str, Any
     return given
 
 
-def _study(optuna: Any, run_folder: Folder, space: Space, data: str, seed: int) -> Any:
-    backend = optuna.storages.journal.JournalFileBackend(str(run_folder / "trials.journal"))
+def _trial(trial: Any, space: Space, base: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a trial tries, and the settings that this makes."""
+    tried = {name: _suggested(trial, name, options) for name, options in space.items()}
+    return tried, _applied(base, tried)
+
+
+@contextmanager
+def open_storage(optuna: Any, kept: str) -> Iterator[Any]:
+    """Where trials are kept: a journal file, or a database by its address."""
+    if "://" not in kept:
+        yield optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(kept))
+        return
+    address = kept.replace("postgresql://", "postgresql+psycopg://", 1)
+    try:
+        opened = optuna.storages.RDBStorage(address)
+    except Exception as error:  # of SQLAlchemy, of its drivers, of the server
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BadInput(f"trials cannot be kept at {shown_address(kept)}: {reason}") from None
+    try:
+        yield opened
+    finally:
+        opened.remove_session()
+        opened.engine.dispose()
+
+
+def pruner(optuna: Any) -> Any:
+    return optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=1)
+
+
+def _study(optuna: Any, run_folder: Folder, opened: Any, space: Space, data: str, seed: int) -> Any:
+    journal = isinstance(opened, optuna.storages.JournalStorage)
     choices = all(isinstance(options, list) for options in space.values())
     sampler = optuna.samplers.GridSampler(space, seed=seed) if choices else optuna.samplers.TPESampler(seed=seed)
     study = optuna.create_study(
-        study_name="pintgn",
-        storage=optuna.storages.JournalStorage(backend),
+        study_name="pintgn" if journal else f"pintgn {run_folder.path.resolve().name}",
+        storage=opened,
         sampler=sampler,
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=1),
+        pruner=pruner(optuna),
         direction="maximize",
         load_if_exists=True,
     )
@@ -229,7 +285,7 @@ def _was_stopped(optuna: Any, trial: Any) -> bool:
     return trial.state == optuna.trial.TrialState.FAIL and "error" not in trial.user_attrs
 
 
-def _optuna() -> Any:
+def need_optuna() -> Any:
     try:
         import optuna
     except ImportError as error:

@@ -32,7 +32,7 @@ from pintgn.positions.sketch import SketchRows, bytes_per_node
 
 BACKENDS = ("auto", "exact", "sketch")
 SETTINGS = ("d", "width", "decay", "time_unit", "budget", "seed")
-BUDGET, FORMAT = 2**30, 1
+BUDGET, FORMAT = 2**29, 1
 NO_EVENTS, NO_NODES = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
 # as the passes take them; see `kernels`
 NO_GROUPS = (NO_EVENTS, NO_EVENTS, np.zeros(0), np.zeros(1, np.int64), np.zeros(0))

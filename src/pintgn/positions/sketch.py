@@ -8,7 +8,7 @@ from pintgn.positions.capacity import available, require_memory
 from pintgn.positions.exact import ExactTables
 from pintgn.positions.kernels_sketch import project, sketch_pass
 
-CHUNK = 4096  # roots that are converted at a time
+CHUNK = 256  # roots that are converted at a time; the lists of what they reach take memory
 
 
 def bytes_per_node(levels: int, width: int) -> int:
@@ -34,7 +34,7 @@ class SketchRows:
     def reserve(self, nodes: int) -> None:
         have = len(self.rows)
         if nodes > have:
-            new = max(nodes, have + have // 8, 64)
+            new = max(nodes, have + have // 32, 64)  # what is added is filled with zeros: it takes memory at once
             more = (new - have) * bytes_per_node(self.levels, self.width)
             what = f"a sketch of {nodes:,} nodes with width={self.width}"
             require_memory(more, self.nbytes + more, what, self._advice(nodes))

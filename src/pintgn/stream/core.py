@@ -17,6 +17,7 @@ from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.log import EventLog, Query
 from pintgn.events.moment import read_time
 from pintgn.events.schema import LATEST, LATEST_ASKED, Schema, beyond
+from pintgn.models.asked import checked_given
 from pintgn.models.base import Model, check_device
 from pintgn.models.fused import Distinct
 from pintgn.models.history_view import Events, HistoryView
@@ -33,6 +34,11 @@ WORTH_RANKING = 8
 """Candidates from which on sharing their source's part is worth the bookkeeping."""
 PAIRS_AT_ONCE = 8192
 """Pairs ranked together: enough to amortise a call, few enough to stay in the cache."""
+
+
+OBSERVED_AT_ONCE = 1 << 16
+"""Events of a log observed together: enough to amortise a call, few enough that columns made on the way take little
+memory."""
 
 
 @dataclass
@@ -102,7 +108,8 @@ class Stream:
         self.positions_refresh, self.positions_backend = positions_refresh, positions_backend
         self.history_refresh = history_refresh
         self.model = model.build(schema, seed).to(check_device(device))
-        self.history = History(schema.width, block=memory_block if history_refresh == "block" else 1)
+        late = schema.late if schema.asking is not None and schema.asking.late else None
+        self.history = History(schema.width, memory_block if history_refresh == "block" else 1, late)
         self.positions: Positions | None = (
             RelativePositions(model.positions, positions_backend, time_unit=model.dt_unit) if model.positions else None
         )
@@ -111,7 +118,9 @@ class Stream:
         self._numbering = Distinct()
         self.blocks = MemoryBlocks(memory_block)
         self._in_blocks = self.model.remembers or (self.positions is not None and positions_refresh == "block")
+        self.looks_ahead = True  # whether `prefetch` looks up in a thread of its own
         self._late: list[Events] = []  # the block that positions refreshed by block do not know yet
+        self.reuse_states = True  # in training; not where workers that ask different questions must remember the same
 
     # -- the verbs -----------------------------------------------------------------------------------------------
 
@@ -121,7 +130,11 @@ class Stream:
 
     def observe(self, events: EventLog | Events) -> None:
         """Let events happen; they may continue the group of simultaneous events at the clock."""
-        self.replay(events, [])
+        if not isinstance(events, EventLog) or len(events) <= OBSERVED_AT_ONCE:
+            self.replay(events, [])
+            return
+        for some in events.batches(OBSERVED_AT_ONCE):  # what is made of each event on the way is made of few
+            self.replay(some, [])
 
     def replay(self, batch: EventLog | Events | None, queries: Sequence[Query]) -> list[Tensor]:
         """Score each query as of its own time while the batch happens; the clock moves to the batch's end.
@@ -182,13 +195,18 @@ class Stream:
         the caller works with this one's scores; or with what `compute` makes of the inputs, in place of the model.
 
         The stream runs ahead of what has been yielded: use no other verb until the last batch, or after leaving the
-        loop early, when one batch more than was yielded has been observed.
+        loop early, when one batch more than was yielded has been observed. Without `looks_ahead` all is done in turn
+        by the thread that calls; the scores are the same.
         """
 
         def prepare(batch: EventLog) -> tuple[EventLog, Sequence[Query], Gathered]:
             queries = ask(batch)
             return batch, queries, self._gather(*self._checked(batch, queries), self.model.gather)
 
+        if not self.looks_ahead:
+            for batch in batches:
+                yield self._followed(compute, *prepare(batch))
+            return
         ahead: Future[Any] | None = None
         with ThreadPoolExecutor(1, "pintgn-gather") as pool:
             try:
@@ -236,12 +254,13 @@ class Stream:
                 self._serve_by_block(span, view, gathered.pure)
                 answers.append(compute(inputs, self.blocks.state_of(span, self.state)))
             if self._in_blocks and len(span.events.t):
+                if not self.reuse_states and isinstance(self.state, State):
+                    self.state.cached_states = None
                 self._catch_up()
                 block = self.blocks.happen(span, self.model, self.state)
                 self._late = [] if block is None else [block]
         if not answers:
-            questions = len(self.model.questions)
-            return torch.zeros((0, questions) if questions > 1 else 0)
+            return torch.zeros(self.model.answer_shape(0))
         if len(answers) == 1:  # the rows of a span are in order
             return answers[0]
         order = np.argsort(np.concatenate([span.rows for span in gathered.spans]))
@@ -287,6 +306,11 @@ class Stream:
         """Who met whom, when."""
         return self.history.index
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what has been observed: contacts, features of events, positions; memory and weights not counted."""
+        return self.history.nbytes + getattr(self.positions, "nbytes", 0)
+
     def forget(self, *, keep_last: int | None = None, before_t: Any = None) -> int:
         """Drop contacts beyond each node's newest `keep_last`, or older than a time; see `stream.forget`."""
         from pintgn.stream.forget import forget
@@ -300,14 +324,20 @@ class Stream:
         save(self, Path(folder))
 
     @staticmethod
-    def open(folder: str | Path, model: type[Model] | None = None, schema: Schema | None = None) -> Stream:
+    def open(
+        folder: str | Path,
+        model: type[Model] | None = None,
+        schema: Schema | None = None,
+        device: str | torch.device = "cpu",
+    ) -> Stream:
         """A saved stream, ready to go on where it stopped.
 
-        `model` is needed for a model class of your own. With `schema`, a stream of other data is refused.
+        `model` is needed for a model class of your own. With `schema`, a stream of other data is refused. It goes on on
+        `device`, wherever it was before.
         """
         from pintgn.stream.files import open_stream
 
-        return open_stream(Path(folder), model, schema)
+        return open_stream(Path(folder), model, schema, device)
 
     # -- positions refreshed by block ----------------------------------------------------------------------------
 
@@ -331,8 +361,9 @@ class Stream:
     def _view(self, t: np.ndarray, before: np.ndarray) -> HistoryView:
         held, model = self.history, self.model
         return HistoryView(
-            held.index, t, before, held.event_table, self.node_features, model.positions, self._numbering
-        )
+            held.index, t, before, held.event_table, self.node_features, model.positions, self._numbering,
+            late=held.late_features(self._time_dtype),
+        )  # fmt: skip
 
     # -- checks --------------------------------------------------------------------------------------------------
 
@@ -345,7 +376,8 @@ class Stream:
         if isinstance(batch, EventLog):
             if len(batch.ids.marks) > len(self.history.node_marks):
                 self.history.node_marks = batch.ids.marks
-            batch = Events(batch.src, batch.dst, batch.t, batch.marked_features)
+            late = None if self.history.late_columns is None else batch.features[:, self.history.late_columns]  # type: ignore[index]
+            batch = Events(batch.src, batch.dst, batch.t, batch.marked_features, late=late, known=batch.known)
         given = 0 if batch.features is None else batch.features.shape[1]
         if given != self.schema.width:
             raise BadInput(f"events carry {given} feature columns; this stream expects {self.schema.width}.")
@@ -357,7 +389,12 @@ class Stream:
         if far >= 0:
             raise BadInput(f"event {far} has t={t[far]}; times of events are within ±{LATEST:.3g}.")
         src, dst, t = as_events(batch.src, batch.dst, t, self.clock, t.dtype)
-        return Events(src, dst, t, batch.features if self.schema.width else None)
+        if self.history.late_columns is not None and batch.late is None:
+            raise BadInput(
+                "this stream is asked about events; observe a log as the run reads it, or Events with `late`."
+            )
+        known = None if batch.known is None else np.maximum(self._times(batch.known), t)
+        return Events(src, dst, t, batch.features if self.schema.width else None, late=batch.late, known=known)
 
     def _checked_queries(self, queries: Sequence[Query]) -> Query:
         if not queries:
@@ -370,7 +407,7 @@ class Stream:
                 f"asked for a score at t={t.min()}; this stream has already observed t={self.clock}. "
                 f"Fork it before t={t.min()}."
             )
-        return Query(src, dst, t)
+        return Query(src, dst, t, checked_given(queries, self.schema))
 
     def _times(self, t: Any) -> np.ndarray:
         """Times in the stream's own type, which the first ones decide."""

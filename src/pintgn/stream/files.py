@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.facts import (
@@ -27,9 +28,10 @@ from pintgn.events.facts import (
 from pintgn.events.schema import Schema
 from pintgn.files import replace_folder
 from pintgn.models.base import Model
-from pintgn.models.history_view import Events
+from pintgn.models.history_view import Events, LateFeatures
 from pintgn.models.registry import model_class, model_name
 from pintgn.neighbors.index import NeighborIndex
+from pintgn.neighbors.targets import TargetIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import Undo
 from pintgn.stream.core import Stream
@@ -83,7 +85,12 @@ def save(stream: Stream, folder: Path) -> None:
         shutil.rmtree(made, ignore_errors=True)
 
 
-def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | None = None) -> Stream:
+def open_stream(
+    folder: Path,
+    cls: type[Model] | None = None,
+    schema: Schema | None = None,
+    device: str | torch.device = "cpu",
+) -> Stream:
     """Read a folder written by `save`."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -114,6 +121,7 @@ def open_stream(folder: Path, cls: type[Model] | None = None, schema: Schema | N
             cls.from_settings(_still_known(cls, facts["settings"], folder)),
             stored,
             node_features=arrays.get("node_features"),
+            device=device,
             **options,
         )
         stream.model.load_state_dict(weights)
@@ -181,6 +189,9 @@ def _arrays(stream: Stream) -> dict[str, np.ndarray]:
         found["block_starts"] = stream.history.block_starts
     if stream.history.event_table is not None:
         found["event_table"] = stream.history.event_table[: stream.events]
+    if (late := stream.history.late) is not None:
+        found |= {"late_known": late.known[: stream.events], "late_values": late.values[: stream.events]}
+        found |= {f"targets.{name}": column for name, column in late.index.arrays().items()}
     if stream.state is not None:
         found |= {f"state.{name}": column for name, column in stream.state.arrays().items()}
     undo = stream.blocks.undo
@@ -215,6 +226,9 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
         stream.state = stream.model.initial_state(stream.node_features, stream._time_dtype)
     if stream.history.event_table is not None:
         stream.history.event_table = arrays["event_table"]
+    if "late_known" in arrays and held.late_columns is not None:
+        index = TargetIndex.of_arrays(part("targets."))
+        held.late = LateFeatures(held.late_columns, arrays["late_known"], arrays["late_values"], index)
     if stream.state is not None:
         stream.state.load(part("state."))
     stream._late = events("late.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ def forget(stream: Stream, keep_last: int | None, before_t: Any) -> int:
     if dropped and held.event_table is not None:
         kept = renumber(held.index)
         held.event_table = held.event_table[kept]
+        if held.late is not None:
+            held.late = replace(held.late, known=held.late.known[kept], values=held.late.values[kept])
         held.group_start = int(np.searchsorted(kept, held.group_start))
         held.events = len(kept)
     return dropped

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 
+from pintgn.errors import BadInput
+from pintgn.events.log import EventLog
 from pintgn.events.ties import NO_MARKS, ties
-from pintgn.models.history_view import Events
+from pintgn.models.history_view import Events, LateFeatures
 from pintgn.neighbors.index import NeighborIndex
+from pintgn.neighbors.targets import TargetIndex
 
 
 class History:
@@ -18,9 +22,10 @@ class History:
         width: feature columns of events.
         block: events that become visible together, counted from the first; simultaneous ones are never parted. 1: each
             as soon as it is past.
+        late: feature columns that become known at a time of their own; the last says whether there is anything to know.
     """
 
-    def __init__(self, width: int = 0, block: int = 1):
+    def __init__(self, width: int = 0, block: int = 1, late: slice | None = None):
         self.block, self.block_starts = block, np.zeros(0, np.int64)
         self.index = NeighborIndex()
         self.event_table = np.zeros((0, width), np.float32) if width else None
@@ -28,6 +33,8 @@ class History:
         self.clock: int | float | None = None
         self.events = 0
         self.group_start = 0  # number of the first event at the clock's own time
+        self.late_columns = late
+        self.late: LateFeatures | None = None  # made with the first events, which tell the type of the times
 
     def before(self, t: np.ndarray, events: Events) -> np.ndarray:
         """For each query time the number of the first event that is not in its past; the second lock beside time.
@@ -55,6 +62,12 @@ class History:
         self.index.add(events.src, events.dst, events.t, ties=keys)
         if self.event_table is not None:
             self.event_table = _extended(self.event_table, self.events, events.features)
+        if self.late_columns is not None:
+            self._append_late(events)
+        self._count(events)
+
+    def _count(self, events: Events) -> None:
+        """Move the clock over events."""
         changes = np.flatnonzero(events.t[1:] != events.t[:-1])
         if len(changes):
             self.group_start = self.events + int(changes[-1]) + 1
@@ -63,24 +76,81 @@ class History:
         self.events += len(events.t)
         self.clock = events.t[-1].item()
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.index.nbytes + (0 if self.event_table is None else self.event_table.nbytes)
+
+    def late_features(self, dtype: np.dtype | None = None) -> LateFeatures | None:
+        """What becomes known after its event; empty before the first event, with times of this type."""
+        if self.late is not None or self.late_columns is None:
+            return self.late
+        width, kind = self.late_columns.stop - self.late_columns.start, dtype or np.dtype(np.int64)
+        none = TargetIndex(width - 1, kind)
+        return LateFeatures(self.late_columns, np.zeros(1, kind), np.zeros((1, width), np.float32), none)
+
+    def _append_late(self, events: Events) -> None:
+        assert self.late_columns is not None
+        assert events.late is not None
+        known = events.t if events.known is None else events.known
+        if self.late is None:
+            width, none = events.late.shape[1], np.zeros(0, events.t.dtype)
+            values = np.zeros((0, width), np.float32)
+            self.late = LateFeatures(self.late_columns, none, values, TargetIndex(width - 1, none.dtype))
+        late, there = self.late, events.late[:, -1] > 0
+        late.known = _extended(late.known, self.events, known)
+        late.values = _extended(late.values, self.events, events.late)
+        late.index.add(events.src[there], events.dst[there], known[there], events.late[there, :-1])
+
     def fork(self) -> History:
         """An independent copy."""
         other = self.frozen()
         other.event_table = None if self.event_table is None else self.event_table.copy()
+        if self.late is not None:
+            known, values = self.late.known.copy(), self.late.values.copy()
+            other.late = replace(self.late, known=known, values=values, index=self.late.index.fork())
         return other
 
     def frozen(self) -> History:
         """A copy for reading only: it shares the features, of which there are only ever more."""
         other = copy.copy(self)
         other.index = self.index.fork()
+        if self.late is not None:
+            other.late = replace(self.late, index=self.late.index.fork())
         return other
+
+
+class KnownHistory(History):
+    """The past of a stream that has gone further, as of an earlier event: nothing is copied.
+
+    Look-ups never see what came later than asked, so one index serves every earlier moment. Events that are appended
+    must be those that the other stream observed then: they are counted, and held already.
+
+    Args:
+        whole: what the other stream has observed; it must not go on meanwhile, nor forget.
+        observed: the first of its events, which are the past.
+    """
+
+    def __init__(self, whole: History, observed: EventLog):
+        super().__init__()
+        self.index, self.event_table, self.node_marks = whole.index, whole.event_table, whole.node_marks
+        self.late_columns, self.late = whole.late_columns, whole.late
+        self.events = len(observed)
+        if self.events:
+            self.clock = observed.t[-1].item()
+            self.group_start = int(np.searchsorted(observed.t, observed.t[-1], "left"))
+
+    def append(self, events: Events) -> None:
+        if self.events + len(events) > self.index.events:
+            raise BadInput(f"{self.events + len(events)} events, of which {self.index.events} are known.")
+        self._count(events)
 
 
 def _extended(table: np.ndarray, used: int, rows: np.ndarray | None) -> np.ndarray:
     """The table with rows written after the used ones; it doubles when it is full."""
     assert rows is not None
     if used + len(rows) > len(table):
-        grown = np.zeros((max(2 * len(table), used + len(rows)), table.shape[1]), np.float32)
+        grown = np.zeros((max(2 * len(table), used + len(rows)), *table.shape[1:]), table.dtype)
         grown[:used] = table[:used]
         table = grown
     table[used : used + len(rows)] = rows
