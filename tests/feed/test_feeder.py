@@ -260,7 +260,7 @@ def test_predictions_wait_for_their_place(scripted, monkeypatch):
         (["x.csv", "ftp://x"], "no address of a service"),
         (["x.csv", "http://a:b@x"], "no user or password"),
         (["x.csv", "http://127.0.0.1:1/path"], "has a path"),
-        (["kafak://x/y", "http://127.0.0.1:1"], "Did you mean 'kafka'"),
+        (["kafak://x/y", "http://127.0.0.1:1"], "Did you mean 'kafka://'?"),
         (["kafka://x", "http://127.0.0.1:1"], "names no topic"),
         (["nats://x/a/b", "http://127.0.0.1:1"], "names no stream"),
         (["postgresql://x/y", "http://127.0.0.1:1"], "--increasing id"),

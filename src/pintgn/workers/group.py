@@ -7,6 +7,7 @@ in which nothing is sent.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -141,6 +142,13 @@ def join() -> None:
         raise LostWorker(f"worker {rank} of {size} cannot meet the others at {address}: {why}.") from error
     except (RuntimeError, ValueError) as error:
         raise LostWorker(f"worker {rank} of {size} cannot meet the others: {_first_line(error)}") from error
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    """End gloo's threads before Python ends: one that is still at work then aborts the process, whatever its code."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def first_to_say() -> bool:
