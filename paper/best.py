@@ -26,14 +26,15 @@ from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, Streaming, published_rows, read_settings
 from pintgn.learn.train import fit
+from pintgn.stream import Stream
 
-SEEDS = {"default": 5, "blocks": 3, "stale": 3, "ranking": 3, "boosted": 3} | dict.fromkeys(TRAINING_FREE, 5)
-"""How many seeds are run of a row; one of all others, which say what a part is worth."""
-SEEDS_ELSEWHERE = 3
-"""At most, on logs that we are not compared on."""
+FEW_SEEDS = 3
+"""How many seeds are run of a row, and at most on logs that we are not compared on."""
+SEEDS = dict.fromkeys(["default", *TRAINING_FREE], 5)
+"""Rows of more seeds."""
 COMPARED = ("uci", "enron", "wikipedia")
 """Logs that others have published figures on."""
-RANKED = ("default/wikipedia", "ranking/wikipedia")
+RANKED = ("default/wikipedia", "blocks/wikipedia", "stale/wikipedia")
 """Rows that are also ranked against all destinations, as tgbl-wiki does."""
 KINDS: list[str | Negatives] = ["random", "historical", "inductive"]
 VIEWS = {
@@ -48,19 +49,19 @@ its block of 200 events; everything as of the start of the block."""
 def best_jobs(
     config: Path, models: Sequence[str] | None, data: Sequence[str] | None, seeds: Sequence[int] | None
 ) -> list[Job]:
-    """Every row with its seeds: those of several seeds first, then what each part is worth."""
+    """Every row with its seeds: all rows of a seed before the next seed, ranking after them."""
     rows = [row.partition("/") for row in published_rows(config)]
     check_among("--models", models, {model for model, _, _ in rows})
     check_among("--data", data, {name for _, _, name in rows})
     found = []
     for model, _, name in rows:
         if model in (models or [model]) and name in (data or [name]):
-            most = SEEDS.get(model, 1) if name in COMPARED else min(SEEDS.get(model, 1), SEEDS_ELSEWHERE)
+            most = SEEDS.get(model, FEW_SEEDS) if name in COMPARED else FEW_SEEDS
             for seed in seeds if seeds is not None else range(most):
                 found.append(Job("best", model, name, seed))
                 if f"{model}/{name}" in RANKED:
                     found.append(Job("rank", model, name, seed))
-    return sorted(found, key=lambda job: (job.model not in SEEDS, job.task == "rank", job.seed))
+    return sorted(found, key=lambda job: (job.task == "rank", job.seed))
 
 
 def run_best(
@@ -102,9 +103,8 @@ def every_way(run: Run) -> Row:
     """
     parts, test = run.parts, run.parts.test
     found: dict[str, Compared] = {}
-    for name, refresh in VIEWS.items():
-        stream = Streaming(**dataclasses.asdict(run.settings.stream) | refresh)
-        trained = dataclasses.replace(run, settings=dataclasses.replace(run.settings, stream=stream)).new_stream()
+    for name in VIEWS:
+        trained = _stream(run, name)
         trained.observe(parts.trained)
         found[name] = protocol.measure(trained, parts, test, KINDS, run.seed)
     ready = run.new_stream()
@@ -119,12 +119,25 @@ def every_way(run: Run) -> Row:
 
 
 def ranked(run: Run) -> Row:
-    """MRR and Hits@k on the test part against all destinations."""
+    """MRR and Hits@k on the test part against all destinations, by `VIEWS`, in a stream that has observed
+    everything before.
+
+    What was trained stale is measured as stale, and in no other way.
+    """
     parts, test = run.parts, run.parts.test
-    ready = run.new_stream()
-    ready.observe(parts.before(test))
     among = Candidates(parts.log, test, "all", run.seed)
-    return {
-        "ranking": rounded(rank_part(ready, test, among, parts.is_new(scored_events(test)))),
-        "candidates": among.count,
-    }
+    own = dataclasses.asdict(run.settings.stream)
+    fresh = VIEWS["papers"].items() <= own.items()
+    found = {}
+    for name, refresh in VIEWS.items():
+        if fresh or refresh.items() <= own.items():
+            ready = _stream(run, name)
+            ready.observe(parts.before(test))
+            found[name] = rounded(rank_part(ready, test, among, parts.is_new(scored_events(test))))
+    return {"ranking": found, "candidates": among.count}
+
+
+def _stream(run: Run, view: str) -> Stream:
+    """An empty stream of a run that looks things up as fresh as one of `VIEWS` says."""
+    stream = Streaming(**dataclasses.asdict(run.settings.stream) | VIEWS[view])
+    return dataclasses.replace(run, settings=dataclasses.replace(run.settings, stream=stream)).new_stream()

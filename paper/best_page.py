@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import mean
 
 from paper.page import between_marks
+from paper.paired import Paired
 from paper.results import Row, made_by
 from paper.training_free import TRAINING_FREE
 from pintgn.errors import BadFile
@@ -37,8 +38,9 @@ VIEWS = {
     "stale": "everything by block",
     "stream": "deployed stream",
 }
+TRAINED = {"default": "", "blocks": ", trained with positions by block", "stale": ", trained by block"}
+"""Rows by how fresh what they look up is, in training too."""
 PARTS = {
-    "default": "as it is",
     "without-pair-history": "without pair_history at the readout",
     "one-question": "trained on random negatives alone",
     "without-positions": "without positions",
@@ -59,7 +61,8 @@ Table = tuple[list[str], list[list[str]]]
 def row_line(row: Row) -> str:
     """One line for a row that is done."""
     if row["task"] == "rank":
-        return f"{row['row']}, seed {row['seed']}: MRR {row['ranking']['all']['mrr']:.4f}"
+        told = ", ".join(f"{view} {figures['all']['mrr']:.4f}" for view, figures in row["ranking"].items())
+        return f"{row['row']}, seed {row['seed']}: MRR {told}"
     told = ", ".join(f"{view} {_percent(row, view)[0]:.2f}/{_percent(row, view)[1]:.2f}" for view in VIEWS)
     others = ", ".join(f"{kind} {_percent(row, 'papers', kind)[0]:.2f}" for kind in KINDS)
     return f"{row['row']}, seed {row['seed']}: {told}; {others}; {row['wall_seconds']:.0f} s"
@@ -99,20 +102,14 @@ def _tables(rows: Sequence[Row]) -> list[tuple[str, Table]]:
         ("Beside simpler models: AP over chunks of 200, as of each query / everything by block", _beside_simpler(rows)),
         ("Logs unlike these: AP over chunks of 200, all / new nodes", _elsewhere(rows)),
         ("Ranked against all destinations (tgbl-wiki)", _ranking(rows)),
-        ("What each part is worth (random negatives, one seed, papers' protocol, all / new)", _parts(rows)),
+        ("What each part is worth: AP without it minus AP with it, random negatives, as of each query", _parts(rows)),
     ]
 
 
 def _random(rows: Sequence[Row]) -> Table:
     head = ["", "seeds", "best published", *VIEWS.values(), "processor"]
     body = []
-    rows_of = {
-        "default": "",
-        "blocks": ", trained with positions by block",
-        "stale": ", trained by block",
-        "ranking": ", trained to rank",
-    }
-    for model, how in rows_of.items():
+    for model, how in TRAINED.items():
         for data, some in _by_data(rows, model, "best"):
             shown = [model] if model in ("blocks", "stale") else [*VIEWS]
             both = {view: [spread_of([_percent(row, view)[k] for row in some]) for k in (0, 1)] for view in shown}
@@ -176,34 +173,41 @@ def _fresh_and_stale(some: Sequence[Row], kind: str, score: str) -> str:
 
 
 def _ranking(rows: Sequence[Row]) -> Table:
-    head = ["", "seeds", "best published MRR", "MRR", "Hits@1", "Hits@10"]
+    views = {view: name for view, name in VIEWS.items() if view != "stream"}
+    head = ["", "seeds", "best published", *views.values()]
     body = []
-    for model, name in (("default", "default"), ("ranking", "trained to rank (5 negatives)")):
-        for data, some in _by_data(rows, model, "rank"):
-            figures = [[row["ranking"]["all"][key] for row in some] for key in ("mrr", "hits@1", "hits@10")]
-            shown = [spread_of(figures[0], 4), *(spread_of([100 * x for x in column]) for column in figures[1:])]
-            body.append([f"{SETS[data]}, {name}", str(len(some)), f"{MRR:.4f}", *shown])
+    for measure, name, digits, published in (
+        ("mrr", "MRR", 4, f"{MRR:.4f}"),
+        ("hits@1", "Hits@1", 2, "-"),
+        ("hits@10", "Hits@10", 2, "-"),
+    ):
+        for model, how in TRAINED.items():
+            for data, some in _by_data(rows, model, "rank"):
+                scale = 1 if measure == "mrr" else 100
+                found = {
+                    view: [scale * row["ranking"][view]["all"][measure] for row in some if view in row["ranking"]]
+                    for view in views
+                }
+                cells = (spread_of(values, digits) if values else "-" for values in found.values())
+                body.append([f"{SETS[data]}{how}, {name}", str(len(some)), published, *cells])
     return head, body
 
 
 def _parts(rows: Sequence[Row]) -> Table:
-    first = {(row["model"], row["data"]): row for row in rows if row["task"] == "best" and row["seed"] == 0}
-    shown = [data for data in SETS if any(key[1] == data and key[0] in PARTS for key in first)]
+    """The default without a part minus the default, seed by seed."""
+    whole = dict(_by_data(rows, "default", "best"))
     body: list[list[str]] = []
-    for model, name in PARTS.items() if shown else ():
-        line = [name]
-        for data in shown:
-            row, whole = first.get((model, data)), first.get(("default", data))
-            if row is None:
-                line.append("-")
-                continue
-            told = " / ".join(f"{figure:.2f}" for figure in _percent(row, "papers"))
-            if whole is not None and model != "default":
-                pairs = zip(_percent(row, "papers"), _percent(whole, "papers"), strict=True)
-                told += " (" + " / ".join(f"{mine - base:+.2f}" for mine, base in pairs) + ")"
-            line.append(told)
-        body.append(line)
-    return ["", *(SETS[data] for data in shown)], body
+    for model, name in PARTS.items():
+        found = dict(_by_data(rows, model, "best"))
+        for k, group in enumerate(("all events", "new nodes")) if found else ():
+            of = {data: _by_seed(found.get(data, []), k) for data in SETS}
+            cells = (str(Paired.of(of[data], _by_seed(whole.get(data, []), k))) if of[data] else "-" for data in SETS)
+            body.append([f"{name}, {group}", *cells])
+    return ["", *SETS.values()], body
+
+
+def _by_seed(some: Iterable[Row], group: int) -> dict[int, float]:
+    return {row["seed"]: _percent(row, "papers")[group] for row in some}
 
 
 def _by_data(rows: Iterable[Row], model: str, task: str) -> list[tuple[str, list[Row]]]:

@@ -27,7 +27,7 @@ def reproduce(
     data: Annotated[str | None, Option(help="Only these data sets, with commas: uci,enron,…")] = None,
     seeds: Annotated[
         str | None,
-        Option(help="How many seeds (3), or which (0,4 or 2-4). By default 3 for PINT on UCI and Enron, 1 otherwise."),
+        Option(help="How many seeds (3), or which (0,4 or 2-4). By default 3 on UCI and Enron, 1 of slow rows."),
     ] = None,
     cap: Annotated[
         float,

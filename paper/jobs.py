@@ -49,8 +49,10 @@ LAYOUT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """Rows and columns of each table and figure."""
 TASKS = {"table1": "links", "table2": "links", "dims": "links", "time": "time", "nodes": "nodes"}
-SEEDS = {("pint", "uci"): 3, ("pint", "enron"): 3, ("pint-plain", "uci"): 3, ("pint-plain", "enron"): 3}
-"""How many seeds a row has unless --seeds says otherwise; one for all others."""
+SLOW = ("caw", "pint-d10", "pint-d15", "pint-d20")
+"""Models that take ten minutes and more."""
+SEVERAL_SEEDS = ("uci", "enron")
+"""Data sets on which other rows have three seeds, unless --seeds says otherwise; on all others, and slow rows, one."""
 
 
 @dataclass(frozen=True, order=True)
@@ -93,7 +95,7 @@ def jobs_of(
         wanted: `table1`, `table2`, `dims`, `time`, `nodes` or `all`.
         rows: the rows that there are settings for, as `model/data`.
         models, data: only these.
-        seeds: these, instead of `SEEDS`.
+        seeds: these, instead of those of `SEVERAL_SEEDS`.
     """
     tables = list(LAYOUT) if wanted == "all" else [wanted]
     if wanted != "all" and wanted not in LAYOUT:
@@ -106,7 +108,7 @@ def jobs_of(
             for model in LAYOUT[table][0]:
                 if f"{model}/{one}" not in known or one not in (data or [one]) or model not in (models or [model]):
                     continue
-                chosen = range(SEEDS.get((model, one), 1)) if seeds is None else seeds
+                chosen = range(3 if one in SEVERAL_SEEDS and model not in SLOW else 1) if seeds is None else seeds
                 for seed in chosen if TASKS[table] != "time" else chosen[:1]:
                     found[Job(TASKS[table], model, one, seed)] = (TASKS[table] == "time", seed)
     return sorted(found, key=lambda job: found[job])

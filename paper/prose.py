@@ -15,7 +15,7 @@ record of what they say. Sources:
 
     best ROW VIEW KIND GROUP      our row of results/best.jsonl: chunked AP, mean over seeds
     one-score ROW VIEW KIND GROUP the same, by one score for all kinds of negatives
-    rank ROW MEASURE              our row of that file: a measure of ranking, as a fraction
+    rank ROW VIEW MEASURE         our row of that file: a measure of ranking, as a fraction
     paper ROW FIGURE              our row of results/paper.jsonl: all, new or auc
     printed ROW FIGURE            what the paper prints for that row
     published DATA WHAT           the best published figure: all, new, historical or inductive
@@ -115,8 +115,8 @@ class Sources:
             case ["best" | "one-score" as score, row, view, kind, group]:
                 name = "test" if score == "best" else "one_score"
                 return [100 * one[name][view][kind][group]["chunked_ap"] for one in rows(self.best, "best", row)]
-            case ["rank", row, measure]:
-                return [one["ranking"]["all"][measure] for one in rows(self.best, "rank", row)]
+            case ["rank", row, view, measure]:
+                return [one["ranking"][view]["all"][measure] for one in rows(self.best, "rank", row)]
             case ["paper", row, figure]:
                 done = rows(self.paper, "nodes" if figure == "auc" else "links", row)
                 return [100 * value for one in done if (value := figure_of(one, figure)) is not None]

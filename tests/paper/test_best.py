@@ -26,6 +26,10 @@ epochs = 1
 [rows."default/wikipedia"]
 model = { name = "pint", dim = 8, neighbors = 4 }
 
+[rows."stale/wikipedia"]
+model = { name = "pint", dim = 8, neighbors = 4 }
+stream = { positions_refresh = "block", history_refresh = "block" }
+
 [rows."without-positions/wikipedia"]
 model = { name = "pint", dim = 8, neighbors = 4, positions = 0 }
 """
@@ -63,13 +67,21 @@ def test_refreshing_positions_by_block_matters_only_where_there_are_positions(do
     assert by_model["without-positions"]["stale"] != by_model["without-positions"]["blocks"]
 
 
+def test_ranking_is_measured_by_how_fresh_the_past_is_and_stale_where_it_was_trained_stale(done):
+    found = {row["model"]: row["ranking"] for row in done[3] if row["task"] == "rank"}
+    assert list(found["default"]) == ["papers", "blocks", "stale"]
+    assert len({figures["all"]["mrr"] for figures in found["default"].values()}) == 3
+    assert list(found["stale"]) == ["stale"]
+
+
 def test_tables_hold_the_figures_of_the_rows(done):
     _, results, _, rows = done
     page = best_page.markdown(list(results.newest().values()))
     default = next(row for row in rows if row["task"] == "best" and row["model"] == "default")
     rank = next(row for row in rows if row["task"] == "rank")
     assert f"{100 * default['test']['papers']['random']['all']['chunked_ap']:.2f}" in page
-    assert f"{rank['ranking']['all']['mrr']:.4f}" in page
+    for view in ("papers", "blocks", "stale"):
+        assert f"{rank['ranking'][view]['all']['mrr']:.4f}" in page
     assert best_page.text(list(results.newest().values())).count("seeds") == 3
 
 
@@ -80,7 +92,7 @@ def test_the_command_shows_and_writes_what_is_there(done):
     told = ["--results", str(results.path), "--config", str(place / "best.toml"), "--page", str(page)]
     shown = CliRunner().invoke(app, ["best", "--show", "--json", *told])
     assert shown.exit_code == 0
-    assert len(json.loads(shown.stdout)["rows"]) == 3
+    assert len(json.loads(shown.stdout)["rows"]) == 5
     assert page.read_text().startswith("before\n")
     assert "Ranked against all destinations" in page.read_text()
 
@@ -113,7 +125,7 @@ def test_a_row_that_does_not_exist_is_refused(done):
 def test_every_row_of_our_settings_can_be_read():
     path = ROOT / "paper" / "best.toml"
     rows = published_rows(path)
-    assert {row.split("/")[0] for row in rows} >= {"default", "stale", "ranking", *TRAINING_FREE}
+    assert {row.split("/")[0] for row in rows} >= {"default", "blocks", "stale", *TRAINING_FREE}
     for row in rows:
         given = read_settings(path, row)
         assert given["train"]["hidden"] == "dyglib"

@@ -89,7 +89,7 @@ def test_sources_are_shown_with_as_many_digits_as_the_figure_has(sources):
     assert sources.shown(ENRON, "90.0") == f"{sum(enron) / len(enron):.1f}"
     assert sources.shown(f"{ENRON} seed 0", "90.00") == f"{enron[0]:.2f}"
     assert sources.shown("published uci all - published uci new", "1.61") == "1.61"  # 97.35 - 95.74
-    assert sources.shown("rank default/wikipedia mrr", ".845").startswith(".8")
+    assert sources.shown("rank default/wikipedia papers mrr", ".845").startswith(".8")
     assert " ± " in sources.shown(ENRON, "90.01 ± 0.47")
 
 
