@@ -25,6 +25,7 @@ from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
 from pintgn.learn.show import figures_frame, figures_html
 from pintgn.learn.tables import figures_table
+from pintgn.learn.tasks.base import Measuring
 from pintgn.packages import data_frame
 from pintgn.stream import Stream
 
@@ -129,19 +130,11 @@ def evaluate(
         raise BadInput(f"most={most}; at least {LEAST} events are needed to measure by.")
     runs: Any = run if isinstance(run, list | tuple) else [run]
     found = [one for given in runs for one in _opened(given, device)]
-    parts = [
-        one.task.evaluate(
-            one,
-            _target(one, part, on, protocol),
-            negatives,
-            rank,
-            () if k else one.task.rows if beside is None else beside,
-            seed,
-            most,
-            progress,
-        )
-        for k, one in enumerate(found)
-    ]
+    parts = []
+    for k, one in enumerate(found):
+        rows = () if k else one.task.rows if beside is None else beside
+        how = Measuring(negatives, rank, rows, seed, most, progress)
+        parts.append(one.task.evaluate(one, _target(one, part, on, protocol), how))
     return parts[0] if len(parts) == 1 else _mean(parts)
 
 
@@ -195,21 +188,12 @@ def _later(run: Run, on: Any) -> Target:
     return Target("later", parts, events, "stream", used.schema, lambda on_batch: used.stream.fork())
 
 
-def evaluate_links(
-    run: Run,
-    target: Target,
-    negatives: Any,
-    rank: int | str | None,
-    beside: Sequence[str],
-    seed: int,
-    most: int,
-    progress: Progress | None,
-) -> Evaluation:
+def evaluate_links(run: Run, target: Target, how: Measuring) -> Evaluation:
     """AP and AUC against each kind of negatives, and ranks."""
-    kinds = _kinds(negatives, rank)
+    kinds, rank, seed, progress = _kinds(how.negatives, how.rank), how.rank, how.seed, how.progress
     events, parts, name, protocol = target.events, target.parts, run.settings.name, target.protocol
     before, new = parts.before(events), parts.is_new(scored_events(events))
-    only = np.ones(len(new), bool) if protocol == "paper" else evenly(len(new), most)
+    only = np.ones(len(new), bool) if protocol == "paper" else evenly(len(new), how.most)
     new, of_events = new[only], len(new)
     population = parts.log if protocol == "paper" else parts.until(events)  # the papers draw from the whole log
     drawn = draw_each(kinds, population, events, seed, before, only)
@@ -230,7 +214,7 @@ def evaluate_links(
         found = compare(ready.fork(), events, drawn, new, on_batch(name), only) if kinds else None
     if found is not None:
         rows |= {name: found.figures, name + ONE_SCORE: found.one_score}
-    names = [other for other in beside if other != name]
+    names = [other for other in how.beside if other != name]
     others = streams_beside(run, names, parts, target.schema, progress, later=target.part == "later")
     for other, stream_after in others.items() if kinds else ():
         if protocol == "paper":

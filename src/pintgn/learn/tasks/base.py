@@ -49,6 +49,18 @@ class Answers:
         return Answers(self.given[rows], self.truth[rows])
 
 
+@dataclass(frozen=True)
+class Measuring:
+    """How a run is measured, as `evaluate` has it from its caller."""
+
+    negatives: Any
+    rank: int | str | None
+    beside: Sequence[str]  # names of other models
+    seed: int  # of the negatives
+    most: int  # events that are scored
+    progress: Any
+
+
 class Task:
     """What every task can do. The base asks about the log as it is."""
 
@@ -115,17 +127,7 @@ class Task:
         """What is measured once more at the end: calibration on test, and the training-free rows."""
         raise NotImplementedError
 
-    def evaluate(
-        self,
-        run: Run,
-        target: Target,
-        negatives: Any,
-        rank: int | str | None,
-        beside: Sequence[str],
-        seed: int,
-        most: int,
-        progress: Any,
-    ) -> Evaluation:
+    def evaluate(self, run: Run, target: Target, how: Measuring) -> Evaluation:
         """Figures of a run and of the rows beside it."""
         raise NotImplementedError
 
@@ -257,24 +259,14 @@ class Questioning(Task):
         stream.observe(observed)
         return stream
 
-    def evaluate(
-        self,
-        run: Run,
-        target: Target,
-        negatives: Any,
-        rank: int | str | None,
-        beside: Sequence[str],
-        seed: int,
-        most: int,
-        progress: Any,
-    ) -> Evaluation:
+    def evaluate(self, run: Run, target: Target, how: Measuring) -> Evaluation:
         from pintgn.errors import BadInput
         from pintgn.learn.evaluate import Evaluation
 
-        if negatives is not None or rank is not None:
+        if how.negatives is not None or how.rank is not None:
             raise BadInput(f"this run predicts {self.settings.predict!r}, not links: leave out negatives and rank.")
         parts, events = target.parts, target.events
-        name = run.settings.name
+        name, progress, most = run.settings.name, how.progress, how.most
 
         def on_batch(what: str) -> Callable[[int], None] | None:
             return None if progress is None else lambda done: progress(done, len(events), what)
@@ -284,9 +276,9 @@ class Questioning(Task):
         found, new = self.answers(target.ready(None), events, parts, run.answer_calibration, on_batch(name), most)
         rows = {name: by_novelty(found, new, self.figures)}
         before = parts.before(events)
-        for other, (stream_after, how) in self.streams_beside(run, beside, target, progress).items():
+        for other, (stream_after, calibration) in self.streams_beside(run, how.beside, target, progress).items():
             if other != name:
-                answers, new = self.answers(stream_after(before), events, parts, how, on_batch(other), most)
+                answers, new = self.answers(stream_after(before), events, parts, calibration, on_batch(other), most)
                 rows[other] = by_novelty(answers, new, self.figures)
         return Evaluation(target.part, target.protocol, {self.title(): rows}, {}, settings=run.settings.to_dict())
 

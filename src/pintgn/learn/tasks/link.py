@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from pintgn.events.log import EventLog, Query
 from pintgn.learn.loss import loss_of
 from pintgn.learn.metrics import Metrics, Scores, by_novelty
 from pintgn.learn.settings import Training
-from pintgn.learn.tasks.base import Asker, Groups, Task, Truth
+from pintgn.learn.tasks.base import Asker, Groups, Measuring, Task, Truth
 from pintgn.models.base import Model
 from pintgn.models.registry import model_class
 
@@ -70,20 +70,10 @@ class Link(Task):
 
         measure_links_beside(run, found, negatives)
 
-    def evaluate(
-        self,
-        run: Run,
-        target: Target,
-        negatives: Any,
-        rank: int | str | None,
-        beside: Sequence[str],
-        seed: int,
-        most: int,
-        progress: Any,
-    ) -> Evaluation:
+    def evaluate(self, run: Run, target: Target, how: Measuring) -> Evaluation:
         from pintgn.learn.evaluate import evaluate_links
 
-        return evaluate_links(run, target, negatives, rank, beside, seed, most, progress)
+        return evaluate_links(run, target, how)
 
     def row(self, name: str) -> Model:
         return model_class(name)()
