@@ -357,7 +357,7 @@ def test_an_explanation_is_plain_json(live):
     assert told["src"] == "ann"
     assert told["reasons"][0]["steps"] == 1
     assert told["connected"] is True
-    assert set(told["reasons"][0]["without"]) == {"logit", "probability", "adds"}
+    assert set(told["reasons"][0]["without"]) == {"logit", "probability", "adds", "said", "value"}
     assert told["reasons"][0]["text"] == found.reasons[0].text
     assert [one["text"] for one in told["main"]] == [one.text for one in found.main]
     assert told["sentences"] == list(found.sentences)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pintgn import simulate
+from pintgn import fit, simulate
 from pintgn.errors import BadInput
-from pintgn.events.column_worlds import COLUMN_WORLDS, Accounts, Ring
+from pintgn.events.column_worlds import COLUMN_WORLDS, Accounts, Cards, Funnel, Ring
 from pintgn.learn.answer_metrics import class_metrics, value_metrics
+from pintgn.learn.settings import Settings
 
 
 @pytest.mark.parametrize("name", COLUMN_WORLDS)
@@ -39,12 +40,67 @@ def test_the_best_r2_of_amounts_is_the_square_of_their_memory():
     assert value_metrics(said[:, None], amount)["r2"] == pytest.approx(0.49, abs=0.02)
 
 
+def test_actions_of_a_funnel_are_as_likely_as_its_truth_says():
+    world = Funnel()
+    log = world.simulate(40_000, 1)
+    said, action = world.truth(log, 1), log.features.argmax(1)
+    assert said.sum(1) == pytest.approx(np.ones(len(log)))
+    for row in np.unique(said.round(6), axis=0):
+        mine = (said.round(6) == row).all(1)
+        met = np.bincount(action[mine], minlength=3) / mine.sum()
+        assert met == pytest.approx(row, abs=4 / np.sqrt(mine.sum()))
+    logits = np.log(np.maximum(said, 1e-12))
+    best = world.best_log_loss(log, 1)
+    assert class_metrics(logits, action.astype(float))["log_loss"] == pytest.approx(best, abs=0.02)
+    shuffled = np.log(np.maximum(world.truth(log, 2), 1e-12))  # of other shoppers
+    assert class_metrics(shuffled, action.astype(float))["log_loss"] > best + 0.05
+
+
+def test_fraud_with_cards_is_as_likely_as_its_truth_says():
+    world = Cards(shops=41, circles=4)  # circles of different sizes
+    log = world.simulate(40_000, 1)
+    said, fraud = world.truth(log), log.features[:, 0]
+    for p in np.unique(said):
+        mine = said == p
+        assert fraud[mine].mean() == pytest.approx(p, abs=4 / np.sqrt(mine.sum()))
+    assert fraud.mean() == pytest.approx(world.stolen, abs=0.01)
+    _, often = np.unique(log.src, return_counts=True)
+    inside = Cards().simulate(10_000, 0)
+    pairs = len(np.unique(inside.src * 1_000 + inside.dst))
+    assert pairs > 0.6 * len(inside)  # most payments are the first of a card in a shop
+    assert often.min() > 40  # and every card pays
+
+
+@pytest.mark.learning
+def test_only_walks_betray_stolen_cards():
+    """PINT with positions is close to the best there is; without them it is where the training-free rows are."""
+    log = simulate("cards", events=4_000, seed=0, cards=150, shops=150)
+    found = {
+        positions: fit(
+            Settings.of(
+                {
+                    "model": {"name": "pint", "positions": positions},
+                    "train": {"epochs": 4},
+                    "task": {"predict": "fraud"},
+                }
+            ),
+            log,
+        )
+        for positions in (4, 0)
+    }
+    ap = {positions: run.test["all"]["ap"] for positions, run in found.items()}
+    assert ap[4] > ap[0] + 0.2
+    assert ap[4] > max(row["all"]["ap"] for row in found[4].heuristics.values()) + 0.2
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
     [
         ("ring", {"members": 2}, "between 0 and 1"),
         ("ring", {"accounts": 1}, "accounts"),
         ("accounts", {"payers": 0}, "payers"),
+        ("funnel", {"stay": -1}, "between 0 and 1"),
+        ("cards", {"shops": 3}, "shops"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(name, settings, words):

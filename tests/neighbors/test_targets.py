@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pintgn.neighbors.targets import TargetIndex
+from pintgn.neighbors.targets import CHAINS, FewTargets, TargetIndex
 
 
 def slow(src, dst, when, values, u, v, t):
@@ -67,3 +67,34 @@ def test_tables_grow_as_pairs_arrive(pairs):
         index.add(nodes[k : k + 1], nodes[k : k + 1], np.array([k]), np.array([[float(k)]]))
     found = index.look_up(nodes, nodes, np.full(pairs, pairs))
     assert found.last[:, 2, 0].tolist() == nodes.tolist()
+
+
+@pytest.mark.parametrize("delay", [0, 40])
+def test_chains_without_some_values_are_those_to_which_they_were_never_added(delay):
+    rng = np.random.default_rng(6)
+    count = 300
+    src, dst = rng.integers(0, 4, count), rng.integers(0, 4, count)
+    when = np.sort(rng.integers(0, 90, count)) + rng.integers(0, delay + 1, count)
+    values = rng.normal(size=(count, 2))
+    at = np.arange(0, 140, 3)
+    for gone in (
+        np.zeros(0, np.int64),
+        rng.choice(count, 40, replace=False),
+        np.arange(count),
+        np.flatnonzero(src == 2),
+    ):
+        index, rest = (TargetIndex(2, np.dtype(np.int64)) for _ in range(2))
+        index.add(src, dst, when, values)
+        stays = np.setdiff1d(np.arange(count), gone)
+        rest.add(src[stays], dst[stays], when[stays], values[stays])
+        for u, v in ((2, 3), (0, 0), (9, 1)):
+            mine = {"src": src[gone] == u, "dst": dst[gone] == v, "pair": (src[gone] == u) & (dst[gone] == v)}
+            few = FewTargets.of(index, u, v)
+            chains = zip(few.chains, CHAINS, strict=True)
+            lacking = [chain.without(when[gone[mine[k]]], values[gone[mine[k]]]) for chain, k in chains]
+            found = FewTargets(tuple(lacking)).look_up(np.full(len(at), u), np.full(len(at), v), at)
+            expected = rest.look_up(np.full(len(at), u), np.full(len(at), v), at)
+            assert (found.count == expected.count).all()
+            assert (found.dt == expected.dt).all()
+            np.testing.assert_allclose(found.mean, expected.mean, atol=1e-12)
+            np.testing.assert_allclose(found.last, expected.last, atol=1e-12)

@@ -120,7 +120,7 @@ def fetch(
 
 
 def simulate(
-    world: Annotated[str, Argument(metavar="WORLD", help="repeat, twins or shop.")],
+    world: Annotated[str, Argument(metavar="WORLD", help="repeat, twins, shop, ring, cards, accounts or funnel.")],
     output: Annotated[Path, Option("--output", "-o", help=OUTPUT)],
     events: Annotated[int, Option(help="Number of events.")] = 10_000,
     seed: Annotated[int, Option(help="Random seed.")] = 0,
@@ -130,8 +130,11 @@ def simulate(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a world whose truth is known: repeat (recency), twins (only positions help), shop (drift, new users)."""
-    from pintgn.events.simulate import make_world
+    """Simulate a world whose truth is known: repeat (recency), twins (only positions help), shop (drift, new users).
+
+    With a column to predict: ring (fraud), cards (fraud, only walks tell), accounts (amount), funnel (action).
+    """
+    from pintgn.events.simulate import simulate as simulated
 
     check_output(output, overwrite)
     if as_json and output == STDOUT:
@@ -142,7 +145,7 @@ def simulate(
             raise BadInput(f"--set {name}={given[name]}: that is an option of its own, --{name} {given[name]}.")
     if "world" in given:
         raise BadInput(f"--set world={given['world']}: name the world itself, as in `pintgn simulate shop`.")
-    log = make_world(world, **given).simulate(events, seed)
+    log = simulated(world, events, seed, **given)
     if write_log(log, output):
         facts = {"world": world, "seed": seed, "path": output} | log.statistics().to_dict()
         answer(as_json, facts, f"{output}: {log!r}")

@@ -256,9 +256,13 @@ def flat_embeddings(batch: Any) -> Any:
 
 def explain(
     run: RunFolder,
-    src: Annotated[str, Argument(metavar="SRC", help="The source.")],
-    dst: Annotated[str, Argument(metavar="DST", help="The destination.")],
+    src: Annotated[str, Argument(metavar="SRC", help="The source; or the node that the run asks about.")],
+    dst: Annotated[str | None, Argument(metavar="DST", help="The destination.")] = None,
     at: At = None,
+    given: Annotated[
+        list[str] | None,
+        Option("--given", metavar="NAME=VALUE", help="What is given about the event; may be repeated."),
+    ] = None,
     steps: Annotated[int, Option(help="Longest walks to list, 1 to 3.")] = 3,
     limit: Annotated[int, Option(help="Number of reasons of each kind.")] = 5,
     replay: Annotated[
@@ -268,16 +272,31 @@ def explain(
     observe: Observe = None,
     as_json: AsJson = False,
 ) -> None:
-    """Explain the score of a pair: what joins the two nodes, and the score without it, what matters most first.
+    """Explain an answer: what joins the two nodes, what is known about them, and the answer without it, what matters
+    most first.
 
     With --all, every walk that joins them. Walks go back in time: each step is an earlier contact than the one before.
     `logit without` is the model's score if those contacts had never happened; in brackets, what they add to the score.
     """
     live = open_live(run, observe)
-    ends = (live.codec.id_from_text(src), live.codec.id_from_text(dst))
+    ends = live.codec.id_from_text(src), None if dst is None else live.codec.id_from_text(dst)
+    told = given_columns(given, live.run.log.schema) if given else None
     with Bar("replaying without each reason" if replay else "explaining") as bar:
-        found = live.explain(*ends, at, steps=steps, limit=limit, replay=replay, progress=bar)
+        found = live.explain(*ends, at, given=told, steps=steps, limit=limit, replay=replay, progress=bar)
     answer(as_json, {"run": run, **found.as_dict()}, found.details() if everything else found)
+
+
+def given_columns(given: list[str], schema: Any) -> dict[str, Any]:
+    """NAME=VALUE pairs from the command line, as the log's columns have them."""
+    from pintgn.events.encode import value_from_text
+
+    found: dict[str, Any] = {}
+    for one in given:
+        name, sign, text = one.partition("=")
+        if not sign:
+            raise BadInput(f"--given {one}: write NAME=VALUE, as in --given amount=5.")
+        found[name] = value_from_text(name, text, schema)
+    return found
 
 
 def open_live(run: Path, observe: list[str] | None) -> Any:

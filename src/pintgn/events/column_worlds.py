@@ -2,6 +2,8 @@
 
 log = simulate("ring", events=20_000, seed=1)      # predict="fraud"
 log = simulate("accounts", events=20_000, seed=1)  # predict="amount"
+log = simulate("funnel", events=20_000, seed=1)    # predict="action"
+log = simulate("cards", events=20_000, seed=1)     # predict="fraud"
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ class ColumnWorld(abc.ABC):
 
     @abc.abstractmethod
     def truth(self, log: EventLog, seed: int = 0) -> np.ndarray:
-        """The best answer (e,) about each event: a probability or a mean, by what came before it and by this world's
-        rules, of which `seed` is one. No model is told the rules."""
+        """The best answer about each event, by what came before it and by this world's rules, of which `seed` is one:
+        a probability or a mean (e,), or a probability of each class (e, c). No model is told the rules."""
 
     @classmethod
     def settings(cls) -> dict[str, tuple[Any, str]]:
@@ -150,5 +152,120 @@ class Accounts(ColumnWorld):
         return said
 
 
-COLUMN_WORLDS: dict[str, type[ColumnWorld]] = {world.name: world for world in (Ring, Accounts)}
+@dataclass(frozen=True)
+class Funnel(ColumnWorld):
+    """Shoppers view, cart and buy: what one does next with a product depends on what was done last, and on the shopper.
+
+    Some shoppers are decided, and soon buy what they carted; the others look around. Which kind a shopper is, only
+    earlier actions tell.
+    """
+
+    name: ClassVar[str] = "funnel"
+    summary: ClassVar[str] = "the next action depends on the last one with the same product, and on the shopper"
+    predict: ClassVar[str] = "action"
+    ACTIONS: ClassVar[tuple[str, ...]] = ("view", "cart", "buy")
+
+    shoppers: int = setting(100, "number of shoppers")
+    products: int = setting(50, "number of products")
+    decided: float = setting(0.4, "share of shoppers who are decided")
+    stay: float = setting(0.6, "probability that a shopper goes on with the same product")
+
+    def __post_init__(self) -> None:
+        for name in ("shoppers", "products"):
+            check_count(getattr(self, name), f"{self.name}: {name}", 1)
+        self._share("decided", "stay")
+
+    @staticmethod
+    def chances() -> np.ndarray:  # (2, 4, 3)
+        """The probability of each action, of those who look around and of the decided: with a product that is new to
+        them, and after each action."""
+        around = [[0.90, 0.10, 0.00], [0.65, 0.25, 0.10], [0.55, 0.25, 0.20], [0.85, 0.10, 0.05]]
+        decided = [[0.55, 0.40, 0.05], [0.15, 0.70, 0.15], [0.10, 0.05, 0.85], [0.60, 0.30, 0.10]]
+        return np.array([around, decided])
+
+    def kinds(self, seed: int = 0) -> np.ndarray:  # (shoppers,)
+        """Who is decided: 1, and 0 for the others."""
+        kinds = np.zeros(self.shoppers, np.int64)
+        chosen = self._generator(1, seed, "kinds").permutation(self.shoppers)
+        kinds[chosen[: round(self.decided * self.shoppers)]] = 1
+        return kinds
+
+    def simulate(self, events: int = 10_000, seed: int = 0) -> EventLog:
+        rng, kinds, chances = self._generator(events, seed, "events"), self.kinds(seed), self.chances().cumsum(-1)
+        src, fresh = rng.integers(0, self.shoppers, events), rng.integers(0, self.products, events)
+        stays, drawn = rng.random(events) < self.stay, rng.random(events)
+        product, last = np.full(self.shoppers, -1), np.zeros((self.shoppers, self.products), np.int64)
+        dst, action = np.zeros(events, np.int64), np.zeros(events, np.int64)
+        for k, who in enumerate(src.tolist()):
+            if product[who] < 0 or not stays[k]:
+                product[who] = fresh[k]
+            dst[k] = product[who]
+            action[k] = np.searchsorted(chances[kinds[who], last[who, dst[k]]], drawn[k], "right")
+            last[who, dst[k]] = action[k] + 1
+        schema = Schema(features=(Feature("action", "onehot", self.ACTIONS),))
+        features = np.eye(len(self.ACTIONS), dtype=np.float32)[action]
+        return EventLog(src, self.shoppers + dst, some_times(rng, events), features=features, schema=schema)
+
+    def truth(self, log: EventLog, seed: int = 0) -> np.ndarray:  # (e, 3)
+        assert log.features is not None
+        kinds, chances, action = self.kinds(seed), self.chances(), log.features.argmax(1)
+        said, last = np.zeros((len(log), len(self.ACTIONS))), np.zeros((self.shoppers, self.products), np.int64)
+        for k, (who, what) in enumerate(zip(log.src.tolist(), (log.dst - self.shoppers).tolist(), strict=True)):
+            said[k] = chances[kinds[who], last[who, what]]
+            last[who, what] = action[k] + 1
+        return said
+
+    def best_log_loss(self, log: EventLog, seed: int = 0, first: int = 0) -> float:
+        """The log loss that nobody is below on average over the events from a number on: the mean entropy."""
+        p = self.truth(log, seed)[first:]
+        return float(-(p * np.log(np.where(p > 0, p, 1))).sum(1).mean())
+
+
+@dataclass(frozen=True)
+class Cards(ColumnWorld):
+    """Stolen cards pay anywhere; their owners pay in the shops of their circle, and now and then elsewhere.
+
+    There are so many shops that an honest payment is usually a card's first in its shop. Whether a shop belongs to the
+    circle, only others tell who pay in the same shops: walks of three steps. Cards and shops are all alike otherwise.
+    """
+
+    name: ClassVar[str] = "cards"
+    summary: ClassVar[str] = "stolen cards pay outside their owners' circle of shops; only walks tell"
+    predict: ClassVar[str] = "fraud"
+
+    cards: int = setting(400, "number of cards")
+    shops: int = setting(400, "number of shops")
+    circles: int = setting(8, "number of circles of cards and shops")
+    stolen: float = setting(0.15, "share of payments that are fraud")
+    elsewhere: float = setting(0.03, "share of honest payments that are made anywhere")
+
+    def __post_init__(self) -> None:
+        check_count(self.circles, f"{self.name}: circles", 1)
+        for name in ("cards", "shops"):
+            check_count(getattr(self, name), f"{self.name}: {name}", self.circles)
+        self._share("stolen", "elsewhere")
+
+    def simulate(self, events: int = 10_000, seed: int = 0) -> EventLog:
+        rng = self._generator(events, seed, "events")
+        src, dst = rng.integers(0, self.cards, events), rng.integers(0, self.shops, events)
+        fraud = rng.random(events) < self.stolen
+        home = ~fraud & (rng.random(events) >= self.elsewhere)
+        own = src % self.circles
+        in_circle = (self.shops - own + self.circles - 1) // self.circles  # shops of each one's circle
+        dst[home] = (own + self.circles * (rng.random(events) * in_circle).astype(np.int64))[home]
+        schema = Schema(features=(Feature("fraud"),))
+        features = fraud[:, None].astype(np.float32)
+        return EventLog(src, self.cards + dst, some_times(rng, events), features=features, schema=schema)
+
+    def truth(self, log: EventLog, seed: int = 0) -> np.ndarray:
+        own = log.src % self.circles
+        inside = own == (log.dst - self.cards) % self.circles
+        share = ((self.shops - own + self.circles - 1) // self.circles) / self.shops  # that a random shop is inside
+        fraud = self.stolen * np.where(inside, share, 1 - share)
+        strays = self.elsewhere * np.where(inside, share, 1 - share)
+        honest = (1 - self.stolen) * np.where(inside, 1 - self.elsewhere + strays, strays)
+        return fraud / np.maximum(fraud + honest, 1e-300)
+
+
+COLUMN_WORLDS: dict[str, type[ColumnWorld]] = {world.name: world for world in (Ring, Accounts, Funnel, Cards)}
 """Every such world by name."""

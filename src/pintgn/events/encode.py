@@ -47,6 +47,24 @@ def encode_features(
     return found
 
 
+def value_from_text(name: str, text: str, schema: Schema) -> Any:
+    """The value of a feature that was written as text: a number, or the category that is written so.
+
+    >>> schema = Schema(features=(Feature("amount"), Feature("web", "onehot", (False, True))))
+    >>> value_from_text("amount", "2.5", schema), value_from_text("web", "True", schema)
+    (2.5, True)
+    """
+    feature = next((one for one in schema.features if one.name == name), None)
+    if feature is None:
+        return text  # who reads it says which there are
+    if feature.kind == "number":
+        try:
+            return float(text)
+        except ValueError:
+            raise BadInput(f"{name}={text!r}: {name} is a number.") from None
+    return next((one for one in feature.categories if str(one).lower() == text.lower()), text)
+
+
 def _mark(found: np.ndarray, row: int, given: Any, node: bool, schema: Schema) -> None:  # found: (width,)
     """A deletion or node event: marked, and with what it carries."""
     width = schema.feature_width

@@ -11,7 +11,7 @@ ties in any random order. docs/simulated-worlds.md derives each figure.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, UnknownName, suggest
-from pintgn.events.column_worlds import COLUMN_WORLDS
+from pintgn.events.column_worlds import COLUMN_WORLDS, ColumnWorld
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema, TimeUnit
@@ -295,30 +295,37 @@ WORLDS: dict[str, type[World]] = {world.name: world for world in (Repeat, Twins,
 
 def make_world(world: str | World, **settings: float) -> World:
     """A world by name with its settings, or a world with some of its settings changed."""
-    if not isinstance(world, World) and world not in WORLDS:
+    if isinstance(world, World):
+        check_settings(type(world), settings)
+        return dataclasses.replace(world, **settings)
+    if world not in WORLDS:
         raise UnknownName(f"there is no world {world!r}.{suggest(world, WORLDS)}")
-    kind = type(world) if isinstance(world, World) else WORLDS[world]
+    check_settings(WORLDS[world], settings)
+    return WORLDS[world](**settings)
+
+
+def check_settings(kind: type[World] | type[ColumnWorld], settings: Mapping[str, Any]) -> None:
+    """Refuse settings that a world does not have."""
     for name in settings:
         if name not in kind.settings():
             known = sorted(kind.settings())
             raise UnknownName(
                 f"{kind.name} has no setting {name!r}.{suggest(name, known)} Settings: {', '.join(known)}."
             )
-    return dataclasses.replace(world, **settings) if isinstance(world, World) else kind(**settings)
 
 
 def simulate(world: str | World, events: int = 10_000, seed: int = 0, **settings: float) -> EventLog:
     """A log of a simulated world: "repeat", "twins" or "shop" (see `WORLDS` for their settings); or one whose events
-    carry something to predict, "ring" or "accounts" (see `column_worlds`).
+    carry something to predict, "ring", "cards", "accounts" or "funnel" (see `column_worlds`).
 
     >>> import pintgn
     >>> pintgn.simulate("shop", events=500, seed=0, users=50)
     EventLog: 500 events, 250 nodes, 2024-01-01 00:01:25 to 2024-01-01 08:34:40
     """
-    if world in COLUMN_WORLDS:
-        kind = COLUMN_WORLDS[str(world)]
-        for name in settings:
-            if name not in kind.settings():
-                raise UnknownName(f"{kind.name} has no setting {name!r}.{suggest(name, sorted(kind.settings()))}")
-        return kind(**settings).simulate(events, seed)
-    return make_world(world, **settings).simulate(events, seed)
+    if isinstance(world, World) or world in WORLDS:
+        return make_world(world, **settings).simulate(events, seed)
+    if world not in COLUMN_WORLDS:
+        raise UnknownName(f"there is no world {world!r}.{suggest(world, [*WORLDS, *COLUMN_WORLDS])}")
+    kind = COLUMN_WORLDS[world]
+    check_settings(kind, settings)
+    return kind(**settings).simulate(events, seed)

@@ -30,11 +30,19 @@ class Contact:
 
 @dataclass(frozen=True)
 class Without:
-    """The score if a reason's events had never happened; `adds` is what they add to the logit as it is."""
+    """The answer if a reason's events had never happened; `adds` is what they add to it as it is, on the scale of
+    `Explanation.measure`."""
 
-    logit: float
-    probability: float
+    logit: float | None  # None where the answer is a value
+    probability: float | None
     adds: float
+    said: str = ""  # in words
+    value: float | None = None
+
+    @property
+    def number(self) -> float:
+        """What the answer is compared by."""
+        return self.value if self.logit is None else self.logit  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
@@ -42,8 +50,9 @@ class Reason:
     """Something that joins two nodes, or that one of them did, and what the score would be without it.
 
     `kind` is "contact" (one event between the two), "contacts" (all of them), "walks" (every walk along the same nodes)
-    or "neighbor" (all contacts of one of the two with someone else). `of` says where the walks begin, or whose contacts
-    they are: "src" or "dst".
+    or "neighbor" (all contacts of one of the two with someone else); about columns also "known" (the events stay, what
+    is known about them does not) and "given" (a column is as usual). `of` says where the walks begin, or whose contacts
+    or targets they are: "src", "dst" or "pair".
     """
 
     kind: str
@@ -66,7 +75,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a link is scored as it is, as of a time.
+    """Why a question is answered as it is, as of a time: whether two meet, or what a column will be.
 
     `print` it for the three reasons that matter most, `details()` for all; `as_dict()` is for JSON, `to_pandas()` a
     frame of reasons.
@@ -91,6 +100,9 @@ class Explanation:
     neighbors: tuple[Reason, ...]  # what each did with others, largest effect first
     exact: bool  # whether "without" is as after a replay of the log without those events
     note: str
+    said: str = ""  # the answer in words
+    measure: str = "logit"  # what effects are counted in
+    answer: dict[str, Any] = dataclasses.field(default_factory=dict)  # about columns, what `ask` says
 
     @property
     def connected(self) -> bool:
@@ -110,6 +122,8 @@ class Explanation:
         told: set[Any] = set()
         for reason in self.by_effect:
             others = set(reason.nodes) - {self.src, self.dst} or {None}  # None: between the two themselves
+            if reason.kind in ("known", "given"):
+                others = {(reason.kind, reason.of, reason.text)}
             if not others & told and len(chosen) < MAIN:
                 chosen.append(reason)
                 told |= others
@@ -134,8 +148,11 @@ class Explanation:
         """A frame with one row for each reason, largest effect first."""
         rows = []
         for one in self.by_effect:
-            logit, probability, adds = dataclasses.astuple(one.without) if one.without else (None, None, None)
-            without = {"adds": adds, "logit_without": logit, "probability_without": probability}
+            without = dict.fromkeys(("adds", f"{self.measure}_without", "probability_without"))
+            if one.without is not None:
+                without = dict(
+                    zip(without, (one.without.adds, one.without.number, one.without.probability), strict=True)
+                )
             rows.append({"reason": one.text, **without, "kind": one.kind, "of": one.of, "walks": one.walks})
         return data_frame(rows)
 
@@ -152,9 +169,11 @@ class Explanation:
         """Everything as text: positions in words, and every reason with the score without it."""
         lines = [self._head(), ""]
         lines += [f"  {line}" for line in self.summary]
-        for title, reasons in (("What joins them", self.reasons), ("What each does with others", self.neighbors)):
+        joins = "What joins them" if self.dst is not None else "What is known"
+        whose = "What each does with others" if self.dst is not None else f"What {self.src} does with others"
+        for title, reasons in ((joins, self.reasons), (whose, self.neighbors)):
             if reasons:
-                lines += ["", f"{title:<76}{'logit without' if self.logit is not None else '':>16}"]
+                lines += ["", f"{title:<76}{f'{self.measure} without' if self.said else '':>16}"]
                 lines += [_line(reason) for reason in reasons]
         return "\n".join([*lines, "", self.note])
 
@@ -162,26 +181,27 @@ class Explanation:
         listed = "".join(f"<li>{escape(line)}</li>" for line in self.sentences)
         effects = [_effect(reason) for reason in self.by_effect]
         rows = [[one.text, *effect] for one, effect in zip(self.by_effect, effects, strict=True)]
-        every = table(["", "logit without", "adds"], rows) if rows else ""
+        every = table(["", f"{self.measure} without", "adds"], rows) if rows else ""
         rest = "".join(map(paragraph, self.summary)) + every + paragraph(self.note)
         return f"{paragraph(self._head(), strong=True)}<ol>{listed}</ol>{folded('Everything', rest)}"
 
     def _head(self) -> str:
-        if self.logit is None:
-            return f"{self.src} and {self.dst} at {self.when}"
-        score = f"probability {self.probability:.4f} against one random destination, logit {self.logit:.3f}"
-        return f"{self.src} and {self.dst} at {self.when}: {score}"
+        who = self.src if self.dst is None else f"{self.src} and {self.dst}"
+        return f"{who} at {self.when}{f': {self.said}' if self.said else ''}"
 
 
 def _sentence(reason: Reason) -> str:
     if reason.without is None:
         return f"{reason.text}."
-    return f"{reason.text}. Without {'it' if reason.left_out == 1 else 'that'}: {reason.without.probability:.4f}."
+    if reason.kind == "given":
+        return f"{reason.text}. If that were as usual: {reason.without.said}."
+    what = "knowing " if reason.kind == "known" else ""
+    return f"{reason.text}. Without {what}{'it' if reason.left_out == 1 else 'that'}: {reason.without.said}."
 
 
 def _effect(reason: Reason) -> tuple[str, str]:
     without = reason.without
-    return ("", "") if without is None else (f"{without.logit:.3f}", f"{without.adds:+.3f}")
+    return ("", "") if without is None else (f"{without.number:.3f}", f"{without.adds:+.3f}")
 
 
 def _line(reason: Reason) -> str:

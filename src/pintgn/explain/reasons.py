@@ -1,4 +1,4 @@
-"""Why a link is scored as it is: the walks that join its ends, and the score without each."""
+"""Why a question is answered as it is: what joins its ends, what is known, and the answer without each."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.events.schema import TimeUnit
 from pintgn.explain.answer import Contact, Explanation, Reason, Without
+from pintgn.explain.asked import Asked, Told, asked_link
+from pintgn.explain.known import Draft, given_drafts, known_drafts
 from pintgn.explain.paths import LONGEST, Contacts, Paths, Step, paths_of_three, paths_of_two
-from pintgn.explain.replay import Progress, replayed_scores
+from pintgn.explain.replay import Progress, replayed_answers
 from pintgn.explain.verbs import MET, Verb, verb_of
 from pintgn.explain.words import ago, times, walks_of
-from pintgn.explain.worlds import Absence, Frozen, WalkCounts, scores
+from pintgn.explain.worlds import Absence, Frozen, WalkCounts, answers
 from pintgn.formatting import plural
 from pintgn.models.base import Model
 from pintgn.stream import Stream
@@ -39,8 +41,9 @@ def explain(
     name: Callable[[int], Any] = int,
     calibration: Callable[[np.ndarray], np.ndarray] | None = None,
     names: tuple[Any, Any] | None = None,
+    asked: Asked | None = None,
 ) -> Explanation:
-    """Explain the score of a link at a time. Changes nothing; only events strictly before `at` are looked at.
+    """Explain the answer to a question at a time. Changes nothing; only events strictly before `at` are looked at.
 
     Args:
         stream: or a copy of one, `Frozen.of(stream, at)`, where others observe at the same time.
@@ -52,20 +55,20 @@ def explain(
             slow. `progress` is called with how many reasons are done, and of how many.
         name: the id of a node number, for the answer; `names` those of src and dst, which may be strangers.
         calibration: probabilities of logits.
+        asked: another question than whether the two meet.
     """
     if not 1 <= steps <= LONGEST:
         raise BadInput(f"steps={steps}; walks of 1 to {LONGEST} steps are listed (longer ones are counted).")
     if limit < 1:
         raise BadInput(f"limit={limit}; at least one reason of each kind is listed.")
     frozen = stream if isinstance(stream, Frozen) else Frozen.of(stream, at)
-    at, ends = np.asarray(at).item(), dict(zip((src, dst), names, strict=True)) if names else {}
+    ends = dict(zip((src, dst), names, strict=True)) if names else {}
+    when = np.array([at], frozen.stream._time_dtype)
+    asked = asked or asked_link(src, dst, when, frozen.stream.model, calibration)
+    at = np.asarray(at).item()
     return _Question(
-        frozen, src, dst, at, steps, limit, lambda n: ends[n] if n in ends else name(n), calibration, replay, progress
+        frozen, src, dst, at, steps, limit, lambda n: ends[n] if n in ends else name(n), asked, replay, progress
     ).answer()
-
-
-Draft = tuple[Reason, Absence]
-"""A reason before the score without it is known, and the events that make it."""
 
 
 @dataclass
@@ -77,7 +80,7 @@ class _Question:
     steps: int
     limit: int
     name: Callable[[int], Any]  # the id of a node number
-    calibration: Callable[[np.ndarray], np.ndarray] | None
+    asked: Asked
     replay: bool
     progress: Progress | None
 
@@ -97,7 +100,7 @@ class _Question:
         index = self.frozen.stream.index
         near, far = (Contacts.of(index, node, self.at) for node in (self.src, self.dst))
         found: list[tuple[str, Paths]] = []
-        for of, root, target in (("src", near, far), ("dst", far, near)):
+        for of, root, target in (("src", near, far), ("dst", far, near)) if not self.asked.of_node else ():
             if self.steps >= 2:
                 found.append((of, paths_of_two(root, target)))
             if self.steps >= 3:
@@ -107,22 +110,27 @@ class _Question:
         if self.src != self.dst:
             others += self._others("dst", far, self.src)
         joins.sort(key=lambda draft: (draft[0].steps, draft[0].kind == "walks"))  # stable: newest stay first
-        logit, probability, reasons = self._scored(joins + others)
+        known = known_drafts(self.frozen, self.src, self.dst, self.at, self.asked, self.name)
+        joins = given_drafts(self.asked) + known + joins
+        told, facts, reasons = self._scored(joins + others)
         neighbors = sorted(reasons[len(joins) :], key=lambda one: -abs(one.without.adds) if one.without else 0.0)
         reached = self._reached()
         return Explanation(
             src=self.name(self.src),
-            dst=self.name(self.dst),
+            dst=None if self.asked.of_node else self.name(self.dst),
             at=self.at,
             when=self.unit.show(self.at),
-            logit=logit,
-            probability=probability,
-            summary=tuple(self._summary(near, far, found, reached)),
+            logit=None if told is None or self.is_value else told.number,
+            probability=None if told is None else told.probability,
+            summary=tuple(self._node_summary(near) if self.asked.of_node else self._summary(near, far, found, reached)),
             reached=reached,
             reasons=tuple(reasons[: len(joins)]),
             neighbors=tuple(r for of in ("src", "dst") for r in [n for n in neighbors if n.of == of][: self.limit]),
             exact=self.exact,
-            note=self._note(logit),
+            note=self._note(told),
+            said="" if told is None else told.head,
+            measure=self.asked.measure,
+            answer=facts,
         )
 
     # -- reasons -----------------------------------------------------------------------------------------------------
@@ -183,18 +191,23 @@ class _Question:
             drafts.append((reason, mine.absence(node)))
         return drafts
 
-    def _scored(self, drafts: list[Draft]) -> tuple[float | None, float | None, list[Reason]]:
+    @property
+    def is_value(self) -> bool:
+        return self.asked.measure != "logit"
+
+    def _scored(self, drafts: list[Draft]) -> tuple[Told | None, dict[str, Any], list[Reason]]:
         if type(self.frozen.stream.model).forward is Model.forward:
-            return None, None, [reason for reason, _ in drafts]
-        given = (self.frozen, self.src, self.dst, self.at, [absence for _, absence in drafts])
+            return None, {}, [reason for reason, _ in drafts]
+        given = (self.frozen, self.asked.query, [absence for _, absence in drafts])
         replayed = self.replay and not self.frozen.reproducible
-        logits = replayed_scores(*given, self.progress) if replayed else scores(*given)
-        probabilities = (self.calibration or _sigmoid)(logits)
-        reasons = [
-            replace(reason, without=Without(float(logit), float(probability), float(logits[0] - logit)))
-            for (reason, _), logit, probability in zip(drafts, logits[1:], probabilities[1:], strict=True)
-        ]
-        return float(logits[0]), float(probabilities[0]), reasons
+        found = replayed_answers(*given, self.progress) if replayed else answers(*given)
+        now, *worlds = self.asked.read(found)
+        reasons = []
+        for (reason, _), told in zip(drafts, worlds, strict=True):
+            logit, value = (None, told.number) if self.is_value else (told.number, None)
+            without = Without(logit, told.probability, now.number - told.number, told.said, value)
+            reasons.append(replace(reason, without=without))
+        return now, self.asked.facts(found[:1]), reasons
 
     def _contact(self, a: int, b: int, step: Step) -> Contact:
         return Contact(
@@ -278,17 +291,22 @@ class _Question:
                 lines.append(f"{who} has no contacts before {self.unit.show(self.at)}.")
         return list(dict.fromkeys(lines))
 
-    def _note(self, logit: float | None) -> str:
+    def _node_summary(self, near: Contacts) -> list[str]:
+        who = self.name(self.src)
+        if not len(near):
+            return [f"{who} has no contacts before {self.unit.show(self.at)}."]
+        return [f"{who} has {plural(len(near), 'contact')}, the last {self._ago(near.t.max().item())}."]
+
+    def _note(self, told: Told | None) -> str:
         model = type(self.frozen.stream.model).__name__
-        if logit is None:
+        if told is None:
             return f"{model} does not score links: walks are shown, scores are not."
-        note = f"Without: {model}'s logit if those events had never happened, the model being the same."
+        what = "logit" if self.asked.measure == "logit" else "answer"
+        note = f"Without: {model}'s {what} if those events had never happened, the model being the same."
+        if self.asked.given:
+            note += " A given column is as usual when it has its mean."
         if self.exact:
             return note
         if self.frozen.stream.model.remembers:
             return f"{note} What its memory keeps of them is not taken back."
         return f"{note} Positions lose the walks through them, as far as the stream still knows those."
-
-
-def _sigmoid(logits: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-logits))

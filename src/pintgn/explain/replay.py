@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,36 +16,41 @@ Progress = Callable[[int, int], None]
 """Called with how many worlds are done, and of how many."""
 
 
-def replayed_scores(
-    frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absence], progress: Progress | None = None
-) -> np.ndarray:  # (1 + absences,)
-    """The same as `scores`, with memory taken back, too: exact for every model, but slow.
+def replayed_answers(
+    frozen: Frozen, asked: Query, absences: Sequence[Absence], progress: Progress | None = None
+) -> np.ndarray:  # (1 + absences, outputs)
+    """The same as `answers`, with memory taken back, too: exact for every model, but slow.
 
     What happened before the first event that a world lacks is shared by all that lack only later ones.
     """
     stream = frozen.stream
     if stream.index.forgotten:
         raise BadInput("this stream has forgotten old contacts, so it cannot be replayed. Explain without replay.")
-    events = frozen.in_order()
-    asked = Query(np.array([src]), np.array([dst]), np.array([at], stream._time_dtype))
-    found = np.empty(len(absences) + 1)
-    begins = [int(absence.events.min()) if len(absence.events) else len(events) for absence in absences]
+    events, late = frozen.in_order(), stream.history.late_columns
+    found: list[np.ndarray] = [np.zeros(0)] * (len(absences) + 1)
+    lacking = [np.union1d(absence.events, absence.unknown).astype(np.int64) for absence in absences]
+    begins = [int(some.min()) if len(some) else len(events) for some in lacking]
     common, done = _empty(stream), 0
     with eval_mode(stream.model):
-        found[0] = stream.score(asked).item()
+        found[0] = stream.replay(None, [asked])[0].numpy(force=True)
         for step, world in enumerate(np.argsort(begins, kind="stable").tolist()):
             if progress is not None:
                 progress(step, len(absences))
-            begin = begins[world]
+            begin, absence = begins[world], absences[world]
             common.observe(events[done:begin])
             done = begin
-            stays = np.setdiff1d(np.arange(begin, len(events)), absences[world].events)
+            stays = np.setdiff1d(np.arange(begin, len(events)), absence.events)
+            rest = events[stays]
+            hidden = np.isin(stays, absence.unknown)
+            if late is not None and hidden.any() and rest.features is not None and rest.late is not None:
+                rest.features[hidden, late] = 0
+                rest.late[hidden] = 0
             alone = common.fork()
-            alone.observe(events[stays])
-            found[world + 1] = alone.score(asked).item()
+            alone.observe(rest)
+            found[world + 1] = alone.replay(None, [frozen.asked_in(absence, asked)])[0].numpy(force=True)
     if progress is not None:
         progress(len(absences), len(absences))
-    return found
+    return np.concatenate(found)
 
 
 def _empty(stream: Stream) -> Stream:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,19 +17,26 @@ from pintgn.models.base import eval_mode
 from pintgn.models.history_view import Events
 from pintgn.neighbors.contents import contents, left_out
 from pintgn.neighbors.index import NeighborIndex
+from pintgn.neighbors.targets import FewTargets, TargetIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream import Stream
 from pintgn.stream.core import Gathered, serve_positions
+from pintgn.stream.history import History
 
 MEMORY = 2**27
 """Bytes that counting walks in many worlds at once may take."""
 
 
+NONE = np.zeros(0, np.int64)
+
+
 class Absence(NamedTuple):
-    """Events that are removed."""
+    """What a world lacks: events, targets of events that stay, columns that were given with the question."""
 
     events: np.ndarray  # (e,) numbers
     ends: np.ndarray  # the nodes they touch
+    unknown: np.ndarray = NONE  # numbers of events whose target never becomes known
+    given: tuple[int, ...] = ()  # given columns that are as usual
 
 
 @dataclass
@@ -71,7 +80,9 @@ class Frozen:
     @classmethod
     def of(cls, stream: Stream, at: Any) -> Frozen:
         """Copy what an explanation as of a time reads; a time before the clock is refused."""
-        stream._checked_queries([Query(np.zeros(1, np.int64), np.zeros(1, np.int64), np.asarray(at)[None])])
+        asking, nobody = stream.schema.asking, np.zeros(1, np.int64)
+        given = np.zeros((1, 0 if asking is None else len(asking.given)), np.float32)
+        stream._checked_queries([Query(nobody, nobody, np.asarray(at)[None], given)])
         own = _own_positions(stream)
         copy = stream.fork(history=stream.history.frozen(), positions=own)
         late = sum(map(len, stream._late))
@@ -101,8 +112,28 @@ class Frozen:
 
     def in_order(self) -> Events:
         """All that has happened, features included."""
-        events, table = self.events, self.stream.history.event_table
-        return Events(events.src, events.dst, events.when, None if table is None else table[: len(events.when)])
+        events, table, late = self.events, self.stream.history.event_table, self.stream.history.late
+        count = len(events.when)
+        found = Events(events.src, events.dst, events.when, None if table is None else table[:count])
+        if late is not None:
+            found.late, found.known = late.values[:count], late.known[:count]
+        return found
+
+    @cached_property
+    def usual(self) -> np.ndarray:  # (g,)
+        """What given columns are on average."""
+        asking, table = self.stream.schema.asking, self.stream.history.event_table
+        assert asking is not None
+        assert table is not None
+        return table[: self.stream.events, list(asking.given)].mean(0, dtype=np.float64)
+
+    def asked_in(self, absence: Absence, asked: Query) -> Query:
+        """The question as it is put in a world."""
+        if not absence.given or asked.given is None:
+            return asked
+        given = asked.given.copy()
+        given[:, list(absence.given)] = self.usual[list(absence.given)]
+        return Query(asked.src, asked.dst, asked.t, given)
 
     def before(self, at: Any) -> int:
         """How many of the events are before a time."""
@@ -205,42 +236,72 @@ class _NoPositions:
 
 
 def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absence]) -> np.ndarray:  # (1 + absences,)
-    """The logit of a link as it is, and as it would be if the events of each absence had never happened.
+    """The logit of a link as it is, and as it would be in each world; see `answers`."""
+    asked = Query(np.array([src]), np.array([dst]), np.array([at], frozen.stream._time_dtype))
+    return frozen.stream.model.answer(answers(frozen, asked, absences), "anyone").ravel()
 
-    Neighbors and positions are exactly those of a log without the events, whatever the model asks for. What stays as it
-    is: the weights, event numbers (a left-out event leaves its number unused, so blocks keep their borders), and
-    recurrent memory, in models that have one.
+
+def answers(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> np.ndarray:  # (1 + absences, outputs)
+    """The answer to one question as it is, and as it would be if what each absence says had never been.
+
+    Neighbors, positions and what is known about earlier answers are exactly those of a log without the events, whatever
+    the model asks for. What stays as it is: the weights, event numbers (a left-out event leaves its number unused, so
+    blocks keep their borders), and recurrent memory, in models that have one.
 
     Every world is looked up first; then the positions that all of them want are counted together.
     """
-    stream = frozen.stream
-    asked = Query(np.array([src]), np.array([dst]), np.array([at], stream._time_dtype))
+    stream, every = frozen.stream, (_NOTHING, *absences)
     given, model = _own_positions(stream), stream.model
+    histories = [stream.history] * len(every) if stream.history.late is None else _histories(frozen, asked, every)
 
-    def logit(reader: Stream, world: Gathered) -> float:
-        return model.answer(reader._compute(world, model), "anyone").item()
+    def answer(reader: Stream, world: Gathered) -> np.ndarray:
+        return reader._compute(world, model).numpy(force=True)
 
     with eval_mode(model):
         worlds = []
-        for absence in (_NOTHING, *absences):
-            with left_out(stream.index, *absence):
+        for absence, history in zip(every, histories, strict=True):
+            with left_out(stream.index, absence.events, absence.ends):
                 lacking = _with_positions(stream, None if given is None else _NoPositions())
-                worlds.append(lacking._gather(*lacking._checked(None, [asked]), model.gather))
+                lacking.history = history
+                query = frozen.asked_in(absence, asked)
+                worlds.append(lacking._gather(*lacking._checked(None, [query]), model.gather))
         if given is None:
-            return np.array([logit(stream, world) for world in worlds])
+            return np.concatenate([answer(stream, world) for world in worlds])
         wanted = [read.nodes.ravel() for world in worlds for view in world.views for read in view.reads]
         everyone = np.concatenate([np.zeros(0, np.int64), *wanted])
-        walks = WalkCounts(frozen, frozen.seen(at), given.d, everyone, absences)
+        walks = WalkCounts(frozen, frozen.seen(asked.t[0]), given.d, everyone, absences)
         found = []
         for number, world in enumerate(worlds):
             positions = PositionsWithout(walks, given, number)
             nothing = Events.none(stream.schema.width, stream._time_dtype)
             serve_positions(cast(RelativePositions, positions), model.positions_transform, world.views, nothing)
-            found.append(logit(_with_positions(stream, positions), world))
-        return np.array(found)
+            found.append(answer(_with_positions(stream, positions), world))
+        return np.concatenate(found)
 
 
-_NOTHING = Absence(np.zeros(0, np.int64), np.zeros(0, np.int64))
+def _histories(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> list[History]:
+    """The past of each world, with what is known there about earlier answers."""
+    history, events = frozen.stream.history, frozen.events
+    late, found = history.late, []
+    assert late is not None
+    src, dst = int(asked.src[0]), int(asked.dst[0])
+    few = FewTargets.of(late.index, src, dst)
+    for absence in absences:
+        gone = np.union1d(absence.events, absence.unknown).astype(np.int64)
+        gone = gone[late.values[gone, -1] > 0]
+        rows = events.index_of(gone)
+        ends = events.src[rows] == src, events.dst[rows] == dst
+        chains = []
+        for chain, there in zip(few.chains, (*ends, ends[0] & ends[1]), strict=True):
+            chains.append(chain.without(late.known[gone[there]], late.values[gone[there], :-1]))
+        world = copy.copy(history)
+        index = cast(TargetIndex, FewTargets(tuple(chains)))
+        world.late = dataclasses.replace(late, index=index, hidden=absence.unknown if len(absence.unknown) else None)
+        found.append(world)
+    return found
+
+
+_NOTHING = Absence(NONE, NONE)
 
 
 def _own_positions(stream: Stream) -> RelativePositions | None:

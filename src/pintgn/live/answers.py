@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,7 +13,6 @@ import torch
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.codec import Codec
 from pintgn.events.columns import Growing
-from pintgn.events.encode import encode_features
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.learn.calibration import Calibration, next_probabilities
@@ -158,32 +157,14 @@ class Answers:
         """
         if self.run.settings.task.scores_links:
             raise BadInput("this run predicts links; ask live.score, live.probability or live.predict.")
+        from pintgn.live.asked import given_columns
+
         when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
         one, other = self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst)))
-        query = self.task.asked(one, other, when, self._given(given, len(one)))
+        query = self.task.asked(one, other, when, given_columns(self, given, len(one)))
         found = self._computed(lambda rows: self.stream.replay(None, [query[rows]])[0], len(query), SCORED)
         shaped = found.reshape(len(query), -1) if len(query) else np.zeros((0, self.model.answer_shape(0)[-1]))
         return self.task.shown(self.task.calibrated(shaped, self.run.answer_calibration))
-
-    def _given(self, given: Sequence[Any] | None, count: int) -> np.ndarray | None:  # (q, g)
-        """What is known when events are asked about, as the model reads it."""
-        names, used = self.run.settings.task.given, self.run.deployed
-        asking, bare = self.stream.schema.asking, used.task.bare(self.run.log[:0]).schema
-        assert asking is not None
-        told = [None] * count if given is None else list(given)
-        if len(told) != count:
-            raise BadInput(f"given has {len(told)} rows for {count} events.")
-        schema = Schema(features=tuple(feature for feature in bare.features if feature.name in names))
-        encoded = encode_features(told, None, count, schema)
-        if encoded is None or not asking.given:
-            return None
-        starts = np.cumsum([0, *(feature.width for feature in bare.features)])
-        whole, begin = np.zeros((count, bare.feature_width), np.float32), 0
-        for feature, start in zip(bare.features, starts[:-1], strict=True):
-            if feature.name in names:
-                whole[:, start : start + feature.width] = encoded[:, begin : begin + feature.width]
-                begin += feature.width
-        return used.scaling.event_features(whole)[:, list(asking.given)]
 
     def _links_only(self) -> None:
         if not self.run.settings.task.scores_links:
@@ -304,10 +285,12 @@ class Answers:
         )
         return flag_words(unknown_src, unknown_dst, self.run.unfinished)
 
-    def explain(self, src: Any, dst: Any, at: Any = None, **options: Any) -> Explanation:
-        """Why src and dst are scored as they are: the walks that join them, and the score without each.
+    def explain(self, src: Any, dst: Any = None, at: Any = None, **options: Any) -> Explanation:
+        """Why an answer is what it is: what joins the two and what is known about them, and the answer without each.
 
         Args:
+            src, dst: ids; of a run that asks about a node, that node alone.
+            given: of a run that predicts a column, the columns that are known when it is asked, by name.
             steps: longest walks that are listed, 1 to 3.
             limit: how many reasons of each kind.
             replay: for models with memory, take that back as well, by replaying the log for each reason; slow.
@@ -318,9 +301,10 @@ class Answers:
     def explaining(
         self,
         src: Any,
-        dst: Any,
+        dst: Any = None,
         at: Any = None,
         *,
+        given: Mapping[str, Any] | None = None,
         steps: int = 3,
         limit: int = 5,
         replay: bool = False,
@@ -332,18 +316,36 @@ class Answers:
         """
         from pintgn.explain.reasons import explain
         from pintgn.explain.worlds import Frozen
+        from pintgn.live.asked import asked_about
 
-        self._links_only()
-
-        names = self.codec.id(src), self.codec.id(dst)
-        one, other = self.names.find_pairs([names[0]], [names[1]])
+        one, other, names = self._ends(src, dst)
         t = self.time_of(at)
+        if self.run.settings.task.scores_links:
+            if given:
+                raise BadInput("this run scores links, about which nothing is given. Leave out given.")
+            asked = None
+        else:
+            asked = asked_about(self, one, other, t, given)
         with self._in_users_words():
             frozen = Frozen.of(self.stream, t)
         return partial(
-            explain, frozen, int(one[0]), int(other[0]), t, steps=steps, limit=limit, replay=replay, progress=progress,
-            name=self.names.ids.__getitem__, names=names, calibration=self.calibration,
+            explain, frozen, one, other, t, steps=steps, limit=limit, replay=replay, progress=progress,
+            name=self.names.ids.__getitem__, names=names, calibration=self.calibration, asked=asked,
         )  # fmt: skip
+
+    def _ends(self, src: Any, dst: Any) -> tuple[int, int, tuple[Any, Any]]:
+        """The numbers of two ends, or twice that of the one node that is asked about, and their ids."""
+        task = self.run.settings.task
+        if len(task.sides) == 1:
+            side = task.sides[0]
+            id = self.codec.id(dst if side == 1 and dst is not None else src)
+            node = int(self.names.find([id], side)[0])
+            return node, node, (id, id)
+        if dst is None:
+            raise BadInput(f"this run asks about two nodes, a {self.schema.src} and a {self.schema.dst}. Name both.")
+        names = self.codec.id(src), self.codec.id(dst)
+        one, other = self.names.find_pairs([names[0]], [names[1]])
+        return int(one[0]), int(other[0]), names
 
     def embed(
         self, ids: Iterable[Any] | None = None, at: Any = None, side: str = "src"

@@ -78,6 +78,7 @@ class LateFeatures:
     known: np.ndarray  # (events,) when they become known
     values: np.ndarray  # (events, w)
     index: TargetIndex  # by source, destination and pair
+    hidden: np.ndarray | None = None  # numbers of events of which they never become known, for explanations
 
 
 @dataclass
@@ -180,6 +181,8 @@ class HistoryView:
         if self.late is not None:
             at = mask & (self.late.known[np.where(mask, events, 0)] < self._like(self.t, events))
             found[at, self.late.columns] = self.late.values[events[at]]
+            if self.late.hidden is not None:
+                found[mask & np.isin(events, self.late.hidden), self.late.columns] = 0
         return found
 
     def distinct_features(
@@ -196,6 +199,8 @@ class HistoryView:
         numbers, known = keys >> 1, (keys & 1) == 1
         found = self.event_table[numbers]
         found[known, self.late.columns] = self.late.values[numbers[known]]
+        if self.late.hidden is not None:
+            found[np.isin(numbers, self.late.hidden), self.late.columns] = 0
         return found, row_of
 
     def target_history(self, src: np.ndarray, dst: np.ndarray) -> TargetHistory:

@@ -69,6 +69,18 @@ class TargetIndex:
         )  # fmt: skip
         return found
 
+    def chain(self, which: str, src: int, dst: int) -> Chain:
+        """All that ever became known about a source, a destination or a pair, oldest moment first."""
+        at = {"src": src, "dst": dst}.get(which)
+        if at is None:
+            found = np.flatnonzero((self.keys[:, 0] == src) & (self.keys[:, 1] == dst))
+            at = int(found[0]) if len(found) else len(self.keys)
+        entry, rows = int(self.heads[which][at]) if at < len(self.heads[which]) else -1, []
+        while entry >= 0:
+            rows.append(entry)
+            entry = int(self.before[entry])
+        return Chain(self.times[rows[::-1]], self.counts[rows[::-1]], self.sums[rows[::-1]])
+
     def fork(self) -> TargetIndex:
         """An independent copy."""
         other = copy.copy(self)
@@ -104,6 +116,57 @@ class TargetIndex:
             keys, heads = np.full((size, 2), -1), np.full(size, -1)
             kernels.rehash(self.keys, self.heads["pair"], keys, heads)
             self.keys, self.heads["pair"] = keys, heads
+
+
+@dataclass
+class Chain:
+    """Moments at which values became known, how many there were by the end of each, and their sum."""
+
+    times: np.ndarray  # (m,)
+    counts: np.ndarray  # (m,)
+    sums: np.ndarray  # (m, c)
+
+    def without(self, when: np.ndarray, values: np.ndarray) -> Chain:
+        """As if some values (e, c), which became known at these times, never had."""
+        if not len(when):
+            return self
+        moments = np.searchsorted(self.times, when)
+        fewer, less = np.zeros(len(self.times), np.int64), np.zeros(self.sums.shape)
+        np.add.at(fewer, moments, 1)
+        np.add.at(less, moments, values)
+        counts = self.counts - fewer.cumsum()
+        stays = np.diff(counts, prepend=0) > 0
+        return Chain(self.times[stays], counts[stays], (self.sums - less.cumsum(0))[stays])
+
+    def as_of(self, t: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Count, time since the last, mean and last value strictly before each time, as `TargetHistory` has them."""
+        at = np.searchsorted(self.times, t, "left")
+        there, rows = at > 0, np.maximum(at - 1, 0)
+        if not there.any():
+            nothing = np.zeros((len(t), self.sums.shape[1]))
+            return np.zeros(len(t), np.int64), np.zeros(len(t)), nothing, nothing
+        older = np.maximum(rows - 1, 0)
+        fresh = self.counts[rows] - np.where(rows > 0, self.counts[older], 0)
+        last = (self.sums[rows] - np.where((rows > 0)[:, None], self.sums[older], 0)) / fresh[:, None]
+        mean = self.sums[rows] / self.counts[rows][:, None]
+        count, dt = np.where(there, self.counts[rows], 0), np.where(there, t - self.times[rows], 0)
+        return count, dt.astype(np.float64), mean * there[:, None], last * there[:, None]
+
+
+@dataclass
+class FewTargets:
+    """What a `TargetIndex` knows about one source, one destination and their pair: answers look-ups about these."""
+
+    chains: tuple[Chain, ...]  # in the order of CHAINS
+
+    @classmethod
+    def of(cls, index: TargetIndex, src: int, dst: int) -> FewTargets:
+        return cls(tuple(index.chain(which, src, dst) for which in CHAINS))
+
+    def look_up(self, src: np.ndarray, dst: np.ndarray, t: np.ndarray) -> TargetHistory:
+        """As `TargetIndex.look_up`; all queries are about the one pair."""
+        parts = zip(*(chain.as_of(t) for chain in self.chains), strict=True)
+        return TargetHistory(*(np.stack(part, 1) for part in parts))
 
 
 def _grown(array: np.ndarray, rows: int, fill: Any) -> np.ndarray:

@@ -135,11 +135,14 @@ def nodes(service: Service, prefix: str, limit: int) -> dict[str, Any]:
         return {"event": live.total, "nodes": service.search(prefix, limit)}
 
 
-def explain(service: Service, src: Any, dst: Any, at: Any = None) -> dict[str, Any]:
-    """Reasons behind a score; of a model that scores no links, what joins the two."""
+def explain(service: Service, src: Any, dst: Any = None, at: Any = None, given: str | None = None) -> dict[str, Any]:
+    """Reasons behind an answer; of a model that scores no links, what joins the two."""
+    told = None if given is None else service.requests.given(given)
     with service.asking() as live:
         _fresh(live, at)
-        explain = live.explaining(src, dst, at)  # copied: events may happen while the reasons are worked out
+        explain = live.explaining(
+            src, dst, at, given=told
+        )  # copied: events may happen while the reasons are worked out
         event = live.total
     return explain().as_dict() | {"event": event}
 

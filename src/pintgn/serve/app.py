@@ -140,11 +140,15 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
 
     @app.get("/explain", **describe.EXPLAIN)
     async def explain(
-        src: Annotated[str, InQuery(max_length=1_000)], dst: Annotated[str, InQuery(max_length=1_000)], at: At = None
+        src: Annotated[str, InQuery(max_length=1_000)],
+        dst: Annotated[str | None, InQuery(max_length=1_000)] = None,
+        at: At = None,
+        given: Annotated[str | None, InQuery(max_length=10_000, description="Given columns as JSON, by name.")] = None,
     ) -> Response:
-        """Why is a score what it is?"""
-        ends = service.live.codec.id_from_text(src), service.live.codec.id_from_text(dst)
-        return await explaining(_answer, answers.explain, service, *ends, at)
+        """Why is an answer what it is?"""
+        read = service.live.codec.id_from_text
+        ends = read(src), None if dst is None else read(dst)
+        return await explaining(_answer, answers.explain, service, *ends, at, given)
 
     @app.get("/status", **describe.STATUS)
     async def status() -> Response:

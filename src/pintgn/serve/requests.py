@@ -198,6 +198,11 @@ class Requests:
         self._check_count(len(dst), most, "pairs")
         return src, dst, given.at, given.against, given.pairs is not None, told
 
+    def given(self, text: str) -> dict[str, Any]:
+        """Given columns that stand in an address, as JSON by name."""
+        found = self._decoded(msgspec.json.Decoder(dict[str, Any]), text.encode(), 1, "given columns")
+        return dict(found)
+
     def promotion(self, body: bytes | bytearray) -> Promotion:
         """What is to be served instead."""
         given = self._decoded(self._promotion, body, 1, "requests")

@@ -18,6 +18,7 @@ from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.learn.metrics import Metrics, by_novelty, standard_error
 from pintgn.learn.settings import TaskSettings, Training
+from pintgn.learn.tasks.words import Told
 from pintgn.models.base import Model
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Task:
     """How many means the loss is the sum of; what is shown is their mean."""
     rows: tuple[str, ...] = ()
     """Names of the training-free rows that stand beside every result."""
+    measure = "logit"
+    """What the answers of `told` are compared in."""
 
     def __init__(self, settings: TaskSettings):
         self.settings = settings
@@ -144,6 +147,14 @@ class Task:
     def shown(self, answers: np.ndarray) -> dict[str, Any]:
         """Answers (q, outputs) as columns that a person reads, by name: values, classes, probabilities."""
         raise NotImplementedError
+
+    def told(self, answers: np.ndarray) -> list[Told]:
+        """Answers (w, outputs) to one question in several worlds, in words; for explanations."""
+        raise NotImplementedError
+
+    def told_known(self, late: np.ndarray) -> str:
+        """What became known about some events, by the target's columns (n, w), in words."""
+        return ""
 
 
 class Questioning(Task):
