@@ -442,3 +442,45 @@ def test_drift_is_plain_to_see(page, address):
     )
     assert told[:3] == ["Drift: harder than the test part", "pill warn", 1]
     assert told[3] == "Average precision over time, now 0.710, on the test part 0.950; it drifts"
+
+
+# -- a run that predicts a column --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory):
+    columns = happened(240, features=True)
+    log = read_events(columns | {"tip": columns["amount"]}, features=["amount", "kind"], label="tip")
+    folder = tmp_path_factory.mktemp("page") / "asking"
+    fit("boosted", log, folder=folder, predict="kind", given=["amount"], hidden=0.0, progress=False)
+    with serving(folder, folder.parent / "store") as (address, _):
+        yield address
+
+
+def test_an_event_is_asked_about_with_what_is_given(browser, asking):
+    browser.get_log("browser")
+    page = Page(browser, asking)
+    page.one("#ask-form button")
+    assert page.text("#ask-title") == "Ask: kind"
+    assert not page.one("#likely").is_displayed()
+    assert not page.one("#followed").is_displayed()
+    page.one("#ask-src").send_keys("person 1")
+    page.one("#ask-dst").send_keys(NASTY)
+    page.one("#given-0").send_keys("30")
+    page.one("#ask-form button").click()
+    page.one("#ask-answer .shares li")
+    body = json.dumps({"pairs": [{"src": "person 1", "dst": NASTY, "given": {"amount": 30.0}}]}).encode()
+    request = urllib.request.Request(f"{asking}score", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request) as answer:
+        said = json.load(answer)["scores"][0]
+    assert page.text("#ask-answer .big").startswith(f"kind={said['kind']}")
+    assert "unknown" in page.text("#ask-answer")
+    page.one("#ask-answer button").click()
+    page.one("#why-body .main li")
+    assert page.text("#why-body .big").startswith("kind=")
+    page.one("#why-close").click()
+    assert not page.one("#why").is_displayed()
+    assert page.js("return window.hacked") is None
+    page.size(390, 800)
+    assert page.js("return document.documentElement.scrollWidth") <= 390
+    assert browser.get_log("browser") == []

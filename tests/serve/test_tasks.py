@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -87,3 +89,43 @@ def test_given_belongs_to_runs_about_columns(run_folder, tmp_path):
         answer = client.post("/score", json={"src": "person 1", "dst": "person 2", "given": {"amount": 3}})
         assert answer.status_code in (400, 422)
         assert "nothing is given" in answer.text
+
+
+def test_a_service_that_asks_about_time_observes_and_answers(payments, tmp_path):
+    head = {name: column[:TRAINED] for name, column in payments.items()}
+    log = read_events(head, features=["amount", "kind", "fraud"])
+    span = (log.t[-1] - log.t[0]) / 50
+    fit(
+        "pint", log, folder=tmp_path / "run", predict="return", within=float(span), epochs=1, hidden=0.0, progress=False
+    )
+    where = tmp_path / "live"
+    with Service(Run.open(tmp_path / "run"), where) as service, TestClient(create_app(service)) as client:
+        assert client.post("/events", json={"events": events(payments, TRAINED, 700)}).status_code == 200
+        said = client.post("/score", json={"pairs": [{"src": "person 1", "dst": "person 1"}]}).json()
+        assert 0 <= said["scores"][0]["probability"] <= 1
+        why = client.get("/explain", params={"src": "person 1"}).json()
+        assert why["dst"] is None
+        assert "within" in why["said"]
+        asks = client.get("/status").json()["model"]["asks"]
+        assert asks["sides"] == [0]
+        assert client.get("/status").json()["quality"]["active"] is False
+
+
+def test_a_service_explains_what_it_answers(folder, payments, tmp_path):
+    target = folder.name
+    given = {"amount": 30.0} | ({"kind": "wire"} if target == "fraud" else {})
+    with Service(Run.open(folder), tmp_path / "live") as service, TestClient(create_app(service)) as client:
+        asked = {"src": "person 1", "dst": "person 2"}
+        why = client.get("/explain", params=asked | {"given": json.dumps(given)}).json()
+        said = client.post("/score", json={"pairs": [asked | {"given": given}]}).json()["scores"][0]
+        assert why["answer"][target] == pytest.approx(said[target])
+        assert {"given", "known"} <= {reason["kind"] for reason in why["reasons"]}
+        assert len(why["sentences"]) == 3
+        asks = client.get("/status").json()["model"]["asks"]
+        assert [one["name"] for one in asks["given"]] == list(given)
+        assert [one["kind"] for one in asks["given"]] == ["number", "text"][: len(given)]
+        for wrong in ("{", "[1]", json.dumps({"amuont": 3})):
+            answer = client.get("/explain", params=asked | {"given": wrong})
+            assert answer.status_code == 422
+            assert "message" in answer.json()
+        assert client.get("/explain", params={"src": "person 1"}).status_code == 422

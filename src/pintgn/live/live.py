@@ -219,7 +219,7 @@ class Live(Answers):
         """Ask about some events whose target came with them, then let all happen."""
         asking = self.stream.schema.asking
         assert asking is not None
-        truth = self.task.truth_of(events.late) if events.late is not None else np.full(len(events), np.nan)
+        truth = self.task.truth_of(events.late) if asking.late else np.full(len(events), np.nan)
         rows = prequential.rows(numbers, ~np.isnan(truth))
         given = events.features[rows][:, list(asking.given)] if asking.given and events.features is not None else None
         asked = self.task.asked(events.src[rows], events.dst[rows], events.t[rows], given)

@@ -180,6 +180,7 @@ def status(service: Service) -> dict[str, Any]:
         "scores_links": run.scores_links,
         "predict": run.settings.task.predict,
         "given": run.settings.task.given,
+        "asks": _asks(service),
     }
     data = {
         "run": None if run.folder is None else run.folder.path.name,
@@ -275,6 +276,23 @@ def metrics(service: Service) -> str:
             "healthy": ("1 while events can be taken.", int(service.taking)),
         }
     )
+
+
+def _asks(service: Service) -> dict[str, Any] | None:
+    """What the form of a run that predicts a column or a time asks for; None where links are scored."""
+    run = service.run
+    if not run.answers or run.scores_links:
+        return None
+    task, log, given, start = run.settings.task, run.log, [], 0
+    for feature in log.schema.features:
+        if feature.name in task.given and log.features is not None:
+            newest = log.features[-1, start : start + feature.width]
+            example = float(newest[0]) if feature.kind == "number" else None
+            given.append(
+                {"name": feature.name, "kind": _kind(feature), "choices": list(feature.categories), "example": example}
+            )
+        start += feature.width
+    return {"title": run.task.title(), "sides": list(task.sides), "given": given}
 
 
 def _kind(feature: Feature) -> str:

@@ -1,6 +1,7 @@
 // The page: what is in the address is what is shown, and the stream's state is asked for again and again.
 
 import { get } from "./api.js";
+import { askAbout, setUpAsk } from "./ask.js";
 import { byId, fromHash, hashOf, hashOfPair, nodeLink, put, say } from "./dom.js";
 import { drawHistory, follow } from "./history.js";
 import { isShown, newer, setUpNode, showNode } from "./node.js";
@@ -63,18 +64,25 @@ function go() {
   if (!isShown(node, side)) {
     byId("search").value = node;
     showNode(node, side, why === null);
+    askAbout(node, side);
   }
   if (why === null) hideWhy();
   else showWhy(node, why);
 }
 
 setUpNode();
+setUpAsk();
 searchBox((id) => {
   if (location.hash === hashOf(id)) go();
   else location.hash = hashOf(id);
 });
 byId("why-close").addEventListener("click", () => {
   const { node, why } = fromHash();
+  if (why === null) { // it was opened from the form
+    hideWhy();
+    byId("ask").querySelector("button").focus();
+    return;
+  }
   location.hash = hashOf(node);
   const opener = [...document.querySelectorAll("#next .why")].find((link) => link.getAttribute("href") === hashOfPair(node, why));
   (opener ?? byId("node-title")).focus();

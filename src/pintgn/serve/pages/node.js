@@ -1,6 +1,7 @@
 // One node: what is known about it, its neighborhood, and where it is likely to go next.
 
 import { get, inPath } from "./api.js";
+import { asksColumn } from "./ask.js";
 import { byId, el, facts, hashOf, hashOfPair, meter, named, put, say, short } from "./dom.js";
 import { sideAfter } from "./sides.js";
 import { drawTree } from "./tree.js";
@@ -47,6 +48,7 @@ export async function showNode(id, wanted, focus = true) {
 }
 
 async function recommend(mine) {
+  if (asksColumn()) return; // of such a run the form asks
   byId("other").hidden = side === "dst";
   seen = null;
   if (side === "dst") { // what it is likely to do next is for its sources to say

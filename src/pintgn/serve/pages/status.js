@@ -2,9 +2,11 @@
 
 import { bars, lines } from "./chart.js";
 import { byId, el, facts, put, say } from "./dom.js";
+import { setAsk, setIds } from "./ask.js";
 import { setSides } from "./sides.js";
 import { compact, count, fixed, lasts, rate, setTime, time } from "./words.js";
 
+const FIGURES = { ap: "AP", auc: "AUC", log_loss: "log loss", brier: "Brier", mae: "MAE", rmse: "RMSE", r2: "R²" };
 let carded = "";
 let last = null;
 
@@ -12,6 +14,8 @@ export function showStatus(status) {
   last = status;
   setTime(status.data);
   setSides(status.data);
+  setIds(status.data);
+  setAsk(status.model, status.data);
   const [day, hour] = status.data.time_unit ? status.clock_text.split(" ") : ["", status.clock_text];
   say("clock", hour ?? day);
   say("clock-note", hour && day ? `${day} · newest event` : "newest event");
@@ -35,7 +39,7 @@ function showQuality(quality) {
   if (!quality.active) {
     say("quality-now", "–");
     say("quality-note", "not measured");
-    say("quality-text", "Events are not evaluated: the service was started with --evaluate-every 0, or the model scores no links.");
+    say("quality-text", "Events are not evaluated: the service was started with --evaluate-every 0, or what happens does not say the answer.");
     pill.hidden = true;
     return;
   }
@@ -43,7 +47,7 @@ function showQuality(quality) {
   const [now, reference] = name === "AP" ? [quality.ap_rolling, quality.reference_ap] : [quality.rolling, quality.reference];
   say("quality-now", now === null ? "–" : `${name} ${fixed(now)}`);
   say("quality-note", reference === null ? "" : `${fixed(reference)} on the run’s test part`);
-  say("quality-text", `Rolling ${name} of ${quality.window ? `the last ${count(quality.window)}` : "no"} scored events. One event in ${quality.every} is `
+  say("quality-text", `Rolling ${name} of ${quality.window ? `the last ${count(quality.window)}` : "no"} scored events. ${quality.every === 1 ? "Every event" : `One event in ${quality.every}`} is `
     + (quality.beside === false ? "asked about just before it happens." : "scored just before it happens, beside one random destination."));
   const [word, kind] = quality.drift ? ["Drift: harder than the test part", "warn"]
     : quality.window < 200 ? [`${count(quality.scored)} scored so far`, ""] : ["Steady", "good"];
@@ -52,7 +56,8 @@ function showQuality(quality) {
   pill.hidden = false;
   byId("quality-now").className = `big ${quality.drift ? "warn" : ""}`;
   const values = quality.history.map(([, ap]) => ap).concat(reference ?? []);
-  const low = Math.max(0, Math.floor((Math.min(1, ...values) - 0.01) * 20) / 20), high = name === "AP" ? 1 : Math.max(1, ...values);
+  const shares = name === "AP" || name === "AUC";
+  const low = shares ? Math.max(0, Math.floor((Math.min(1, ...values) - 0.01) * 20) / 20) : 0, high = shares ? 1 : 1.15 * Math.max(...values, 1e-9);
   lines(byId("quality-chart"), {
     series: [{ name, points: quality.history.map(([t, ap]) => [Number(t), ap]), color: quality.drift ? "line-warn" : "line-1" }],
     reference: reference === null ? null : { y: reference, name: `test part ${fixed(reference)}` },
@@ -80,9 +85,10 @@ function showCards(status) {
   if (card === carded) return;
   carded = card;
   say("run-name", data.run ?? "");
-  const two = (figures) => (figures ? `AP ${fixed(figures.ap)}, AUC ${fixed(figures.auc)}` : null);
+  const two = (figures) => (figures ? Object.keys(FIGURES).filter((name) => typeof figures[name] === "number").slice(0, 3)
+    .map((name) => `${FIGURES[name]} ${fixed(figures[name])}`).join(", ") || null : null);
   facts("model", [
-    ["Model", model.class], ["Parameters", count(model.parameters)], ["Trained", `best epoch ${model.best_epoch} of ${model.epochs}, seed ${model.seed}`],
+    ["Model", model.class], ["Asked", model.asks?.title], ["Parameters", count(model.parameters)], ["Trained", `best epoch ${model.best_epoch} of ${model.epochs}, seed ${model.seed}`],
     ["Test, all events", two(model.test)], ["Test, new nodes", two(model.test_new_nodes)],
     ...Object.entries(model.heuristics ?? {}).map(([name, figures]) => [`Beside it: ${name}`, two(figures)]),
   ]);
