@@ -40,8 +40,8 @@ from pintgn.learn.run import Run
 from pintgn.serve.backup import restore
 from pintgn.serve.keys import FILE as KEYS
 from pintgn.serve.keys import stored
-from pintgn.serve.models import FILE as MODELS
-from pintgn.serve.models import ModelHistory
+from pintgn.serve.model_history import FILE as MODELS
+from pintgn.serve.model_history import ModelHistory
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.sqlite import SqliteStore
 from tests.conftest import ROOT
@@ -58,7 +58,7 @@ NEWEST = {
     "serve.postgres": 1,
     "serve.snapshots": 2,
     "serve.keys": 1,
-    "serve.models": 1,
+    "serve.model_history": 1,
     "serve.backup": 1,
 }
 """What the newest file holds, by the module that says so."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-import shutil
 import sqlite3
 import threading
+import time
 
 import httpx
 import numpy as np
@@ -16,15 +16,17 @@ from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.serve.app import create_app
 from pintgn.serve.backup import back_up, restore
-from pintgn.serve.held import FILE, Held
+from pintgn.serve.held import HELD
 from pintgn.serve.limits import Options
 from pintgn.serve.rewind import undo_after
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
+from pintgn.serve.stores import is_address
 from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state
 from tests.serve.torture import Gone, Served
 
 LATE = 20
+FILE = f"{HELD}.db"
 
 
 def opened(run, folder, lateness: float | None = LATE, **more):
@@ -36,6 +38,14 @@ def jittered(columns, stop=600, seed=0, keyed=True):
     events, rng = as_events(columns, TRAINED, stop, keyed), np.random.default_rng(seed)
     order = np.argsort([event["t"] + rng.uniform(0, LATE) for event in events], kind="stable")
     return [events[k] for k in order]
+
+
+def until(done):
+    for _ in range(600):
+        if done():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come to that")
 
 
 def far(columns, key="last"):
@@ -62,23 +72,23 @@ def check(service, run, events):
 
 
 @pytest.mark.parametrize("batch", [1, 7, 500])
-def test_events_that_come_late_take_their_place(run_folder, columns, tmp_path, batch):
+def test_events_that_come_late_take_their_place(run_folder, columns, new_store, batch):
     events = jittered(columns)
     assert [event["t"] for event in events] != sorted(event["t"] for event in events)
-    with opened(run_folder, tmp_path) as service:
+    with opened(run_folder, new_store()) as service:
         for begin in range(0, len(events), batch):
             told = service.observe(events[begin : begin + batch])
             assert told["accepted"] == len(events[begin : begin + batch])
-            assert told["held"] == len(service.held) > 0
-            assert service.live.total + len(service.held) == begin + told["accepted"]
-            assert not service.live.total or service.live.clock <= service.held.watermark
+            assert told["held"] == len(service.unnumbered.held) > 0
+            assert service.live.total + len(service.unnumbered.held) == begin + told["accepted"]
+            assert not service.live.total or service.live.clock <= service.unnumbered.held.watermark
         service.observe([far(columns)])
-        assert len(service.held) == 1
+        assert len(service.unnumbered.held) == 1
         check(service, run_folder, events)
 
 
-def test_what_waits_is_seen_by_nobody_and_told_to_all(run_folder, columns, tmp_path):
-    with opened(run_folder, tmp_path) as service, TestClient(create_app(service)) as client:
+def test_what_waits_is_seen_by_nobody_and_told_to_all(run_folder, columns, new_store):
+    with opened(run_folder, new_store()) as service, TestClient(create_app(service)) as client:
         before = client.get("/status").json()
         assert before["held"] == {"events": 0, "watermark": None}
         t = columns["t"][TRAINED] + 1
@@ -93,9 +103,9 @@ def test_what_waits_is_seen_by_nobody_and_told_to_all(run_folder, columns, tmp_p
 
 
 @pytest.mark.parametrize(("late", "taken"), [(LATE - 1, True), (LATE, True), (LATE + 1, False)])
-def test_what_is_later_than_that_is_refused(run_folder, columns, tmp_path, late, taken):
+def test_what_is_later_than_that_is_refused(run_folder, columns, new_store, late, taken):
     t = columns["t"][-1]
-    with opened(run_folder, tmp_path) as service, TestClient(create_app(service)) as client:
+    with opened(run_folder, new_store()) as service, TestClient(create_app(service)) as client:
         for k in range(2 * LATE):
             client.post("/events", json={"src": "a", "dst": "b", "t": t + k})
         answer = client.post("/events", json={"src": "a", "dst": "b", "t": t + 2 * LATE - 1 - late})
@@ -104,18 +114,18 @@ def test_what_is_later_than_that_is_refused(run_folder, columns, tmp_path, late,
             assert answer.json()["error"] == "late_event"
 
 
-def test_far_ahead_is_measured_from_the_newest_that_waits(run_folder, columns, tmp_path):
-    with opened(run_folder, tmp_path, max_ahead=1000) as service, TestClient(create_app(service)) as client:
+def test_far_ahead_is_measured_from_the_newest_that_waits(run_folder, columns, new_store):
+    with opened(run_folder, new_store(), max_ahead=1000) as service, TestClient(create_app(service)) as client:
         for k, status in ((1000, 200), (1990, 200), (1980, 200), (2990, 200), (3991, 422)):
             answer = client.post("/events", json={"src": "a", "dst": "b", "t": columns["t"][TRAINED - 1] + k})
             assert answer.status_code == status, answer.text
 
 
-def test_a_key_counts_once_wherever_its_event_is(run_folder, columns, tmp_path):
+def test_a_key_counts_once_wherever_its_event_is(run_folder, columns, new_store):
     events = jittered(columns, 400)
-    with opened(run_folder, tmp_path) as service:
+    with opened(run_folder, new_store()) as service:
         service.observe(events)
-        assert 0 < len(service.held) < len(events)
+        assert 0 < len(service.unnumbered.held) < len(events)
         told = service.observe(events)
         assert (told["accepted"], told["duplicates"]) == (0, len(events))
         for event in (events[0], events[-1]):  # one in the store, one that waits
@@ -126,45 +136,69 @@ def test_a_key_counts_once_wherever_its_event_is(run_folder, columns, tmp_path):
 
 
 @pytest.mark.parametrize("lateness", [LATE, 0, None])
-def test_a_restart_keeps_what_waits(run_folder, columns, tmp_path, lateness):
-    """Also a kill: the folder is copied while the service runs. A smaller lateness releases more."""
-    events = jittered(columns)
-    with opened(run_folder, tmp_path / "a") as service:
+def test_a_restart_keeps_what_waits(run_folder, columns, new_store, lateness):
+    """A smaller lateness releases more."""
+    events, where = jittered(columns), new_store()
+    with opened(run_folder, where) as service:
         service.observe(events[:200])
         service.snapshot().result(30)
         service.observe(events[200:])
-        waiting = len(service.held)
-        shutil.copytree(tmp_path / "a", tmp_path / "b")
-    for folder in ("a", "b"):
-        with opened(run_folder, tmp_path / folder, lateness) as service:
-            if lateness == LATE:
-                assert len(service.held) == waiting
-                service.observe([far(columns)])
-            elif lateness is None:
-                assert service.held is None
-            check(service, run_folder, events)
-            assert service.live.codec.sorts == (lateness is not None)
+        waiting = len(service.unnumbered.held)
+    with opened(run_folder, where, lateness) as service:
+        if lateness == LATE:
+            assert len(service.unnumbered.held) == waiting
+            service.observe([far(columns)])
+        elif lateness is None:
+            assert service.unnumbered.held is None
+        check(service, run_folder, events)
+        assert service.requests.codec.sorts == (lateness is not None)
 
 
-def test_what_a_crash_leaves_in_both_counts_once(run_folder, columns, tmp_path, monkeypatch):
-    events = jittered(columns)
-    with opened(run_folder, tmp_path / "a") as service:
-        service.observe(events[:300])
-        monkeypatch.setattr(Held, "_transaction", None)  # nothing is deleted any more
-        shutil.copytree(tmp_path / "a", tmp_path / "b")
-        monkeypatch.undo()
-    with sqlite3.connect(tmp_path / "b" / FILE) as db:
-        left = db.execute("SELECT count(*) FROM events").fetchone()[0]
-    db.close()
-    with opened(run_folder, tmp_path / "b") as service:
-        assert len(service.held) < left, "some that the store has were still here"
+def test_a_standby_goes_on_with_what_waits(run_folder, columns, cluster):
+    """And a service that follows sees events in the same order, and says how many wait."""
+    events, where = jittered(columns), cluster.database()
+    with (
+        opened(run_folder, where) as first,
+        opened(run_folder, where) as second,
+        opened(run_folder, where, follow=True) as third,
+    ):
+        assert (second.role, third.role) == ("standby", "follower")
+        first.observe(events[:200])
+        until(lambda: third.live.total == first.live.total and third.follower.held)
+        assert third.follower.held["events"] > 0
+        epoch = first.store.epoch
+        cluster.disconnect(where)
+        until(lambda: max(first.store.epoch, second.store.epoch) > epoch)  # whoever comes first
+        until(lambda: first.taking != second.taking)
+        one, other = (first, second) if first.taking else (second, first)
+        until(lambda: one.unnumbered.held is not None)
+        assert len(one.unnumbered.held) + one.store.total == 200
+        assert other.unnumbered.held is None
+        one.observe([*events[200:], far(columns)])
+        check(one, run_folder, events)
+        until(lambda: third.live.total == one.live.total)
+        assert_same_state(third.live, one.live)
+
+
+def test_what_a_crash_leaves_in_both_counts_once(run_folder, columns, new_store, monkeypatch):
+    events, where = jittered(columns), new_store()
+    with opened(run_folder, where) as service:
+        kept = type(service.unnumbered.held.rows)
+        real = kept.change
+        monkeypatch.setattr(kept, "change", lambda rows, gone, more: real(rows, [], more))  # a kill came before
+        for begin in range(0, 300, 100):
+            service.observe(events[begin : begin + 100])
+    monkeypatch.undo()
+    with opened(run_folder, where) as service:
+        assert 0 < len(service.unnumbered.held) < 300
+        assert len(service.unnumbered.held) + service.store.total == 300, "some that the store has were still here"
         service.observe([*events, far(columns)])
         check(service, run_folder, events)
 
 
-def test_events_without_keys_count_each_time(run_folder, columns, tmp_path):
+def test_events_without_keys_count_each_time(run_folder, columns, new_store):
     t = columns["t"][-1]
-    with opened(run_folder, tmp_path) as service:
+    with opened(run_folder, new_store()) as service:
         for _ in range(3):
             service.observe([{"src": "a", "dst": "b", "t": t}])
         service.observe([far(columns)])
@@ -190,10 +224,10 @@ def test_a_store_that_is_full_lets_them_wait(run_folder, columns, tmp_path, monk
         assert service.taking
         check(service, run_folder, events)
     with opened(run_folder, tmp_path) as service:
-        service.held.db.execute("PRAGMA max_page_count = 1")
+        service.unnumbered.held.rows.db.execute("PRAGMA max_page_count = 1")
         with pytest.raises(BadFile, match=r"could not be written to held.db.*Nothing of them was kept"):
             service.observe([far(columns, f"{k}") for k in range(2000)])
-        assert len(service.held) == 1
+        assert len(service.unnumbered.held) == 1
 
 
 def test_a_damaged_file_is_refused_in_one_line(run_folder, columns, tmp_path):
@@ -210,16 +244,16 @@ def test_a_damaged_file_is_refused_in_one_line(run_folder, columns, tmp_path):
             opened(run_folder, tmp_path / "other", lateness)
 
 
-def test_the_way_back_takes_along_what_waits(run_folder, columns, tmp_path):
-    events = jittered(columns)
+def test_the_way_back_takes_along_what_waits(run_folder, columns, new_store):
+    events, where = jittered(columns), new_store()
     after = events[300]["t"]
-    with opened(run_folder, tmp_path) as service:
+    with opened(run_folder, where) as service:
         service.observe(events)
-    done = undo_after(Run.open(run_folder), tmp_path, after)
+    done = undo_after(Run.open(run_folder), where, after)
     gone = [event for event in events if event["t"] > after]
     assert done["undone"] == len(gone)
-    assert list(tmp_path.glob(f"undone-*-{FILE}"))
-    with opened(run_folder, tmp_path) as service:
+    assert is_address(where) or list(where.glob(f"undone-*-{FILE}"))
+    with opened(run_folder, where) as service:
         assert service.observe(gone)["accepted"] == len(gone)
         service.observe([far(columns)])
         check(service, run_folder, events)
@@ -236,11 +270,11 @@ def test_a_backup_holds_what_waits(run_folder, columns, tmp_path):
         check(service, run_folder, events)
 
 
-def test_killed_again_and_again_every_event_takes_its_place_once(run_folder, columns, tmp_path):
-    rng, events = random.Random(0), jittered(columns)
+def test_killed_again_and_again_every_event_takes_its_place_once(run_folder, columns, new_store):
+    rng, events, where = random.Random(0), jittered(columns), new_store()
     begin, kills = 0, 0
     while begin < len(events) or kills < 8:
-        alive = Served(run_folder, tmp_path, "--lateness", str(LATE))
+        alive = Served(run_folder, where, "--lateness", str(LATE))
         timer = threading.Timer(0.2 + rng.random() * 0.6, alive.kill)
         try:
             alive.started()
@@ -259,6 +293,6 @@ def test_killed_again_and_again_every_event_takes_its_place_once(run_folder, col
             timer.cancel()
             alive.bury()
         assert kills < 200
-    with opened(run_folder, tmp_path) as service:
+    with opened(run_folder, where) as service:
         service.observe([far(columns)])
         check(service, run_folder, events)

@@ -15,10 +15,13 @@ from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.paired import compared
 from pintgn.models.registry import model_class
+from pintgn.serve import answers
 from pintgn.serve.app import create_app
+from pintgn.serve.backup import back_up, restore
 from pintgn.serve.export import whole_log
-from pintgn.serve.limits import Options
-from pintgn.serve.models import FILE, ModelHistory, promote
+from pintgn.serve.limits import NotWriter, Options
+from pintgn.serve.model_history import FILE, open_models
+from pintgn.serve.models import promote
 from pintgn.serve.service import Service
 from tests.feed.helpers import Alive, ran
 from tests.serve.helpers import SMALL, TRAINED, TestClient, as_batch, as_events, assert_same_state, replayed, trained
@@ -59,6 +62,14 @@ def reached(candidate, state):
     assert candidate.state == state, candidate.said
 
 
+def until(done):
+    for _ in range(600):
+        if done():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come to that")
+
+
 def after(run, columns, stop, covered=0):
     """A clean replay of the events that a run's log does not cover."""
     live = Live(Run.open(run), None, None, EVERY, covered)
@@ -67,10 +78,11 @@ def after(run, columns, stop, covered=0):
 
 
 @pytest.mark.parametrize("which", ["other_folder", "longer_folder"])
-def test_a_candidate_takes_over_and_is_as_if_it_had_always_served(run_folder, columns, tmp_path, which, request):
+def test_a_candidate_takes_over_and_is_as_if_it_had_always_served(run_folder, columns, new_store, which, request):
+    where = new_store()
     path = request.getfixturevalue(which)
     covered = 100 if which == "longer_folder" else 0
-    with opened(run_folder, tmp_path) as service:
+    with opened(run_folder, where) as service:
         service.observe(as_events(columns, TRAINED, 400))
         candidate = promote(service, path, enough=20)
         reached(candidate, "compared")
@@ -87,15 +99,16 @@ def test_a_candidate_takes_over_and_is_as_if_it_had_always_served(run_folder, co
         assert service.live.events == 700
         assert_same_state(service.live, after(path, columns, 700, covered))
         assert len(whole_log(service.live, service.store)) == 700
-    with opened(run_folder, tmp_path) as service:  # and after a restart, whichever run is named
+    with opened(run_folder, where) as service:  # and after a restart, whichever run is named
         assert service.run.folder.path == path
         assert service.replayed == 0, "from a snapshot of its own"
         service.observe(as_events(columns, 700, 720))
         assert_same_state(service.live, after(path, columns, 720, covered))
 
 
-def test_back_at_will(run_folder, other_folder, columns, tmp_path):
-    with opened(run_folder, tmp_path) as service:
+def test_back_at_will(run_folder, other_folder, columns, new_store):
+    where = new_store()
+    with opened(run_folder, where) as service:
         service.observe(as_events(columns, TRAINED, 400))
         with pytest.raises(BadInput, match="no run was promoted"):
             promote(service, None)
@@ -107,15 +120,16 @@ def test_back_at_will(run_folder, other_folder, columns, tmp_path):
         expected = replayed(run_folder, columns, 600)
         expected.prequential = service.live.prequential  # scored at another rate
         assert_same_state(service.live, expected)
-    with opened(other_folder, tmp_path) as service:
+    with opened(other_folder, where) as service:
         assert service.run.folder.path == run_folder
         assert [entry["state"] for entry in service.models.entries] == ["promoted", "promoted"]
 
 
 def test_what_is_worse_beyond_chance_is_rejected_and_changes_nothing(
-    run_folder, other_folder, columns, tmp_path, monkeypatch
+    run_folder, other_folder, columns, new_store, monkeypatch
 ):
-    with opened(run_folder, tmp_path) as service:
+    where = new_store()
+    with opened(run_folder, where) as service:
         service.observe(as_events(columns, TRAINED, 300))
         candidate = promote(service, other_folder, enough=30)
         reached(candidate, "compared")
@@ -133,7 +147,7 @@ def test_what_is_worse_beyond_chance_is_rejected_and_changes_nothing(
         assert entry["interval"][1] < 0
         assert entry["scored"] >= 30
         assert service.live.prequential.on_scored is None
-    assert ModelHistory(tmp_path).active is None
+    assert open_models(where).active is None
 
 
 def test_both_are_scored_on_the_same_events_against_the_same_destinations(run_folder, columns, tmp_path):
@@ -166,7 +180,7 @@ def test_an_interval_covers_zero_about_as_often_as_it_should():
 
 def test_a_kill_serves_the_one_or_the_other(run_folder, other_folder, columns, tmp_path, monkeypatch):
     """The choice is on the disk before the state changes; a copy of the folder at that moment is what a kill leaves."""
-    import pintgn.serve.models as module
+    import pintgn.serve.model_history as module
 
     real = module.ModelHistory.save
 
@@ -190,6 +204,88 @@ def test_a_kill_serves_the_one_or_the_other(run_folder, other_folder, columns, t
             served = service.run.folder.path
             assert served in (run_folder, other_folder)
             assert_same_state(service.live, after(served, columns, 400))
+
+
+def test_services_that_follow_serve_what_was_promoted(run_folder, other_folder, longer_folder, columns, cluster):
+    where = cluster.database()
+    with opened(run_folder, where) as first, opened(run_folder, where, follow=True) as second:
+        first.observe(as_events(columns, TRAINED, 400))
+        with pytest.raises(NotWriter, match="Ask that one"):
+            promote(second, other_folder)
+        for path, covered in ((other_folder, 0), (longer_folder, 100)):
+            assert ended(promote(first, path, force=True)) == "promoted"
+            first.observe(as_events(columns, first.live.events, first.live.events + 50))
+            until(lambda path=path: second.run.folder.path == path and second.live.total == first.live.total)
+            assert second.live.covered == covered
+            assert_same_state(second.live, first.live)
+            assert answers.models(second)["active"] == str(path)
+            assert not second.reports
+        assert [entry["state"] for entry in answers.models(second)["history"]] == ["promoted", "promoted"]
+        assert second.models.entries == first.models.entries
+    with opened(run_folder, where) as service:  # whichever run is named
+        assert service.run.folder.path == longer_folder
+        assert service.replayed == 0, "from a snapshot of its own"
+        assert_same_state(service.live, after(longer_folder, columns, 500, 100))
+
+
+def test_a_run_that_is_not_on_a_machine_is_said_and_its_own_answers_go_on(
+    run_folder, other_folder, columns, cluster, tmp_path
+):
+    """Each machine has its own files: what was promoted on one may not be on another."""
+    where, copy = cluster.database(), tmp_path / "copy"
+    shutil.copytree(other_folder, copy)
+    with opened(run_folder, where) as first:
+        first.observe(as_events(columns, TRAINED, 300))
+        with opened(run_folder, where, follow=True) as second:
+            assert ended(promote(first, copy, force=True)) == "promoted"
+            until(lambda: second.run.folder.path == copy)
+        shutil.rmtree(copy)
+        with opened(run_folder, where) as third, TestClient(create_app(third)) as client:
+            assert third.role == "standby"
+            assert third.run.folder.path == run_folder
+            health = client.get("/health").json()
+            assert health["status"] == "degraded"
+            assert health["run"] == run_folder.name
+            assert f"{copy} was promoted, and is not served here: it is not on this machine" in health["reports"][0]
+            first.observe(as_events(columns, 300, 350))
+            until(lambda: third.live.total == first.live.total)
+            assert_same_state(third.live, after(run_folder, columns, 350))
+
+
+def test_a_store_whose_first_events_were_dropped_takes_runs_that_hold_them(
+    run_folder, other_folder, longer_folder, columns, new_store
+):
+    with opened(run_folder, new_store()) as service:
+        service.observe(as_events(columns, TRAINED, TRAINED + 60))
+        service.snapshot().result(30)
+        assert service.call(lambda: service.store.drop(60)).result() == 60
+        service.observe(as_events(columns, TRAINED + 60, 400))
+        candidate = promote(service, other_folder, force=True)
+        assert ended(candidate) == "failed"
+        assert "the first 60 live events were dropped from the store" in candidate.said
+        assert ended(promote(service, longer_folder, force=True)) == "promoted"
+        assert_same_state(service.live, after(longer_folder, columns, 400, 100))
+        assert not service.reports
+
+
+@pytest.mark.parametrize("which", ["other_folder", "longer_folder"])
+def test_a_backup_holds_the_run_that_is_served(run_folder, columns, tmp_path, which, request):
+    path, store = request.getfixturevalue(which), tmp_path / "store"
+    covered = 100 if which == "longer_folder" else 0
+    with opened(run_folder, store) as service:
+        service.observe(as_events(columns, TRAINED, 400))
+        assert ended(promote(service, path, force=True)) == "promoted"
+        service.observe(as_events(columns, 400, 500))
+        made = back_up(run_folder, store, tmp_path / "backup.tar")
+        assert made["run"] == service.run.fingerprint
+    facts = restore(tmp_path / "backup.tar", tmp_path / "again")
+    assert facts["events"] == 260
+    with opened(tmp_path / "again", tmp_path / "again" / "live") as service:
+        assert service.run.folder.path == tmp_path / "again"
+        assert_same_state(service.live, after(path, columns, 500, covered))
+        assert ended(promote(service, run_folder, force=True)) == "promoted"  # and on from there
+        assert ended(promote(service, None)) == "promoted"
+        assert service.run.folder.path == tmp_path / "again"
 
 
 def test_runs_of_other_logs_are_refused_in_one_line(run_folder, rich_folder, columns, tmp_path):
@@ -236,8 +332,9 @@ def test_a_run_that_is_gone_is_said(run_folder, other_folder, columns, tmp_path)
         opened(run_folder, tmp_path / "store")
 
 
-def test_a_service_that_stops_gives_a_candidate_up(run_folder, other_folder, tmp_path):
-    with opened(run_folder, tmp_path) as service:
+def test_a_service_that_stops_gives_a_candidate_up(run_folder, other_folder, new_store):
+    where = new_store()
+    with opened(run_folder, where) as service:
         candidate = promote(service, other_folder)
         reached(candidate, "compared")
         with pytest.raises(BadInput, match="is a candidate already"):

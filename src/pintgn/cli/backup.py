@@ -30,7 +30,7 @@ def backup(
 
     if store is not None and is_address(store):
         raise BadInput(f"{shown_address(store)} is backed up with PostgreSQL's own tools: pg_dump, or pg_basebackup.")
-    made = back_up(run, store_of(run, store), output)
+    made = back_up(run, store_of(run, store), output, say)
     facts = {"output": output} | {name: made[name] for name in ("events", "stored", "dropped", "lost", "bytes")}
     missing = f", {made['lost']:,} are missing" if made["lost"] else ""
     shown = f"{output}: {made['stored']:,} live events{missing}, {len(made['files'])} files, {size(made['bytes'])}"

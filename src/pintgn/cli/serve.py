@@ -54,6 +54,10 @@ def serve(
         str | None,
         Option(help="Let events wait this long for earlier ones, then observe them in order: 10m, or a number."),
     ] = None,
+    too_late: Annotated[
+        str,
+        Option(help="Events from before the clock: refuse them, or rewind, rebuilding the state with them in place."),
+    ] = "refuse",
     max_ahead: Annotated[
         str | None,
         Option(
@@ -122,6 +126,7 @@ def serve(
         keep_events=keep_events,
         evaluate_every=evaluate_every,
         lateness=_length(run, lateness),
+        too_late=too_late,
         max_ahead=_length(run, max_ahead),
         follow=follow or (export is not None and is_address(where)),  # which can be read beside its writer
     )
@@ -135,6 +140,8 @@ def serve(
             say(f"note: {warning}")
         if compact or accept_loss:
             service.check_writes()
+        if compact or export is not None:
+            service.unnumbered.settle()
         if compact:
             gone = service.compact()
             facts = {"dropped": gone, "bytes": service.store.nbytes, "events": service.store.total}

@@ -35,7 +35,7 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
         ({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p, "flags": doubtful}
         for s, d, logit, p, doubtful in columns
     ]
-    return {"at": when.item(), "event": event, "scores": rows}
+    return {"at": when.item(), "event": event, "scores": rows} | _without(service)
 
 
 def ask(service: Service, body: bytes | bytearray) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def ask(service: Service, body: bytes | bytearray) -> dict[str, Any]:
         | {"flags": f}
         for k, (s, d, f) in enumerate(zip(src, dst, flags, strict=True))
     ]
-    return {"at": when.item(), "predict": service.run.settings.task.predict, "scores": rows}
+    return {"at": when.item(), "predict": service.run.settings.task.predict, "scores": rows} | _without(service)
 
 
 def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, Any]:
@@ -73,7 +73,8 @@ def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, 
             when, event = _fresh(live, at), live.total
             found.append(live.rank(node, pool[begin : begin + RANKED], at))
     items = live.best(node, pool, np.concatenate([np.zeros(0, np.float32), *found]), k)
-    return {"node": node, "at": when.item(), "event": event, "items": [item._asdict() for item in items]}
+    shown = {"node": node, "at": when.item(), "event": event, "items": [item._asdict() for item in items]}
+    return shown | _without(service)
 
 
 def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: str | None = None) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: s
                 "recent": _recent(live, number, neighbors),
                 "tree": {"id": id, "children": _tree(live, number, when, depth, neighbors)},
             }
-    return answer
+    return answer | _without(service)
 
 
 def _recent(live: Live, node: int, count: int) -> list[dict[str, Any]]:
@@ -144,7 +145,7 @@ def explain(service: Service, src: Any, dst: Any = None, at: Any = None, given: 
             src, dst, at, given=told
         )  # copied: events may happen while the reasons are worked out
         event = live.total
-    return explain().as_dict() | {"event": event}
+    return explain().as_dict() | {"event": event} | _without(service)
 
 
 def status(service: Service) -> dict[str, Any]:
@@ -202,7 +203,7 @@ def status(service: Service) -> dict[str, Any]:
         "rate_1m": service.rate.per_second(60),
         "rate_history": service.rate.history(),
         "waiting": service.waiting,
-        "held": None if service.held is None else service.held.facts(),
+        **service.unnumbered.facts(),
         "uptime": time.time() - service.started,
         "version": __version__,
         "reports": service.reports,
@@ -214,10 +215,15 @@ def status(service: Service) -> dict[str, Any]:
 
 def models(service: Service) -> dict[str, Any]:
     """Which run is served, what came of those that were to be, and how far one has come that is."""
-    candidate = service.candidate
-    active = None if service.run.folder is None else str(service.run.folder.path.absolute())
+    candidate, active = service.candidate, _served(service)
     shown = None if candidate is None or not candidate.busy else candidate.facts()
     return {"active": active, "candidate": shown, "history": service.models.facts()["history"]}
+
+
+def _served(service: Service) -> str | None:
+    """The folder of the run that answers."""
+    folder = service.run.folder
+    return None if folder is None else str(folder.path.absolute())
 
 
 def health(service: Service) -> dict[str, Any]:
@@ -227,13 +233,14 @@ def health(service: Service) -> dict[str, Any]:
         "status": "failed" if not service.healthy else "degraded" if reports else "ok",
         "taking": service.taking,
         "role": service.role,
+        "run": None if service.run.folder is None else service.run.folder.path.name,
         "clock": service.live.clock,
         "event": service.live.total,
         "events": service.live.events,
         "lag_events": service.follower.events,
         "lag_seconds": round(service.follower.seconds, 3),
         "waiting": service.waiting,
-        "held": None if service.held is None else service.held.facts(),
+        **service.unnumbered.facts(),
         "reports": reports,
         "missing": [
             {"first": gap.first, "last": gap.last, "keys": {str(number): key for number, key in gap.keys.items()}}
@@ -257,7 +264,11 @@ def metrics(service: Service) -> str:
             "waiting_events": ("Events that wait for the writer.", service.waiting),
             "held_events": (
                 "Events that wait until no earlier one can come (--lateness).",
-                0 if service.held is None else len(service.held),
+                (service.unnumbered.facts()["held"] or {}).get("events", 0),
+            ),
+            "late_events": (
+                "Late events that wait to be put in their places (--too-late rewind).",
+                (service.unnumbered.facts()["late"] or {}).get("events", 0),
             ),
             "events_per_second": ("Events per second over the last minute.", service.rate.per_second(60)),
             "store_bytes": ("Size of the store, without snapshots.", service.store.nbytes),
@@ -293,6 +304,11 @@ def _asks(service: Service) -> dict[str, Any] | None:
             )
         start += feature.width
     return {"title": run.task.title(), "sides": list(task.sides), "given": given}
+
+
+def _without(service: Service) -> dict[str, int]:
+    """What an answer does not count yet, where there is any: events that wait for their turn or for their places."""
+    return {name: one["events"] for name, one in service.unnumbered.facts().items() if one and one["events"]}
 
 
 def _kind(feature: Feature) -> str:

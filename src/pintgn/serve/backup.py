@@ -25,11 +25,12 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.events.facts import AtLeast, Each, check, check_format, parse
 from pintgn.files import rename, replacing, sync_file, try_lock, write_errors
 from pintgn.learn.run import Run
-from pintgn.serve.held import FILE as HELD
+from pintgn.serve.held import HELD, LATE
 from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.keys import BEFORE
 from pintgn.serve.keys import FILE as KEYS
 from pintgn.serve.limits import Options
+from pintgn.serve.model_history import ModelHistory
 from pintgn.serve.rows import FILE, connected
 from pintgn.serve.service import Service
 from pintgn.serve.snapshots import SnapshotFolder
@@ -52,14 +53,23 @@ AGAIN = "Use another backup."
 REPAIR = "Stop and start the service, which repairs it, then back it up."
 
 
-def back_up(run: Path, store: Path, target: Path) -> dict[str, Any]:
-    """Write a run and its store to one file; returns what is in it. Nothing is written where something is wrong."""
-    made = Run.open(run)
+def back_up(
+    run: Path, store: Path, target: Path, progress: Callable[[str], None] = lambda line: None
+) -> dict[str, Any]:
+    """Write a run and its store to one file; returns what is in it. Nothing is written where something is wrong.
+
+    The run is the one that is served: another than the one that is named, where another was promoted.
+    """
     if not (store / FILE).exists():
         raise BadInput(f"there is no store in {store}. Serve the run first, or name its store with --store.")
+    models = ModelHistory(store)
+    made, _, own_log = models.served(Run.open(run), progress)
+    assert made.folder is not None
+    run, log = made.folder.path, own_log or log_fingerprint(made.log)
     with write_errors(target, when_full="Free space, or write to another disk."), replacing(target) as part:
         with tempfile.TemporaryDirectory(prefix=".backup-", dir=target.parent) as name:
-            facts = _staged(made, store, Path(name))
+            facts = _staged(made, log, store, Path(name))
+            models.write_for(Path(name), "..")
             files = {f"live/{path}": Path(name) / path for path in _inside(Path(name))}
             files |= {path: run / path for path in _inside(run) if _of_run(path)}
             manifest = {"format": FORMAT, "run": made.fingerprint, **facts}
@@ -79,20 +89,22 @@ def _of_run(path: str) -> bool:
     return parts[0] not in ("live", "lock") and not any(part.startswith(".") for part in parts)
 
 
-def _staged(run: Run, store: Path, folder: Path) -> dict[str, Any]:
+def _staged(run: Run, log: str, store: Path, folder: Path) -> dict[str, Any]:
     """A copy of a store that fits together: events, their mark, the newest snapshot that goes with them, keys."""
     snapshots = SnapshotFolder(store, run)
     for _ in range(TRIES):
-        for leftover in (folder / FILE, folder / MARK, folder / HELD):
-            leftover.unlink(missing_ok=True)
+        waiting = [f"{kind}.db" for kind in (HELD, LATE)]
+        for leftover in (FILE, MARK, *waiting):
+            (folder / leftover).unlink(missing_ok=True)
         try:
-            if (store / HELD).exists():  # first: what is released meanwhile is in both, and known by its key
-                _copy_database(store / HELD, folder / HELD)
-            with _database(run, store, snapshots) as db, contextlib.closing(sqlite3.connect(folder / FILE)) as copy:
-                db.backup(copy)
+            for name in waiting:  # first: what is released meanwhile is in both, and known by its key
+                if (store / name).exists():
+                    _copy_database(store / name, folder / name)
+            with _database(run, log, store, snapshots) as db:
+                _copied(db, folder / FILE)
         except sqlite3.Error as error:
             raise BadFile(f"{store / FILE} could not be copied: {error}. {REPAIR}") from None
-        facts = _counted(run, store, folder)
+        facts = _counted(run, log, store, folder)
         if _copy_snapshot(snapshots, folder, facts) or not facts["dropped"]:
             for name in (KEYS, BEFORE):
                 with contextlib.suppress(FileNotFoundError):
@@ -102,7 +114,7 @@ def _staged(run: Run, store: Path, folder: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _database(run: Run, store: Path, snapshots: SnapshotFolder) -> Iterator[sqlite3.Connection]:
+def _database(run: Run, log: str, store: Path, snapshots: SnapshotFolder) -> Iterator[sqlite3.Connection]:
     """The database of a store: beside the service that has it open, or else opened as a service would.
 
     Nobody but the store itself may be the first to open what a crash has left: SQLite throws away what it cannot use.
@@ -113,21 +125,25 @@ def _database(run: Run, store: Path, snapshots: SnapshotFolder) -> Iterator[sqli
         with contextlib.closing(connected(store / FILE)) as db:
             yield db
     else:
-        with _opened_store(run, store, max(snapshots.numbers(), default=0)) as opened:
+        with _opened_store(run, log, store, max(snapshots.numbers(), default=0)) as opened:
             yield opened.db
 
 
-def _opened_store(run: Run, folder: Path, seen: int = 0) -> SqliteStore:
-    log = run.log
-    return SqliteStore(folder, log_fingerprint(log), run.written[0].width, log.t.dtype, seen, run.fingerprint)
+def _opened_store(run: Run, log: str, folder: Path, seen: int = 0) -> SqliteStore:
+    return SqliteStore(folder, log, run.written[0].width, run.log.t.dtype, seen, run.fingerprint)
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    with contextlib.closing(connected(source)) as db, contextlib.closing(sqlite3.connect(target)) as copy:
+    with contextlib.closing(connected(source)) as db:
+        _copied(db, target)
+
+
+def _copied(db: sqlite3.Connection, target: Path) -> None:
+    with contextlib.closing(sqlite3.connect(target)) as copy:
         db.backup(copy)
 
 
-def _counted(run: Run, store: Path, folder: Path) -> dict[str, Any]:
+def _counted(run: Run, log: str, store: Path, folder: Path) -> dict[str, Any]:
     """Read every event of a copy by its checksum, and say how many there are; the mark is written for these."""
     with contextlib.closing(sqlite3.connect(folder / FILE)) as db:
         try:
@@ -136,14 +152,14 @@ def _counted(run: Run, store: Path, folder: Path) -> dict[str, Any]:
             accepted = db.execute("SELECT max(last) FROM lost WHERE accepted").fetchone()[0]
         except sqlite3.Error as error:
             raise BadFile(f"the store in {store} is damaged ({error}). {REPAIR}") from None
-    if facts.get("log") != (log := log_fingerprint(run.log)):
+    if facts.get("log") != log:
         raise BadInput(f"the store in {store} belongs to another log. Name a run of that log, or another --store.")
     dropped = int(facts.get("dropped") or 0)
     total = max(newest or 0, accepted or 0, dropped)
     mark = HighWater(folder / MARK, log)
     mark.write(Mark(total, dropped))
     mark.close()
-    with _opened_store(run, folder) as copy:
+    with _opened_store(run, log, folder) as copy:
         found = sum(len(batch) for _, batch in copy.read(dropped))
         lost = sum(len(gap) for gap in copy.gaps if gap.last > dropped)
         if copy.reports:

@@ -80,10 +80,14 @@ def _json(schema: Json, example: Any = None) -> Json:
 
 WITH_BODY = (403, 408, 409, 413, 415, 422, 429, 507)
 EVENT: Json = {"type": "integer", "description": "Number of the newest live event that the answer counts."}
+UNNUMBERED: Json = {
+    "held": COUNT | {"description": "Events that wait for their turn, and do not count yet."},
+    "late": COUNT | {"description": "Late events that are put in their places, and do not count yet."},
+}
 PROBABILITIES: Json = listed({"anyOf": [PROBABILITY, {"type": "null"}]})
 ACKNOWLEDGED = record(
     {"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT, "event": EVENT},
-    {"scores": PROBABILITIES, "held": COUNT},
+    {"scores": PROBABILITIES} | UNNUMBERED,
 )
 SCORES_TOO = {
     "name": "scores",
@@ -91,8 +95,8 @@ SCORES_TOO = {
     "description": "Answer with the probability of each event, as of just before it; null for one that was known.",
     "schema": {"type": "boolean", "default": False},
 }
-SCORES = record({"at": NUMBER, "event": EVENT, "scores": listed(SCORE_ROW)})
-RECOMMENDED = record({"node": ID, "at": NUMBER, "event": EVENT, "items": listed(RANKED_ROW)})
+SCORES = record({"at": NUMBER, "event": EVENT, "scores": listed(SCORE_ROW)}, UNNUMBERED)
+RECOMMENDED = record({"node": ID, "at": NUMBER, "event": EVENT, "items": listed(RANKED_ROW)}, UNNUMBERED)
 EVENTS = _route("events", "Observe events", _json(ACKNOWLEDGED), WITH_BODY)
 EVENTS["openapi_extra"] = {"parameters": [SCORES_TOO]}
 SCORE = _route("answers", "Score pairs", _json(SCORES), WITH_BODY)
@@ -110,7 +114,8 @@ DESCRIBED = record(
         "degree": COUNT,
         "recent": listed(CONTACT),
         "tree": record({"id": ID, "children": listed({"type": "object"})}),
-    }
+    },
+    UNNUMBERED,
 )
 NODE = _route("answers", "Describe a node", _json(DESCRIBED), (422, 429))
 EXPLAIN = _route("answers", "Explain a score", _json(record({"event": EVENT})), (409, 422, 429, 507))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pintgn.serve.store import StoreGone, StoreLost
+from pintgn.serve.late import base, replace_state
+from pintgn.serve.store import StoreGone, StoreLost, StoreRewound
 
 if TYPE_CHECKING:
     from pintgn.serve.service import Service
@@ -29,7 +30,9 @@ class Follower:
         self.service, self.takes_over = service, takes_over
         self.trouble: str | None = None  # why the store cannot be read
         self.level = time.monotonic()  # when the state was last known to be that of the newest event
-        self._tried = 0.0
+        self.held: dict[str, Any] | None = None  # how much waits for its turn, at the service that writes
+        self.late: dict[str, Any] | None = None  # how many late events it has to put in their places
+        self._tried = self._looked = 0.0
 
     @property
     def seconds(self) -> float:
@@ -51,11 +54,17 @@ class Follower:
                     log.warning("connected to %s again", store.name)
                     self.trouble = None
                 self.catch_up()
+                self._look_around()
+                if self.service.closed:  # its end may have been among the jobs
+                    break
                 if self.takes_over and self._take():
                     self.catch_up()
                     log.warning("this process writes to %s now, after event %d", store.name, store.total)
                     return True
                 store.wait(TICK)
+            except StoreRewound as error:
+                self.trouble = None
+                self.rebuild(error)
             except StoreLost as error:
                 if self.trouble is None:
                     log.error("%s Answers are as of event %d.", error, self.service.live.total)
@@ -63,11 +72,38 @@ class Follower:
                 time.sleep(AGAIN)
         return False
 
+    def _look_around(self) -> None:
+        """Calls that wait; now and then, what the service that writes says besides events."""
+        self.service.do_calls()
+        if time.monotonic() - self._looked >= AGAIN:
+            self._looked = time.monotonic()
+            self.service.follow_model()
+            count = self.service.store.count("pintgn_held")
+            self.held = {"events": count, "watermark": None} if count else None
+            count = self.service.store.count("pintgn_late")
+            self.late = {"events": count, "rewinding": 0} if count else None
+
     def _take(self) -> bool:
         if time.monotonic() - self._tried < TICK:
             return False
         self._tried = time.monotonic()
         return self.service.store.take()
+
+    def rebuild(self, found: StoreRewound) -> None:
+        """The state with late events in their places, from the newest snapshot before them; answers come from the one
+        that there is meanwhile."""
+        service, store, first = self.service, self.service.store, found.first
+        store.accept_rewind()
+        if service.live.total < first:
+            return
+        log.info("%s The state is rebuilt.", found)
+        live = base(service, service.run, store.dropped, lambda number: number < first)
+        for number, batch in store.read(live.total):
+            live.skip_to(number - 1)
+            live.observe_batch(batch)
+            if service.closed:
+                return
+        replace_state(service, live, first - 1)
 
     def catch_up(self) -> None:
         """Observe all that is stored."""
@@ -81,6 +117,8 @@ class Follower:
         for _, batch in store.read(live.total):
             with service.metrics.observe_seconds.time():
                 live.observe_batch(batch, service.lock.writing)
+            if service.candidate is not None:
+                service.candidate.observe(batch)
             service.rate.add(len(batch.t))
             if service.closed:
                 return

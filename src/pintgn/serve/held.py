@@ -1,8 +1,8 @@
-"""Events that wait for their turn (`--lateness`): durable at once, observed in order of time.
+"""Events that wait, outside the numbered log: for their turn (`--lateness`), or to be put in their place (`late`).
 
 The watermark is the newest time that has been seen, less the lateness. An event waits until the watermark has reached
 it, so one that comes late by less than that still takes its place. What is released goes to the store, numbered, in
-order: the log stays sorted, and everything that reads it knows nothing of this file.
+order: the log stays sorted, and everything that reads it knows nothing of what waits.
 
 Every event here has a key, its own or one that is made up, and is deleted only after the store has it. So whatever a
 crash leaves in both is known by its key, and counts once.
@@ -15,7 +15,8 @@ import heapq
 import math
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ import numpy as np
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.codec import EventBatch
 from pintgn.serve.rows import COLUMNS, INSERT, TABLES, Damaged, batch_of, checksums, columns, connected
-from pintgn.serve.store import Store, StoreFull
+from pintgn.serve.store import Store, StoreFull, StoreLost
 
-FILE = "held.db"
+HELD, LATE = "held", "late"
+"""What waits for its turn, and what came too late for that: `held.db` and `late.db`, or the tables `pintgn_…`."""
 CHUNK = 10_000
 """Rows read or deleted at once."""
 MADE_UP = "held-"
@@ -37,41 +39,108 @@ Entry = tuple[Any, int, EventBatch, int]
 """Time and number of an event, the batch that holds it, and its row there."""
 
 
+class WaitingRows(ABC):
+    """Where events that wait are kept: rows as those of a store, numbered by arrival."""
+
+    name: str
+
+    @abstractmethod
+    def read(self, after: int) -> list[tuple]:
+        """The next rows after a number."""
+
+    @abstractmethod
+    def change(self, gone: list[int], more: Iterable[tuple]) -> None:
+        """Delete and add rows in one transaction, which is on the disk when this returns; `StoreFull` otherwise."""
+
+    @abstractmethod
+    def set_aside(self, stamp: str) -> None:
+        """Keep a copy of everything under another name."""
+
+    @abstractmethod
+    def damaged(self, why: object) -> BadFile:
+        """What to do when rows are not what was written."""
+
+    def close(self) -> None:
+        return
+
+
+class WaitingFile(WaitingRows):
+    """A SQLite file beside a store."""
+
+    def __init__(self, path: Path):
+        self.path, self.name = path, path.name
+        try:
+            self.db = connected(path)
+            self.db.executescript(TABLES)
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
+
+    def read(self, after: int) -> list[tuple]:
+        asked = f"SELECT {COLUMNS} FROM events WHERE number > ? ORDER BY number LIMIT {CHUNK}"
+        try:
+            return self.db.execute(asked, (after,)).fetchall()
+        except sqlite3.Error as error:
+            raise self.damaged(error) from error
+
+    def change(self, gone: list[int], more: Iterable[tuple]) -> None:
+        try:
+            self.db.execute("BEGIN IMMEDIATE")
+            try:
+                self.db.executemany("DELETE FROM events WHERE number = ?", ((number,) for number in gone))
+                self.db.executemany(INSERT, more)
+                self.db.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    self.db.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise StoreFull(
+                f"the events could not be written to {self.name}: {error}. Nothing of them was kept. "
+                "Free space on the disk, then send them again."
+            ) from error
+
+    def set_aside(self, stamp: str) -> None:
+        with contextlib.closing(sqlite3.connect(self.path.with_name(f"undone-{stamp}-{self.name}"))) as target:
+            self.db.backup(target)
+
+    def damaged(self, why: object) -> BadFile:
+        return BadFile(
+            f"{self.path} is damaged: {why}. It holds events that wait for their turn. Put back a backup, or "
+            "move it away and have the events of the last --lateness sent again."
+        )
+
+    def close(self) -> None:
+        self.db.close()
+
+
 class Held:
     """The events that wait, by time and then by arrival.
 
     Events of one time are released in the order in which they came.
 
     Args:
-        folder: of the store; `held.db` is made in it.
+        rows: where they are kept.
         width, dtype: feature columns and type of the times of an event.
         lateness: how long events wait, in the log's unit.
     """
 
-    def __init__(self, folder: str | Path, width: int, dtype: np.dtype, lateness: float):
-        self.path, self.width, self.dtype, self.lateness = Path(folder) / FILE, width, dtype, lateness
+    def __init__(self, rows: WaitingRows, width: int, dtype: np.dtype, lateness: float = math.inf):
+        self.rows, self.width, self.dtype, self.lateness = rows, width, dtype, lateness
         self.newest: Any = None  # the newest time that was ever held
         self.arrivals = 0
         self._queue: list[Entry] = []  # a heap
         self._keys: dict[str, int] = {}  # of those that wait; the checksums of their events
         self._gone: list[int] = []  # arrivals that the store has
-        try:
-            self.db = connected(self.path)
-            self.db.executescript(TABLES)
-            self._read()
-        except (sqlite3.Error, Damaged) as error:
-            raise BadFile(
-                f"{self.path} is damaged: {error}. It holds events that wait for their turn. Put back a backup, or "
-                "move it away and have the events of the last --lateness sent again."
-            ) from error
+        self._read()
 
     def _read(self) -> None:
         after = -1
-        while rows := self.db.execute(
-            f"SELECT {COLUMNS} FROM events WHERE number > ? ORDER BY number LIMIT {CHUNK}", (after,)
-        ).fetchall():
-            self._push(batch_of(rows, self.width, self.dtype), [row[0] for row in rows])
-            after = rows[-1][0]
+        while found := self.rows.read(after):
+            try:
+                self._push(batch_of(found, self.width, self.dtype), [row[0] for row in found])
+            except Damaged as error:
+                raise self.rows.damaged(error) from error
+            after = found[-1][0]
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -108,14 +177,7 @@ class Held:
         numbers = range(self.arrivals + 1, self.arrivals + 1 + len(batch))
         values = columns(batch)
         sums = [checksum ^ number for number, checksum in zip(numbers, checksums(values), strict=True)]
-        try:
-            with self._transaction():
-                self.db.executemany(INSERT, zip(numbers, *values, sums, strict=True))
-        except sqlite3.Error as error:
-            raise StoreFull(
-                f"the events could not be written to {self.path.name}: {error}. Nothing of them was kept. "
-                "Free space on the disk, then send them again."
-            ) from error
+        self._change(zip(numbers, *values, sums, strict=True))
         self._push(batch, numbers)
 
     def release(self, happen: Callable[[EventBatch], bool]) -> None:
@@ -125,13 +187,13 @@ class Held:
             due.append(heapq.heappop(self._queue))
         if not due:
             return
-        if happen(self._batch(due)):
+        if happen(self.batch_of(due)):
             self._has(due)
         else:
             for entry in due:
                 heapq.heappush(self._queue, entry)
 
-    def _batch(self, entries: list[Entry]) -> EventBatch:
+    def batch_of(self, entries: list[Entry]) -> EventBatch:
         """Entries as events that follow each other."""
         first = entries[0][2]
 
@@ -142,6 +204,20 @@ class Held:
         op = None if first.op is None else np.array(column("op"), np.int8)
         t = np.array([entry[0] for entry in entries], self.dtype)
         return EventBatch(column("src"), column("dst"), t, features, op, column("keys"))
+
+    def has(self, entries: list[Entry]) -> None:
+        """The store has these of those that wait."""
+        kept = {entry[1] for entry in entries}
+        self._keep([entry for entry in self._queue if entry[1] not in kept])
+
+    def waiting(self) -> list[Entry]:
+        """All that wait, by time and then by arrival."""
+        return sorted(self._queue, key=lambda entry: entry[:2])
+
+    def take_back(self, after: int) -> None:
+        """Forget what arrived after a number: the rest of its group could not be kept."""
+        self._keep([entry for entry in self._queue if entry[1] <= after])
+        self._change()
 
     def _has(self, entries: list[Entry]) -> None:
         """The store has these now; they are deleted with the next that come."""
@@ -171,52 +247,49 @@ class Held:
     def drop_after(self, t: Any) -> int:
         """Forget the events later than a time, for good; returns how many."""
         gone = self._keep([entry for entry in self._queue if entry[0] <= t])
-        with self._transaction():
-            return gone
-
-    def copy(self, path: Path) -> None:
-        """Everything that waits, in a file of its own."""
-        with contextlib.closing(sqlite3.connect(path)) as target:
-            self.db.backup(target)
+        self._change()
+        return gone
 
     def all_keys(self) -> list[str]:
         return list(self._keys)
 
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """What is done within is done together with the deletion of what the store has."""
+    def _change(self, more: Iterable[tuple] = ()) -> None:
+        """Add rows, and delete those that the store has."""
         gone = list(self._gone)
-        self.db.execute("BEGIN IMMEDIATE")
-        try:
-            self.db.executemany("DELETE FROM events WHERE number = ?", ((number,) for number in gone))
-            yield
-            self.db.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                self.db.execute("ROLLBACK")
-            raise
+        self.rows.change(gone, more)
         del self._gone[: len(gone)]
 
     def close(self) -> None:
-        with contextlib.suppress(sqlite3.Error), self._transaction():
-            pass
-        self.db.close()
+        with contextlib.suppress(StoreFull, StoreLost):
+            if self._gone:
+                self._change()
+        self.rows.close()
 
 
-def open_held(folder: str | Path, store: Store, lateness: float | None) -> Held | None:
-    """The events that wait beside a store; None where none do, and none are to.
+def waiting_rows(where: str | Path, store: Store, kind: str, make: bool) -> WaitingRows | None:
+    """Where events of a kind wait beside a store; None where none do and none are to."""
+    if store.shared:
+        from pintgn.serve.postgres import PostgresStore
+        from pintgn.serve.postgres_held import WaitingTable
 
-    Without a lateness those that wait are due at once.
-    """
-    if lateness is not None and not lateness >= 0:
-        raise BadInput(f"lateness={lateness}; it is 0 or more.")
-    if store.shared and lateness is not None:
-        raise BadInput("--lateness needs a store in a folder of its own: what waits is not in PostgreSQL.")
-    if store.shared or (lateness is None and not (Path(folder) / FILE).exists()):
+        assert isinstance(store, PostgresStore)
+        return WaitingTable.of(store, kind, make)
+    path = Path(where) / f"{kind}.db"
+    return WaitingFile(path) if make or path.exists() else None
+
+
+def open_waiting(where: str | Path, store: Store, kind: str, make: bool, lateness: float = math.inf) -> Held | None:
+    """The events of a kind that wait beside a store, those aside that it has already."""
+    if (rows := waiting_rows(where, store, kind, make)) is None:
         return None
-    held = Held(folder, store.width, store.dtype, lateness or 0)
+    held = Held(rows, store.width, store.dtype, lateness)
     held.forget(store.known(held.all_keys()))
     return held
+
+
+def check_lateness(lateness: float | None) -> None:
+    if lateness is not None and not lateness >= 0:
+        raise BadInput(f"lateness={lateness}; it is 0 or more.")
 
 
 def _key(batch: EventBatch, row: int) -> str:

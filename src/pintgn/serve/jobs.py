@@ -30,6 +30,14 @@ class Job:
     call: Callable[[], Any] | None = None  # between two groups of events
     scored: bool = False  # the answer has a score of each event, as of just before it
 
+    def do(self) -> None:
+        """Call the function, and answer with what it returns."""
+        assert self.call is not None
+        try:
+            self.answer.set_result(self.call())
+        except Exception as error:
+            self.answer.set_exception(error)
+
     @property
     def count(self) -> int:
         return 0 if self.batch is None else len(self.batch.t)

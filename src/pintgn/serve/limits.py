@@ -82,5 +82,6 @@ class Options:
     keep_events: int | None = None  # of the store; all when not given
     evaluate_every: int = EVERY
     lateness: float | None = None  # how long events wait for others from before them, in the log's unit
+    too_late: str = "refuse"  # what becomes of events from before the clock: refuse, or rewind
     max_ahead: float | None = None  # how far an event may be after the one before it; from the log's span by default
     follow: bool = False  # only answer, beside the service that writes to the same store

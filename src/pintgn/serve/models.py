@@ -2,83 +2,43 @@
 
 A candidate begins with its run's own log, catches up on the stored events, and then observes what the service observes,
 in a thread of its own. Events that the service scores before they happen are scored by both. When there are enough, the
-candidate takes over between two groups of events, unless it is worse beyond chance. Which run a store is served with,
-and what came of each candidate, is in `models.json` in the store's folder.
+candidate takes over between two groups of events, unless it is worse beyond chance (`model_history` remembers that).
+The services that follow on a shared store take the same run over, each when it has caught up.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pintgn.errors import BadFile, BadInput, PintgnError
+from pintgn.errors import BadInput, PintgnError
 from pintgn.events.codec import EventBatch
-from pintgn.events.facts import AtLeast, check_format, read_json
-from pintgn.files import write_errors, write_file
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import Search
 from pintgn.live.paired import Difference, compared
 from pintgn.live.prequential import ENOUGH
-from pintgn.serve.snapshots import SnapshotFolder
+from pintgn.serve.limits import NotWriter
 from pintgn.serve.states import state_of
 
 if TYPE_CHECKING:
     from pintgn.serve.service import Service
 
 log = logging.getLogger("pintgn.serve")
-FILE = "models.json"
-FORMAT = 1
-KEPT = 100
-"""Candidates whose history is kept."""
 
 
-class ModelHistory:
-    """Which run a store is served with, and what came of the others."""
+class Again(Exception):
+    """The events are in another order now."""
 
-    def __init__(self, folder: str | Path):
-        self.path = Path(folder) / FILE
-        self.active: dict[str, Any] | None = None  # run, log and covered, where a run was promoted
-        self.before: dict[str, Any] | None = None  # what was active before it
-        self.entries: list[dict[str, Any]] = []
-        if self.path.exists():
-            facts = read_json(self.path, {"format": AtLeast(1)})
-            check_format(facts["format"], FORMAT, str(self.path), "Delete it to serve the run that you name.")
-            self.active, self.before, self.entries = facts["active"], facts["before"], facts["history"]
 
-    def save(self) -> None:
-        facts = {"format": FORMAT, "active": self.active, "before": self.before, "history": self.entries[-KEPT:]}
-        with write_errors(self.path):
-            write_file(self.path, json.dumps(facts, indent=1))
-
-    def served(self, given: Run, progress: Callable[[str], None]) -> tuple[Run, int, str | None]:
-        """The run to serve: the one that is given, unless another was promoted. With it, how many stored events its log
-        covers, and the fingerprint of the log that the store continues, where that is another."""
-        if self.active is None:
-            return given, 0, None
-        path = Path(self.active["run"])
-        if not (path / "run.json").exists():
-            raise BadFile(
-                f"{path}, which was promoted, is gone. Put it back, or delete {self.path} to serve the run that you "
-                "name."
-            )
-        same = given.folder is not None and given.folder.path.absolute() == path
-        if not same:
-            progress(f"{path} was promoted, and is served")
-        opened = given if same else Run.open(path, device=given.device)
-        return opened, self.active["covered"], self.active["log"]
-
-    def facts(self) -> dict[str, Any]:
-        return {"active": self.active, "history": self.entries[-KEPT:]}
+AGAIN = Again()
 
 
 class Candidate(threading.Thread):
@@ -88,15 +48,19 @@ class Candidate(threading.Thread):
         path: its folder.
         enough: scored events that decide.
         force: take over as soon as it has caught up, whatever its quality.
+        follows: it was promoted by the service that writes to the same store.
     """
 
-    def __init__(self, service: Service, path: str | Path, enough: int = ENOUGH, force: bool = False):
+    def __init__(
+        self, service: Service, path: str | Path, enough: int = ENOUGH, force: bool = False, follows: bool = False
+    ):
         super().__init__(name="pintgn-candidate", daemon=True)
-        self.service, self.path, self.enough, self.force = service, Path(path).absolute(), enough, force
+        self.service, self.path, self.enough, self.force = service, Path(path).absolute(), enough, force or follows
+        self.follows = follows
         self.state, self.said, self.began = "opening", "", time.time()
         self.difference: Difference | None = None
-        self.batches: queue.SimpleQueue[EventBatch | None] = queue.SimpleQueue()
-        self.attached = False
+        self.batches: queue.SimpleQueue[EventBatch | Exception | None] = queue.SimpleQueue()
+        self.attached = self._again = False
         self.live: Live
         self._mine: dict[int, tuple[float, float]] = {}
         self._theirs: dict[int, tuple[float, float]] = {}
@@ -110,9 +74,14 @@ class Candidate(threading.Thread):
         if self.attached:
             self.batches.put(batch)
 
+    def begin_again(self) -> None:
+        """What it has seen was not the order of events: late ones were put in their places."""
+        self._again = True
+        self.batches.put(AGAIN)
+
     def give_up(self) -> None:
+        """End without having taken over, soon."""
         self.batches.put(None)
-        self.join()
 
     def facts(self) -> dict[str, Any]:
         shown = {"run": str(self.path), "state": self.state, "said": self.said, "began": round(self.began, 3)}
@@ -122,40 +91,60 @@ class Candidate(threading.Thread):
 
     def run(self) -> None:
         try:
-            opened = Run.open(self.path)
-            covered = self._covered(opened)
-            self.live = state_of(opened, self.service.options, covered)
-            self.live.prequential.on_scored = self._mine_scored
-            self.state = "catching up"
-            while (found := self.service.call(self._next_or_attach).result()) is not None:
-                first, batch = found
-                self.live.skip_to(first - 1)
-                self.live.observe_batch(batch)
-            self.state = "compared"
-            while not self.force and self.difference is None:
-                if (more := self.batches.get()) is None:
-                    raise BadInput("it was given up.")
-                self.live.observe_batch(more)
-                paired = sorted(self._mine.keys() & self._theirs.keys())
-                if len(paired) >= self.enough:
-                    old, new = (np.array([of[number] for number in paired]) for of in (self._theirs, self._mine))
-                    self.difference = compared(old, new)
-            if self.difference is not None and self.difference.worse:
-                self._end("rejected", f"worse than what is served: {self.difference}")
-            else:
-                self.service.call(self._take_over).result()
-                how = str(self.difference) if self.difference else "without comparison"
-                self._end("promoted", f"serves since event {self.live.total:,}: {how}")
+            while True:
+                try:
+                    self._try()
+                    break
+                except Again:
+                    self._mine, self._theirs = {}, {}
+                    self.state, self.difference = "opening", None
         except PintgnError as error:
             self._end("failed", str(error))
         except Exception as error:
             log.exception("a candidate failed")
             self._end("failed", f"{type(error).__name__}: {error}")
 
+    def _try(self) -> None:
+        """From the run's own log to the end, if events keep their order."""
+        self.service.call(self._begin).result()
+        opened = Run.open(self.path)
+        self.live = state_of(opened, self.service.options, self._covered(opened))
+        self.live.prequential.on_scored = self._mine_scored
+        self.state = "catching up"
+        while (found := self.service.call(self._next_or_attach).result()) is not None:
+            first, batch = found
+            self.live.skip_to(first - 1)
+            self.live.observe_batch(batch)
+        self.state = "compared"
+        while not self.force and self.difference is None:
+            if (more := self.batches.get()) is None:
+                raise BadInput("it was given up: the service stopped, or writes no more.")
+            if isinstance(more, Exception):
+                raise more
+            self.live.observe_batch(more)
+            paired = sorted(self._mine.keys() & self._theirs.keys())
+            if len(paired) >= self.enough:
+                old, new = (np.array([of[number] for number in paired]) for of in (self._theirs, self._mine))
+                self.difference = compared(old, new)
+        if self.difference is not None and self.difference.worse:
+            self._end("rejected", f"worse than what is served: {self.difference}")
+            return
+        self.service.call(self._take_over).result()
+        how = str(self.difference) if self.difference else "without comparison"
+        self._end("promoted", f"serves since event {self.live.total:,}: {how}")
+
     # -- called by the writer, between two groups of events ------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self.attached = self._again = False
+        while not self.batches.empty():
+            if self.batches.get() is None:
+                raise BadInput("it was given up: the service stopped, or writes no more.")
 
     def _next_or_attach(self) -> tuple[int, EventBatch] | None:
         """Stored events that the candidate has not seen; None when it has seen all: then it gets each as it happens."""
+        if self._again:
+            raise AGAIN
         if (found := _stored_after(self.service, self.live.total)) is not None:
             return found
         self.live.skip_to(self.service.live.total)
@@ -164,13 +153,19 @@ class Candidate(threading.Thread):
         return None
 
     def _take_over(self) -> None:
+        if self._again:
+            raise AGAIN
         self.attached = False
         while not self.batches.empty():
-            if (batch := self.batches.get()) is not None:
+            if isinstance(batch := self.batches.get(), EventBatch):
                 self.live.observe_batch(batch)
         if self.live.total != self.service.live.total:
             raise BadInput("it has not seen the same events as the service.")
-        switch(self.service, self.live, self.path)
+        if not self.follows:
+            if not self.service.store.writes:
+                raise BadInput("the service does not write any more.")
+            choose(self.service, self.live, self.path)
+        switch(self.service, self.live)
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -180,6 +175,10 @@ class Candidate(threading.Thread):
         for live in (service.live, getattr(self, "live", service.live)):
             live.prequential.on_scored = None
         log.info("candidate %s: %s, %s", self.path, state, said)
+        if self.follows:
+            service.other_model = None if state == "promoted" else _other(service, self.path, said)
+            self.state = state
+            return
         entry = self.facts() | {"state": state, "said": said, "ended": round(time.time(), 3)}
         service.models.entries.append(entry)
         try:
@@ -214,7 +213,13 @@ class Candidate(threading.Thread):
         same = more >= 0 and (old.t[:both] == new.t[:both]).all()
         for end in ("src", "dst"):
             same = same and (ours[getattr(old, end)[:both]] == theirs[getattr(new, end)[:both]]).all()
-        after = both - own
+        dropped = service.call(lambda: service.store.dropped).result()
+        if dropped > max(more, 0):
+            raise BadInput(
+                f"{self.path}: the first {dropped:,} live events were dropped from the store, so they cannot be "
+                "replayed. Train it on a log that holds them."
+            )
+        after = max(both - own, dropped)
         while same and after < more:  # the rest was sent to the service
             found = service.call(functools.partial(_stored_after, service, after)).result()
             if found is None or found[0] != after + 1:
@@ -239,8 +244,8 @@ def _stored_after(service: Service, number: int) -> tuple[int, EventBatch] | Non
 
 def promote(service: Service, run: str | Path | None, enough: int = ENOUGH, force: bool = False) -> Candidate:
     """Begin to put a run in the place of the one that is served; without a run, go back to the one before."""
-    if service.store.shared:
-        raise BadInput("a store in PostgreSQL is served by several processes; restart them with the new run.")
+    if not service.store.writes:
+        raise NotWriter(f"another service writes to {service.store.name}; this one is a {service.role}. Ask that one.")
     if service.candidate is not None and service.candidate.busy:
         raise BadInput(f"{service.candidate.path} is a candidate already; wait for what comes of it.")
     if run is None:
@@ -256,9 +261,30 @@ def promote(service: Service, run: str | Path | None, enough: int = ENOUGH, forc
     return service.candidate
 
 
-def switch(service: Service, live: Live, path: Path) -> None:
-    """Serve another state of the same events; called by the writer. What is written comes first: after a kill the store
-    is served with the one or the other."""
+def follow(service: Service) -> None:
+    """Serve what the writer of a shared store serves, if its folder is on this machine."""
+    wanted, own = service.models.active, service.run.folder
+    if wanted is None or (own is not None and str(own.path.absolute()) == wanted["run"]):
+        service.other_model = None
+        return
+    if service.candidate is not None and service.candidate.busy:
+        return
+    path = Path(wanted["run"])
+    if not (path / "run.json").exists():
+        service.other_model = _other(service, path, "it is not on this machine.")
+        return
+    service.candidate = Candidate(service, path, follows=True)
+    service.candidate.start()
+
+
+def _other(service: Service, path: Path, why: str) -> str:
+    own = "another run" if service.run.folder is None else service.run.folder.path
+    return f"{path} was promoted, and is not served here: {why} Answers are of {own}"
+
+
+def choose(service: Service, live: Live, path: Path) -> None:
+    """Write down that a store is served with another run from now on; called by the writer, before `switch`: after a
+    kill the store is served with the one or the other."""
     models, old = service.models, service.run
     before = models.active
     if before is None and old.folder is not None:
@@ -266,12 +292,14 @@ def switch(service: Service, live: Live, path: Path) -> None:
     models.before = before
     models.active = {"run": str(path), "covered": live.covered, "log": service.store.log}
     models.save()
+
+
+def switch(service: Service, live: Live) -> None:
+    """Serve another state of the same events; called by the thread that changes the state."""
     service.saver.join()  # a snapshot of the old state must not be taken for one of the new
-    live.codec.sorts = service.live.codec.sorts
     with service.lock.writing:
         service.run, service.live, service.covered = live.run, live, live.covered
         service.search = Search(live.names)
-    snapshots = SnapshotFolder(service.snapshots.folder.parent, live.run)
-    service.snapshots = service.saver.snapshots = snapshots
+    service.snapshots = service.saver.snapshots = service.snapshots.of(live.run)
     service.saver.at = service.saver.everywhere = 0
     service.saver.tried = live.total - service.options.snapshot_every  # one is due now

@@ -11,11 +11,9 @@ PostgreSQL looks after its own files (checksums, backups); what is read here is 
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,11 +22,10 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.events.codec import EventBatch
 from pintgn.events.facts import check_format
 from pintgn.formatting import shown_address
-from pintgn.packages import need
-from pintgn.serve.rows import COLUMNS, Damaged, Gap, batch_of, checksums, columns, hashed
-from pintgn.serve.store import Store, StoreFull, StoreGone, StoreLost
+from pintgn.serve.postgres_session import connected, copied, escaped, first_line, psycopg, unescaped
+from pintgn.serve.rows import COLUMNS, Damaged, Gap, batch_of, checksums, columns, hashed, moved
+from pintgn.serve.store import Store, StoreFull, StoreGone, StoreLost, StoreRewound
 
-psycopg = need("psycopg", extra="postgres")
 FORMAT = 1
 TABLES = """
 CREATE TABLE pintgn_log (
@@ -51,6 +48,12 @@ CREATE TABLE pintgn_snapshot_parts (
     FOREIGN KEY (run, weights, number) REFERENCES pintgn_snapshots ON DELETE CASCADE
 );
 """
+MOVE = """
+UPDATE pintgn_events SET number = -(number + %(by)s), checksum = checksum # number # (number + %(by)s)
+WHERE number > %(first)s AND number <= %(last)s
+"""
+"""Moves events up; their numbers are negative until all have been moved."""
+MOVE_KEYS = "UPDATE pintgn_keys SET number = number + %(by)s WHERE number > %(first)s AND number <= %(last)s"
 LOCK = 0x70696E74
 """Half of the advisory lock's number; the other is the table's."""
 CHUNK = 10_000
@@ -60,39 +63,6 @@ KEYS = 5_000
 BACKUP = "Put back a backup of the database."
 MEASURED = 60.0
 """Seconds between two looks at how large the tables are."""
-ALIVE = {
-    "connect_timeout": 10,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
-}
-"""How libpq notices that a server is gone, unless the address says otherwise."""
-SESSION = """
-SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;
-SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local');
-SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'statement_timeout')
-"""
-"""The server notices a client that is gone, makes commits durable, and does not end sessions that wait."""
-
-
-def connected(address: str) -> Any:
-    """A session with the database at an address; refused in one line, which never shows a password."""
-    shown = shown_address(address)
-    try:
-        given = psycopg.conninfo.conninfo_to_dict(address)
-    except psycopg.ProgrammingError:
-        raise BadInput(f"{shown} is no address of a database: postgresql://USER@HOST:PORT/DATABASE.") from None
-    named = {"application_name": f"pintgn on {socket.gethostname()}, process {os.getpid()}"}
-    try:
-        db = psycopg.connect(**(ALIVE | named | given), autocommit=True)
-        db.execute(SESSION)
-    except psycopg.Error as error:
-        said = " ".join(str(error).split())
-        if given.get("password"):
-            said = said.replace(given["password"], "…")
-        raise StoreLost(f"cannot connect to {shown}: {said}") from None
-    return db
 
 
 class PostgresStore(Store):
@@ -140,7 +110,7 @@ class PostgresStore(Store):
         """A new session, to read by. What this process has seen must still be there."""
         self.close()
         self.db, first = connected(self.address), self._table is None
-        with self._session() as db:
+        with self.session() as db:
             if not db.execute("SELECT to_regclass('pintgn_log')").fetchone()[0]:
                 if not first:
                     raise StoreGone(f"there is no store in {self.name} any more. Put back a backup of the database.")
@@ -153,7 +123,7 @@ class PostgresStore(Store):
                     "database, or another schema: ?options=-csearch_path%3DNAME."
                 )
             (self._table,) = db.execute("SELECT 'pintgn_log'::regclass::oid::int").fetchone()
-            db.execute(f"LISTEN {self._channel}")
+            db.execute(f"LISTEN {self.channel}")
             if db.execute("SHOW fsync").fetchone()[0] != "on" and not self.reports:
                 self.reports.append(
                     f"{self.name} runs with fsync=off: what is acknowledged can be lost when its machine fails"
@@ -164,7 +134,7 @@ class PostgresStore(Store):
     def _make(self, db: Any) -> None:
         if self.follow:
             raise BadInput(f"there is no store in {self.name} yet. Start the service that writes it, without --follow.")
-        ids, times = self._kinds
+        ids, times = self.kinds
         try:
             with db.transaction():
                 db.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
@@ -174,10 +144,10 @@ class PostgresStore(Store):
         except psycopg.errors.DuplicateTable:
             pass  # another process was first, and a session learns of new tables only between two transactions
         except psycopg.Error as error:
-            raise BadFile(f"cannot make a store in {self.name}: {_first_line(error)}.") from error
+            raise BadFile(f"cannot make a store in {self.name}: {first_line(error)}.") from error
 
     @contextlib.contextmanager
-    def _session(self) -> Iterator[Any]:
+    def session(self) -> Iterator[Any]:
         """The session, for one thread at a time; `StoreLost` when it has ended."""
         with self._turn:
             try:
@@ -188,16 +158,16 @@ class PostgresStore(Store):
                 if self.db is not None and not self.db.closed:
                     raise
                 self.close()
-                raise StoreLost(f"the connection to {self.name} was lost ({_first_line(error)}).") from error
+                raise StoreLost(f"the connection to {self.name} was lost ({first_line(error)}).") from error
 
     @property
-    def _channel(self) -> str:
+    def channel(self) -> str:
         assert self._table is not None
         return f"pintgn_{self._table & 0xFFFFFFFF}"
 
     def take(self) -> bool:
         """Become the writer, if nobody is; `total` then counts all that others wrote."""
-        with self._session() as db:
+        with self.session() as db:
             if not db.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCK, self._table)).fetchone()[0]:
                 return False
             db.execute("UNLISTEN *")
@@ -209,7 +179,7 @@ class PostgresStore(Store):
 
     def check(self) -> None:
         """Whether the session of the writer is alive, and its own; `StoreLost` otherwise."""
-        with self._session() as db:
+        with self.session() as db:
             if db.execute("SELECT epoch FROM pintgn_log").fetchone()[0] != self.epoch:
                 self._fenced()
 
@@ -219,7 +189,7 @@ class PostgresStore(Store):
 
     def holder(self) -> str:
         """Who writes."""
-        with self._session() as db:
+        with self.session() as db:
             found = db.execute(
                 "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.locktype = "
                 "'advisory' AND l.classid::int = %s AND l.objid::int = %s AND l.granted",
@@ -229,22 +199,38 @@ class PostgresStore(Store):
 
     def refresh(self, first: bool = False) -> None:
         """How far the store has come."""
-        with self._session() as db:
+        with self.session() as db:
             total, dropped, rewound = db.execute("SELECT total, dropped, rewound FROM pintgn_log").fetchone()
             if time.monotonic() - self._measured > MEASURED:
                 self._measured = time.monotonic()
                 tables = "pg_total_relation_size('pintgn_events') + pg_total_relation_size('pintgn_keys')"
                 self._nbytes = db.execute(f"SELECT {tables}").fetchone()[0]
         if not first and rewound != self._rewound:
-            raise StoreGone(f"{self.name} was rewound by an operator. Restart the service, which replays what is left.")
+            raise self._was_rewound(rewound)
         self.total, self._dropped, self._rewound = total, dropped, rewound
+
+    def _was_rewound(self, rewound: int) -> StoreGone:
+        """By its writer, for late events, or by an operator, who has taken events back."""
+        with self.session() as db:
+            found: tuple[int, int | None] = (0, None)
+            if db.execute("SELECT to_regclass('pintgn_rewinds')").fetchone()[0]:
+                asked = "SELECT count(*), min(first) FROM pintgn_rewinds WHERE rewound > %s AND rewound <= %s"
+                found = db.execute(asked, (self._rewound, rewound)).fetchone()
+        if found[1] is not None and found[0] == rewound - self._rewound:
+            return StoreRewound(f"late events were put in their places in {self.name}, from {found[1]:,} on.", found[1])
+        return StoreGone(f"{self.name} was rewound by an operator. Restart the service, which replays what is left.")
+
+    def accept_rewind(self) -> None:
+        """Go on with the order that the store has now."""
+        self._newest = None
+        self.refresh(first=True)
 
     def _check_newest(self) -> None:
         """A database that has lost what this process has seen was put back, or another took its place."""
         if self._newest is None:
             return
         number, checksum = self._newest
-        with self._session() as db:
+        with self.session() as db:
             row = db.execute("SELECT checksum FROM pintgn_events WHERE number = %s", (number,)).fetchone()
         if self.total < number or (row[0] != checksum if row else number > self._dropped):
             raise StoreGone(
@@ -254,7 +240,7 @@ class PostgresStore(Store):
 
     def wait(self, timeout: float) -> None:
         """Until there may be more events, or so many seconds have passed."""
-        with self._session() as db:
+        with self.session() as db:
             for _ in db.notifies(timeout=timeout, stop_after=1):
                 pass
         self.refresh()
@@ -269,47 +255,79 @@ class PostgresStore(Store):
     def nbytes(self) -> int:
         return self._nbytes
 
+    def count(self, table: str) -> int | None:
+        """How many rows a table has; None where there is none of this name."""
+        with self.session() as db:
+            if db.execute("SELECT to_regclass(%s)", (table,)).fetchone()[0] is None:
+                return None
+            return db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def append(self, batch: EventBatch) -> int:
         first, last = self.total + 1, self.total + len(batch.t)
-        values = columns(batch)
-        src, dst, t, op, features, keys = values
-        sums, numbers = checksums(values), range(first, last + 1)
-        ends = (_escaped(src), _escaped(dst)) if self.text else (src, dst)
-        rows = zip(numbers, *ends, t, op, features, _escaped(keys), map(int.__xor__, sums, numbers), strict=True)
-        given = () if batch.keys is None else zip(keys, numbers, sums, strict=True)
-        named = [(hashed(key), number, one) for key, number, one in given if key is not None]
-        ids, times = self._kinds
+        rows, named, sums = self._rows(batch, range(first, last + 1))
         try:
             with self._writing() as db:
                 ours = (last, self.epoch, self.total)
                 if db.execute("UPDATE pintgn_log SET total = %s WHERE epoch = %s AND total = %s", ours).rowcount != 1:
                     self._fenced()
-                _copied(db, "pintgn_events", ["int8", ids, ids, times, "int2", "bytea", "text", "int8"], rows)
-                if named:
-                    _copied(db, "pintgn_keys", ["bytea", "int8", "int8"], named)
-                db.execute("SELECT pg_notify(%s, %s)", (self._channel, str(last)))
+                self._copy(db, rows, named)
+                db.execute("SELECT pg_notify(%s, %s)", (self.channel, str(last)))
         except psycopg.errors.UniqueViolation:  # somebody else has used these numbers or keys
             self._fenced()
         except psycopg.Error as error:
             raise StoreFull(
-                f"the events could not be written to {self.name}: {_first_line(error)}. Nothing of them was kept. "
+                f"the events could not be written to {self.name}: {first_line(error)}. Nothing of them was kept. "
                 "Look at the database, then send them again."
             ) from error
         self.total, self._newest = last, (last, sums[-1] ^ last)
         return last
+
+    def insert(self, batch: EventBatch, after: list[int]) -> None:
+        numbers = [number + k for k, number in enumerate(after, 1)]
+        rows, named, _ = self._rows(batch, numbers)
+        last, first = self.total + len(after), numbers[0]
+        with self.changing(f"late events could not be put in their places in {self.name}") as db:
+            for begin, end, by in moved(after, self.total):
+                db.execute(MOVE, {"first": begin, "last": end, "by": by})
+                db.execute(MOVE_KEYS, {"first": begin, "last": end, "by": by})
+            db.execute("UPDATE pintgn_events SET number = -number WHERE number < 0")
+            self._copy(db, rows, named)
+            newest = db.execute("SELECT checksum FROM pintgn_events WHERE number = %s", (last,)).fetchone()
+            db.execute("UPDATE pintgn_log SET total = %s, rewound = rewound + 1", (last,))
+            db.execute("CREATE TABLE IF NOT EXISTS pintgn_rewinds (rewound bigint PRIMARY KEY, first bigint NOT NULL)")
+            db.execute("INSERT INTO pintgn_rewinds VALUES (%s, %s)", (self._rewound + 1, first))
+            db.execute("SELECT pg_notify(%s, %s)", (self.channel, str(last)))
+        self.total, self._rewound = last, self._rewound + 1
+        self._newest = (last, newest[0]) if newest else None
+
+    def _rows(self, batch: EventBatch, numbers: Sequence[int]) -> tuple[Iterator[tuple], list[tuple], list[int]]:
+        """Events and keys as they are copied, and the events' checksums."""
+        values = columns(batch)
+        src, dst, t, op, features, keys = values
+        sums = checksums(values)
+        ends = (escaped(src), escaped(dst)) if self.text else (src, dst)
+        rows = zip(numbers, *ends, t, op, features, escaped(keys), map(int.__xor__, sums, numbers), strict=True)
+        given = () if batch.keys is None else zip(keys, numbers, sums, strict=True)
+        return rows, [(hashed(key), number, one) for key, number, one in given if key is not None], sums
+
+    def _copy(self, db: Any, rows: Iterable[tuple], named: list[tuple]) -> None:
+        ids, times = self.kinds
+        copied(db, "pintgn_events", ["int8", ids, ids, times, "int2", "bytea", "text", "int8"], rows)
+        if named:
+            copied(db, "pintgn_keys", ["bytea", "int8", "int8"], named)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Any]:
         """A transaction of the writer."""
         if not self.writes:
             raise StoreLost(f"another process writes to {self.name}.")
-        with self._session() as db, db.transaction():
+        with self.session() as db, db.transaction():
             yield db
 
     @property
-    def _kinds(self) -> tuple[str, str]:
+    def kinds(self) -> tuple[str, str]:
         """The types of ids and times."""
         return "text" if self.text else "int8", "float8" if self.dtype.kind == "f" else "int8"
 
@@ -318,7 +336,7 @@ class PostgresStore(Store):
     def known(self, keys: Iterable[str]) -> dict[str, int]:
         hashes = {hashed(key): key for key in keys}
         found, left = {}, list(hashes)
-        with self._session() as db, db.cursor(binary=True) as cursor:
+        with self.session() as db, db.cursor(binary=True) as cursor:
             for begin in range(0, len(left), KEYS):
                 some = left[begin : begin + KEYS]
                 rows = cursor.execute("SELECT key, checksum FROM pintgn_keys WHERE key = ANY(%s)", (some,))
@@ -340,20 +358,24 @@ class PostgresStore(Store):
                 self._newest = (after, rows[-1][-1])
 
     def _chunk(self, after: int) -> list[tuple]:
-        with self._session() as db, db.transaction(), db.cursor(binary=True) as cursor:
+        with self.session() as db, db.transaction(), db.cursor(binary=True) as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             dropped, rewound = cursor.execute("SELECT dropped, rewound FROM pintgn_log").fetchone()
-            if rewound != self._rewound or dropped > after:
-                why = "were rewound" if rewound != self._rewound else f"up to {dropped:,} were dropped"
-                raise StoreGone(f"the events in {self.name} {why} before they were read here. Restart the service.")
+            if rewound != self._rewound:
+                raise self._was_rewound(rewound)
+            if dropped > after:
+                raise StoreGone(
+                    f"the events in {self.name} up to {dropped:,} were dropped before they were read here. Restart the "
+                    "service."
+                )
             rows = cursor.execute(
                 f"SELECT {COLUMNS} FROM pintgn_events WHERE number > %s ORDER BY number LIMIT {CHUNK}", (after,)
             ).fetchall()
         escaped = any("\\" in text for row in rows for text in (row[1], row[2], row[6]) if isinstance(text, str))
-        return [_unescaped(row) for row in rows] if escaped else rows
+        return [unescaped(row) for row in rows] if escaped else rows
 
     def newest_until(self, t: Any) -> int:
-        with self._session() as db:
+        with self.session() as db:
             return db.execute("SELECT max(number) FROM pintgn_events WHERE t <= %s", (t,)).fetchone()[0] or 0
 
     # -- losses, and the way back --------------------------------------------------------------------------------------
@@ -372,7 +394,7 @@ class PostgresStore(Store):
 
     def undo(self, first: int) -> tuple[int, str]:
         aside = f"pintgn_undone_{time.strftime('%Y%m%d_%H%M%S')}_{first}"
-        with self._changing(f"{self.name} was not rewound") as db:
+        with self.changing(f"{self.name} was not rewound") as db:
             db.execute(f"CREATE TABLE {aside} AS SELECT * FROM pintgn_events WHERE number >= {first:d}")
             count = db.execute("DELETE FROM pintgn_events WHERE number >= %s", (first,)).rowcount
             db.execute("DELETE FROM pintgn_keys WHERE number >= %s", (first,))
@@ -386,7 +408,7 @@ class PostgresStore(Store):
         upto = min(upto, self.total)
         if upto <= self._dropped:
             return 0
-        with self._changing(f"old events were not dropped from {self.name}") as db:
+        with self.changing(f"old events were not dropped from {self.name}") as db:
             gone = db.execute("DELETE FROM pintgn_events WHERE number <= %s", (upto,)).rowcount
             db.execute("UPDATE pintgn_log SET dropped = %s", (upto,))
         self._dropped = upto
@@ -394,15 +416,15 @@ class PostgresStore(Store):
 
     def shrink(self) -> None:
         try:
-            with self._session() as db:
+            with self.session() as db:
                 db.execute("VACUUM FULL pintgn_events")
         except psycopg.Error as error:
-            raise StoreFull(f"{self.name} was not made smaller: {_first_line(error)}. It is whole.") from None
+            raise StoreFull(f"{self.name} was not made smaller: {first_line(error)}. It is whole.") from None
         self._measured = -MEASURED
         self.refresh()
 
     @contextlib.contextmanager
-    def _changing(self, failed: str) -> Iterator[Any]:
+    def changing(self, failed: str) -> Iterator[Any]:
         """A transaction of the writer, besides appending."""
         try:
             with self._writing() as db:
@@ -410,35 +432,4 @@ class PostgresStore(Store):
                     self._fenced()
                 yield db
         except psycopg.Error as error:
-            raise StoreFull(f"{failed}: {_first_line(error)}.") from error
-
-
-def _copied(db: Any, table: str, types: list[str], rows: Iterable[tuple]) -> None:
-    with db.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN (FORMAT BINARY)") as copy:
-        copy.set_types(types)
-        for row in rows:
-            copy.write_row(row)
-
-
-def _escaped(texts: list) -> list:
-    """Texts as PostgreSQL can hold them: it has no character 0.
-
-    >>> _escaped(["a", None]), _escaped(["a\\0b", "c\\\\d", None])
-    (['a', None], ['a\\\\0b', 'c\\\\\\\\d', None])
-    """
-    if not any(text is not None and ("\0" in text or "\\" in text) for text in texts):
-        return texts
-    return [text if text is None else text.replace("\\", "\\\\").replace("\0", "\\0") for text in texts]
-
-
-def _unescaped(row: tuple) -> tuple:
-    def plain(text: Any) -> Any:
-        if not isinstance(text, str) or "\\" not in text:
-            return text
-        return "\\".join(part.replace("\\0", "\0") for part in text.split("\\\\"))
-
-    return (row[0], plain(row[1]), plain(row[2]), *row[3:6], plain(row[6]), row[7])
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+            raise StoreFull(f"{failed}: {first_line(error)}.") from error

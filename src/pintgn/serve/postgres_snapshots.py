@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pintgn.errors import BadFile
 from pintgn.learn.run import Run
 from pintgn.live.snapshot import Snapshot
-from pintgn.serve.postgres import PostgresStore, connected, psycopg
+from pintgn.serve.postgres import PostgresStore
+from pintgn.serve.postgres_session import connected, psycopg
 from pintgn.serve.snapshots import KEEP, MANIFEST_FILE, SnapshotFolder
 
 PIECE = 1 << 20
@@ -31,6 +32,9 @@ class PostgresSnapshots(SnapshotFolder):
     def __init__(self, store: PostgresStore, run: Run):
         super().__init__("", run)
         self.store = store
+
+    def of(self, run: Run) -> PostgresSnapshots:
+        return PostgresSnapshots(self.store, run)
 
     def path(self, number: int) -> Path:
         return Path(f"{number:012d}")  # a name to show
@@ -81,9 +85,9 @@ class PostgresSnapshots(SnapshotFolder):
                     raise BadFile(f"the snapshot was not kept: another process writes to {self.store.name} now.")
         return size
 
-    def valid(self) -> Iterator[tuple[int, Path]]:
+    def valid(self, wanted: Callable[[int], bool] = lambda number: True) -> Iterator[tuple[int, Path]]:
         """Snapshots that are whole, newest first; each is on the disk until the next is asked for."""
-        for number in self.numbers():
+        for number in filter(wanted, self.numbers()):
             with tempfile.TemporaryDirectory(prefix="pintgn-") as scratch:
                 folder = Path(scratch) / "snapshot"
                 self._fetch(number, folder)

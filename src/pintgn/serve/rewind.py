@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 from pintgn.errors import BadInput
 from pintgn.events.moment import read_time
 from pintgn.learn.run import Run
-from pintgn.serve.held import FILE as HELD
-from pintgn.serve.held import Held
+from pintgn.serve.held import HELD, LATE, open_waiting
 from pintgn.serve.stores import open_store
 
 
@@ -49,9 +47,9 @@ def undo_after(run: Run, where: str | Path, after: Any) -> dict[str, Any]:
         if upto < last:
             facts["snapshots"] = snapshots.forget_after(upto)
             facts["undone"], facts["file"] = store.undo(upto + 1)
-        if not store.shared and (Path(where) / HELD).exists():  # those that wait for their turn go, too
-            held = Held(where, store.width, store.dtype, math.inf)
-            held.copy(Path(where) / f"undone-{time.strftime('%Y%m%d-%H%M%S')}-{HELD}")
-            facts["undone"] += held.drop_after(t)
-            held.close()
+        for kind in (HELD, LATE):  # those that wait go, too
+            if (held := open_waiting(where, store, kind, make=False)) is not None:
+                held.rows.set_aside(time.strftime("%Y%m%d-%H%M%S"))
+                facts["undone"] += held.drop_after(t)
+                held.close()
         return facts | {"left": upto, "reports": store.reports}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,6 +93,18 @@ def batch_of(rows: list[tuple], width: int, dtype: np.dtype) -> EventBatch:
         if checksum ^ number != expected:
             raise Damaged(f"event {number:,} is not what was written")
     return batch
+
+
+def moved(after: list[int], total: int) -> Iterator[tuple[int, int, int]]:
+    """Which of so many events move up, and by how much, when others are put after those of some numbers, in order.
+
+    >>> list(moved([3, 3, 7], 9))
+    [(7, 9, 3), (3, 7, 2)]
+    """
+    ends = [*after[1:], total]
+    for k in range(len(after), 0, -1):
+        if after[k - 1] < ends[k - 1]:
+            yield after[k - 1], ends[k - 1], k
 
 
 def hashed(key: str) -> bytes:

@@ -54,6 +54,11 @@ class Saver:
         self._thread = threading.Thread(target=self._write, args=job, name="pintgn-snapshot", daemon=True)
         self._thread.start()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a snapshot is being written."""
+        return self._busy
+
     def join(self) -> None:
         if self._thread is not None:
             self._thread.join()

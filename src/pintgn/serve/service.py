@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,28 +18,29 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadFile, BadInput, PintgnError
+from pintgn.errors import BadInput, PintgnError
 from pintgn.events.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import Search
-from pintgn.live.retention import NEVER
 from pintgn.models.base import Model
-from pintgn.serve.admission import Admission, span_of
+from pintgn.serve.admission import Admitted, span_of
 from pintgn.serve.fair_lock import FairLock
 from pintgn.serve.follow import Follower
-from pintgn.serve.held import open_held
 from pintgn.serve.jobs import Job, Jobs, spread
 from pintgn.serve.limits import Busy, Degraded, Limits, NotWriter, Options, Stopped
 from pintgn.serve.metrics import Metrics, Rate
-from pintgn.serve.models import Candidate, ModelHistory
-from pintgn.serve.repair import advice, described
+from pintgn.serve.model_history import open_models
+from pintgn.serve.models import Candidate, follow
+from pintgn.serve.repair import described
 from pintgn.serve.requests import Requests
 from pintgn.serve.rows import Gap
 from pintgn.serve.saver import Saver, promise
-from pintgn.serve.states import state_of, warm_up
+from pintgn.serve.starting import started
+from pintgn.serve.states import warm_up
 from pintgn.serve.store import StoreFull, StoreGone, StoreLost
 from pintgn.serve.stores import open_store
+from pintgn.serve.unnumbered import Unnumbered
 
 log = logging.getLogger("pintgn.serve")
 Progress = Callable[[str], None]
@@ -77,22 +78,25 @@ class Service:
         self._failure: str | None = None
         self._full: str | None = None  # why the newest events could not be written
         self.closed = False
-        self.models = ModelHistory(store)
+        self.where, self.unnumbered = store, Unnumbered(self)
+        self.models = open_models(store)
         self.candidate: Candidate | None = None
+        self.other_model: str | None = None  # why this service does not serve the run that was promoted
         self.run, self.covered, own_log = self.models.served(run, progress)
         self.store, self.snapshots = open_store(store, self.run, self.options.follow, own_log)
         self.follower = Follower(self, takes_over=not self.options.follow)
         try:
             self.saver = Saver(self.snapshots, self.metrics, self._snapshot_done)
-            self.live = self._started(progress)
-            self.held = open_held(store, self.store, self.options.lateness)
-            if self.held is not None and not self.missing:
-                self.held.release(self._released)
-                if self.options.lateness is None and not len(self.held):  # nothing waits any more
-                    self.held.close()
-                    self.held = None
-            self.live.codec.sorts = self.held is not None
+            self.models.attach(self.store)
+            self._loss = ""
+            self.live, self.replayed, self.missing, self._loss = started(self, progress)
+            for report in self.reports:
+                log.warning("%s", report)
             self.requests, self.search = Requests(self.live.codec, self.limits), Search(self.live.names)
+            if self.store.writes:
+                self.unnumbered.begin()
+            if self.store.shared:
+                follow(self)
             warm_up(self.live)
         except BaseException:
             self.store.close()
@@ -134,65 +138,26 @@ class Service:
         self._writer.join()
         if self.candidate is not None:
             self.candidate.give_up()
+            self.candidate.join()
         self.saver.join()
         self._refuse_the_rest()
-        if self._failure is None and not self.missing and self.store.writes and self.live.total > self.saver.at:
+        final = self.store.writes and self.live.total > self.saver.at and not self.unnumbered.late
+        if self._failure is None and not self.missing and final:
             try:
                 self.snapshots.write(self.live.snapshot())
             except Exception as error:  # a full disk has many names; the next start replays instead
                 log.warning("no snapshot at the end: %s", error)
-        if self.held is not None:
-            self.held.close()
+        if (rewinder := self.unnumbered.end()) is not None:
+            rewinder.join()
         self.store.close()
 
     # -- starting, and what is found then ------------------------------------------------------------------------------
 
-    def _started(self, progress: Progress) -> Live:
-        begin = time.perf_counter()
-        for number, folder in self.snapshots.valid():
-            try:
-                if number < self.store.dropped:
-                    raise BadFile(f"events up to {self.store.dropped:,} are no longer in the store")
-                live = state_of(self.run, self.options, self.covered, folder)
-            except (PintgnError, KeyError, ValueError) as error:
-                self.snapshots.discard(number, str(error))
-                continue
-            self.saver.at = self.saver.tried = number
-            progress(f"snapshot after {number:,} events read in {time.perf_counter() - begin:.1f} s")
-            break
-        else:
-            if self.store.dropped:
-                raise BadFile(
-                    f"the store in {self.store.name} was compacted, and none of its snapshots can be used: "
-                    + " ".join(self.snapshots.reports)
-                    + " Put back a snapshot from a backup, or start an empty store with --store."
-                )
-            live = state_of(self.run, self.options, self.covered)
-            progress(f"the run's own log: {len(self.run.log):,} events")
-        self.store.know(live.total)
-        first, clock, self.replayed = live.total, live.clock, 0
-        for number, batch in self.store.read(live.total):
-            live.skip_to(number - 1)
-            live.observe_batch(batch)
-            self.replayed += len(batch)
-            progress(f"replayed {live.total - first:,} of {self.store.total - first:,} events")
-        live.skip_to(self.store.total)
-        self.store.know(live.total)
-        self.missing, self._loss = self.store.missing, ""
-        if self.missing:
-            self.saver.tried = NEVER  # the snapshots that there are stay
-            between = [gap for gap in self.missing if gap.last > first and gap.first <= live.total]
-            since = self.store.time_before(between[0]) if between else live.clock
-            show = self.run.log.schema.time.show(clock if since is None else since)
-            self._loss = f"{described(self.missing)}. {advice(self.missing, first, bool(between), show)}"
-        for report in self.reports:
-            log.warning("%s", report)
-        return live
-
     @property
     def reports(self) -> list[str]:
         """What is wrong, for people to read: damage that was found, events that are missing, a disk that is full."""
-        troubles = (self._loss, self._full, self.saver.trouble, self.follower.trouble, self._failure)
+        own = (self._loss, self._full, self.other_model, self.unnumbered.trouble)
+        troubles = (*own, self.saver.trouble, self.follower.trouble, self._failure)
         return [*self.snapshots.reports, *self.store.reports, *filter(None, troubles)]
 
     def check_writes(self) -> None:
@@ -260,6 +225,9 @@ class Service:
         try:
             while self.store.writes or self.follower.until_writer():
                 try:
+                    if not self.unnumbered.begun:  # it has just become the writer
+                        self.unnumbered.begin()
+                        self.follow_model()
                     for jobs in self._jobs.groups(self.store):
                         self._handle(jobs)
                     break
@@ -280,6 +248,9 @@ class Service:
         """The store is not ours to write any more. Nobody is told that events were kept which may not have been."""
         log.error("%s", error)
         self.follower.trouble = str(error)
+        self.unnumbered.end()
+        if self.candidate is not None:
+            self.candidate.give_up()
         for job in jobs:
             if not job.answer.done():
                 self._done(job, StoreLost(f"{error} Whether these events were kept is not known."))
@@ -288,58 +259,68 @@ class Service:
         for job in left:
             self._done(job, NotWriter(f"another service may write to {self.store.name} now."))
 
+    def do_calls(self) -> None:
+        """What waits for this thread while it follows: calls are made, everything else is refused."""
+        for job in self._jobs.left():
+            if job.call is not None:
+                job.do()
+            else:
+                self._done(job, NotWriter(f"another service writes to {self.store.name}; this one is a {self.role}."))
+
+    def follow_model(self) -> None:
+        """Serve what the service that writes serves."""
+        if self.models.reload():
+            follow(self)
+
     def _refuse_the_rest(self) -> None:
         for job in self._jobs.left():
             job.answer.set_exception(Stopped(self._failure or "the service is going down."))
 
     def _handle(self, jobs: list[Job]) -> None:
         """Commit a group of batches together, observe them, answer."""
-        accepted: list[tuple[Job, EventBatch, Sequence[int]]] = []
-        admit = Admission(self.store, self.live.clock, self.run.log.schema.time, self.max_ahead, self.held)
+        accepted: list[tuple[Job, Admitted]] = []
+        admit = self.unnumbered.admission()
         for job in jobs:
             if job.batch is not None:
                 try:
-                    accepted.append((job, *admit(job.batch)))
+                    accepted.append((job, admit(job.batch)))
                 except StoreLost:
                     raise
                 except PintgnError as error:
                     self._done(job, error)
         try:
-            new = [(batch, job.scored) for job, batch, _ in accepted if len(batch.t)]
-            if self.held is None:
-                scores = self._happen(new)
-            else:
-                with self.metrics.commit_seconds.time():
-                    self.held.add([batch for batch, _ in new])
-                scores = np.full(sum(len(batch) for batch, _ in new), np.nan)
-                self.held.release(self._released)
+            with self.unnumbered.keeping([one.late for _, one in accepted if len(one.late)]):
+                scores = self.unnumbered.let_in([(one.batch, job.scored) for job, one in accepted if len(one.batch)])
         except StoreFull as error:
-            self.metrics.store_failures.inc()
-            self._full = str(error)
-            log.error("%s", error)
-            for job, _, _ in accepted:
+            self.store_failed(error)
+            for job, _ in accepted:
                 self._done(job, error)
         else:
             now = {"clock": self.live.clock, "total": self.live.events, "event": self.live.total}
-            now |= {} if self.held is None else {"held": len(self.held)}
+            now |= self.unnumbered.acknowledged()
             begin = 0
-            for job, batch, rows in accepted:
+            for job, (batch, rows, late_ones) in accepted:
                 own, begin = scores[begin : begin + len(batch)], begin + len(batch)
                 self.metrics.duplicates.inc(job.count - len(rows))
-                told = {"accepted": len(batch), "duplicates": job.count - len(rows)} | now
+                told = {"accepted": len(rows), "duplicates": job.count - len(rows)} | now
+                own = np.concatenate([np.full(len(late_ones), np.nan), own])
                 self._done(job, told | {"scores": spread(own, rows, job.count)} if job.scored else told)
-        snapshots = [job.answer for job in jobs if job.batch is None and not job.drop and job.call is None]
-        if snapshots or self.live.total - self.saver.tried >= self.options.snapshot_every:
-            self.saver.save(self.live, snapshots)
-        if jobs[-1].drop:
-            self._drop_old()
-        if (work := jobs[-1].call) is not None:
-            try:
-                jobs[-1].answer.set_result(work())
-            except Exception as error:
-                jobs[-1].answer.set_exception(error)
+        self._look_after(jobs)
 
-    def _happen(self, batches: list[tuple[EventBatch, bool]]) -> np.ndarray:
+    def _look_after(self, jobs: list[Job]) -> None:
+        """What is done between two groups of events: snapshots, room, calls."""
+        snapshots = [job.answer for job in jobs if job.batch is None and not job.drop and job.call is None]
+        if late := self.unnumbered.late:  # the snapshots that there are may be what the state is rebuilt from
+            for answer in snapshots:
+                answer.set_exception(Busy(f"{len(late):,} late events have to be put in their places first."))
+        elif snapshots or self.live.total - self.saver.tried >= self.options.snapshot_every:
+            self.saver.save(self.live, snapshots)
+        if jobs[-1].drop and not late:
+            self._drop_old()
+        if jobs[-1].call is not None:
+            jobs[-1].do()
+
+    def happen(self, batches: list[tuple[EventBatch, bool]]) -> np.ndarray:
         """Events that were let in: on the disk first, then observed. The probabilities of those to be scored."""
         if not batches:
             return np.zeros(0)
@@ -350,23 +331,19 @@ class Service:
         self._full = None
         with self.metrics.observe_seconds.time():
             logits = self.live.observe_batch(together, self.lock.writing, scored)
-        if self.candidate is not None:
-            self.candidate.observe(together)
+        for beside in (self.candidate, self.unnumbered.rewinder):
+            if beside is not None:
+                beside.observe(together)
         self.store.settle()
         self.rate.add(len(together.t))
         self.metrics.events.inc(len(together.t))
         return self.live.calibrated(logits, "anyone") if scored.any() else logits
 
-    def _released(self, batch: EventBatch) -> bool:
-        """Events whose turn has come; False when they have to wait on, because the store cannot take them now."""
-        try:
-            self._happen([(batch, False)])
-        except StoreFull as error:
-            self.metrics.store_failures.inc()
-            self._full = str(error)
-            log.error("%s", error)
-            return False
-        return True
+    def store_failed(self, error: StoreFull) -> None:
+        """Events could not be written."""
+        self.metrics.store_failures.inc()
+        self._full = str(error)
+        log.error("%s", error)
 
     def _done(self, job: Job, answer: Any) -> None:
         with self._mutex:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,10 @@ class SnapshotFolder:
         self.folder, self.fingerprint = Path(store) / "snapshots", run.fingerprint
         self.weights = digest(run.deployed.model)
         self.reports: list[str] = []
+
+    def of(self, run: Run) -> SnapshotFolder:
+        """Those of another run, in the same place."""
+        return SnapshotFolder(self.folder.parent, run)
 
     def numbers(self) -> list[int]:
         """Newest first."""
@@ -85,9 +89,9 @@ class SnapshotFolder:
         for leftover in self.folder.glob(".*.part"):
             shutil.rmtree(leftover, ignore_errors=True)
 
-    def valid(self) -> Iterator[tuple[int, Path]]:
-        """Snapshots that are whole and of this run, newest first."""
-        for number in self.numbers():
+    def valid(self, wanted: Callable[[int], bool] = lambda number: True) -> Iterator[tuple[int, Path]]:
+        """Snapshots that are whole and of this run, newest first; those of numbers that are wanted."""
+        for number in filter(wanted, self.numbers()):
             trouble = self._trouble(number, self.path(number))
             if trouble is None:
                 yield number, self.path(number)

@@ -8,6 +8,7 @@ their numbers until an operator accepts the loss.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import json
 import os
@@ -37,6 +38,7 @@ from pintgn.serve.rows import (
     columns,
     connected,
     hashed,
+    moved,
 )
 from pintgn.serve.store import Store, StoreFull, StoreGone
 
@@ -45,6 +47,14 @@ CHUNK = 10_000
 """Events read at once."""
 KEYS = 5_000
 """Keys looked up at once."""
+
+
+XOR = "(({0} | {1}) - ({0} & {1}))"
+MOVE = f"""
+UPDATE events SET number = -(number + :by), checksum = {XOR.format(XOR.format("checksum", "number"), "(number + :by)")}
+WHERE number > :first AND number <= :last
+"""
+"""Moves events up; their numbers are negative until all have been moved."""
 
 
 class SqliteStore(Store):
@@ -157,6 +167,40 @@ class SqliteStore(Store):
         self.know(last)
         self.mark.advance(Mark(last, self.mark.written.dropped))
         return last
+
+    def insert(self, batch: EventBatch, after: list[int]) -> None:
+        values = columns(batch)
+        numbers = [number + k for k, number in enumerate(after, 1)]
+        sums = [checksum ^ number for number, checksum in zip(numbers, checksums(values), strict=True)]
+        last = self.total + len(after)
+        try:
+            self.db.execute("PRAGMA secure_delete = ON")  # numbers are given again: nothing of the old may be found
+            with self.transaction():
+                for first, end, by in moved(after, self.total):
+                    self.db.execute(MOVE, {"first": first, "last": end, "by": by})
+                self.db.execute("UPDATE events SET number = -number WHERE number < 0")
+                self._move_gaps(after)
+                self.db.executemany(INSERT, zip(numbers, *values, sums, strict=True))
+            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.db.execute("PRAGMA secure_delete = OFF")
+        except sqlite3.Error as error:
+            self._check_files()
+            self._recover()
+            if self.newest() != last:
+                raise StoreFull(f"late events could not be put in their places in {self.name}: {error}.") from error
+        self._check_files()
+        self.know(last)
+        self.mark.write(Mark(last, self.mark.written.dropped))
+
+    def _move_gaps(self, after: list[int]) -> None:
+        """A gap moves up with the events after it."""
+        gaps = self.gaps
+        self.db.execute("DELETE FROM lost")
+        for gap in gaps:
+            by = bisect.bisect_left(after, gap.first)
+            keys = json.dumps({number + by: key for number, key in gap.keys.items()})
+            row = (gap.first + by, gap.last + by, int(gap.accepted), keys)
+            self.db.execute("INSERT INTO lost VALUES (?, ?, ?, ?)", row)
 
     def settle(self) -> None:
         """Wait until the mark is on the disk, too; other work may be done meanwhile."""

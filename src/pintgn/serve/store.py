@@ -27,6 +27,14 @@ class StoreGone(PintgnError):
     """What was stored is no longer where it was."""
 
 
+class StoreRewound(StoreGone):
+    """The writer has put late events in their places, from a number on."""
+
+    def __init__(self, said: str, first: int):
+        super().__init__(said)
+        self.first = first
+
+
 class StoreLost(PintgnError):
     """The connection to the store has ended; whether the newest events were kept is not known."""
 
@@ -103,6 +111,13 @@ class Store(ABC):
         Raises `StoreFull` when that cannot be done; then none of them is kept.
         """
 
+    @abstractmethod
+    def insert(self, batch: EventBatch, after: list[int]) -> None:
+        """Put late events in their places, in one transaction: each after the event of a number, both in order.
+
+        The numbers of all events after them move up. Raises `StoreFull` when that cannot be done; nothing changes then.
+        """
+
     def settle(self) -> None:
         """Wait until everything that was appended is on the disk; other work may be done meanwhile."""
         return
@@ -167,6 +182,14 @@ class Store(ABC):
 
     def check(self) -> None:
         """That this process still is the writer; `StoreLost` otherwise."""
+        raise NotImplementedError
+
+    def count(self, table: str) -> int | None:
+        """How many rows a table has; None where there is none of this name."""
+        raise NotImplementedError
+
+    def accept_rewind(self) -> None:
+        """Go on with the order that the store has now, after `StoreRewound`."""
         raise NotImplementedError
 
     def wait(self, timeout: float) -> None:

@@ -40,7 +40,8 @@ def open_store(
         from pintgn.serve.postgres import PostgresStore
         from pintgn.serve.postgres_snapshots import PostgresSnapshots
 
-        made = PostgresStore(str(where), log_fingerprint(log), width, log.t.dtype, Codec.of(log).text, follow)
+        own = own_log or log_fingerprint(log)
+        made = PostgresStore(str(where), own, width, log.t.dtype, Codec.of(log).text, follow)
         return made, PostgresSnapshots(made, run)
     if follow:
         raise BadInput("--follow needs a store that processes can share: --store postgresql://USER@HOST/DATABASE.")

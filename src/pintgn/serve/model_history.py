@@ -1,0 +1,92 @@
+"""Which run a store is served with, and what came of those that were to be: `models.json` in the store's folder, or the
+table `pintgn_models`, which every service on a shared store reads."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pintgn.errors import BadFile
+from pintgn.events.facts import AtLeast, check_format, read_json
+from pintgn.files import write_errors, write_file
+from pintgn.learn.run import Run
+from pintgn.serve.store import Store
+from pintgn.serve.stores import is_address
+
+FILE = "models.json"
+FORMAT = 1
+KEPT = 100
+"""Candidates whose history is kept."""
+SHAPE = {"format": AtLeast(1)}
+NAMED = "to serve the run that you name"
+
+
+class ModelHistory:
+    """What was promoted, what was served before it, and what came of every candidate."""
+
+    def __init__(self, folder: str | Path):
+        self.path = Path(folder) / FILE
+        self.active: dict[str, Any] | None = None  # run, log and covered, where a run was promoted
+        self.before: dict[str, Any] | None = None  # what was active before it
+        self.entries: list[dict[str, Any]] = []
+        if self.path.exists():
+            self._take(read_json(self.path, SHAPE), str(self.path), f"Delete it {NAMED}.")
+            for one in (self.active, self.before):
+                if one is not None:  # relative, in a backup
+                    one["run"] = os.path.normpath(self.path.parent.absolute() / one["run"])
+
+    def _take(self, facts: dict[str, Any], name: str, help: str) -> None:
+        check_format(facts["format"], FORMAT, name, help)
+        self.active, self.before, self.entries = facts["active"], facts["before"], facts["history"]
+
+    def _facts(self) -> dict[str, Any]:
+        return {"format": FORMAT, "active": self.active, "before": self.before, "history": self.entries[-KEPT:]}
+
+    def save(self) -> None:
+        with write_errors(self.path):
+            write_file(self.path, json.dumps(self._facts(), indent=1))
+
+    def attach(self, store: Store) -> None:
+        """The store that this belongs to, now that it is open."""
+
+    def reload(self) -> bool:
+        """Whether another service has changed it; then it is read again."""
+        return False
+
+    def served(self, given: Run, progress: Callable[[str], None]) -> tuple[Run, int, str | None]:
+        """The run to serve: the one that is given, unless another was promoted. With it, how many stored events its log
+        covers, and the fingerprint of the log that the store continues, where that is another."""
+        if self.active is None:
+            return given, 0, None
+        path = Path(self.active["run"])
+        if not (path / "run.json").exists():
+            return self._gone(path, given, progress)
+        same = given.folder is not None and given.folder.path.absolute() == path
+        if not same:
+            progress(f"{path} was promoted, and is served")
+        opened = given if same else Run.open(path, device=given.device)
+        return opened, self.active["covered"], self.active["log"]
+
+    def _gone(self, path: Path, given: Run, progress: Callable[[str], None]) -> tuple[Run, int, str | None]:
+        raise BadFile(f"{path}, which was promoted, is gone. Put it back, or delete {self.path} {NAMED}.")
+
+    def write_for(self, folder: Path, run: str) -> None:
+        """Write down for another store that it is served with the same run, which is at a path relative to it."""
+        if self.active is not None:
+            facts = self._facts() | {"active": self.active | {"run": run}, "before": None}
+            write_file(folder / FILE, json.dumps(facts, indent=1))
+
+    def facts(self) -> dict[str, Any]:
+        return {"active": self.active, "history": self.entries[-KEPT:]}
+
+
+def open_models(where: str | Path) -> ModelHistory:
+    """The history of the store at an address."""
+    if is_address(where):
+        from pintgn.serve.postgres_models import SharedModelHistory
+
+        return SharedModelHistory(str(where))
+    return ModelHistory(where)
