@@ -19,6 +19,7 @@ EVENTS, LEARN, POSITIONS, THEORY = (
 )
 SIZES = {
     "events.codec.LONGEST_ID": "tests/serve/test_requests.py",
+    "events.chosen.NARROW": "tests/events/test_chosen.py::test_rows_are_as_wide_as_they_must_be",
     "events.download.CHUNK": "tests/events/test_download.py::test_pieces_of_any_size_make_the_file",
     "events.features.MOST_CATEGORIES": f"{EVENTS}::test_so_many_categories_and_no_more",
     "events.features.MOST_ONE_HOT": f"{EVENTS}::test_few_categories_are_columns_and_many_are_hashed",
@@ -89,6 +90,7 @@ SIZES = {
     "positions.simd.WIDTH": f"{POSITIONS}::test_positions_of_stars_of_any_size",
     "positions.sketch.CHUNK": f"{POSITIONS}::test_exact_positions_become_a_sketch_in_pieces_of_any_size",
     "stream.core.OBSERVED_AT_ONCE": "tests/stream/test_core.py::test_a_log_is_observed_alike_in_pieces_of_any_size",
+    "stream.core.WORTH_A_THREAD": "tests/stream/test_core.py::test_a_log_is_observed_alike_by_one_thread_and_by_two",
     "stream.core.PAIRS_AT_ONCE": "tests/stream",
     "workers.group.TURN": "tests/workers/test_group.py::test_every_row_is_exactly_one_workers",
     "theory.anonymous.LARGEST": f"{THEORY}::test_what_is_too_large_to_build_is_refused_and_what_fits_is_built",
@@ -128,7 +130,6 @@ NO_SIZES = {
     "live.prequential.STEP": "points of a drawing",
     "live.prequential.WINDOW": "how the figure is defined",
     "live.retention.NEVER": "no limit",
-    "learn.memory.PAIR": "bytes of a pair",
     "learn.memory.PROGRAM": "bytes counted for the program; tests/learn/test_memory.py tries either side",
     "learn.memory.WIDTH": "the sketch's own default, which tests/learn/test_memory.py counts with",
     "neighbors.adjacency.ENTRY": "bytes of an entry",
@@ -147,6 +148,7 @@ NO_SIZES = {
     "positions.arena.UNSPREAD_A": "a hash",
     "positions.arena.UNSPREAD_B": "a hash",
     "positions.arena.WINDOW": "simd.WIDTH in another type",
+    "positions.kernels_sketch.LINE": "numbers that come from memory together: a hint to the processor",
     "positions.exact.SLACK": "a share of what is there: how much the arena grows",
     "report.data.BINS": "bars of a drawing",
     "report.spread.BLOCKS": "how the interval is defined",

@@ -30,10 +30,13 @@ from typing import Any
 import llvmlite
 import numba
 import platformdirs
-from numba.core import event
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, event
 from numba.core.compiler import CompileResult
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
+from numba.extending import intrinsic
 
 from pintgn import files
 from pintgn.errors import PintgnWarning
@@ -76,6 +79,27 @@ class Part(CPUDispatcher):
 
     def __call__(self, *_: Any, **__: Any) -> None:
         raise TypeError(f"{self.py_func.__name__} is a part of kernels; make it a @kernel to call it from Python.")
+
+
+def _prefetch(typing: Any, array: Any, index: Any) -> Any:
+    """In kernels: `prefetch(array, i)` says that the i-th number of an array, as it lies in memory, is needed soon.
+
+    Nothing waits for it, and nothing goes wrong where the number lies beyond the array.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        called = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        where = builder.bitcast(builder.gep(data, [arguments[1]]), pointer)
+        builder.call(called, [where, number(0), number(3), number(1)])  # to read, into all caches, of data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), code
+
+
+prefetch: Any = intrinsic(_prefetch)
 
 
 # --- the key --------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from pintgn.models.heuristics import Heuristic
 from pintgn.models.history_view import Events
 from pintgn.models.pint import PINT
 from pintgn.models.tgn import TGN
+from pintgn.positions import RelativePositions
 from pintgn.stream import Stream, core
 from pintgn.stream.history import KnownHistory
 from tests.test_check import Honest
@@ -354,6 +357,30 @@ def test_a_log_is_observed_alike_in_pieces_of_any_size(pieces, monkeypatch):
     asked = Query(np.arange(3), np.arange(3, 6), np.full(3, log.t[-1] + 1))
     assert torch.equal(whole.score(asked), parts.score(asked))
     assert (whole.clock, whole.events) == (parts.clock, parts.events)
+
+
+@pytest.mark.parametrize("least", [59, 60, 61])
+@pytest.mark.parametrize("memory", [0, 6])
+def test_a_log_is_observed_alike_by_one_thread_and_by_two(least, memory, monkeypatch):
+    log, model = random_log(3, 60), PINT(dim=8, positions=3, memory=memory)
+    one, two = (Stream(model, log.schema, node_features=log.node_features) for _ in range(2))
+    one.looks_ahead = False
+    monkeypatch.setattr(core, "WORTH_A_THREAD", least)
+    threads: list[str] = []
+    append = RelativePositions.append
+
+    def noted(self, *events, **more):
+        threads.append(threading.current_thread().name)
+        return append(self, *events, **more)
+
+    monkeypatch.setattr(RelativePositions, "append", noted)
+    two.observe(log)
+    assert [name.startswith("pintgn-positions") for name in threads] == [least <= len(log)]
+    one.observe(log)
+    asked = Query(np.arange(3), np.arange(3, 6), np.full(3, log.t[-1] + 1))
+    with torch.no_grad():
+        assert torch.equal(one.score(asked), two.score(asked))
+    assert (one.clock, one.events) == (two.clock, two.events)
 
 
 @given(data=st.data())

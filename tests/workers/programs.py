@@ -10,6 +10,7 @@ import torch
 
 import pintgn
 from pintgn.learn import worker
+from pintgn.learn.adam import Adam
 from pintgn.learn.settings import Settings
 from pintgn.models.registry import MODELS
 from pintgn.workers.group import together
@@ -25,22 +26,22 @@ def small_log() -> pintgn.EventLog:
 def gradients(target: str) -> None:
     """Every gradient that a training of each model gives the optimizer, while the weights stay what they were."""
     found: dict[str, np.ndarray] = {}
-    step = torch.optim.Adam.step
+    step = Adam.step
     for name in MODELS:
         steps: list[np.ndarray] = []
 
-        def record(self: torch.optim.Adam, steps: list[np.ndarray] = steps) -> None:
-            given = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.param_groups[0]["params"]]
+        def record(self: Adam, steps: list[np.ndarray] = steps) -> None:
+            given = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
             steps.append(torch.cat([g.flatten() for g in given]).numpy().copy())
 
-        torch.optim.Adam.step = record if name != "ctdne" else step  # type: ignore[method-assign,assignment]
+        Adam.step = record  # type: ignore[method-assign]
         model = {"name": name} | ({"dim": 8} if name not in ("boosted", "edgebank", "heuristic") else {})
         settings = Settings.of({"model": model, "train": {"epochs": 2, "batch": 31, "clip": 0.0, "threads": 1}})
         with together() as group:
             pintgn.fit(settings, small_log(), progress=False)
         if group.rank == 0:
             found[name] = np.array(steps)
-    torch.optim.Adam.step = step  # type: ignore[method-assign]
+    Adam.step = step  # type: ignore[method-assign]
     if group.rank == 0:
         np.savez(target, **found)  # type: ignore[arg-type]
 

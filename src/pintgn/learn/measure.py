@@ -66,20 +66,25 @@ def score_part(
     group = current()
     mine = group.turns(len(rows))
     rows, queries = (rows, queries) if group.size == 1 else (rows[mine], [query[mine] for query in queries])
-    found: list[list[np.ndarray]] = [[] for _ in queries]
+    found = [np.zeros(0, np.float32) for _ in queries]  # each made as long as it will be, by the first scores
 
     def ask(batch: EventLog) -> list[Query]:
         begin = batch.first - part.first
         asked = slice(*np.searchsorted(rows, [begin, begin + len(batch)]).tolist())
         return [query[asked] for query in queries]
 
+    done = 0
     with eval_mode(stream.model):
         for batch, scores in stream.prefetch(part.batches(BATCH), ask):
-            for some, more in zip(found, scores, strict=True):
-                some.append(more.numpy(force=True))
+            arrays = [some.numpy(force=True) for some in scores]
+            if not done:
+                found = [np.empty((len(rows), *some.shape[1:]), some.dtype) for some in arrays]
+            begin, done = done, done + (len(arrays[0]) if arrays else 0)
+            for some, more in zip(found, arrays, strict=True):
+                some[begin:done] = more
             if on_batch is not None:
                 on_batch(batch.first - part.first + len(batch))
-    return [group.merged(np.concatenate(some) if some else np.zeros(0, np.float32), mine) for some in found]
+    return [group.merged(some, mine) for some in found]
 
 
 class Compared(NamedTuple):

@@ -26,8 +26,10 @@ SPARE = 1.5
 """Places in the index for each entry: segments are powers of two."""
 WIDTH = 128
 """Numbers that a sketch keeps for each node and level in a stream."""
-PAIR = 24
-"""Bytes of an earlier pair that historical negatives are drawn from."""
+PAIR = 4
+"""Bytes of an earlier pair that historical negatives are drawn from: the row of its first event."""
+ROW = 4
+"""Bytes of an event that is trained on: its row."""
 
 
 def predict(settings: Settings, log: EventLog) -> dict[str, int]:
@@ -38,7 +40,6 @@ def predict(settings: Settings, log: EventLog) -> dict[str, int]:
     trained = int(len(train) * (1 - hidden))
     held = {name: getattr(log, name) for name in COLUMNS}
     columns = sum(column.nbytes for column in held.values() if column is not None)
-    of_events = columns - (0 if log.node_features is None else log.node_features.nbytes)
     stream = {
         "index": int(2 * events * ENTRY * SPARE) + 16 * nodes,
         "event features": 4 * log.schema.width * events,
@@ -48,7 +49,7 @@ def predict(settings: Settings, log: EventLog) -> dict[str, int]:
         "program": PROGRAM,
         "log": columns,
         "scaled features": 4 * log.schema.width * events if settings.train.scale_features else 0,
-        "training events": of_events * trained // max(events, 1),
+        "training events": ROW * trained,
         "negatives": (PAIR * trained if model.get("historical") else 0) + 32 * (events - len(train)),
         "memory": 8 * int(model.get("memory") or 0) * nodes,
         **stream,

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from pintgn.errors import UnknownName, suggest
+from pintgn.events.chosen import NARROW
 from pintgn.events.log import EventLog, Query
 from pintgn.learn.metrics import CHUNK
 from pintgn.learn.protocol import destinations, scored_events
@@ -52,16 +53,17 @@ def earlier_pairs(log: EventLog) -> Negatives:
 
     Every distinct pair is equally likely; a random destination where the one that was drawn is in the batch.
     """
-    pairs, otherwise = Pairs(scored_events(log)), random_destination(log)
+    events, otherwise, width = scored_events(log), random_destination(log), np.int64(log.nodes)
+    first = np.sort(np.unique(events.src * width + events.dst, return_index=True)[1])
+    first = first.astype(np.int32 if len(events) <= NARROW else np.int64)  # the first event of each pair
 
     def draw_pairs(part: EventLog, rng: np.random.Generator) -> Query:
         random = otherwise(part, rng)
-        earlier = int(np.searchsorted(pairs.first_t, part.t[0], "left"))
+        earlier = int(np.searchsorted(first, events.row_at(part.t[0])))
         if not earlier:
             return random
-        keys = pairs.keys[rng.integers(0, earlier, len(part))]
-        free = ~np.isin(keys, pairs.key(part.src, part.dst))
-        src, dst = keys // pairs.width, keys % pairs.width
+        src, dst = events.ends(first[rng.integers(0, earlier, len(part))])
+        free = ~np.isin(src * width + dst, part.src * width + part.dst)
         return Query(np.where(free, src, random.src), np.where(free, dst, random.dst), part.t)
 
     return draw_pairs

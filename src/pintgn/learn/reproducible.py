@@ -20,21 +20,21 @@ def reproducible(threads: int | None) -> Iterator[None]:
     so a run keeps the one that it began with. Global randomness (dropout) is reseeded before every step by `seed_step`
     and restored at the end.
     """
-    before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    warn_only, fill = torch.is_deterministic_algorithms_warn_only_enabled(), torch.utils.deterministic
+    before, mode, fill = torch.get_num_threads(), torch.get_deterministic_debug_mode(), torch.utils.deterministic
     filled = fill.fill_uninitialized_memory  # type: ignore[attr-defined]
     try:
-        if threads is not None and max(threads - 1, 1) != before[0]:
+        if threads is not None and max(threads - 1, 1) != before:
             torch.set_num_threads(max(threads - 1, 1))
-        torch.use_deterministic_algorithms(True)
+        # `torch.use_deterministic_algorithms` would do the same, and load torch's compiler: a second, and 70 MB
+        torch.set_deterministic_debug_mode("error")
         fill.fill_uninitialized_memory = False  # type: ignore[attr-defined]
         with torch.random.fork_rng(devices=[]):
             yield
     finally:
-        torch.use_deterministic_algorithms(before[1], warn_only=warn_only)
+        torch.set_deterministic_debug_mode(mode)
         fill.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
-        if torch.get_num_threads() != before[0]:
-            torch.set_num_threads(before[0])
+        if torch.get_num_threads() != before:
+            torch.set_num_threads(before)
 
 
 def step_rng(seed: int, epoch: int, step: int) -> np.random.Generator:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pintgn.compiled import inner, kernel
+from pintgn.compiled import inner, kernel, prefetch
 
 SMALLEST = 2  # most nodes of most logs have very few events
 SIZES = 64  # one free list per power of two
 FEW = 16  # simultaneous entries that are ordered one by one
+AHEAD = 8  # events whose lists are on their way from memory
 
 
 @inner
@@ -146,6 +147,16 @@ def append_events(
     while group > 0 and t[group - 1] == t[begin]:
         group -= 1
     for i in range(begin, src.shape[0]):
+        if i + 2 * AHEAD < src.shape[0]:
+            prefetch(heads, 2 * src[i + 2 * AHEAD])
+            prefetch(heads, 2 * dst[i + 2 * AHEAD])
+        if i + AHEAD < src.shape[0]:
+            for node in (src[i + AHEAD], dst[i + AHEAD]):
+                p = heads[node, 0] - 1
+                prefetch(ids, p)
+                prefetch(times, p)
+                prefetch(numbers, p)
+                prefetch(outgoing, p)
         u, v = src[i], dst[i]
         need = used[0] + space_needed(heads, free, u, v)
         if need > ids.shape[0]:

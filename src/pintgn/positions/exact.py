@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from pintgn.formatting import size
@@ -15,6 +17,7 @@ from pintgn.positions.arena import (
     RATIO,
     SIZES,
     TOP,
+    UNIT,
     WIDEST,
     compact,
     unpack,
@@ -107,7 +110,18 @@ class ExactTables:
 
     def entries(self, roots: range) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the rows of some roots hold: table (root * levels + level), node and count of each entry."""
-        tables = np.arange(roots.start * self.levels, roots.stop * self.levels)
+        return self._entries(np.arange(roots.start * self.levels, roots.stop * self.levels))
+
+    def emptied(self, count: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """`entries` of so many tables at a time, from the arena's end on; what has been given is gone, and its memory
+        with it."""
+        order = self._by_offset()
+        for stop in range(len(order), 0, -count):
+            some = order[max(stop - count, 0) : stop]
+            yield self._entries(some)
+            self.arena.resize(int(self.heads[some[0], OFF]) * UNIT, refcheck=False)
+
+    def _entries(self, tables: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         arguments = (self.heads, self.arena.view(np.uint32), self.arena, self.book, tables)
         n = unpack(*arguments, np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.int64))
         nodes, counts, owners = np.zeros(n, np.int64), np.zeros(n), np.zeros(n, np.int64)

@@ -13,13 +13,24 @@ import math
 
 import numpy as np
 
-from pintgn.compiled import inner, kernel
+from pintgn.compiled import inner, kernel, prefetch
 from pintgn.positions.kernels import first_of
 
 MOST = np.float32(1e37)  # sums stop here, well inside single precision
 TINY = np.float32(1e-30)  # decayed sums below this are zero: subnormal numbers are slow
 QUERY, GROUP = range(2)  # in `progress`
 WORD = 64
+AHEAD = 4  # pairs and queries whose rows are on their way from memory
+LINE = 16  # numbers that come from memory together
+
+
+@inner(allocates=False)
+def prefetch_row(rows, node):
+    """A root's sums will be needed soon."""
+    if 0 <= node < rows.shape[0]:
+        length = rows.shape[1] * rows.shape[2]
+        for i in range(0, length, LINE):
+            prefetch(rows, node * length + i)
 
 
 @kernel(allocates=False)
@@ -83,6 +94,9 @@ def freshen(rows, stamps, decay, node, elapsed):
 def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, elapsed, signs):
     """Apply one group: levels from the last to the first, so that right-hand sides are from before the group."""
     for i in range(first, last):
+        if i + AHEAD < len(one):
+            prefetch_row(rows, one[i + AHEAD])
+            prefetch_row(rows, two[i + AHEAD])
         seen[one[i]] = seen[two[i]] = True
         freshen(rows, stamps, decay, one[i], elapsed)
         freshen(rows, stamps, decay, two[i], elapsed)
@@ -145,6 +159,9 @@ def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, open_pairs, pr
         if q == len(order):
             return
         row = order[q]
+        if q + AHEAD < len(order):
+            for j in range(out.shape[1]):
+                prefetch_row(rows, roots[order[q + AHEAD], j])
         for j in range(out.shape[1]):
             view_root(rows, stamps, decay, seed, roots[row, j], elapsed[q], sees_open[q], open_pairs, signs, views[j])
         for i in range(out.shape[2]):

@@ -8,7 +8,7 @@ from pintgn.positions.capacity import available, require_memory
 from pintgn.positions.exact import ExactTables
 from pintgn.positions.kernels_sketch import project, sketch_pass
 
-CHUNK = 256  # roots that are converted at a time; the lists of what they reach take memory
+CHUNK = 256  # tables that are converted at a time; the lists of what they reach take memory
 
 
 def bytes_per_node(levels: int, width: int) -> int:
@@ -65,13 +65,15 @@ class SketchRows:
         return 0
 
     def absorb(self, exact: ExactTables, nodes: int) -> None:
-        """Project exact rows; the result is what the sketch would hold had it seen the events itself."""
+        """Project exact rows, which are used up: both together would take more memory than either ever does.
+
+        The result is what the sketch would hold had it seen the events itself.
+        """
         self.reserve(nodes)
         self.stamps[:nodes] = exact.stamps[:nodes]
         self.seen[:nodes] = exact.seen(nodes)
         signs = np.empty(self.width, np.float32)
-        for start in range(0, nodes if self.levels else 0, CHUNK):
-            owners, members, counts = exact.entries(range(start, min(start + CHUNK, nodes)))
+        for owners, members, counts in exact.emptied(CHUNK):
             project(self.rows, np.uint64(self.seed), owners, members, counts, signs)
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -36,6 +36,8 @@ PAIRS_AT_ONCE = 8192
 """Pairs ranked together: enough to amortise a call, few enough to stay in the cache."""
 
 
+WORTH_A_THREAD = 1 << 13
+"""Events from which on positions are observed in a thread of their own."""
 OBSERVED_AT_ONCE = 1 << 16
 """Events of a log observed together: enough to amortise a call, few enough that columns made on the way take little
 memory."""
@@ -228,6 +230,18 @@ class Stream:
 
     def _gather(self, query: Query, events: Events, gather: Callable[..., Any]) -> Gathered:
         """Look up; the past moves on, memory not yet."""
+        if not self._positions_apart(query, events):
+            return self._look_up(query, events, gather)
+        assert self.positions is not None
+        with ThreadPoolExecutor(1, "pintgn-positions") as pool:
+            return self._look_up(
+                query, events, gather, pool.submit(self.positions.append, events.src, events.dst, events.t)
+            )
+
+    def _look_up(
+        self, query: Query, events: Events, gather: Callable[..., Any], apart: Future[Any] | None = None
+    ) -> Gathered:
+        """`_gather`; positions are served here, or have been by another thread."""
         before, clock = self.history.before(query.t, events), self.history.clock
         if happens := len(events.t) > 0:
             happened = self.history.before(events.t, events)
@@ -237,9 +251,17 @@ class Stream:
         spans = self.blocks.plan(query.t, events, clock, self._in_blocks)
         views = [self._view(query.t[span.rows], before[span.rows]) for span in spans]
         inputs = [gather(query[s.rows], view) if len(s.rows) else None for s, view in zip(spans, views, strict=True)]
-        if self.positions is not None and self.positions_refresh == "event":
+        if apart is not None:
+            apart.result()
+        elif self.positions is not None and self.positions_refresh == "event":
             serve_positions(self.positions, self.model.positions_transform, views, events)
         return Gathered(spans, views, inputs, pure=not happens)
+
+    def _positions_apart(self, query: Query, events: Events) -> bool:
+        """Whether contacts and positions, which know nothing of each other, are worth a thread each: many events, and
+        nothing that is asked."""
+        own = type(self.positions) is RelativePositions and self.positions_refresh == "event"
+        return own and self.looks_ahead and not len(query.t) and len(events.t) >= WORTH_A_THREAD
 
     def _compute(self, gathered: Gathered, compute: Callable[..., Tensor] | None) -> Tensor:
         """Score span by span while memory moves on; nothing is scored without `compute`."""

@@ -123,7 +123,7 @@ class When(Questioning):
 
     def trainable(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
         actors = self._actors(parts)
-        (_, query), truth = self._ask(events, actors, parts.trained.t[-1], rng)
+        (_, query), truth = self._ask(events, actors, parts.trained[-1:].t[0], rng)
         return query, truth
 
     def _actors(self, parts: Parts) -> Actors:
