@@ -20,8 +20,9 @@ from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.targets import FewTargets, TargetIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream import Stream
-from pintgn.stream.core import Gathered, serve_positions
+from pintgn.stream.blocks import Gathered
 from pintgn.stream.history import History
+from pintgn.stream.reads import serve_positions
 
 MEMORY = 2**27
 """Bytes that counting walks in many worlds at once may take."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.models.base import Model
-from pintgn.models.history_view import Events
+from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.state import StaleView, State
 
 
@@ -31,6 +31,16 @@ class Undo:
     block: list[Events]
     nodes: np.ndarray
     rows: State | None
+
+
+@dataclass
+class Gathered:
+    """All that is needed to score a batch's queries, looked up; what remains is to compute."""
+
+    spans: list[Span]
+    views: list[HistoryView]
+    inputs: list[Any]
+    pure: bool
 
 
 class MemoryBlocks:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ from pintgn.models.state import State
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.inputs import as_events
 from pintgn.positions import RelativePositions
-from pintgn.stream.blocks import MemoryBlocks, Span
+from pintgn.stream.blocks import Gathered, MemoryBlocks, Span
 from pintgn.stream.history import History
-from pintgn.stream.reads import Positions, add_blocks, serve_positions
+from pintgn.stream.reads import Positions, add_blocks, node_numbers, serve_positions
 
 REFRESH = ("event", "block")
 WORTH_RANKING = 8
@@ -41,16 +40,6 @@ WORTH_A_THREAD = 1 << 13
 OBSERVED_AT_ONCE = 1 << 16
 """Events of a log observed together: enough to amortise a call, few enough that columns made on the way take little
 memory."""
-
-
-@dataclass
-class Gathered:
-    """All that is needed to score a batch's queries, looked up; what remains is to compute."""
-
-    spans: list[Span]
-    views: list[HistoryView]
-    inputs: list[Any]
-    pure: bool
 
 
 class Stream:
@@ -234,9 +223,8 @@ class Stream:
             return self._look_up(query, events, gather)
         assert self.positions is not None
         with ThreadPoolExecutor(1, "pintgn-positions") as pool:
-            return self._look_up(
-                query, events, gather, pool.submit(self.positions.append, events.src, events.dst, events.t)
-            )
+            apart = pool.submit(self.positions.append, events.src, events.dst, events.t)
+            return self._look_up(query, events, gather, apart)
 
     def _look_up(
         self, query: Query, events: Events, gather: Callable[..., Any], apart: Future[Any] | None = None
@@ -421,8 +409,8 @@ class Stream:
     def _checked_queries(self, queries: Sequence[Query]) -> Query:
         if not queries:
             return Query(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, self._time_dtype or np.int64))
-        src = np.concatenate([_numbers(q.src, "src") for q in queries])
-        dst = np.concatenate([_numbers(q.dst, "dst") for q in queries])
+        src = np.concatenate([node_numbers(q.src, "src") for q in queries])
+        dst = np.concatenate([node_numbers(q.dst, "dst") for q in queries])
         t = self._times(np.concatenate([np.asarray(q.t) for q in queries]))
         if len(t) and self.clock is not None and t.min() < self.clock:
             raise StaleQuery(
@@ -459,12 +447,3 @@ def _parts(rows: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, slice]]:
     for top in range(0, len(rows), height):
         for left in range(0, width, width_at_once):
             yield rows[top : top + height], slice(left, left + width_at_once)
-
-
-def _numbers(nodes: Any, name: str) -> np.ndarray:
-    nodes = np.atleast_1d(np.asarray(nodes))
-    if nodes.dtype.kind not in "iu" and len(nodes):
-        raise BadInput(f"{name} holds {nodes.dtype}; a stream takes node numbers. Use log.node(id) for users' ids.")
-    if len(nodes) and nodes.min() < 0:
-        raise BadInput(f"{name} holds {nodes.min()}; node numbers start at 0.")
-    return nodes.astype(np.int64, copy=False)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from pintgn.errors import BadInput
 from pintgn.models.history_view import Events, HistoryView
 
 
@@ -57,3 +58,12 @@ def add_blocks(positions: Positions, blocks: list[Events]) -> None:
 
 def _padded(nodes: np.ndarray, width: int) -> np.ndarray:
     return np.pad(nodes, ((0, 0), (0, width - nodes.shape[1])), constant_values=-1) if nodes.shape[1] < width else nodes
+
+
+def node_numbers(nodes: Any, name: str) -> np.ndarray:
+    nodes = np.atleast_1d(np.asarray(nodes))
+    if nodes.dtype.kind not in "iu" and len(nodes):
+        raise BadInput(f"{name} holds {nodes.dtype}; a stream takes node numbers. Use log.node(id) for users' ids.")
+    if len(nodes) and nodes.min() < 0:
+        raise BadInput(f"{name} holds {nodes.min()}; node numbers start at 0.")
+    return nodes.astype(np.int64, copy=False)
