@@ -11,7 +11,9 @@ from pintgn.errors import BadInput
 from pintgn.events.codec import EventBatch
 from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE
+from pintgn.learn.run import Run
 from pintgn.live.live import Live
+from pintgn.live.names import Names
 from pintgn.serve.store import Store
 
 
@@ -26,16 +28,22 @@ def whole_log(live: Live, store: Store) -> EventLog:
             f"the first {store.dropped:,} live events were dropped from the store, so the log has a gap. "
             "Train on your own copy of the events."
         )
-    log, names = live.run.log, live.names
-    batches = [batch for _, batch in store.read(live.covered)]
+    return with_events(live.run, [batch for _, batch in store.read(live.covered)])
+
+
+def with_events(run: Run, batches: list[EventBatch]) -> EventLog:
+    """A run's log and the events after it."""
+    log, names = run.log, Names(run.log.ids)
     if not batches:
         return log
     events = EventBatch.concat(batches)
     src, dst = names.add_pairs(events.src, events.dst)
     width = log.schema.feature_width
-    updates = None
+    updates, node_features = None, log.node_features
     if log.node_updates is not None and events.features is not None and events.op is not None:
         updates = np.concatenate([log.node_updates, events.features[events.op == NODE, width + 2 :]])
+    if node_features is not None:
+        node_features = np.pad(node_features, ((0, len(names) - len(node_features)), (0, 0)))
 
     def joined(old: Any, new: Any) -> Any:
         return None if old is None else np.concatenate([old, new])
@@ -47,7 +55,7 @@ def whole_log(live: Live, store: Store) -> EventLog:
         features=None if log.features is None else joined(log.features, events.features[:, :width]),  # type: ignore[index]
         op=joined(log.op, events.op),
         node_updates=updates,
-        node_features=live.all_node_features(),
+        node_features=node_features,
         ids=names.id_map(),
         schema=dataclasses.replace(log.schema, label=None, time_scale=None),
     )

@@ -34,12 +34,13 @@ from pintgn.serve.model_history import open_models
 from pintgn.serve.models import Candidate, follow
 from pintgn.serve.repair import described
 from pintgn.serve.requests import Requests
+from pintgn.serve.retrain import Retrainer
 from pintgn.serve.rows import Gap
 from pintgn.serve.saver import Saver, promise
 from pintgn.serve.starting import started
 from pintgn.serve.states import warm_up
 from pintgn.serve.store import StoreFull, StoreGone, StoreLost
-from pintgn.serve.stores import open_store
+from pintgn.serve.stores import home_of, open_store
 from pintgn.serve.unnumbered import Unnumbered
 
 log = logging.getLogger("pintgn.serve")
@@ -79,6 +80,7 @@ class Service:
         self._full: str | None = None  # why the newest events could not be written
         self.closed = False
         self.where, self.unnumbered = store, Unnumbered(self)
+        self.home = None if run.folder is None else home_of(run.folder.path, store)  # of the run that is named
         self.models = open_models(store)
         self.candidate: Candidate | None = None
         self.other_model: str | None = None  # why this service does not serve the run that was promoted
@@ -97,10 +99,13 @@ class Service:
                 self.unnumbered.begin()
             if self.store.shared:
                 follow(self)
+            self.retrainer = None if self.options.retrain is None else Retrainer(self)
             warm_up(self.live)
         except BaseException:
             self.store.close()
             raise
+        if self.retrainer is not None:
+            self.retrainer.start()
         self._writer = threading.Thread(target=self._write, name="pintgn-writer", daemon=True)
         self._writer.start()
 
@@ -134,6 +139,8 @@ class Service:
         if self.closed:
             return
         self.closed = True
+        if self.retrainer is not None:
+            self.retrainer.stop()
         self._jobs.put(None)
         self._writer.join()
         if self.candidate is not None:
