@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +14,7 @@ from paper.jobs import BEST, LAYOUT, SETTINGS, jobs_of, parse_seeds
 from pintgn.cli.app import run
 from pintgn.cli.common import AsJson, emit_json, say
 from pintgn.cli.help_format import apply_style
+from pintgn.cli.workers import On
 from pintgn.errors import BadInput
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ def reproduce(
     show: Annotated[bool, Option("--show", help="Run nothing; show the results that there are.")] = False,
     dry_run: Annotated[bool, Option("--dry-run", help="List what would run and for how long, and stop.")] = False,
     threads: Annotated[int | None, Option(min=1, help="How many threads to compute with.")] = None,
+    workers: Annotated[int, Option(min=1, help="How many rows to compute at once, with one thread each.")] = 1,
+    on: On = "local",
     as_json: AsJson = False,
 ) -> None:
     """Train and measure every row of the paper's tables by its own protocol, and put the figures beside its own.
@@ -64,10 +68,15 @@ def reproduce(
     folder = folder or Path("runs/best" if what == "best" else "runs/paper")
     store = Results(results or folder / "results.jsonl")
     chosen = _split(models), _split(data), parse_seeds(seeds)
+    spread = (on, workers) if (on, workers) != ("local", 1) else None
+    if what == "best" and spread is not None:
+        raise BadInput("--workers and --on spread the rows of the paper's tables; `best` has none of them.")
+    if spread is not None and threads not in (None, 1):
+        raise BadInput(f"--threads {threads}: workers have one thread each. Leave it out.")
     if what == "best":
         _best(chosen, folder, store, data_folder, config or BEST, page, show, dry_run, as_json)
     else:
-        _tables(what, chosen, folder, store, data_folder, config or SETTINGS, cap, page, show, dry_run, as_json)
+        _tables(what, chosen, folder, store, data_folder, config or SETTINGS, cap, page, show, dry_run, as_json, spread)
 
 
 Chosen = tuple[list[str] | None, list[str] | None, list[int] | None]
@@ -76,7 +85,7 @@ Chosen = tuple[list[str] | None, list[str] | None, list[int] | None]
 
 def _tables(
     what: str, chosen: Chosen, folder: Path, store: Results, data_folder: Path | None, config: Path, cap: float,
-    page: Path | None, show: bool, dry_run: bool, as_json: bool,
+    page: Path | None, show: bool, dry_run: bool, as_json: bool, spread: tuple[str, int] | None = None,
 ) -> None:  # fmt: skip
     """The paper's own rows, and the tables that they make."""
     from paper import tables
@@ -92,7 +101,7 @@ def _tables(
         _list(runner, jobs, as_json)
         return
     if not show:
-        _run(runner, jobs, published)
+        _run(runner, jobs, published, spread)
     newest = store.newest()
     if page is not None:
         from paper.page import read_notes, write_page
@@ -151,10 +160,11 @@ def _split(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _run(runner: Any, jobs: list[Any], published: Any) -> None:
-    """Run what is open, with a line per epoch and per row on stderr."""
+def _run(runner: Any, jobs: list[Any], published: Any, spread: tuple[str, int] | None) -> None:
+    """Run what is open, with a line per epoch and per row on stderr; on workers, a line per row."""
     from paper.tables import row_line
     from pintgn.cli.train import EpochLines
+    from pintgn.workers.jobs import open_jobs
 
     todo = runner.open_jobs(jobs)
     say(f"{len(jobs)} rows, {len(jobs) - len(todo)} of them done; rows go to {runner.results.path}")
@@ -168,8 +178,9 @@ def _run(runner: Any, jobs: list[Any], published: Any) -> None:
                     lines(entry)
 
             runner.told = told
-            for row in runner.run(jobs):
-                lines.terminal.print(row_line(row, published), markup=False)
+            with open_jobs(*spread) if spread else nullcontext() as workers:
+                for row in runner.run(jobs, workers):
+                    lines.terminal.print(row_line(row, published), markup=False)
     except typer.Exit:
         say("The same command goes on where this one ended.")
         raise

@@ -29,6 +29,7 @@ from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, read_settings
 from pintgn.learn.train import fit
+from pintgn.workers.jobs import Jobs
 
 Told = Callable[[dict[str, Any]], None]
 
@@ -111,7 +112,7 @@ class Meter:
 
 @dataclass
 class Runner:
-    """Runs jobs one after the other.
+    """Runs jobs one after the other, or on workers.
 
     Args:
         folder: where the runs are kept.
@@ -147,30 +148,46 @@ class Runner:
             return True
         return self.cap is not None and row["cap"] is not None and row["cap"] >= self.cap
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Row]:
+    def run(self, jobs: Sequence[Job], workers: Jobs | None = None) -> Iterator[Row]:
         """A row for each open job whose data is here, as soon as it is known and on disk.
 
-        A job that fails leaves its error in a row of its own, and the trace in its folder.
+        A job that fails leaves its error in a row of its own, and the trace in its folder. With `workers`, they compute
+        and this process writes the rows: each once, whatever was lost and done again.
         """
         with Folder(self.folder).locked():
             todo = [job for job in self.open_jobs(jobs) if sets.find(job.data, self.data_folder) is not None]
-            timed = {
-                job.data: [other for other in todo if (other.task, other.data) == ("time", job.data)]
-                for job in todo
-                if job.task == "time"
-            }
-            for job in todo:
-                together = timed.pop(job.data, []) if job.task == "time" else [job]
-                try:
-                    yield from self.time(together) if job.task == "time" else self.one(job)
-                except Exception as error:  # one row, be it our fault or the data's, must not cost the others
-                    if not isinstance(error, PintgnError):
-                        place = self.folder / job.place
-                        place.mkdir(parents=True, exist_ok=True)
-                        (place / "error.txt").write_text(traceback.format_exc())
-                    for failed in together:
-                        told = {"ended": "failed", "error": f"{type(error).__name__}: {error}"}
-                        yield self.results.append(failed, told)
+            if workers is None:
+                timed = {
+                    data: [j for j in todo if (j.task, j.data) == ("time", data)] for data in {j.data for j in todo}
+                }
+                for job in todo:
+                    unit = [job] if job.task != "time" else timed.pop(job.data, [])
+                    yield from self.attempt(unit) if unit else ()
+                return
+            folder, config = self.folder.resolve(), self.config.resolve()  # workers may be anywhere
+            data = None if self.data_folder is None else self.data_folder.resolve()
+            found = Collected(self.results.newest())
+            alone = replace(self, results=found, told=_silent, data_folder=data, folder=folder, config=config, _logs={})
+            for _, made in workers.run(_attempted, [(alone, unit) for unit in units_of(todo)]):
+                for job, facts in made:
+                    yield self.results.append(job, facts)
+
+    def attempt(self, unit: Sequence[Job]) -> Iterator[Row]:
+        """The rows of jobs that belong together, or their failure."""
+        try:
+            if unit[0].task == "time":
+                yield from self.time(unit)
+            else:
+                for job in unit:
+                    yield from self.one(job)
+        except Exception as error:  # one row, be it our fault or the data's, must not cost the others
+            if not isinstance(error, PintgnError):
+                place = self.folder / unit[0].place
+                place.mkdir(parents=True, exist_ok=True)
+                (place / "error.txt").write_text(traceback.format_exc())
+            for failed in self.open_jobs(unit):
+                told = {"ended": "failed", "error": f"{type(error).__name__}: {error}"}
+                yield self.results.append(failed, told)
 
     def one(self, job: Job) -> Iterator[Row]:
         """The rows of one job: a nodes job stands on the run of links, whose row comes first."""
@@ -262,6 +279,42 @@ class Runner:
             "processor_seconds": round(time.process_time() - began[0], 1),
             "wall_seconds": round(time.perf_counter() - began[1], 1),
         } | {name: links[name] for name in kept}
+
+
+def units_of(jobs: Sequence[Job]) -> list[list[Job]]:
+    """Jobs that one worker does in turn: links and nodes of one run, and all that are timed on one data set."""
+    units: dict[object, list[Job]] = {}
+    for job in jobs:
+        units.setdefault(job.data if job.task == "time" else job.place, []).append(job)
+    return list(units.values())
+
+
+class Collected(Results):
+    """Rows of a worker, which writes none: what was known when it began, and what it found."""
+
+    def __init__(self, known: dict[str, Row]):
+        self.known, self.found = known, list[tuple[Job, Row]]()
+
+    def append(self, job: Job, facts: Row) -> Row:
+        self.found.append((job, facts))
+        row = {"job": job.key, "task": job.task, "row": job.row, "model": job.model, "data": job.data, "seed": job.seed}
+        self.known = self.known | {job.key: row | facts}
+        return self.known[job.key]
+
+    def newest(self) -> dict[str, Row]:
+        return self.known
+
+
+def _silent(entry: dict[str, Any]) -> None:
+    """Workers say nothing: rows are told of where they are written."""
+
+
+def _attempted(runner: Runner, unit: list[Job]) -> list[tuple[Job, Row]]:
+    """In a worker: what the jobs of a unit found."""
+    assert isinstance(runner.results, Collected)
+    for _ in runner.attempt(unit):
+        pass
+    return runner.results.found
 
 
 def first_epoch_share(run: Run) -> float:

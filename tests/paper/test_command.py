@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 
 import pytest
 
 from paper.command import main
+from tests.conftest import ROOT
 from tests.paper.helpers import small_paper
 
 
@@ -108,3 +111,32 @@ def test_ctrl_c_says_that_the_same_command_goes_on(reproduce, monkeypatch):
     code, _, err = reproduce("table1", "--data", "uci", "--seeds", "1")
     assert code == 130
     assert "The same command goes on where this one ended." in err
+
+
+def test_rows_are_computed_on_a_ray_cluster_and_written_here(paper, tmp_path):
+    pytest.importorskip("ray", reason="Ray is not here (pip install 'pintgn[ray]')")
+    options = ["--config", paper[0], "--data-folder", paper[1], "--on", "ray", "--workers", "2", "--json"]
+    command = [sys.executable, "-m", "paper", "table1", "--data", "uci", "--seeds", "1", *map(str, options)]
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    given = {"PYTHONPATH": paths, "RAY_USAGE_STATS_ENABLED": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | given, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert sorted(row["row"] for row in json.loads(done.stdout)["rows"]) == ["jodie/uci", "pint/uci"]
+    rows = [json.loads(line) for line in (tmp_path / "runs/paper/results.jsonl").read_text().splitlines()]
+    assert sorted(row["row"] for row in rows) == ["jodie/uci", "pint/uci"]
+    assert all(row["ended"] == "by itself" for row in rows)
+    assert "Jodie on UCI, seed 0: AP" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["best", "--workers", "2"], "--workers and --on spread the rows of the paper's tables"),
+        (["table1", "--workers", "2", "--threads", "2"], "workers have one thread each"),
+        (["table1", "--on", "rai"], "on='rai' does not exist. Did you mean 'ray'"),
+    ],
+)
+def test_what_cannot_be_spread_is_refused_in_one_line(reproduce, options, line):
+    code, _, err = reproduce(*options)
+    assert code == 2
+    assert line in err

@@ -8,12 +8,13 @@ import pytest
 
 from paper.jobs import Job
 from paper.results import Results
-from paper.runner import Meter, Runner
+from paper.runner import Meter, Runner, units_of
 from paper.sets import read
 from pintgn.errors import BadInput
 from pintgn.learn.evaluate import evaluate
 from pintgn.learn.protocol import Parts
 from pintgn.learn.run import Run
+from pintgn.workers.jobs import open_jobs
 from tests.paper.helpers import link_row, runner, small_paper
 
 JODIE, PINT = Job("links", "jodie", "uci"), Job("links", "pint", "uci")
@@ -227,3 +228,22 @@ def test_rows_of_a_newer_format_are_refused(tmp_path):
     path.write_text('{"format": 1}\n')
     with pytest.raises(BadFile, match="line 1, is no row"):
         Results(path).rows()
+
+
+def test_workers_find_the_rows_that_one_process_finds_and_one_process_writes_them(paper, tmp_path, whole):
+    nodes, links = Job("nodes", "jodie", "wikipedia"), Job("links", "jodie", "wikipedia")
+    made = runner(tmp_path, paper)
+    with open_jobs("local", 2) as workers:
+        rows = {row["job"]: row for row in made.run([JODIE, PINT, links, nodes], workers)}
+        assert list(made.run([JODIE, PINT, links, nodes], workers)) == []
+    assert sorted(rows) == sorted(job.key for job in (JODIE, PINT, links, nodes))
+    assert len(made.results.rows()) == 4
+    for job in (JODIE, PINT):
+        assert figures(rows[job.key]) == figures(whole[job.row])
+    assert 0 <= rows[nodes.key]["test"]["auc"] <= 1
+
+
+def test_units_hold_what_one_worker_does_in_turn():
+    time = [Job("time", model, "uci") for model in ("tgn", "pint")]
+    jobs = [JODIE, time[0], Job("nodes", "jodie", "uci"), PINT, time[1]]
+    assert units_of(jobs) == [[JODIE, jobs[2]], time, [PINT]]

@@ -15,7 +15,7 @@ from typer import Option
 from pintgn import __version__
 from pintgn.cli import backup, data, demo, evaluate, feed, keys, promote, serve, theory, train, use
 from pintgn.cli.help_format import apply_style
-from pintgn.cli.workers import run_as_worker
+from pintgn.cli.workers import out_of_memory, run_as_worker
 from pintgn.errors import PintgnError, PintgnWarning
 
 app = typer.Typer(
@@ -82,6 +82,11 @@ def run(command: Callable[[], None]) -> None:
         if os.environ.get("PINTGN_DEBUG"):
             raise
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(2)
+    except MemoryError as error:
+        if os.environ.get("PINTGN_DEBUG"):
+            raise
+        print(out_of_memory(error), file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt as stop:
         print(str(stop) or "Interrupted.", file=sys.stderr)

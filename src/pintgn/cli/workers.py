@@ -37,6 +37,14 @@ def share_out(count: int, data: str = "") -> None:
     raise typer.Exit
 
 
+def check_several(count: int, on: str | None) -> None:
+    """What --partition needs."""
+    if on is not None:
+        raise BadInput("--partition shares one run out; with --on every run is one worker's. Leave out one of them.")
+    if count == 1 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        raise BadInput("--partition shares the past out over workers; say how many: --workers 4, or use torchrun.")
+
+
 def writes() -> bool:
     """Whether this process writes files: the only one, or the first of several."""
     return int(os.environ.get("RANK", "0")) == 0
@@ -66,11 +74,25 @@ def run_as_worker(command: Callable[[], None]) -> None:
         if not (started and lost) and group.first_to_say():  # who started us says who was lost
             print(f"{type(error).__name__}: {error}", file=stderr, flush=True)
         _leave(start.LOST if lost else 2)
+    except MemoryError as error:
+        if os.environ.get("PINTGN_DEBUG"):
+            raise
+        if group.first_to_say():
+            print(out_of_memory(error, int(os.environ["RANK"])), file=stderr, flush=True)
+        _leave(2)
     except KeyboardInterrupt as stop:
         print(str(stop) or "Interrupted.", file=sys.stderr, flush=True)
         _leave(130)
     except SystemExit as stop:
         _leave(stop.code if isinstance(stop.code, int) else int(stop.code is not None))
+
+
+def out_of_memory(error: MemoryError, rank: int | None = None) -> str:
+    """One line for memory that ran out where nobody had counted it before."""
+    who = "" if rank is None else f"worker {rank}: "
+    what = (str(error).splitlines() or [""])[0].strip().removesuffix(".")
+    advice = "fewer workers on one machine with --partition" if rank is not None else "fewer events"
+    return f"TooLarge: {who}memory ran out{f' ({what})' if what else ''}. Try a smaller --set train.batch, or {advice}."
 
 
 def _leave(code: int) -> None:

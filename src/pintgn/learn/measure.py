@@ -16,6 +16,7 @@ from pintgn.learn.ranking import Candidates
 from pintgn.models.base import eval_mode
 from pintgn.models.registry import model_class
 from pintgn.stream import Stream
+from pintgn.stream.core import PAIRS_AT_ONCE
 from pintgn.stream.history import History, KnownHistory
 from pintgn.workers.group import current
 
@@ -160,7 +161,8 @@ def ranked_in_part(
     and which of these (q, c) count. Arguments as of `ranks_in_part`."""
     done = 0
     with eval_mode(stream.model):
-        for batch in part.batches(min(BATCH, max(1, PAIRS // candidates.count))):
+        at_once = PAIRS if stream.exchange is None else PAIRS_AT_ONCE  # where `rank` cannot take them part by part
+        for batch in part.batches(min(BATCH, max(1, at_once // candidates.count))):
             events = scored_events(batch)
             rows = np.arange(len(events)) if only is None else np.flatnonzero(only[done : done + len(events)])
             if len(rows):

@@ -40,10 +40,11 @@ def predict(settings: Settings, log: EventLog) -> dict[str, int]:
     trained = int(len(train) * (1 - hidden))
     held = {name: getattr(log, name) for name in COLUMNS}
     columns = sum(column.nbytes for column in held.values() if column is not None)
+    parts = int(os.environ.get("WORLD_SIZE", "1")) if settings.stream.partition else 1
     stream = {
-        "index": int(2 * events * ENTRY * SPARE) + 16 * nodes,
+        "index": (int(2 * events * ENTRY * SPARE) + 16 * nodes) // parts,
         "event features": 4 * log.schema.width * events,
-        "positions": positions(int(model.get("positions") or 0), nodes, settings.stream.positions_backend),
+        "positions": positions(int(model.get("positions") or 0), nodes, settings.stream.positions_backend) // parts,
     }
     found = {
         "program": PROGRAM,

@@ -43,7 +43,7 @@ LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
         "val_until": None,
     },
     "model": {"pair_history": False, "historical": False},
-    "stream": {"history_refresh": "event"},
+    "stream": {"history_refresh": "event", "partition": False},
     "task": {"predict": "link", "given": [], "known_after": None, "of": "event", "within": None},
 }
 """Settings that early runs do not name, and what they had; so those runs stay readable."""
@@ -152,6 +152,8 @@ class Streaming:
 
     Args:
         device: `cpu`, `cuda`, `cuda:1` or `mps`. Look-ups stay on the processor.
+        partition: whether workers keep a part of the contacts and positions each, in place of all; see
+            docs/distributed.md.
     """
 
     memory_block: int = 200
@@ -159,6 +161,7 @@ class Streaming:
     positions_backend: str = "auto"
     history_refresh: str = "event"
     device: str = "cpu"
+    partition: bool = False
 
 
 class FitSettings(TypedDict, total=False):
@@ -191,6 +194,7 @@ class FitSettings(TypedDict, total=False):
     positions_backend: str
     history_refresh: str
     device: str
+    partition: bool
     predict: str
     given: list[str]
     known_after: str | int | float | None

@@ -1,4 +1,7 @@
-"""Native look-ups about two nodes: when they last met, how often, which way. `kernels` has the arrays and gates."""
+"""Native look-ups about two nodes: when they last met, how often, which way. `kernels` has the arrays and gates.
+
+`at_src` and `at_dst` say where the lists of two nodes are: their own numbers, unless the index is shared out by node.
+"""
 
 from __future__ import annotations
 
@@ -36,25 +39,25 @@ def tally(ids, first, stop, node):
 
 
 @inner
-def shorter_first(heads, times, numbers, u, v, t, before):
+def shorter_first(heads, times, numbers, at_u, at_v, u, v, t, before):
     """Of two nodes the entries that a query may see, and whom to look for in them; the shorter list comes first.
 
     Both hold an entry for what they had with each other, so the shorter list will do. Only where trimming was `uneven`
     it may have dropped one of the two: each list keeps its newest, so then the other is read where the first has less.
     """
-    first, stop = visible(heads, times, numbers, u, t, before, False, t)
-    other_first, other_stop = visible(heads, times, numbers, v, t, before, False, t)
+    first, stop = visible(heads, times, numbers, at_u, t, before, False, t)
+    other_first, other_stop = visible(heads, times, numbers, at_v, t, before, False, t)
     if other_stop - other_first < stop - first:
         return other_first, other_stop, u, first, stop, v
     return first, stop, v, other_first, other_stop, u
 
 
 @kernel
-def last(heads, ids, times, numbers, uneven, src, dst, t, before, out_t, out_numbers, out_met):
+def last(heads, ids, times, numbers, uneven, at_src, at_dst, src, dst, t, before, out_t, out_numbers, out_met):
     """The last event between two nodes that each query may see."""
     for q in range(src.shape[0]):
         first, stop, target, other_first, other_stop, other = shorter_first(
-            heads, times, numbers, src[q], dst[q], t[q], before[q]
+            heads, times, numbers, at_src[q], at_dst[q], src[q], dst[q], t[q], before[q]
         )
         p = find(ids, first, stop, target)
         if p == stop and uneven:
@@ -65,11 +68,11 @@ def last(heads, ids, times, numbers, uneven, src, dst, t, before, out_t, out_num
 
 
 @kernel
-def count(heads, ids, times, numbers, uneven, src, dst, t, before, out):
+def count(heads, ids, times, numbers, uneven, at_src, at_dst, src, dst, t, before, out):
     """How many events between two nodes each query may see."""
     for q in range(src.shape[0]):
         first, stop, target, other_first, other_stop, other = shorter_first(
-            heads, times, numbers, src[q], dst[q], t[q], before[q]
+            heads, times, numbers, at_src[q], at_dst[q], src[q], dst[q], t[q], before[q]
         )
         out[q] = tally(ids, first, stop, target)
         if uneven:
@@ -133,7 +136,9 @@ def meet_within(ids, times, outgoing, first, stop, node, oldest, out, into):
 
 
 @kernel
-def pair_history(heads, ids, times, numbers, uneven, outgoing, src, dst, t, before, windows, counts, dt, within):
+def pair_history(
+    heads, ids, times, numbers, uneven, outgoing, at_src, at_dst, src, dst, t, before, windows, counts, dt, within
+):  # fmt: skip
     """How often, how long ago at last, and how often within each window: u to v, v to u, u to anyone, anyone to u,
     v to anyone, anyone to v.
 
@@ -145,8 +150,8 @@ def pair_history(heads, ids, times, numbers, uneven, outgoing, src, dst, t, befo
         u, v, now, gate = src[q], dst[q], t[q], before[q]
         for k in range(windows.shape[0]):
             oldest[k] = now - windows[k]
-        first_u, stop_u = visible(heads, times, numbers, u, now, gate, False, now)
-        first_v, stop_v = visible(heads, times, numbers, v, now, gate, False, now)
+        first_u, stop_u = visible(heads, times, numbers, at_src[q], now, gate, False, now)
+        first_v, stop_v = visible(heads, times, numbers, at_dst[q], now, gate, False, now)
         for side in range(2):
             first, stop = (first_u, stop_u) if side == 0 else (first_v, stop_v)
             out, into = 2 + 2 * side, 3 + 2 * side
@@ -157,7 +162,7 @@ def pair_history(heads, ids, times, numbers, uneven, outgoing, src, dst, t, befo
             if found[1] > 0:
                 dt[q, into] = now - newest(ids, times, outgoing, first, -1, 0)
         shorter_is_u = stop_u - first_u <= stop_v - first_v
-        for again in range(2 if uneven else 1):
+        for again in range(2 if uneven and u != v else 1):
             reads_u = shorter_is_u == (again == 0)
             first, stop, target = (first_u, stop_u, v) if reads_u else (first_v, stop_v, u)
             if tally(ids, first, stop, target) == 0:
@@ -190,13 +195,13 @@ def distinct(ids, first, stop):
 
 @kernel
 def recent_contacts(
-    heads, ids, times, numbers, src, dst, t, before, newest_k, unit, ranks, partners, held, shared
+    heads, ids, times, numbers, at_src, at_dst, src, dst, t, before, newest_k, unit, ranks, partners, held, shared
 ):  # fmt: skip
     """What the newest contacts of two nodes say of them; see `NeighborIndex.recent_contacts`."""
     for q in range(src.shape[0]):
         u, v, now, gate = src[q], dst[q], t[q], before[q]
-        first_u, stop_u = visible(heads, times, numbers, u, now, gate, False, now)
-        first_v, stop_v = visible(heads, times, numbers, v, now, gate, False, now)
+        first_u, stop_u = visible(heads, times, numbers, at_src[q], now, gate, False, now)
+        first_v, stop_v = visible(heads, times, numbers, at_dst[q], now, gate, False, now)
         stop_u, stop_v = min(stop_u, first_u + newest_k), min(stop_v, first_v + newest_k)
         ranks[q, 0], ranks[q, 1] = rank_of(ids, first_u, stop_u, v), rank_of(ids, first_v, stop_v, u)
         partners[q, 0], partners[q, 1] = distinct(ids, first_u, stop_u), distinct(ids, first_v, stop_v)

@@ -24,11 +24,19 @@ AHEAD = 8  # events whose lists are on their way from memory
 
 
 @inner
+def list_of(node, part, parts):
+    """Where the list of a node stands in one part of an index that is shared out by node; -1 for another part's."""
+    return node // parts if node % parts == part else -1
+
+
+@inner
 def next_power(heads, node):
     """The power of two of the segment that a node moves to with its next entry; -1 where there is space in its own.
 
     A segment is always the smallest power of two, from SMALLEST on, that holds its entries: its size need not be kept.
     """
+    if node < 0:
+        return -1
     length = heads[node, 1]
     if length != 0 and (length < SMALLEST or length & (length - 1) != 0):
         return -1
@@ -124,61 +132,67 @@ def sort_newest(heads, ids, times, numbers, outgoing, node, tied_numbers, ties):
 
 @inner
 def settle_group(
-    heads, ids, times, numbers, outgoing, src, dst, own_numbers, next_number, begin, end, tied_numbers, ties
+    heads, ids, times, numbers, outgoing, src, dst, own_numbers, next_number, begin, end, tied_numbers, ties,
+    part, parts,
 ):  # fmt: skip
     """Order the entries of a group of simultaneous events, of which begin … end - 1 were just appended."""
     for i in range(end - 1, begin - 1, -1):
         number = own_numbers[i] if own_numbers.shape[0] > 0 else next_number + i
-        for node in (src[i], dst[i]):
-            if numbers[heads[node, 0]] == number:  # its newest entry: the node's turn, once
+        for node in (list_of(src[i], part, parts), list_of(dst[i], part, parts)):
+            if node >= 0 and numbers[heads[node, 0]] == number:  # its newest entry: the node's turn, once
                 sort_newest(heads, ids, times, numbers, outgoing, node, tied_numbers, ties)
 
 
 @kernel
 def append_events(
-    heads, ids, times, numbers, outgoing, free, used, src, dst, t, own_numbers, next_number, begin, tied_numbers, ties
+    heads, ids, times, numbers, outgoing, free, used, src, dst, t, own_numbers, next_number, begin, tied_numbers, ties,
+    part, parts,
 ):  # fmt: skip
     """Append events from `begin` on; returns (events done, arena size needed to go on).
 
     One entry for each endpoint, one in all for a self-loop, which goes out. `ties`, of the events `tied_numbers`, are
-    those of these events and of earlier ones at the clock; none means that numbers alone decide.
+    those of these events and of earlier ones at the clock; none means that numbers alone decide. Of an index that is
+    shared out, only the lists of this part are kept.
     """
     group = begin
     while group > 0 and t[group - 1] == t[begin]:
         group -= 1
     for i in range(begin, src.shape[0]):
         if i + 2 * AHEAD < src.shape[0]:
-            prefetch(heads, 2 * src[i + 2 * AHEAD])
-            prefetch(heads, 2 * dst[i + 2 * AHEAD])
+            prefetch(heads, 2 * list_of(src[i + 2 * AHEAD], part, parts))
+            prefetch(heads, 2 * list_of(dst[i + 2 * AHEAD], part, parts))
         if i + AHEAD < src.shape[0]:
-            for node in (src[i + AHEAD], dst[i + AHEAD]):
-                p = heads[node, 0] - 1
-                prefetch(ids, p)
-                prefetch(times, p)
-                prefetch(numbers, p)
-                prefetch(outgoing, p)
-        u, v = src[i], dst[i]
+            for node in (list_of(src[i + AHEAD], part, parts), list_of(dst[i + AHEAD], part, parts)):
+                if node >= 0:
+                    p = heads[node, 0] - 1
+                    prefetch(ids, p)
+                    prefetch(times, p)
+                    prefetch(numbers, p)
+                    prefetch(outgoing, p)
+        u, v = list_of(src[i], part, parts), list_of(dst[i], part, parts)
         need = used[0] + space_needed(heads, free, u, v)
         if need > ids.shape[0]:
             return i, need
-        make_room(heads, ids, times, numbers, outgoing, free, used, u)
-        if v != u:
+        if u >= 0:
+            make_room(heads, ids, times, numbers, outgoing, free, used, u)
+        if v >= 0 and v != u:
             make_room(heads, ids, times, numbers, outgoing, free, used, v)
         number = own_numbers[i] if own_numbers.shape[0] > 0 else next_number + i
-        p = heads[u, 0] - 1
-        ids[p], times[p], numbers[p], outgoing[p] = v, t[i], number, 1
-        heads[u, 0] = p
-        heads[u, 1] += 1
-        if v != u:
+        if u >= 0:
+            p = heads[u, 0] - 1
+            ids[p], times[p], numbers[p], outgoing[p] = dst[i], t[i], number, 1
+            heads[u, 0] = p
+            heads[u, 1] += 1
+        if v >= 0 and v != u:
             p = heads[v, 0] - 1
-            ids[p], times[p], numbers[p], outgoing[p] = u, t[i], number, 0
+            ids[p], times[p], numbers[p], outgoing[p] = src[i], t[i], number, 0
             heads[v, 0] = p
             heads[v, 1] += 1
         if i + 1 == src.shape[0] or t[i + 1] != t[i]:
             if ties.shape[0] > 0 and (i > group or group == 0):  # the first group may go on from before
                 settle_group(
                     heads, ids, times, numbers, outgoing, src, dst, own_numbers, next_number, group, i + 1,
-                    tied_numbers, ties,
+                    tied_numbers, ties, part, parts,
                 )  # fmt: skip
             group = i + 1
     return src.shape[0], 0

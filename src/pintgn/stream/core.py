@@ -23,9 +23,11 @@ from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.state import State
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.inputs import as_events
+from pintgn.neighbors.partitioned import Exchange
 from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import Gathered, MemoryBlocks, Span
 from pintgn.stream.history import History
+from pintgn.stream.partition import new_past
 from pintgn.stream.reads import Positions, add_blocks, node_numbers, serve_positions
 
 REFRESH = ("event", "block")
@@ -33,8 +35,6 @@ WORTH_RANKING = 8
 """Candidates from which on sharing their source's part is worth the bookkeeping."""
 PAIRS_AT_ONCE = 8192
 """Pairs ranked together: enough to amortise a call, few enough to stay in the cache."""
-
-
 WORTH_A_THREAD = 1 << 13
 """Events from which on positions are observed in a thread of their own."""
 OBSERVED_AT_ONCE = 1 << 16
@@ -65,6 +65,7 @@ class Stream:
         positions_backend: `auto`, `exact` or `sketch`.
         history_refresh: `event`; or `block`: contacts and pair histories, too, are those of the block's start, as in
             published code, which updates them batch by batch. For comparisons.
+        exchange: between workers that keep a part of the contacts and positions each; see `stream.partition`.
 
     >>> import pintgn
     >>> log = pintgn.simulate("repeat", events=300, seed=0)
@@ -86,6 +87,7 @@ class Stream:
         positions_refresh: str = "event",
         positions_backend: str = "auto",
         history_refresh: str = "event",
+        exchange: Exchange | None = None,
     ):
         if memory_block < 1:
             raise BadInput(f"memory_block={memory_block}; a block has at least one event.")
@@ -100,10 +102,8 @@ class Stream:
         self.history_refresh = history_refresh
         self.model = model.build(schema, seed).to(check_device(device))
         late = schema.late if schema.asking is not None and schema.asking.late else None
-        self.history = History(schema.width, memory_block if history_refresh == "block" else 1, late)
-        self.positions: Positions | None = (
-            RelativePositions(model.positions, positions_backend, time_unit=model.dt_unit) if model.positions else None
-        )
+        self.exchange = exchange
+        self.history, self.positions = new_past(self, late, memory_block if history_refresh == "block" else 1)
         self.state: Any = None  # made with the first events or queries, which tell the type of the times
         self._time_dtype: np.dtype | None = None
         self._numbering = Distinct()
@@ -151,7 +151,7 @@ class Stream:
             raise BadInput(
                 f"candidates have shape {wide.shape}; one row for each of the {len(query)} queries is needed."
             )
-        shares = self.model.positions > 0 and type(self.model).rank is not Model.rank
+        shares = self.model.positions > 0 and type(self.model).rank is not Model.rank and self.exchange is None
         if not shares or wide.shape[1] < WORTH_RANKING:
             many = np.repeat(np.arange(len(query)), wide.shape[1])
             scores = self.replay(batch, [query[many].toward(wide.ravel())])[0]
@@ -239,6 +239,7 @@ class Stream:
         spans = self.blocks.plan(query.t, events, clock, self._in_blocks)
         views = [self._view(query.t[span.rows], before[span.rows]) for span in spans]
         inputs = [gather(query[s.rows], view) if len(s.rows) else None for s, view in zip(spans, views, strict=True)]
+        self.history.index.settle()
         if apart is not None:
             apart.result()
         elif self.positions is not None and self.positions_refresh == "event":

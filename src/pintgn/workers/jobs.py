@@ -22,7 +22,7 @@ from pintgn.packages import need
 PLACES = ("local", "ray")
 RETRIES = 3
 """Times that a job is done again when its worker is lost."""
-PASSED = ("PINTGN_MODELS", "NUMBA_CACHE_DIR")
+PASSED = ("PINTGN_MODELS", "PINTGN_CACHE", "NUMBA_CACHE_DIR")
 """Environment variables that workers on other machines are given, too."""
 
 
