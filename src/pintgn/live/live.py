@@ -20,6 +20,7 @@ from pintgn.events.columns import Growing
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import ADD, NODE
+from pintgn.events.targets import TargetBatch, are_targets
 from pintgn.learn.calibration import Calibration
 from pintgn.learn.run import Run
 from pintgn.live.answers import Answers
@@ -27,6 +28,7 @@ from pintgn.live.names import Names
 from pintgn.live.nodes import NodeTable
 from pintgn.live.prequential import AnswerPrequential, prequential_of
 from pintgn.live.retention import Retention
+from pintgn.live.targets import apply_targets, new_targets, read_targets
 from pintgn.models.base import Model
 from pintgn.models.history_view import Events
 from pintgn.stream import Stream
@@ -95,6 +97,7 @@ class Live(Answers):
         self.retention = retention or Retention()
         self.prequential = prequential_of(run, evaluate_every)
         self.covered = covered  # of the events that are numbered here, so many are in the run's own log
+        self.targets = 0  # of the numbers so far, so many are targets that came by themselves
         self.total = covered  # the number of the newest event; the first after the log of the first run is 1
         self.self_loops = bool((log.src == log.dst)[log.learnable].any())
         self.destinations = Growing(np.int64)  # in the order in which they were first met
@@ -110,7 +113,7 @@ class Live(Answers):
     @property
     def events(self) -> int:
         """All events ever observed, the run's log included."""
-        return len(self.run.log) + self.total - self.covered
+        return len(self.run.log) + self.total - self.covered - self.targets
 
     # -- observing ---------------------------------------------------------------------------------------------------
 
@@ -139,6 +142,23 @@ class Live(Answers):
         self.observe_batch(batch)
         return len(batch)
 
+    def observe_targets(self, targets: Sequence[Any], at: Any = None) -> int:
+        """Let targets become known of events that happened without: what is predicted is often known late.
+
+        Args:
+            targets: (src, dst, t, value) each: the event, and what its column turned out to be. Of several events of
+                one pair at one time, the first that has no target yet.
+            at: when they became known; right now by default. They are part of the past strictly after that time, and
+                never before the newest event that was observed when they arrived.
+
+        Returns how many were news; a target that is known already is left out, another one for the same event refused.
+        """
+        batch = read_targets(self, targets, at)
+        new = batch.take(new_targets(self, batch))
+        if len(new):
+            self.observe_batch(new.as_events(self.clock))
+        return len(new)
+
     def _observe_table(self, source: Any, progress: Callable[[int, int], None] | None) -> int:
         """A file or frame, read like a later file of the run's own log."""
         from pintgn.events.ingest import read_events
@@ -165,11 +185,16 @@ class Live(Answers):
     def observe_batch(
         self, batch: EventBatch, turn: AbstractContextManager[Any] = NO_LOCK, scored: np.ndarray | None = None
     ) -> np.ndarray:  # (e,)
-        """Let checked events happen, block by block; `turn` is entered for each block.
+        """Let checked events happen, block by block; `turn` is entered for each block. Or targets become known.
 
         The events in the mask `scored` are scored just before they happen. Returns their logits; NaN for the others,
         and for deletions and node events.
         """
+        if are_targets(batch):
+            with turn:
+                apply_targets(self, TargetBatch.of_events(batch))
+                self.total, self.targets = self.total + len(batch), self.targets + len(batch)
+            return np.full(len(batch), np.nan, np.float32)
         read, op = self._read(batch), batch.op
 
         def block(rows: slice) -> tuple[Events, np.ndarray]:

@@ -18,6 +18,7 @@ from pintgn.stream import Stream
 
 FACTS = {
     "total": AtLeast(0),
+    "targets": Maybe(AtLeast(0)),
     "ids": [(str, int)],
     "sides": [AtLeast(0)],
     "self_loops": bool,
@@ -47,6 +48,7 @@ class Snapshot:
         names, own = live.names, live.run.log.nodes
         facts = {
             "total": live.total,
+            "targets": live.targets,
             "ids": names.ids[own:],
             "sides": names.sides[own:],
             "self_loops": live.self_loops,
@@ -87,6 +89,7 @@ def restore(
         for row, id in enumerate(facts["ids"]):
             live.names.add(id, facts["sides"][row] if facts["sides"] else 0)
         live.total, live.self_loops = facts["total"], facts["self_loops"]
+        live.targets = facts.get("targets") or 0
         live.nodes = NodeTable.restore({name[6:]: array for name, array in arrays.items() if name[:6] == "nodes."})
         met = arrays["destinations"]
         live._met(met, np.ones(len(met), bool))

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from pintgn import __version__
 from pintgn.errors import BadInput
-from pintgn.serve import answers, describe
+from pintgn.serve import answers, describe, targets
 from pintgn.serve.bodies import Bodies, content_type
 from pintgn.serve.guard import Guard, Json, fault
 from pintgn.serve.journal import PRIVATE
@@ -107,6 +107,13 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
             done = await asyncio.wrap_future(service.submit(batch, _flag(request, "scores")))
             request.scope[PRIVATE]["done"] = {name: value for name, value in done.items() if name != "scores"}
             return Json(done)
+
+    @app.post("/targets", **describe.TARGETS)
+    async def known(request: Request) -> Response:
+        """What became known about events that have happened. It is durable, and counts, when this is answered."""
+        with bodies.one() as body:
+            data, _ = await body.read(request)
+            return Json(await asyncio.wrap_future(targets.submit(service, *requests.targets(data))))
 
     @app.post("/score", **describe.SCORE)
     async def score(request: Request) -> Response:

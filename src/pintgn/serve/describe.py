@@ -99,6 +99,8 @@ SCORES = record({"at": NUMBER, "event": EVENT, "scores": listed(SCORE_ROW)}, UNN
 RECOMMENDED = record({"node": ID, "at": NUMBER, "event": EVENT, "items": listed(RANKED_ROW)}, UNNUMBERED)
 EVENTS = _route("events", "Observe events", _json(ACKNOWLEDGED), WITH_BODY)
 EVENTS["openapi_extra"] = {"parameters": [SCORES_TOO]}
+KNOWN = record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT, "event": EVENT})
+TARGETS = _route("events", "Tell targets that became known later", _json(KNOWN), WITH_BODY)
 SCORE = _route("answers", "Score pairs", _json(SCORES), WITH_BODY)
 RECOMMEND = _route("answers", "Recommend destinations", _json(RECOMMENDED), (409, 422, 429, 507))
 NODES = _route("answers", "Search nodes", _json(record({"event": EVENT, "nodes": listed(ID)})), (422, 429))
@@ -148,6 +150,7 @@ PROMOTE["openapi_extra"] = {"requestBody": {"required": True, "content": _json(P
 EXAMPLES = {
     "events": {"events": [{"src": "alice", "dst": "bob", "t": 1700000000, "key": "order-17"}]},
     "score": {"src": "alice", "dst": ["bob", "carol"]},
+    "targets": {"targets": [{"src": "alice", "dst": "bob", "t": 1700000000, "value": True}], "at": 1702592000},
 }
 
 

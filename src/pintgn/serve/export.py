@@ -11,6 +11,7 @@ from pintgn.errors import BadInput
 from pintgn.events.codec import EventBatch
 from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE
+from pintgn.events.targets import TargetBatch, are_targets, column_hash
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.names import Names
@@ -21,7 +22,9 @@ def whole_log(live: Live, store: Store) -> EventLog:
     """The run's log and every stored event after it, in users' own ids.
 
     Labels are left out: live events have none. Categories that the run did not know count as none of the known ones,
-    as they did when they were observed. Refused when events have been dropped from the store.
+    as they did when they were observed. Targets that came by themselves stand with their events, and when they became
+    known in `EventLog.known`, unless the run declares that by `known_after`. Refused when events have been dropped from
+    the store.
     """
     if store.dropped:
         raise BadInput(
@@ -31,9 +34,10 @@ def whole_log(live: Live, store: Store) -> EventLog:
     return with_events(live.run, [batch for _, batch in store.read(live.covered)])
 
 
-def with_events(run: Run, batches: list[EventBatch]) -> EventLog:
-    """A run's log and the events after it."""
+def with_events(run: Run, stored: list[EventBatch]) -> EventLog:
+    """A run's log, and the events and targets after it."""
     log, names = run.log, Names(run.log.ids)
+    batches = [batch for batch in stored if not are_targets(batch)]
     if not batches:
         return log
     events = EventBatch.concat(batches)
@@ -48,14 +52,51 @@ def with_events(run: Run, batches: list[EventBatch]) -> EventLog:
     def joined(old: Any, new: Any) -> Any:
         return None if old is None else np.concatenate([old, new])
 
+    ends = np.concatenate([log.src, src]), np.concatenate([log.dst, dst]), np.concatenate([log.t, events.t])
+    features = None if log.features is None else joined(log.features, events.features[:, :width])  # type: ignore[index]
+    known = None if log.known is None else np.concatenate([log.known, events.t])
+    targets = [TargetBatch.of_events(batch) for batch in stored if are_targets(batch)]
+    if targets and features is not None:
+        known = _filled(run, names, targets, ends, features, known)
     return EventLog(
-        np.concatenate([log.src, src]),
-        np.concatenate([log.dst, dst]),
-        np.concatenate([log.t, events.t]),
-        features=None if log.features is None else joined(log.features, events.features[:, :width]),  # type: ignore[index]
+        *ends,
+        features=features,
+        known=known,
         op=joined(log.op, events.op),
         node_updates=updates,
         node_features=node_features,
         ids=names.id_map(),
         schema=dataclasses.replace(log.schema, label=None, time_scale=None),
     )
+
+
+def _filled(
+    run: Run,
+    names: Names,
+    targets: list[TargetBatch],
+    ends: tuple[np.ndarray, ...],
+    features: np.ndarray,
+    known: np.ndarray | None,
+) -> np.ndarray | None:  # (e,)
+    """Put targets where they belong; returns when each event's became known, None where the run declares it."""
+    src, dst, t = ends
+    start, task = 0, run.settings.task
+    known = t.copy() if known is None and task.known_after is None else known
+    for feature in run.log.schema.features:
+        own, start = slice(start, start + feature.width), start + feature.width
+        for batch in targets if feature.name == task.predict else ():
+            if batch.column != column_hash(feature.name):
+                continue
+            for row in range(len(batch)):
+                one, other = names.find_pairs([batch.src[row]], [batch.dst[row]])
+                mine = np.flatnonzero((src == one[0]) & (dst == other[0]) & (t == batch.t[row]))
+                value = features[mine, own]
+                free = mine[np.isnan(value).any(1) if feature.kind == "number" else ~value.any(1)]
+                if not len(free):
+                    continue
+                features[free[0], own] = batch.values[row] + (feature.kind == "code")
+                if feature.kind == "onehot":
+                    features[free[0], own] = np.arange(feature.width) == batch.values[row]
+                if known is not None:
+                    known[free[0]] = batch.known[row]
+    return known

@@ -12,7 +12,7 @@ import numpy as np
 
 from pintgn.events.codec import EventBatch
 from pintgn.serve.saver import promise
-from pintgn.serve.store import Store
+from pintgn.serve.store import Store, StoreLost
 
 GROUP = 20_000
 """Events that are committed together at most."""
@@ -35,6 +35,8 @@ class Job:
         assert self.call is not None
         try:
             self.answer.set_result(self.call())
+        except StoreLost:  # the writer is one no more; whoever waits is told then
+            raise
         except Exception as error:
             self.answer.set_exception(error)
 

@@ -33,7 +33,7 @@ SHORTEST = 20
 """Characters of a key at least."""
 SCOPES = ("read", "write", "admin")
 """Each may do what those before it may: ask; send events; look after the service."""
-NEEDS = {"POST /events": "write", "POST /score": "read"}
+NEEDS = {"POST /events": "write", "POST /targets": "write", "POST /score": "read"}
 """What a request needs, where it is not what its method says: read for those that change nothing, admin for others."""
 SHAPE = {
     "format": AtLeast(1),

@@ -23,7 +23,7 @@ from pintgn.events.codec import EventBatch
 from pintgn.events.facts import check_format
 from pintgn.formatting import shown_address
 from pintgn.serve.postgres_session import connected, copied, escaped, first_line, psycopg, unescaped
-from pintgn.serve.rows import COLUMNS, Damaged, Gap, batch_of, checksums, columns, hashed, moved
+from pintgn.serve.rows import COLUMNS, Damaged, Gap, batch_of, checksums, columns, hashed, moved, uniform
 from pintgn.serve.store import Store, StoreFull, StoreGone, StoreLost, StoreRewound
 
 FORMAT = 1
@@ -349,10 +349,10 @@ class PostgresStore(Store):
             if not rows or rows[0][0] != after + 1 or rows[-1][0] != after + len(rows):
                 raise BadFile(f"events after {after:,} are missing from {self.name}. {BACKUP}")
             try:
-                batch = batch_of(rows, self.width, self.dtype)
+                batches = [(part[0][0], batch_of(part, self.width, self.dtype)) for part in uniform(rows)]
             except Damaged as error:
                 raise BadFile(f"{self.name} is damaged: {error}. {BACKUP}") from error
-            yield after + 1, batch
+            yield from batches
             after = rows[-1][0]
             if self._newest is None or after > self._newest[0]:
                 self._newest = (after, rows[-1][-1])

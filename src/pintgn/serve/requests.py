@@ -77,6 +77,8 @@ class Declared:
         pair = _struct("Pair", [("src", id), ("dst", id), told])
         when = [("at", Time | None, None), ("against", Against, "anyone"), told]
         events, pairs, destinations = _list(self.event), _list(pair), id | _list(id)
+        target = _struct("Target", [("src", id), ("dst", id), ("t", Time), ("value", Value)])
+        self.targets = _struct("Targets", [("targets", _list(target)), ("at", Time | None, None)])
         self.schemas = {
             "events": [
                 _struct("EventList", [("events", events)]),
@@ -87,6 +89,7 @@ class Declared:
                 _struct("SourceAndDestinations", [("src", id), ("dst", destinations), *when]),
                 _struct("Pairs", [("pairs", pairs), *when]),
             ],
+            "targets": [self.targets],
         }
         """The requests of each route, for OpenAPI."""
         # a decoder takes one kind of object, so the kinds are told apart by what they have
@@ -105,6 +108,7 @@ class Requests:
         self._events = msgspec.json.Decoder(declared.any_events | _list(declared.event))
         self._pairs = msgspec.json.Decoder(declared.any_pairs)
         self._promotion = msgspec.json.Decoder(Promotion)
+        self._targets = msgspec.json.Decoder(declared.targets)
 
     # -- events --------------------------------------------------------------------------------------------------------
 
@@ -197,6 +201,13 @@ class Requests:
             src, told = [given.src] * len(dst), [given.given] * len(dst)
         self._check_count(len(dst), most, "pairs")
         return src, dst, given.at, given.against, given.pairs is not None, told
+
+    def targets(self, body: bytes | bytearray) -> tuple[list[tuple[Any, ...]], Any]:
+        """Targets of events, (src, dst, t, value) each, and when they became known."""
+        most = self.limits.batch
+        given = self._decoded(self._targets, body, most, "targets")
+        self._check_count(len(given.targets), most, "targets")
+        return [(one.src, one.dst, one.t, one.value) for one in given.targets], given.at
 
     def given(self, text: str) -> dict[str, Any]:
         """Given columns that stand in an address, as JSON by name."""

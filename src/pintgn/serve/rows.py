@@ -13,6 +13,7 @@ import numpy as np
 
 from pintgn.errors import BadFile
 from pintgn.events.codec import EventBatch
+from pintgn.events.targets import TARGET, WIDTH
 
 FORMAT = 3
 """3 since stores belong to a log; those of format 2, of a run, are read and become 3."""
@@ -79,6 +80,7 @@ def checksums(columns: tuple[list, ...]) -> list[int]:
 def batch_of(rows: list[tuple], width: int, dtype: np.dtype) -> EventBatch:
     """Rows as events; refused when they are not what was written."""
     numbers, src, dst, t, op, features, keys, sums = map(list, zip(*rows, strict=True))
+    width = WIDTH if op[0] == TARGET else width
     try:
         matrix = None
         if width:
@@ -105,6 +107,13 @@ def moved(after: list[int], total: int) -> Iterator[tuple[int, int, int]]:
     for k in range(len(after), 0, -1):
         if after[k - 1] < ends[k - 1]:
             yield after[k - 1], ends[k - 1], k
+
+
+def uniform(rows: list[tuple]) -> list[list[tuple]]:
+    """Rows that follow each other, cut where events end and targets begin, or the other way."""
+    kinds = [row[4] == TARGET for row in rows]
+    cuts = [k for k in range(1, len(rows)) if kinds[k] != kinds[k - 1]]
+    return [rows[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
 
 
 def hashed(key: str) -> bytes:

@@ -39,6 +39,7 @@ from pintgn.serve.rows import (
     connected,
     hashed,
     moved,
+    uniform,
 )
 from pintgn.serve.store import Store, StoreFull, StoreGone
 
@@ -288,10 +289,15 @@ class SqliteStore(Store):
                 if number != after + 1:
                     _check_gap(after + 1, number - 1, gaps)
                     if row > begin:
-                        yield rows[begin][0], batch_of(rows[begin:row], self.width, self.dtype)
+                        yield from self._batches(rows[begin:row])
                     begin = row
                 after = number
-            yield rows[begin][0], batch_of(rows[begin:], self.width, self.dtype)
+            yield from self._batches(rows[begin:])
+
+    def _batches(self, rows: list[tuple]) -> Iterator[tuple[int, EventBatch]]:
+        """Rows that follow each other, as batches of events or of targets."""
+        for part in uniform(rows):
+            yield part[0][0], batch_of(part, self.width, self.dtype)
 
     # -- losses, and the way back --------------------------------------------------------------------------------------
 

@@ -107,17 +107,15 @@ class History:
         """An independent copy."""
         other = self.frozen()
         other.event_table = None if self.event_table is None else self.event_table.copy()
-        if self.late is not None:
-            known, values = self.late.known.copy(), self.late.values.copy()
-            other.late = replace(self.late, known=known, values=values, index=self.late.index.fork())
         return other
 
     def frozen(self) -> History:
-        """A copy for reading only: it shares the features, of which there are only ever more."""
+        """A copy for reading only: it shares features, of which there are only ever more; targets may still come."""
         other = copy.copy(self)
         other.index = self.index.fork()
         if self.late is not None:
-            other.late = replace(self.late, index=self.late.index.fork())
+            known, values = self.late.known.copy(), self.late.values.copy()
+            other.late = replace(self.late, known=known, values=values, index=self.late.index.fork())
         return other
 
 
