@@ -164,6 +164,9 @@ def scramble(log: EventLog, start: int, rng: np.random.Generator) -> EventLog:
     if features is not None:
         features = features.copy()
         features[start:] = rng.normal(size=features[start:].shape)
+        if log.schema.relation is not None:
+            column, kinds = log.schema.relation
+            features[start:, column] = rng.integers(0, kinds, len(features) - start)
     return changed(log, src=src, dst=dst, features=features)
 
 
@@ -209,7 +212,7 @@ def rows_of(log: EventLog, order: np.ndarray) -> EventLog:
 
 def any_names(case: Case) -> None:
     log, names = case.log, np.random.default_rng(case.seed).permutation(case.log.nodes)
-    queries = [Query(names[q.src], names[q.dst], q.t) for q in case.queries(log)]
+    queries = [Query(names[q.src], names[q.dst], q.t, q.given) for q in case.queries(log)]
     hint = "Scores change when nodes are numbered differently: a number is used as a feature, or padding as a node."
     _same(case.scores(renamed(log, names), queries=queries), case.scores(log), hint)
 
@@ -261,6 +264,8 @@ def nothing_leaks_from_padding(case: Case) -> None:
         return
     features = log.features.copy()
     features[0] = 1e3
+    if log.schema.relation is not None:
+        features[0, log.schema.relation[0]] = 0
     loud = changed(log, features=features)
     queries = case.queries(log)
     elsewhere = apart & ~np.isin(queries[1].dst, [log.src[0], log.dst[0]])
@@ -286,7 +291,8 @@ def observing_matters(case: Case) -> None:
 def new_nodes(case: Case) -> None:
     strangers = case.log.nodes + np.arange(3)
     t = np.full(3, case.log.t[-1] + 1)
-    scores = case.stream(after=case.log).score(Query(strangers, np.array([2, 2, strangers[1]]), t))
+    given = None if case.log.query.given is None else case.log.query.given[-len(t) :]
+    scores = case.stream(after=case.log).score(Query(strangers, np.array([2, 2, strangers[1]]), t, given))
     if not torch.isfinite(scores).all():
         raise CheckFailed(f"Nodes never seen before get {scores.tolist()}; scores must be finite.")
 

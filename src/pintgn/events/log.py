@@ -257,7 +257,9 @@ class EventLog:
     @cached_property
     def query(self) -> Query:
         """The events as questions: would each have been expected?"""
-        return Query(self.src, self.dst, self.t)
+        asking = self._schema.asking
+        given = self.features[:, list(asking.given)] if asking is not None and self.features is not None else None
+        return Query(self.src, self.dst, self.t, given if given is not None and given.shape[1] else None)
 
     @cached_property
     def group_starts(self) -> np.ndarray:

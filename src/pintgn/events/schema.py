@@ -47,7 +47,18 @@ SHAPE = {
     "dummy": Maybe((AtLeast(0), None)),
     "grid": Maybe(([float], None)),
     "time_scale": (float, None),
-    "asking": Maybe(({"outputs": AtLeast(1), "given": [AtLeast(0)], "late": AtLeast(0), "values": bool}, None)),
+    "asking": Maybe(
+        (
+            {
+                "outputs": AtLeast(0),
+                "given": [AtLeast(0)],
+                "late": AtLeast(0),
+                "values": bool,
+                "relations": Maybe(AtLeast(0)),
+            },
+            None,
+        )
+    ),
 }
 """Of a schema as JSON."""
 
@@ -144,13 +155,16 @@ class Asking:
     """What a model is asked about an event besides whether it happens, in numbers of columns; see `learn.tasks`."""
 
     outputs: int
-    """Numbers that an answer consists of."""
+    """Numbers that an answer consists of; 0: the logits of a link."""
     given: tuple[int, ...] = ()
     """Columns of `EventLog.features` that are known when the question is asked."""
     late: int = 0
     """The last so many columns of `EventLog.features` are the target's: known from `EventLog.known` on."""
     values: bool = False
     """Whether an answer is a value (mean, then quantiles); otherwise logits of classes."""
+    relations: int = 0
+    """Where the one given column is the number of a relation: how many there are, 0 for one that is not known. A
+    question may name r + relations, the inverse of r."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +211,12 @@ class Schema:
     def late(self) -> slice:
         """The columns of `EventLog.features` that become known later than their event."""
         return slice(self.feature_width - (0 if self.asking is None else self.asking.late), self.feature_width)
+
+    @property
+    def relation(self) -> tuple[int, int] | None:
+        """The column of `EventLog.features` that is the number of a relation, and how many there are."""
+        relational = self.asking is not None and self.asking.relations
+        return (self.asking.given[0], self.asking.relations) if self.asking is not None and relational else None
 
     def feature_columns(self) -> list[str]:
         """The name of every column of `EventLog.features`.

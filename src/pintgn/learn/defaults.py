@@ -40,7 +40,8 @@ def from_training(settings: Settings, train: EventLog) -> Settings:
         known = model_parameters(settings.name)
         chosen = {key: value for key, value in model_defaults(train, model).items() if key in known}
         if settings.name == "pint":  # all others stay as they were published
-            chosen |= BEYOND_THE_PAPER if settings.task.scores_links else BEYOND_THE_PAPER | {"historical": False}
+            plain = settings.task.scores_links and settings.task.relation is None
+            chosen |= BEYOND_THE_PAPER if plain else BEYOND_THE_PAPER | {"historical": False}
         model = settings.make_model().settings() | chosen | model
     return dataclasses.replace(settings, model=model, train=training_defaults(train, settings.train))
 

@@ -7,7 +7,7 @@ fell back is always reported, because published code does so silently.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -64,7 +64,7 @@ def earlier_pairs(log: EventLog) -> Negatives:
             return random
         src, dst = events.ends(first[rng.integers(0, earlier, len(part))])
         free = ~np.isin(src * width + dst, part.src * width + part.dst)
-        return Query(np.where(free, src, random.src), np.where(free, dst, random.dst), part.t)
+        return replace(random, src=np.where(free, src, random.src), dst=np.where(free, dst, random.dst))
 
     return draw_pairs
 
@@ -172,7 +172,7 @@ class Pairs:
             src[rows] = np.concatenate([other_src, self.keys[chosen] // self.width])
             dst[rows] = np.concatenate([other_dst, self.keys[chosen] % self.width])
             fallback[rows.start : rows.start + missing] = True
-        return Drawn(Query(src, dst, events.t), fallback)
+        return Drawn(replace(events.query, src=src, dst=dst), fallback)
 
     @staticmethod
     def _choose(begin: int, end: int, without: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -44,7 +44,7 @@ LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
     },
     "model": {"pair_history": False, "historical": False},
     "stream": {"history_refresh": "event", "partition": False},
-    "task": {"predict": "link", "given": [], "known_after": None, "of": "event", "within": None},
+    "task": {"predict": "link", "given": [], "known_after": None, "of": "event", "within": None, "relation": None},
 }
 """Settings that early runs do not name, and what they had; so those runs stay readable."""
 Time = str | int | float | datetime.date
@@ -200,6 +200,7 @@ class FitSettings(TypedDict, total=False):
     known_after: str | int | float | None
     of: str
     within: str | int | float | None
+    relation: str | None
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,7 @@ class Settings:
             table: {key: value for key, value in values.items() if legacy.get(table, {}).get(key) != value}
             for table, values in self.to_dict().items()
         }
-        if not whole and self.task.scores_links:
+        if not whole and not tables["task"]:
             del tables["task"]
         return toml_tables(tables)
 

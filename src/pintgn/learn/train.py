@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -339,10 +338,7 @@ class Trainer:
         if self.columns:
             self.progress({"phase": "growing trees"})
             columns = [torch.cat(some) for some in zip(*self.columns, strict=True)]
-            if self.learned[0] is None:
-                self.model.learn(columns, self.run.seed)
-            else:
-                self.model.learn_answers(columns[0], np.concatenate(self.learned), self.run.seed)
+            self.task.learn_at_once(self.model, columns, self.learned, self.run.seed)
             self.columns, self.learned = [], []
 
     def _after_step(self, started: float, events_before: int) -> None:

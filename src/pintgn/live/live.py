@@ -267,7 +267,10 @@ class Live(Answers):
         rows, negative = self.prequential.draw(numbers, dst, learnable, self.destinations.values, before)
         wanted = np.flatnonzero(scored & learnable) if scored is not None and scored.any() else rows[:0]
         all_rows, drawn = np.concatenate([rows, rows, wanted]), len(rows)
-        asked = Query(src[all_rows], np.concatenate([dst[rows], negative, dst[wanted]]), t[all_rows])
+        asking, given = self.stream.schema.asking, None
+        if asking is not None and events.features is not None:
+            given = events.features[all_rows][:, list(asking.given)]
+        asked = Query(src[all_rows], np.concatenate([dst[rows], negative, dst[wanted]]), t[all_rows], given)
         scores = self.model.answer(self.stream.advance(events, asked), "anyone").numpy(force=True)
         if drawn:
             self.prequential.add(scores[:drawn], scores[drawn : 2 * drawn], t[rows], numbers[rows])

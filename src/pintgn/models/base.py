@@ -91,7 +91,8 @@ class Model(nn.Module):
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
                 if schema.asking is not None and not self.answers_columns:
-                    raise BadInput(f"{type(self).__name__} scores links; it cannot be asked about a column of events.")
+                    asked = "given a relation" if schema.asking.relations else "about a column of events"
+                    raise BadInput(f"{type(self).__name__} scores links; it cannot be asked {asked}.")
                 self.schema = schema
                 self.make(schema)
         else:
@@ -124,7 +125,7 @@ class Model(nn.Module):
     def answer_shape(self, queries: int) -> tuple[int, ...]:
         """Of what `forward` gives for so many queries."""
         asking = None if self.schema is None else self.schema.asking
-        if asking is not None:
+        if asking is not None and asking.outputs:
             return (queries, asking.outputs)
         return (queries, len(self.questions)) if len(self.questions) > 1 else (queries,)
 

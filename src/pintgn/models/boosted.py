@@ -81,7 +81,7 @@ class Boosted(Heuristic):
             mean = torch.from_numpy(inputs).mean(1)
             shape = self.answer_shape(len(mean))
             return mean[:, None].expand(shape) if len(shape) > 1 else mean
-        if self.schema.asking is not None:
+        if self.schema.asking is not None and self.schema.asking.outputs:
             return torch.from_numpy(self._answers(inputs))
         if self._booster is None:
             self._booster = lightgbm().Booster(model_str=self.trees.numpy().tobytes().decode())
@@ -106,7 +106,7 @@ class Boosted(Heuristic):
             goal["num_class"] = 1 + kinds
         else:
             label = 1 - label
-        booster = self._grown(x, label, weight, newness, goal, NAMES, seed)
+        booster = self._grown(x, label, weight, newness, goal, _names(x.shape[1]), seed)
         self._keep([booster])
 
     def learn_answers(self, columns: Tensor, truth: np.ndarray, seed: int) -> None:
@@ -118,7 +118,7 @@ class Boosted(Heuristic):
         goals: list[dict[str, Any]] = [{"objective": "multiclass", "num_class": kinds}]
         if self.schema.asking.values:
             goals = [{"objective": "regression"}, *({"objective": "quantile", "alpha": a} for a in QUANTILES)]
-        names = NAMES + [f"asked_{k}" for k in range(x.shape[1] - len(NAMES))]
+        names = _names(x.shape[1])
         self._keep([self._grown(x, truth, np.ones(len(x)), newness, goal, names, seed) for goal in goals])
 
     def _grown(
@@ -183,6 +183,11 @@ class Boosted(Heuristic):
 
 NAMES = [f"{k} {name}".translate(str.maketrans(",:' ", "____")) for k, name in enumerate(COLUMNS)]
 """The columns, without what LightGBM does not allow in names."""
+
+
+def _names(width: int) -> list[str]:
+    """Of so many columns: those of pairs, then what a question brings along."""
+    return NAMES + [f"asked_{k}" for k in range(width - len(NAMES))]
 
 
 def lightgbm() -> Any:

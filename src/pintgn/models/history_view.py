@@ -12,6 +12,7 @@ from pintgn.errors import BadInput
 from pintgn.models.fused import Distinct
 from pintgn.neighbors.index import NeighborIndex, PairHistory, RecentContacts
 from pintgn.neighbors.inputs import query_keys
+from pintgn.neighbors.relations import RelationHistory, RelationIndex
 from pintgn.neighbors.targets import TargetHistory, TargetIndex
 from pintgn.neighbors.walks import Walks, causal_walks
 
@@ -82,6 +83,24 @@ class LateFeatures:
 
 
 @dataclass
+class Relations:
+    """The relations of events."""
+
+    column: int  # of the event table, which has their numbers
+    sources: np.ndarray  # (events,) by which an end knows its direction
+    index: RelationIndex  # by triple, node and relation
+
+    def fork(self) -> Relations:
+        """An independent copy."""
+        return Relations(self.column, self.sources.copy(), self.index.fork())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.sources.nbytes + self.index.nbytes
+
+
+@dataclass
 class HistoryView:
     """The past of q queries, each as of its own time.
 
@@ -99,6 +118,7 @@ class HistoryView:
     numbering: Distinct = field(default_factory=Distinct)
     reads: list[Reads] = field(default_factory=list)
     late: LateFeatures | None = None  # features of events that become known after them
+    relations: Relations | None = None
 
     def recent(self, nodes: np.ndarray, k: int) -> Any:
         """The k newest contacts of each node: `ids`, `dt` (from the query's time), `events`, `mask`, newest first."""
@@ -186,11 +206,19 @@ class HistoryView:
         return found
 
     def distinct_features(
-        self, events: np.ndarray, mask: np.ndarray, query_of: np.ndarray
+        self, events: np.ndarray, mask: np.ndarray, query_of: np.ndarray, nodes: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Features (e', f) of the distinct events under a mask, and for each entry its row among them; the entries of
-        row i are asked for by query `query_of[i]`. An event is another one once what comes late is known about it."""
+        row i are contacts of `nodes[i]`, asked for by query `query_of[i]`. An event is another one once what comes late
+        is known about it; seen from its destination, its relation is the inverse one."""
         assert self.event_table is not None
+        if self.relations is not None:
+            assert nodes is not None
+            back = self.relations.sources[np.where(mask, events, 0)] != self._like(nodes, events)
+            keys, row_of = self.distinct(2 * events + back, mask)
+            found = self.event_table[keys >> 1]
+            found[(keys & 1) == 1, self.relations.column] += self.relations.index.kinds
+            return found, row_of
         if self.late is None:
             numbers, row_of = self.distinct(events, mask)
             return self.event_table[numbers], row_of
@@ -207,6 +235,13 @@ class HistoryView:
         """What was known about each query's source, destination and pair of what is asked about events."""
         assert self.late is not None
         return self.late.index.look_up(src, dst, self.t)
+
+    def relation_history(
+        self, src: np.ndarray, relation: np.ndarray, dst: np.ndarray, query_of: np.ndarray | None = None
+    ) -> RelationHistory:
+        """What happened by relation before each question (q,), or before rows that belong to queries `query_of`."""
+        assert self.relations is not None
+        return self.relations.index.look_up(src, relation, dst, self.t if query_of is None else self.t[query_of])
 
     def node_features(self, nodes: np.ndarray) -> np.ndarray | None:
         """Initial features (…, g) of nodes; zeros for nodes that the node table does not know."""

@@ -23,6 +23,8 @@ from pintgn.models.trees import Ranking, Trees, grow, grow_ranking
 from pintgn.neighbors.index import Neighbors
 
 POSITIONS_AT = ("input", "every")
+RELATION_WIDTH = 16
+"""Of the embedding of a relation."""
 SAMPLES = ("recent", "uniform")
 
 
@@ -83,6 +85,8 @@ class TreeModel(Model):
         check_choice("sample", self.sample, SAMPLES)
 
     answers_columns = True
+    learns_by_messages = True
+    """Whether a layer passes gradients on to the features of events, and so to the embeddings of their relations."""
 
     @property
     def remembers(self) -> bool:
@@ -98,17 +102,23 @@ class TreeModel(Model):
             self._usual = usual_columns(train, unit)
 
     def make(self, schema: Schema) -> None:
-        node_width = len(schema.node_features)
+        node_width, asked, features = len(schema.node_features), asked_width(schema), schema.width
+        if schema.relation is not None:
+            self.relations = nn.Embedding(2 * schema.relation[1], RELATION_WIDTH)
+            with torch.no_grad():
+                self.relations.weight[:: schema.relation[1]] = 0  # one that is not known says nothing
+            asked, features = asked - 1 + RELATION_WIDTH, features - 1 + RELATION_WIDTH
         if self.memory:
-            self.machine = self.make_memory(max(self.memory, node_width), schema.width)
+            self.machine = self.make_memory(max(self.memory, node_width), features)
         state_width = self._state_width()
         again = 2 * self.positions if self.positions_at == "every" else 0
         widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
-        self.steps = nn.ModuleList([self.make_layer(state, r, schema.width) for state, r in widths])
+        self.steps = nn.ModuleList([self.make_layer(state, r, features) for state, r in widths])
         if self.pair_history:
             self.standardize = Standardize(self._usual)
-        width = 2 * self.dim + (len(COLUMNS) if self.pair_history else 0) + asked_width(schema)
-        self.readout = MLP(width, self.dim, self.answer_shape(1)[-1] if schema.asking else len(self.questions))
+        width = 2 * self.dim + (len(COLUMNS) if self.pair_history else 0) + asked
+        columns = schema.asking is not None and schema.asking.outputs > 0
+        self.readout = MLP(width, self.dim, self.answer_shape(1)[-1] if columns else len(self.questions))
 
     def _state_width(self) -> int:
         """Width of s_j ‖ x_j; a layer needs some input, so it is a constant 0 where there is nothing else."""
@@ -155,6 +165,8 @@ class TreeModel(Model):
 
     def gather_ranking(self, query: Query, history: HistoryView) -> Ranking:
         ranking = grow_ranking(query.src, query.dst, history, self.layers, self.find_children, self.dt_unit)
+        if self.schema is not None and self.schema.asking is not None:
+            ranking = replace(ranking, asked_with=asked_columns(query, history, self.schema, self.dt_unit))
         if not self.pair_history:
             return ranking
         return replace(ranking, pair_history=pair_features(query.src[:, None], query.dst, history, self.dt_unit))
@@ -166,7 +178,7 @@ class TreeModel(Model):
         if inputs.pair_history is not None:
             pair = torch.cat([pair, self.standardize(tensor(inputs.pair_history, self.device))], 1)
         if inputs.asked_with is not None:
-            pair = torch.cat([pair, tensor(inputs.asked_with, self.device)], 1)
+            pair = torch.cat([pair, self._asked(inputs.asked_with)], 1)
         logits = self.readout(pair)
         return logits.view(self.answer_shape(len(logits)))
 
@@ -180,7 +192,11 @@ class TreeModel(Model):
         ours = (sources @ as_source.T)[tensor(version.ravel(), self.device)]
         z = torch.addmm(first.bias, candidates, as_candidate.T) + ours
         if inputs.pair_history is not None:
-            z = torch.addmm(z, self.standardize(tensor(inputs.pair_history, self.device)), as_pair.T)
+            known = self.standardize(tensor(inputs.pair_history, self.device))
+            z = torch.addmm(z, known, as_pair[:, : known.shape[1]].T)
+        if inputs.asked_with is not None:
+            asked = self._asked(inputs.asked_with)
+            z = torch.addmm(z, asked, as_pair[:, as_pair.shape[1] - asked.shape[1] :].T)
         return last(torch.relu(z))[:, 0].view(version.shape)
 
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)
@@ -199,9 +215,26 @@ class TreeModel(Model):
             mask=to(inputs.mask).flatten(),
             dt=to(inputs.dt).flatten(),
             event_of=inputs.event_of.ravel(),
-            features=None if inputs.features is None else to(inputs.features),
+            features=None if inputs.features is None else self._features(to(inputs.features)),
             k=inputs.child.shape[1],
         )
+
+    def _features(self, features: Tensor) -> Tensor:  # (e', f)
+        """Features of events, with the embedding of its relation in place of the number."""
+        assert self.schema is not None
+        if self.schema.relation is None:
+            return features
+        column, _ = self.schema.relation
+        embedded = self.relations(features[:, column].long())
+        embedded = embedded if self.learns_by_messages else embedded.detach()
+        return torch.cat([features[:, :column], features[:, column + 1 :], embedded], 1)
+
+    def _asked(self, columns: np.ndarray) -> Tensor:  # (q, b')
+        """What a question brings along, with the embedding of its relation in place of the number."""
+        asked = tensor(columns, self.device)
+        if self.schema is None or self.schema.relation is None:
+            return asked
+        return torch.cat([asked[:, 1:], self.relations(asked[:, 0].long())], 1)
 
     def _states(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (n', s)
         """s_j ‖ x_j of the distinct nodes."""
@@ -229,4 +262,13 @@ class TreeModel(Model):
         return self.machine.initial_state(node_features, time_dtype) if self.memory else None
 
     def observe(self, block: Events, state: MemoryState) -> None:
-        self.machine.commit(state, block, self.dt_unit)
+        self.machine.commit(state, self._read(block), self.dt_unit)
+
+    @torch.no_grad()  # what waits in memory is detached anyhow
+    def _read(self, block: Events) -> Events:
+        """A block with its features as the model reads them."""
+        assert self.schema is not None
+        if self.schema.relation is None or block.features is None:
+            return block
+        read = self._features(tensor(block.features, self.device))
+        return replace(block, features=read.numpy(force=True))

@@ -103,6 +103,7 @@ class GAT(Static):
     """
 
     heads: int = 2
+    learns_by_messages = False  # attention has no gradient for what events carry
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -64,6 +64,8 @@ class TGN(TreeModel):
     message: str = "state"
     time_dim: int = 100
 
+    learns_by_messages = False  # attention has no gradient for what events carry
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("embedding", self.embedding, EMBEDDINGS)
@@ -113,7 +115,7 @@ class TGN(TreeModel):
 
     def observe(self, block: Events, state: MemoryState) -> None:
         context = self._neighborhoods(block, state) if self.message == "neighborhood" else None
-        self.machine.commit(state, block, self.dt_unit, context)
+        self.machine.commit(state, self._read(block), self.dt_unit, context)
 
     @torch.no_grad()
     def _neighborhoods(self, block: Events, state: MemoryState) -> Tensor:  # (e, 2, d)

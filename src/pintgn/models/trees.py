@@ -146,7 +146,8 @@ def _grown(
     distinct, node_of = history.distinct(node, np.ones(len(node), bool))
     features, event_of = None, np.zeros(events.shape, np.int32)
     if history.event_table is not None:
-        features, where = history.distinct_features(events, mask, query_of_group[group[: len(events)]])
+        parents = node[: len(events)]
+        features, where = history.distinct_features(events, mask, query_of_group[group[: len(events)]], parents)
         event_of = where.reshape(events.shape)
     return Trees(
         sizes=sizes,
@@ -173,6 +174,7 @@ class Ranking:
     trees: Trees  # of 1 + c roots per query: the source, then its candidates
     reads: Reads  # (3 q c + q, m, 1, r); see `grow_ranking`
     pair_history: np.ndarray | None = None  # (q c, a)
+    asked_with: np.ndarray | None = None  # (q c, b)
 
     def versions(self) -> tuple[Trees, np.ndarray]:
         """The distinct trees that a ranking needs, and which of them is each source as a candidate sees it (q, c).

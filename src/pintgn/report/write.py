@@ -68,7 +68,7 @@ def write_report(
     if target.suffix.lower() not in (".html", ".htm"):
         raise BadInput(f"{target} does not end in .html; the report is an HTML page.")
     found = open_runs(runs)
-    if found[0].answers and not found[0].scores_links:
+    if found[0].answers and not found[0].task.tells_from_negatives:
         return _write_answers(found, target)
     with replacing(target) as part:  # a file that cannot be written is found before anything is measured
         figures = Figures(study(found, names, negatives, rank, seed, progress, steps))
@@ -85,7 +85,7 @@ def _write_answers(runs: list[Run], target: Path) -> Report:
     from pintgn.report import answers
 
     title = {run.task.title() for run in runs}
-    if len(title) > 1 or any(run.scores_links or not run.test for run in runs):
+    if len(title) > 1 or any(run.task.tells_from_negatives or not run.test for run in runs):
         raise BadInput("a report compares runs that have ended and are asked the same; write one page for each.")
     report = Report(target, answers.headline(runs[0]), answers.summary(runs[0]), answers.figures(runs))
     body = (

@@ -16,7 +16,7 @@ from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.log import EventLog, Query
 from pintgn.events.moment import read_time
 from pintgn.events.schema import LATEST, LATEST_ASKED, Schema, beyond
-from pintgn.models.asked import checked_given
+from pintgn.models.asked import check_relations, checked_given, nothing_given
 from pintgn.models.base import Model, check_device
 from pintgn.models.fused import Distinct
 from pintgn.models.history_view import Events, HistoryView
@@ -38,8 +38,7 @@ PAIRS_AT_ONCE = 8192
 WORTH_A_THREAD = 1 << 13
 """Events from which on positions are observed in a thread of their own."""
 OBSERVED_AT_ONCE = 1 << 16
-"""Events of a log observed together: enough to amortise a call, few enough that columns made on the way take little
-memory."""
+"""Events of a log observed together: enough to amortise a call, few enough to take little memory on the way."""
 
 
 class Stream:
@@ -172,7 +171,7 @@ class Stream:
         nodes = np.atleast_1d(np.asarray(nodes))
         if not isinstance(at, np.ndarray | Sequence) or isinstance(at, str):
             at = read_time(at, self.schema.time, self._time_dtype)
-        asked = Query(nodes, nodes, np.broadcast_to(np.asarray(at), nodes.shape))
+        asked = Query(nodes, nodes, np.broadcast_to(at, nodes.shape), nothing_given(self.schema, len(nodes)))
         gathered = self._gather(*self._checked(None, [asked]), lambda q, view: self.model.gather_nodes(q.src, view))
         return self._compute(gathered, self.model.embed)
 
@@ -373,7 +372,7 @@ class Stream:
         held, model = self.history, self.model
         return HistoryView(
             held.index, t, before, held.event_table, self.node_features, model.positions, self._numbering,
-            late=held.late_features(self._time_dtype),
+            late=held.late_features(self._time_dtype), relations=held.known_relations(self._time_dtype),
         )  # fmt: skip
 
     # -- checks --------------------------------------------------------------------------------------------------
@@ -395,6 +394,7 @@ class Stream:
         if batch.features is not None and not np.isfinite(batch.features).all():
             row = int(np.argwhere(~np.isfinite(batch.features))[0, 0])
             raise BadInput(f"event {row} has a feature that is not finite. Fill or drop it.")
+        check_relations(batch.features, self.schema)
         t = self._times(batch.t)
         far = beyond(t)
         if far >= 0:

@@ -28,9 +28,10 @@ from pintgn.events.facts import (
 from pintgn.events.schema import Schema
 from pintgn.files import replace_folder
 from pintgn.models.base import Model
-from pintgn.models.history_view import Events, LateFeatures
+from pintgn.models.history_view import Events, LateFeatures, Relations
 from pintgn.models.registry import model_class, model_name
 from pintgn.neighbors.index import NeighborIndex
+from pintgn.neighbors.relations import RelationIndex
 from pintgn.neighbors.targets import TargetIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream.blocks import Undo
@@ -194,6 +195,9 @@ def _arrays(stream: Stream) -> dict[str, np.ndarray]:
     if (late := stream.history.late) is not None:
         found |= {"late_known": late.known[: stream.events], "late_values": late.values[: stream.events]}
         found |= {f"targets.{name}": column for name, column in late.index.arrays().items()}
+    if (relations := stream.history.relations) is not None:
+        found["relation_sources"] = relations.sources[: stream.events]
+        found |= {f"relations.{name}": column for name, column in relations.index.arrays().items()}
     if stream.state is not None:
         found |= {f"state.{name}": column for name, column in stream.state.arrays().items()}
     undo = stream.blocks.undo
@@ -231,6 +235,10 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
     if "late_known" in arrays and held.late_columns is not None:
         index = TargetIndex.of_arrays(part("targets."))
         held.late = LateFeatures(held.late_columns, arrays["late_known"], arrays["late_values"], index)
+    if "relation_sources" in arrays and held.relation is not None:
+        column, kinds = held.relation
+        by_relation = RelationIndex.of_arrays(kinds, part("relations."))
+        held.relations = Relations(column, arrays["relation_sources"], by_relation)
     if stream.state is not None:
         stream.state.load(part("state."))
     stream._late = events("late.")

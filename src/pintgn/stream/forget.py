@@ -29,6 +29,8 @@ def forget(stream: Stream, keep_last: int | None, before_t: Any) -> int:
         held.event_table = held.event_table[kept]
         if held.late is not None:
             held.late = replace(held.late, known=held.late.known[kept], values=held.late.values[kept])
+        if held.relations is not None:
+            held.relations = replace(held.relations, sources=held.relations.sources[kept])
         held.group_start = int(np.searchsorted(kept, held.group_start))
         held.events = len(kept)
     return dropped

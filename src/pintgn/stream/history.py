@@ -10,8 +10,9 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.events.ties import NO_MARKS, ties
-from pintgn.models.history_view import Events, LateFeatures
+from pintgn.models.history_view import Events, LateFeatures, Relations
 from pintgn.neighbors.index import NeighborIndex
+from pintgn.neighbors.relations import RelationIndex
 from pintgn.neighbors.targets import TargetIndex
 
 
@@ -24,9 +25,17 @@ class History:
             as soon as it is past.
         late: feature columns that become known at a time of their own; the last says whether there is anything to know.
         index: where contacts are kept; a new `NeighborIndex` by default.
+        relation: the feature column that is the number of a relation, and how many there are.
     """
 
-    def __init__(self, width: int = 0, block: int = 1, late: slice | None = None, index: NeighborIndex | None = None):
+    def __init__(
+        self,
+        width: int = 0,
+        block: int = 1,
+        late: slice | None = None,
+        index: NeighborIndex | None = None,
+        relation: tuple[int, int] | None = None,
+    ):
         self.block, self.block_starts = block, np.zeros(0, np.int64)
         self.index = NeighborIndex() if index is None else index
         self.event_table = np.zeros((0, width), np.float32) if width else None
@@ -36,6 +45,8 @@ class History:
         self.group_start = 0  # number of the first event at the clock's own time
         self.late_columns = late
         self.late: LateFeatures | None = None  # made with the first events, which tell the type of the times
+        self.relation = relation
+        self.relations: Relations | None = None  # the same
 
     def before(self, t: np.ndarray, events: Events) -> np.ndarray:
         """For each query time the number of the first event that is not in its past; the second lock beside time.
@@ -65,6 +76,8 @@ class History:
             self.event_table = _extended(self.event_table, self.events, events.features)
         if self.late_columns is not None:
             self._append_late(events)
+        if self.relation is not None:
+            self._append_relations(events)
         self._count(events)
 
     def _count(self, events: Events) -> None:
@@ -80,7 +93,8 @@ class History:
     @property
     def nbytes(self) -> int:
         """Bytes held."""
-        return self.index.nbytes + (0 if self.event_table is None else self.event_table.nbytes)
+        held = self.index.nbytes + (0 if self.event_table is None else self.event_table.nbytes)
+        return held + (0 if self.relations is None else self.relations.nbytes)
 
     def late_features(self, dtype: np.dtype | None = None) -> LateFeatures | None:
         """What becomes known after its event; empty before the first event, with times of this type."""
@@ -103,9 +117,28 @@ class History:
         late.values = _extended(late.values, self.events, events.late)
         late.index.add(events.src[there], events.dst[there], known[there], events.late[there, :-1])
 
+    def known_relations(self, dtype: np.dtype | None = None) -> Relations | None:
+        """What happened by relation; empty before the first event, with times of this type."""
+        if self.relations is not None or self.relation is None:
+            return self.relations
+        column, kinds = self.relation
+        return Relations(column, np.zeros(1, np.int64), RelationIndex(kinds, dtype or np.dtype(np.int64)))
+
+    def _append_relations(self, events: Events) -> None:
+        assert self.relation is not None
+        assert events.features is not None
+        if self.relations is None:
+            self.relations = self.known_relations(events.t.dtype)
+            assert self.relations is not None
+        held = self.relations
+        held.sources = _extended(held.sources, self.events, events.src)
+        held.index.add(events.src, events.features[:, held.column].astype(np.int64), events.dst, events.t)
+
     def fork(self) -> History:
         """An independent copy."""
         other = self.frozen()
+        if self.relations is not None:
+            other.relations = self.relations.fork()
         other.event_table = None if self.event_table is None else self.event_table.copy()
         return other
 
@@ -116,6 +149,8 @@ class History:
         if self.late is not None:
             known, values = self.late.known.copy(), self.late.values.copy()
             other.late = replace(self.late, known=known, values=values, index=self.late.index.fork())
+        if self.relations is not None:
+            other.relations = replace(self.relations, index=self.relations.index.fork())
         return other
 
 
@@ -134,6 +169,7 @@ class KnownHistory(History):
         super().__init__()
         self.index, self.event_table, self.node_marks = whole.index, whole.event_table, whole.node_marks
         self.late_columns, self.late = whole.late_columns, whole.late
+        self.relation, self.relations = whole.relation, whole.relations
         self.events = len(observed)
         if self.events:
             self.clock = observed.t[-1].item()

@@ -25,8 +25,8 @@ def new_past(stream: Stream, late: slice | None, block: int) -> tuple[History, P
     backend, unit = stream.positions_backend, model.dt_unit
     if exchange is None:
         positions = RelativePositions(model.positions, backend, time_unit=unit) if model.positions else None
-        return History(width, block, late), positions
+        return History(width, block, late, relation=stream.schema.relation), positions
     if "block" in (stream.positions_refresh, stream.history_refresh):
         raise BadInput("--partition looks up as of each event; leave out positions_refresh and history_refresh.")
     parts = PartitionedPositions(exchange, model.positions, backend, time_unit=unit) if model.positions else None
-    return History(width, block, late, PartitionedIndex(exchange)), parts
+    return History(width, block, late, PartitionedIndex(exchange), stream.schema.relation), parts

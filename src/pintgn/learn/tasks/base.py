@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.learn.metrics import Metrics, by_novelty, standard_error
@@ -67,6 +68,8 @@ class Task:
 
     scores_links = False
     """Whether an answer is the logit of a link, so that destinations can be ranked by it."""
+    tells_from_negatives = False
+    """Whether its figures are AP and AUC against negatives, of which the long report is made."""
     loss_terms = 1
     """How many means the loss is the sum of; what is shown is their mean."""
     rows: tuple[str, ...] = ()
@@ -105,6 +108,11 @@ class Task:
         """What training makes small, of the answers to what `asker` asked."""
         raise NotImplementedError
 
+    def learn_at_once(self, model: Model, columns: list[Tensor], truths: list[Truth], seed: int) -> None:
+        """Let a model without gradients learn from the columns of all questions, batch by batch what they turned out to
+        be."""
+        model.learn_answers(columns[0], np.concatenate(truths), seed)
+
     def value(self, figures: Metrics, settings: Training) -> float:
         """What the epoch and the best trial are chosen by; from 0 on, more is better."""
         raise NotImplementedError
@@ -137,6 +145,12 @@ class Task:
     def row(self, name: str) -> Model:
         """A training-free row by its name, unbuilt."""
         raise NotImplementedError
+
+    def by(self, relation: Any, count: int) -> np.ndarray | None:  # (q, 1)
+        """What a relation, or one for each of so many questions, is given as; see `Query.given`."""
+        if relation is not None:
+            raise BadInput("this run knows no relations; leave out relation. Train with relation= (--relation).")
+        return None
 
     # -- in words --------------------------------------------------------------------------------------------------
 
@@ -271,7 +285,6 @@ class Questioning(Task):
         return stream
 
     def evaluate(self, run: Run, target: Target, how: Measuring) -> Evaluation:
-        from pintgn.errors import BadInput
         from pintgn.learn.evaluate import Evaluation
 
         if how.negatives is not None or how.rank is not None:
@@ -316,8 +329,6 @@ class Questioning(Task):
         return found
 
     def _refuse(self, negatives: Any) -> None:
-        from pintgn.errors import BadInput
-
         if negatives is not None:
             raise BadInput(f"this run predicts {self.settings.predict!r}; negatives belong to links. Leave them out.")
 

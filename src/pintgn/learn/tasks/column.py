@@ -117,21 +117,13 @@ class Column(Questioning):
         return log.t if log.known is None else log.known
 
     def bare(self, log: EventLog) -> EventLog:
-        name, start = self.settings.predict, 0
-        for feature in log.schema.features:
-            if feature.name == name:
-                assert log.features is not None
-                kept = np.delete(log.features, slice(start, start + feature.width), 1)
-                features = tuple(other for other in log.schema.features if other.name != name)
-                return _with(log, kept if features else None, dataclasses.replace(log.schema, features=features))
-            start += feature.width
-        return log
+        return without_column(log, self.settings.predict)
 
     def complete(self, scaled: EventLog, log: EventLog) -> EventLog:
         late = self.encoded(self.value_of(log)).astype(np.float32)
         features = late if scaled.features is None else np.concatenate([scaled.features, late], 1)
         known = None if self.delay is None and log.known is None else self.known_of(log)
-        return _with(scaled, features, self.schema(scaled.schema), known)
+        return with_features(scaled, features, self.schema(scaled.schema), known)
 
     def schema(self, schema: Schema) -> Schema:
         names = [feature.name for feature in schema.features]
@@ -220,7 +212,7 @@ class Classes(Column):
 
     def name_classes(self, log: EventLog) -> None:
         """Remember the users' words for the classes, and say which cannot be answered."""
-        words = _words(log, self.settings.predict)
+        words = column_words(log, self.settings.predict)
         self.words = [words[int(code)] if words is not None else self._number(code) for code in self.codes]
         later = np.unique(value := self.value_of(log))
         fresh = [code for code in later[~np.isnan(later)] if code not in self.codes]
@@ -364,7 +356,7 @@ class Values(Column):
 
 def column_task(settings: TaskSettings, log: EventLog, train: EventLog) -> Column:
     """Classes for categories, booleans and a column of 0 and 1 alone; values for numbers. The training part decides."""
-    categories = _words(log, settings.predict) is not None
+    categories = column_words(log, settings.predict) is not None
     if not categories:
         values = column_values(train, settings.predict)
         found = values[~np.isnan(values) & train.learnable]
@@ -376,7 +368,20 @@ def column_task(settings: TaskSettings, log: EventLog, train: EventLog) -> Colum
     return task
 
 
-def column_values(log: EventLog, name: str) -> np.ndarray:  # (e,)
+def without_column(log: EventLog, name: str) -> EventLog:
+    """A log without one of its features."""
+    start = 0
+    for feature in log.schema.features:
+        if feature.name == name:
+            assert log.features is not None
+            kept = np.delete(log.features, slice(start, start + feature.width), 1)
+            features = tuple(other for other in log.schema.features if other.name != name)
+            return with_features(log, kept if features else None, dataclasses.replace(log.schema, features=features))
+        start += feature.width
+    return log
+
+
+def column_values(log: EventLog, name: str, what: str = "to predict") -> np.ndarray:  # (e,)
     """A column of a log as numbers: values, or numbers of categories from 0 on; NaN where it is missing."""
     start = 0
     for feature in log.schema.features:
@@ -396,20 +401,23 @@ def column_values(log: EventLog, name: str) -> np.ndarray:  # (e,)
     if log.schema.label == name and log.label is not None:
         return np.asarray(log.label, np.float64)
     known = [feature.name for feature in log.schema.features] + ([log.schema.label] if log.schema.label else [])
-    listed = f" Columns that can be predicted: {', '.join(known)}." if known else " This log was read without any."
+    listed = f" Columns that can be {'predicted' if what == 'to predict' else 'used'}: {', '.join(known)}."
+    listed = listed if known else " This log was read without any."
     raise UnknownName(
-        f"there is no column {name!r} to predict.{suggest(name, ['link', *known])}{listed} "
+        f"there is no column {name!r} {what}.{suggest(name, ['link', *known])}{listed} "
         "Name it in features= (--features) or label= (--label) when reading the log."
     )
 
 
-def _words(log: EventLog, name: str) -> tuple[Any, ...] | None:
+def column_words(log: EventLog, name: str) -> tuple[Any, ...] | None:
     """The categories of a column, in order; None of one that holds numbers."""
     found = [feature for feature in log.schema.features if feature.name == name and feature.kind != "number"]
     return found[0].categories if found else None
 
 
-def _with(log: EventLog, features: np.ndarray | None, schema: Schema, known: np.ndarray | None = None) -> EventLog:
+def with_features(
+    log: EventLog, features: np.ndarray | None, schema: Schema, known: np.ndarray | None = None
+) -> EventLog:
     """A log with other features; everything else is shared."""
     made = EventLog(
         log.src, log.dst, log.t, features=features, label=log.label, known=log.known if known is None else known,

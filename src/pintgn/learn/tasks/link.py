@@ -27,8 +27,9 @@ class Link(Task):
     """Would these two meet? An event is told from random destinations and, by a second logit, from earlier pairs."""
 
     scores_links = True
+    tells_from_negatives = True
     loss_terms = 2  # of events and of negatives
-    rows = ("edgebank", "heuristic")
+    rows: tuple[str, ...] = ("edgebank", "heuristic")
 
     def asker(self, run: Run, negatives: Negatives | None) -> Asker:
         from pintgn.learn.negatives import earlier_pairs, random_destination
@@ -45,6 +46,9 @@ class Link(Task):
 
     def loss(self, answers: list[Tensor], truth: Truth, settings: Training) -> Tensor:
         return loss_of(answers[0], answers[1:], settings)
+
+    def learn_at_once(self, model: Model, columns: list[Tensor], truths: list[Truth], seed: int) -> None:
+        model.learn(columns, seed)
 
     def value(self, figures: Metrics, settings: Training) -> float:
         return figures[settings.choose_by] or 0.0

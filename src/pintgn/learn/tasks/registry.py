@@ -11,6 +11,18 @@ from pintgn.learn.tasks.link import Link
 
 def make_task(settings: TaskSettings, log: EventLog, train: EventLog) -> Task:
     """The task of a run on a log; the training part decides what can be asked."""
+    if settings.relation is not None:
+        if settings.predict != "link":
+            raise BadInput(
+                f"task.relation={settings.relation!r} asks who meets whom, predict={settings.predict!r} something "
+                f"else: give one of them. Which {settings.relation} comes next is predict={settings.relation!r}."
+            )
+        for name in ("given", "known_after", "within"):
+            if getattr(settings, name):
+                raise BadInput(f"task.{name} does not go with task.relation: leave it out.")
+        from pintgn.learn.tasks.relation import Related
+
+        return Related(settings, log, train)
     if settings.predict == "link":
         for name in ("given", "known_after", "within"):
             if getattr(settings, name):

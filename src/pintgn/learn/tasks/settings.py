@@ -20,6 +20,8 @@ class TaskSettings:
             the event when not given, or at `EventLog.known` where the log says when.
         of: `event`; or `src` or `dst`: the target is a state of that node, asked without looking at the other end.
         within: a horizon, for questions about time.
+        relation: the column that says by which relation two meet. It is part of the question: who comes next, given a
+            source, a relation and a time; and its inverse is asked, too.
     """
 
     predict: str = "link"
@@ -27,6 +29,7 @@ class TaskSettings:
     known_after: str | int | float | None = None
     of: str = "event"
     within: str | int | float | None = None
+    relation: str | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.given, str) or not all(isinstance(name, str) for name in self.given):

@@ -1,0 +1,115 @@
+"""What happened by relation, as of any time: how often and how recently a triple, a node with it, anyone with it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pintgn.neighbors import kernels_relations as kernels
+
+LEVELS = ("triple", "near", "far", "relation")
+"""Of a question (u, relation, v): the triple itself, u with the relation, v with its inverse, the relation anywhere."""
+ENTRIES = ("times", "before", "counts", "partners")
+
+
+@dataclass
+class RelationHistory:
+    """What happened before each question, by `LEVELS`; zeros where nothing did."""
+
+    count: np.ndarray  # (q, 4) float64, events
+    dt: np.ndarray  # (q, 4) time since the last
+    newest: np.ndarray  # (q, 4) events at that last moment
+    partners: np.ndarray  # (q, 4) distinct other ends; of a relation, distinct triples
+
+
+class RelationIndex:
+    """Events with relations, each at its time; a look-up at t finds those strictly before t.
+
+    Relations are numbers below `kinds`; a question may name r + kinds, the inverse: (v, r + kinds, u) asks what
+    (u, r, v) says. Events are added in order of time.
+
+    >>> index = RelationIndex(2, np.dtype(np.int64))
+    >>> index.add(np.array([0, 0]), np.array([1, 1]), np.array([5, 6]), np.array([10, 20]))
+    >>> found = index.look_up(np.array([0, 5]), np.array([1, 3]), np.array([5, 0]), np.array([21, 20]))
+    >>> found.count[:, :3].tolist(), found.dt[:, 0].tolist()
+    ([[1.0, 2.0, 1.0], [1.0, 1.0, 1.0]], [11.0, 10.0])
+
+    Args:
+        kinds: how many relations there are.
+        dtype: of times.
+    """
+
+    def __init__(self, kinds: int, dtype: np.dtype):
+        self.kinds = kinds
+        self.used = self.filled = 0
+        self.keys, self.heads = np.full((64, 3), kernels.FREE), np.full(64, -1)
+        self.times = np.zeros(64, dtype)
+        self.before, self.counts, self.partners = np.full(64, -1), np.zeros(64, np.int64), np.zeros(64, np.int64)
+
+    def add(self, src: np.ndarray, relation: np.ndarray, dst: np.ndarray, t: np.ndarray) -> None:
+        """Let events happen."""
+        if not len(src):
+            return
+        self._reserve(4 * len(src))
+        self.used, self.filled = kernels.add(
+            src, relation, dst, t.astype(self.times.dtype, copy=False), self.kinds, self.keys, self.heads, self.times,
+            self.before, self.counts, self.partners, self.used, self.filled,
+        )  # fmt: skip
+
+    def look_up(self, u: np.ndarray, relation: np.ndarray, v: np.ndarray, t: np.ndarray) -> RelationHistory:
+        """What happened strictly before t; all arguments are (q,)."""
+        found = RelationHistory(*(np.empty((len(u), len(LEVELS))) for _ in range(4)))
+        kernels.look_up(
+            u, relation, v, t.astype(self.times.dtype, copy=False), self.kinds, self.keys, self.heads, self.times,
+            self.before, self.counts, self.partners, found.count, found.dt, found.newest, found.partners,
+        )  # fmt: skip
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(getattr(self, name).nbytes for name in ("keys", "heads", *ENTRIES))
+
+    def fork(self) -> RelationIndex:
+        """An independent copy."""
+        other = copy.copy(self)
+        for name in ("keys", "heads", *ENTRIES):
+            setattr(other, name, getattr(self, name).copy())
+        return other
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of it, for saving."""
+        entries = {name: getattr(self, name)[: self.used] for name in ENTRIES}
+        return {"keys": self.keys, "heads": self.heads} | entries
+
+    @classmethod
+    def of_arrays(cls, kinds: int, arrays: dict[str, np.ndarray]) -> RelationIndex:
+        """What `arrays` gave."""
+        found = cls(kinds, arrays["times"].dtype)
+        for name in ("keys", "heads", *ENTRIES):
+            setattr(found, name, arrays[name].copy())
+        found.used, found.filled = len(found.times), int((found.keys[:, 0] != kernels.FREE).sum())
+        return found
+
+    def _reserve(self, more: int) -> None:
+        for name in ENTRIES:
+            setattr(self, name, _grown(getattr(self, name), self.used + more, -1 if name == "before" else 0))
+        size = len(self.keys)
+        while size < 2 * (self.filled + more):
+            size *= 2
+        if size > len(self.keys):
+            keys, heads = np.full((size, 3), kernels.FREE), np.full(size, -1)
+            kernels.rehash(self.keys, self.heads, keys, heads)
+            self.keys, self.heads = keys, heads
+
+
+def _grown(array: np.ndarray, rows: int, fill: Any) -> np.ndarray:
+    """At least so many rows, at amortised constant cost."""
+    if rows <= len(array):
+        return array
+    grown = np.full(max(rows, 2 * len(array)), fill, array.dtype)
+    grown[: len(array)] = array
+    return grown
