@@ -2,12 +2,15 @@
 
     python benchmarks/scale.py [--threads 2] [--most 3000000]
     python benchmarks/scale.py --memory [--events 2000000] [--nodes 300000] [--data FILE]
+    python benchmarks/scale.py --newest 200000 [--events 100000000] [--nodes 2000000] [--data FILE]
 
 The first trains one epoch of one-layer PINT on longer and longer logs of one simulated world and prints the time per
 event beside that of the shortest log, which is trained again right before each longer one, so that the machine's mood
 cancels. The second prints what holds how many bytes after a simulated log (`powerlaw.py`, or a file) has been observed,
 per event and per node; what `pintgn train --dry-run` predicts; and the peak of `pintgn train` itself, one epoch with
-defaults, in a process of its own.
+defaults, in a process of its own. The third is for logs whose epoch takes hours: the stream observes the whole log but
+for its newest events, and trains on those, with one thread; printed are processor time for each event, what that makes
+for one epoch over the training part, and the peak, beside which nothing is larger in a training.
 """
 
 from __future__ import annotations
@@ -24,11 +27,15 @@ import numpy as np
 import torch
 
 from benchmarks.powerlaw import power_law
+from benchmarks.threads import trainer
 from pintgn import PINT, EventLog, Stream, read_events, simulate
 from pintgn.events.log import COLUMNS
 from pintgn.formatting import size
 from pintgn.learn.defaults import resolved
+from pintgn.learn.finish import peak_memory
+from pintgn.learn.measure import observe_log
 from pintgn.learn.memory import predict, resident
+from pintgn.learn.reproducible import reproducible
 from pintgn.learn.settings import Settings
 
 
@@ -101,18 +108,60 @@ def memory(options: argparse.Namespace) -> None:
     print(f"peak of `pintgn train --epochs 1`: {size(peak)}, in {seconds:.0f} s")
 
 
+def newest(options: argparse.Namespace) -> None:
+    """The log in a file that is mapped, then all else in a process of its own, whose peak is its own."""
+    if options.data:
+        train_newest(Path(options.data), options.newest)
+        return
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        path = Path(folder) / "log.arrow"
+        size = ["--events", str(options.events), "--nodes", str(options.nodes)]
+        for command in (
+            ["benchmarks/powerlaw.py", *size, "-o", str(path)],
+            [__file__, "--newest", str(options.newest), "--data", str(path)],
+        ):
+            subprocess.run([sys.executable, *command], check=True)
+
+
+def train_newest(path: Path, count: int) -> None:
+    torch.set_num_threads(1)
+    log = read_events(path)
+    made = trainer(log, {"train": {"threads": 1}})
+    predicted, trained, batch = sum(predict(made.run.settings, log).values()), made.parts.trained, made.settings.batch
+    events = made.parts.log
+    begin = max(len(events) - count, 0)
+    started = time.process_time()
+    observe_log(made.stream, events[:begin])
+    observed, held = time.process_time() - started, made.stream.nbytes
+    with reproducible(1):
+        for part in (events[begin : begin + batch], events[begin + batch :]):  # the first compiles
+            started = time.process_time()
+            for some, scores in made.stream.prefetch(part.batches(batch), made._ask, made.compute):
+                made._step(scores, made.truths.pop(some.first))
+        learned = time.process_time() - started
+    newest = len(events) - begin - batch
+    each = learned / max(newest, 1)
+    print(f"{log}; {len(trained):,} to train on, stream {size(held)}")
+    print(f"observing: {1e6 * observed / max(begin, 1):.2f} µs of one processor an event")
+    print(f"training:  {1e6 * each:.1f} µs of one processor an event, over the newest {newest:,}")
+    print(f"one epoch: {each * len(trained) / 3600:.2f} hours of one processor")
+    print(f"peak: {size(peak_memory() or 0)}; predicted for the whole of `pintgn train`: {size(predicted)}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--most", type=int, default=3_000_000)
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--newest", type=int, help="train on so many of the newest training events only")
+    parser.add_argument("--folder", help="where the simulated log is kept meanwhile")
     parser.add_argument("--data")
     parser.add_argument("--events", type=int, default=2_000_000)
     parser.add_argument("--nodes", type=int, default=300_000)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    if options.memory:
-        memory(options)
+    if options.memory or options.newest:
+        newest(options) if options.newest else memory(options)
         return
     train(simulate("repeat", events=20_000))  # compiles
     base = simulate("repeat", events=100_000)

@@ -8,6 +8,7 @@ by `.numpy(force=True)`, is a fake array of zeros; `.numpy()` alone is an error 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,7 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from pintgn import PINT, TGN, EventLog, Model, Stream
+from pintgn import PINT, TGN, EventLog, Model, Stream, fit
+from pintgn.errors import PintgnWarning
 from pintgn.events.log import Query
 from pintgn.learn.adam import Adam
 from pintgn.learn.checkpoint import Average
@@ -143,3 +145,14 @@ class FetchesByChance(PINT):
 def test_a_tensor_left_on_the_processor_is_found(model, monkeypatch):
     with pytest.raises((RuntimeError, TypeError), match="device|processor"):
         train(model, monkeypatch)
+
+
+def test_a_device_that_a_model_makes_no_use_of_is_told(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    log = random_log(200, 20)
+    with pytest.warns(PintgnWarning, match="edgebank computes on the processor; device='cuda' makes it no faster"):
+        fit("edgebank", log, device="cuda")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PintgnWarning)
+        fit("edgebank", log)
+    assert {name for name in MODELS if model_class(name).on_processor} == {*ON_PROCESSOR, "ctdne"}

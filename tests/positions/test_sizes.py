@@ -123,3 +123,20 @@ def test_memory_is_asked_about_where_it_matters(monkeypatch):
         capacity.require_memory(capacity.SMALL + 1, capacity.SMALL + 1, "this", "Take less.")
     monkeypatch.setattr(capacity, "available", lambda: capacity.SMALL + 1)
     capacity.require_memory(capacity.SMALL + 1, capacity.SMALL + 1, "this", "Take less.")
+
+
+def test_freed_memory_is_given_back_or_nothing_happens(monkeypatch):
+    asked = []
+
+    class Library:
+        def __init__(self, name):
+            pass
+
+        def malloc_trim(self, keep):
+            asked.append(keep)
+
+    monkeypatch.setattr(capacity.ctypes, "CDLL", Library)
+    capacity.give_back()
+    assert asked == [0]
+    monkeypatch.setattr(capacity.ctypes, "CDLL", lambda name: object())  # another C library
+    capacity.give_back()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from pintgn.errors import BadInput
+from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.log import EventLog
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
@@ -32,6 +34,13 @@ def check_arguments(model: Any, log: Any, seed: Any) -> None:
         raise BadInput(f"fit was given {_named(log)} where the log belongs: {CALL}{_reading(log)}.")
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool):
         raise BadInput(f"seed={seed!r}; it is a whole number from 0 on.")
+
+
+def warn_of_device(model: Model, settings: Settings) -> None:
+    """Say it where a device was asked for that a model makes no use of."""
+    if model.on_processor and torch.device(settings.stream.device).type != "cpu":
+        what = f"{settings.name} computes on the processor; device={settings.stream.device!r} makes it no faster."
+        warnings.warn(what, PintgnWarning, stacklevel=4)
 
 
 def _named(given: Any) -> str:

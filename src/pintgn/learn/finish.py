@@ -20,6 +20,7 @@ from pintgn.learn.protocol import scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
 from pintgn.models.base import eval_mode
+from pintgn.positions.capacity import give_back
 from pintgn.stream import Stream
 from pintgn.stream.core import PAIRS_AT_ONCE
 
@@ -107,6 +108,7 @@ def catch_up(
 
     def after_training() -> Stream:
         run._stream = ready
+        give_back()
         if run._stream is None:
             run._stream = run.new_stream()
             run._stream.observe(run.parts.train)
@@ -126,6 +128,8 @@ def catch_up_with_links(
     drawn = drawn_for(run, parts.val, negatives, run.model.questions)  # takes memory itself, so it comes first
     stream = after_training()
     calibrate(run, stream, drawn)
+    del drawn
+    give_back()
     scores = None
     if measure_test:
         found = replay(stream, run, parts.test, negatives)

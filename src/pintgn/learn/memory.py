@@ -20,7 +20,7 @@ from pintgn.positions.capacity import available
 from pintgn.positions.relative import BUDGET
 from pintgn.positions.sketch import bytes_per_node
 
-PROGRAM = 750_000_000
+PROGRAM = 600_000_000
 """Python, torch, Arrow, machine code, and a batch on its way."""
 SPARE = 1.5
 """Places in the index for each entry: segments are powers of two."""

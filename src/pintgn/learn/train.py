@@ -19,7 +19,7 @@ from pintgn.events.facts import check
 from pintgn.events.log import EventLog, Query
 from pintgn.learn import paper
 from pintgn.learn.adam import Adam
-from pintgn.learn.arguments import check_arguments
+from pintgn.learn.arguments import check_arguments, warn_of_device
 from pintgn.learn.checkpoint import Average, Cursor, load_last, load_memory, save_best, save_last
 from pintgn.learn.defaults import resolved
 from pintgn.learn.finish import finish
@@ -48,6 +48,7 @@ from pintgn.learn.warm import continued
 from pintgn.learn.worker import agree, unwritten
 from pintgn.models.base import Model
 from pintgn.positions import first_use
+from pintgn.positions.capacity import give_back
 from pintgn.stream import Stream
 from pintgn.workers.gradients import Step, joint_step
 from pintgn.workers.group import current
@@ -103,6 +104,7 @@ def fit(
         settings = {}
     chosen = resolved(_settings_of(model, settings), log)
     made = model if isinstance(model, Model) else chosen.make_model()
+    warn_of_device(made, chosen)
     if made.positions:
         first_use.start()
     folder = current().writes(folder)
@@ -230,8 +232,6 @@ def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_
 AT_ONCE = 250_000
 """The newest training events that a model which learns at once is given, to within a batch: their columns are held in
 memory."""
-
-
 KEPT = 2**28
 """Bytes of a stream after the training part that is kept from epoch to epoch; a larger one is built anew for each
 validation, so that only one is held at a time."""
@@ -280,6 +280,7 @@ class Trainer:
             self._learn_at_once()
             seconds, trained = compiled.working_time() - started, at.events - events_before
             self.stream = self._new_stream()  # one stream at a time: validation has its own
+            give_back()
             with self.average.applied():
                 val = self._validate()
                 self._keep_if_best(self.task.value(val["all"], settings))

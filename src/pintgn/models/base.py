@@ -121,6 +121,8 @@ class Model(nn.Module):
 
     answers_columns = False
     """Whether the model can be asked about a column of events, not only whether they happen; see `Schema.asking`."""
+    on_processor = False
+    """Whether the model computes, or learns, on the processor, whatever the device."""
 
     def answer_shape(self, queries: int) -> tuple[int, ...]:
         """Of what `forward` gives for so many queries."""

@@ -49,6 +49,8 @@ class CTDNE(Model):
     CTDNE(dim=32)
     """
 
+    on_processor = True
+
     dim: int = 128
     walks: int = 2
     length: int = 10

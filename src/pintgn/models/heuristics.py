@@ -54,6 +54,8 @@ class Heuristic(Model):
     Heuristic()
     """
 
+    on_processor = True
+
     weights: ClassVar[tuple[float, ...]] = (1.0, 1.0, 64.0, 0.0, 3.0)
     """Of met, meetings, recency, events of v, recency of v."""
 

@@ -1,8 +1,10 @@
-"""How much memory there is, and the error that says what would fit."""
+"""How much memory there is, the error that says what would fit, and giving back what is free."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from pintgn.errors import TooLarge
@@ -34,3 +36,12 @@ def require_memory(more: int, total: int, what: str, advice: str) -> None:
     """Refuse to take `more` bytes (for `total` in all) if they are not there."""
     if more > SMALL and more > (free := available()):
         raise TooLarge(f"{what} needs {size(total)}, {size(more)} more than now; {size(free)} are free. {advice}")
+
+
+def give_back() -> None:
+    """Let the system have what the C library keeps of freed memory; before something large is made, 100 MB and more.
+
+    Only glibc keeps so much, and only there is anything done.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)

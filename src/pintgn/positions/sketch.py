@@ -8,7 +8,7 @@ from pintgn.positions.capacity import available, require_memory
 from pintgn.positions.exact import ExactTables
 from pintgn.positions.kernels_sketch import project, sketch_pass
 
-CHUNK = 256  # tables that are converted at a time; the lists of what they reach take memory
+CHUNK = 16  # tables that are converted at a time; the lists of what they reach take up to 24 bytes a node each
 
 
 def bytes_per_node(levels: int, width: int) -> int:
