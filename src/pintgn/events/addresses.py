@@ -119,7 +119,7 @@ class StoredParquet(Source):
         from pyarrow import dataset
 
         self.title = paths[0].rpartition("/")[2]
-        self.data = dataset.dataset(paths, filesystem=files, format="parquet")
+        self.data = dataset.dataset(paths, filesystem=files, format="parquet", partitioning="hive")
         self._take_apart(self.data.schema)
         self.rows = self.data.count_rows()
 
@@ -145,7 +145,7 @@ def _in_s3(
         if about.type == pafs.FileType.Directory:
             paths = sorted(
                 one.path
-                for one in files.get_file_info(pafs.FileSelector(path))
+                for one in files.get_file_info(pafs.FileSelector(path, recursive=True))
                 if one.path.endswith(PARQUET) and one.type == pafs.FileType.File
             )
             if not paths:

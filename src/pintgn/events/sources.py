@@ -5,12 +5,14 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +31,7 @@ COMPRESSED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b
 SQLITE, DUCKDB = b"SQLite format 3\0", b"DUCK"
 """How files of databases begin; DuckDB's after eight bytes."""
 ARROW = b"ARROW1"
+PARQUET = (".parquet", ".pq")
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 THRIFT_LIMIT = 2**31 - 1
 """A footer may hold the node table of a saved log, which is larger than Arrow's cautious default allows."""
@@ -213,23 +216,35 @@ def _array(values: Any) -> np.ndarray | list[Any]:
 
 
 class ParquetSource(Source):
-    """One Parquet file, or the Parquet files of a folder in the order of their names."""
+    """One Parquet file, or those of a folder and its partitions, row group by row group.
 
-    def __init__(self, path: Path, *, checked: bool = False):
+    Files come in the order of their first times where Parquet's statistics tell them, else of their names. What the
+    folders of a file say (`date=2024-01-01`) are columns, too.
+    """
+
+    def __init__(self, path: Path, *, t: str | int | None = None, checked: bool = False):
         self.title = path.name
+        self.keys: list[dict[str, Any]] = [{}]
         if path.is_dir():
-            self.paths = sorted(p for p in path.iterdir() if p.suffix in (".parquet", ".pq") and p.is_file())
-            if not self.paths:
+            found = sorted(path.rglob("*"), key=lambda one: (len(one.parts), one.parts))
+            inside = [one.relative_to(path) for one in found if one.suffix in PARQUET and one.is_file()]
+            inside = [one for one in inside if not any(name.startswith(("_", ".")) for name in one.parts)]
+            if not inside:
                 raise BadFile(f"folder {path} has no Parquet files. Name a file, or a folder that holds *.parquet.")
+            self.paths, self.keys = [path / one for one in inside], partition_keys(inside)
+            self._in_time(t)
         else:
             self.paths = [path]
         seals = [] if checked else [check_seal(path) for path in self.paths]
         self.sealed = all(seals)
         files = [open_parquet(path) for path in self.paths]
-        self._take_apart(files[0].schema_arrow)
+        held, known = files[0].schema_arrow, self.keys[0]
+        self._take_apart(held)
+        self.keys = [{name: one[name] for name in known if name not in held.names} for one in self.keys]
+        self._set_names([*self.names, *self.keys[0]])
         self.starts = np.cumsum([0] + [file.metadata.num_rows for file in files]).tolist()
         self.rows = self.starts[-1]
-        wanted = self._stored(self.names)
+        wanted = self._stored([name for name in self.names if name not in self.keys[0]])
         for part, file in zip(self.paths, files, strict=True):
             file.close()
             here = frozenset(file.schema_arrow.names)  # made anew by every look at it
@@ -237,25 +252,69 @@ class ParquetSource(Source):
             if lost:
                 raise BadInput(f"{part.name} has no column {lost[0]!r}, which {self.paths[0].name} has.")
 
+    def _in_time(self, t: str | int | None) -> None:
+        """Bring files into the order of the first time in each, where all of them tell it."""
+        first = []
+        for path in self.paths:
+            with open_parquet(path) as file:
+                about = file.metadata
+            names = [about.schema.column(k).path for k in range(about.num_columns)]
+            if str(t) not in names:
+                return
+            at = [about.row_group(g).column(names.index(str(t))).statistics for g in range(about.num_row_groups)]
+            told = [one.min for one in at if one is not None and one.has_min_max]
+            if len(told) < len(at) or not told:
+                return
+            first.append(min(told))
+        order = sorted(range(len(first)), key=lambda k: (first[k], k))
+        self.paths, self.keys = [self.paths[k] for k in order], [self.keys[k] for k in order]
+
     def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
         return prefetched(self._read(columns))
 
     def _read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        for path in self.paths:
+        inside = [name for name in columns if name not in self.keys[0]]
+        for path, keys in zip(self.paths, self.keys, strict=True):
             with open_parquet(path) as file:
                 try:
-                    for batch in file.iter_batches(BATCH, columns=self._stored(columns)):
+                    for batch in file.iter_batches(BATCH, columns=self._stored(inside)):
                         if not self.sealed:
                             batch.validate(full=True)  # Parquet does not say that text is text
-                        yield self._unpacked(batch, columns)
+                        yield self._with_keys(self._unpacked(batch, inside), keys, columns, batch.num_rows)
                 except (pa.ArrowException, OSError) as error:
                     raise BadFile(f"{path.name} is damaged: {str(error).splitlines()[0]} Write it again.") from error
+
+    def _with_keys(
+        self, batch: pa.RecordBatch, keys: dict[str, Any], columns: Sequence[str], rows: int
+    ) -> pa.RecordBatch:
+        if not keys or batch.schema.names == list(columns):
+            return batch
+        held = dict(zip(batch.schema.names, batch.columns, strict=True))
+        arrays = [held[name] if name in held else pa.repeat(keys[name], rows) for name in columns]
+        return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def where(self, row: int) -> str:
         if len(self.paths) == 1:
             return f"row {row}"
         part = int(np.searchsorted(self.starts, row, "right")) - 1
         return f"row {row - self.starts[part]} of {self.paths[part].name}"
+
+
+def partition_keys(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """What the folders of files say of them: `date=2024-01-01/part-0.parquet`. Whole numbers where all of a key are.
+
+    >>> partition_keys([Path("year=2024/a.parquet"), Path("year=2025/b.parquet")])
+    [{'year': 2024}, {'year': 2025}]
+    """
+    found = [dict(part.split("=", 1) for part in file.parts[:-1] if "=" in part) for file in files]
+    for file, keys in zip(files, found, strict=True):
+        if keys.keys() != found[0].keys():
+            raise BadInput(
+                f"{file} is in partitions by {', '.join(keys) or 'nothing'}, {files[0]} by "
+                f"{', '.join(found[0]) or 'nothing'}. Partition all files alike."
+            )
+    whole = {name for name in found[0] if all(re.fullmatch(r"-?\d{1,18}", keys[name]) for keys in found)}
+    return [{name: int(text) if name in whole else unquote(text) for name, text in keys.items()} for keys in found]
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
@@ -300,8 +359,8 @@ def open_source(
             if found is not None:
                 return found
             raise paths.missing(path)
-        if query is None and (path.is_dir() or path.suffix in (".parquet", ".pq")):
-            return ParquetSource(path)
+        if query is None and (path.is_dir() or path.suffix in PARQUET):
+            return ParquetSource(path, t=t)
         try:
             with open(path, "rb") as file:
                 start = file.read(20)
