@@ -17,7 +17,7 @@ from tools import versions
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OURS = {"pintgn", "paper", "tests", "tools", "benchmarks", "load"}  # benchmarks/load.py stands beside those that use it
+OURS = {"pintgn", "paper", "tests", "tools", "benchmarks", "load", "serve"}  # the last two stand in benchmarks, too
 HOMES = {  # where a package of an extra may be imported; the rest of pintgn works without it
     "boosted": ("models/boosted.py",),
     "tune": ("learn/tune.py",),
@@ -34,7 +34,7 @@ HOMES = {  # where a package of an extra may be imported; the rest of pintgn wor
     ),
     "interop": ("interop/", "events/snapshots.py"),
     "duckdb": ("events/databases.py",),
-    "postgres": ("events/databases.py", "feed/postgres.py", "serve/postgres.py", "serve/postgres_snapshots.py"),
+    "postgres": ("events/databases.py", "feed/postgres.py", "serve/postgres"),
     "kafka": ("feed/kafka.py",),
     "nats": ("feed/nats.py",),
 }
