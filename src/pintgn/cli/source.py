@@ -129,7 +129,11 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
             """Also read what a task asks about, and what it is given."""
             options.update(task_columns(options, predict, given))
 
-        read.data, read.asks = shown_address(data), reading  # type: ignore[attr-defined]
+        def relating(relation: str) -> None:
+            """Also read the column of relations, as categories."""
+            options.update(relation_column(options, relation))
+
+        read.data, read.asks, read.relates = shown_address(data), reading, relating  # type: ignore[attr-defined]
         read.flags = flags(options)  # type: ignore[attr-defined]
         command(load=read, **given)
 
@@ -157,6 +161,19 @@ def task_columns(options: dict[str, Any], predict: str, given: list[str]) -> dic
     return changed
 
 
+RELATION = "relation"
+"""Among the options: the column of relations, which is read as categories in codes."""
+
+
+def relation_column(options: dict[str, Any], name: str) -> dict[str, Any]:
+    """Options that also read a column of relations."""
+    features = options["features"]
+    named = [part.strip() for part in (features or "").split(",") if part.strip()]
+    if features != "all" and name not in named:
+        features = ",".join([*named, name])
+    return {"features": features, RELATION: name}
+
+
 def read_predicted(source: Any, name: str, options: dict[str, Any]) -> None:
     """Read the column to be predicted: numbers as the label, which may be missing; all else as a feature in codes."""
     import pyarrow as pa
@@ -173,12 +190,17 @@ def read_predicted(source: Any, name: str, options: dict[str, Any]) -> None:
         options["label"] = name
         return
     options["features"] = [*(options["features"] or []), name]
-    encoding = options["encoding"]
-    others = dict.fromkeys(options["features"], encoding) if isinstance(encoding, str) else dict(encoding)
-    options["encoding"] = others | {name: "code"}
+    options["encoding"] = _with_codes(options["features"], options["encoding"], name)
     words = pa.types.is_string(values.type) or pa.types.is_boolean(values.type)
     if numbers or not words:
         options["categorical"] = [*options["categorical"], name]
+
+
+def _with_codes(features: Any, encoding: Any, name: str) -> dict[str, str]:
+    """Encodings of features, of which one is read in codes."""
+    named = [] if features == "all" else features
+    others = dict.fromkeys(named, encoding) if isinstance(encoding, str) else dict(encoding)
+    return others | {name: "code"}
 
 
 def flags(options: dict[str, Any]) -> str:
@@ -224,12 +246,14 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     if "=" in options["encoding"]:
         options["encoding"] = dict(part.strip().split("=", 1) for part in options["encoding"].split(",") if "=" in part)
     options["header"] = False if no_header else None
-    predicted = options.pop(PREDICTED, None)
+    predicted, relation = options.pop(PREDICTED, None), options.pop(RELATION, None)
     source = _with_columns(data, options)
-    if predicted is not None:
-        saved = getattr(source, "paths", None) and all(map(saved_by_pintgn, source.paths))
-        if not saved:
-            read_predicted(source, predicted, options)
+    saved = getattr(source, "paths", None) and all(map(saved_by_pintgn, source.paths))
+    if predicted is not None and not saved:
+        read_predicted(source, predicted, options)
+    if relation is not None and not saved:
+        options["categorical"] = [*options["categorical"], source.column(relation)]
+        options["encoding"] = _with_codes(options["features"], options["encoding"], relation)
     far = "://" in data or (path.is_file() and path.stat().st_size >= LARGE)
     if not sys.stderr.isatty() or not far:
         log = read_events(source, **options)

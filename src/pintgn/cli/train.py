@@ -46,6 +46,9 @@ KnownAfter = Annotated[
     str | None, Option(metavar="TIME", help="How long after its event a target becomes known, such as 30d.")
 ]
 OfNode = Annotated[str | None, Option("--of", metavar="END", help="The target is a state of this end: src or dst.")]
+Relation = Annotated[
+    str | None, Option(metavar="COLUMN", help="The column that says by which relation two meet: part of the question.")
+]
 Within = Annotated[str | None, Option(metavar="TIME", help="Horizon of 'return' and 'meet', such as 30d.")]
 
 
@@ -57,6 +60,7 @@ def train(
     known_after: KnownAfter = None,
     of: OfNode = None,
     within: Within = None,
+    relation: Relation = None,
     folder: Annotated[
         Path | None, Option("--output", "-o", help="Folder of the run; runs/DATA-MODEL by default.")
     ] = None,
@@ -111,7 +115,7 @@ def train(
         share_out(workers, data)
     elif runs < 2 and not (resume and many):
         raise BadInput("--on spreads the runs of --runs over workers; for one run, leave it out.")
-    read_task(given, load, predict, given_columns, known_after, of, within)
+    read_task(given, load, predict, given_columns, known_after, of, within, relation)
     from pintgn.positions import first_use
 
     if given.get("model", {}).get("name", "pint") == "pint":  # while the data is read
@@ -160,7 +164,8 @@ def train(
         emit_json(found.to_dict() | {"memory": bytes_of}) if as_json else print(found.to_toml(), end="")
         say(shown_memory(bytes_of))
         return
-    asked = "" if chosen.task.scores_links else f"-{chosen.task.predict}"
+    about = chosen.task.relation if chosen.task.scores_links else chosen.task.predict
+    asked = "" if about is None else f"-{about}"
     folder = folder or free_folder(Path("runs") / f"{data_stem(data)}-{chosen.name}{asked}")
     if overwrite and writes():
         remove_run(folder)
@@ -181,6 +186,7 @@ def tune(
     known_after: KnownAfter = None,
     of: OfNode = None,
     within: Within = None,
+    relation: Relation = None,
     folder: Annotated[
         Path | None,
         Option("--output", "-o", help="Folder of the search; runs/DATA-tune by default. An existing one is continued."),
@@ -204,7 +210,7 @@ def tune(
 ) -> None:
     """Search for settings with optuna, over the paper's grid or your own space, selected on validation. Resumable."""
     given = read_given(config, row, model, settings)
-    read_task(given, load, predict, given_columns, known_after, of, within)
+    read_task(given, load, predict, given_columns, known_after, of, within, relation)
     from pintgn.learn.tune import SPACES, read_space
     from pintgn.learn.tune import tune as search
 
@@ -271,18 +277,22 @@ def read_task(
     known_after: str | None,
     of: str | None,
     within: str | None,
+    relation: str | None = None,
 ) -> None:
     """Put what is asked into the settings, and let the columns be read that it needs."""
     from pintgn.learn.settings import Settings
 
     listed = None if columns is None else [part.strip() for part in columns.split(",") if part.strip()]
     task = {"predict": predict, "given": listed, "known_after": known_after, "of": of, "within": within}
+    task["relation"] = relation
     asked = {name: value for name, value in task.items() if value is not None}
     if asked:
         given["task"] = given.get("task", {}) | asked
     chosen = Settings.of(given).task
     if chosen.asks_column:
         load.asks(chosen.predict, chosen.given)
+    elif chosen.relation is not None:
+        load.relates(chosen.relation)
 
 
 def shown_memory(bytes_of: dict[str, int]) -> str:

@@ -93,6 +93,9 @@ def recommend(
             "50,000 by default.",
         ),
     ] = None,
+    relation: Annotated[
+        str | None, Option(metavar="WORD", help="By which relation, of a run that was trained with --relation.")
+    ] = None,
     at: At = None,
     observe: Observe = None,
     output: Annotated[
@@ -120,8 +123,9 @@ def recommend(
         note_unseen(live, sources[0])
     with Bar("ranking", "sources") as bar, shared_out(live, run, observe, on, workers) as shared:
         table = shared.recommend_many(
-            sources, k, at, chosen, exclude_met=exclude_met, active_since=active_since, exact=exact, progress=bar
-        )
+            sources, k, at, chosen, exclude_met=exclude_met, active_since=active_since, exact=exact, relation=relation,
+            progress=bar,
+        )  # fmt: skip
     note_candidates(live, chosen, exact)
     note_flags(table)
     if len(sources) == 1 and output is None and not (as_json or to_stdout):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,10 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
+from pintgn.events.schema import Feature, Schema
 from pintgn.packages import need
 
+EDGE_TYPE = "edge_type"
 NEEDED = ("sources", "destinations", "timestamps")
 BATCH = 200
 """Events ranked at once; no figure depends on it."""
@@ -21,7 +24,8 @@ BATCH = 200
 def from_tgb(dataset: Any) -> EventLog:
     """The events of a TGB data set; nodes keep TGB's numbers, which are also their ids.
 
-    `edge_feat` becomes the event features (left out where it is zero throughout) and `node_feat` the node features.
+    `edge_feat` becomes the event features (left out where it is zero throughout) and `node_feat` the node features. The
+    types of edges of `tkgl-` and `thgl-` sets become a column `edge_type`: train with `relation="edge_type"`.
     TGB's other columns are a constant label (`edge_label`), a row number (`edge_idxs`) and a weight (`w`) that is part
     of `edge_feat` where it means something; they are not taken over.
 
@@ -34,13 +38,16 @@ def from_tgb(dataset: Any) -> EventLog:
         raise BadInput(
             f"{type(dataset).__name__} is no TGB data set: its full_data with {', '.join(NEEDED)} is needed."
         )
-    if "edge_type" in data:
-        raise BadInput("this TGB data set has a type for every edge (tkgl-…, thgl-…), which pintgn does not model.")
     t = np.asarray(data["timestamps"])
-    features = data.get("edge_feat")
+    features, schema = data.get("edge_feat"), None
     if features is not None:
         features = np.asarray(features, np.float32).reshape(len(t), -1)
         features = features if features.any() else None
+    if (types := data.get("edge_type")) is not None:
+        column = np.asarray(types, np.float32).reshape(len(t), 1)
+        names = [Feature(f"f{k}") for k in range(0 if features is None else features.shape[1])]
+        features = column if features is None else np.concatenate([features, column], 1)
+        schema = Schema(features=(*names, Feature(EDGE_TYPE)))
     nodes = None if isinstance(held, Mapping) else getattr(held, "node_feat", None)
     return EventLog(
         np.asarray(data["sources"]),
@@ -48,7 +55,13 @@ def from_tgb(dataset: Any) -> EventLog:
         t.astype(np.float64 if t.dtype.kind == "f" else np.int64),
         features=features,
         node_features=None if nodes is None else np.asarray(nodes, np.float32),
+        schema=None if schema is None else _with_node_features(schema, nodes),
     )
+
+
+def _with_node_features(schema: Schema, nodes: Any) -> Schema:
+    width = 0 if nodes is None else np.asarray(nodes).shape[1]
+    return replace(schema, node_features=tuple(f"x{k}" for k in range(width)))
 
 
 def tgb_parts(dataset: Any, log: EventLog) -> tuple[EventLog, EventLog, EventLog]:
@@ -100,7 +113,8 @@ def evaluate_tgb(run: Any, dataset: Any, part: str = "test", *, evaluator: Any =
     totals: dict[str, float] = {}
     with eval_mode(stream.model):
         for batch in events.batches(BATCH):
-            others = sampler.query_batch(batch.src, batch.dst, batch.t, split_mode=part)
+            types = [] if run.settings.task.relation is None else [_types(run, batch)]
+            others = sampler.query_batch(batch.src, batch.dst, batch.t, *types, split_mode=part)
             logits = stream.rank(batch, batch.query, _padded(batch.dst, others)).numpy(force=True)
             check_finite(logits)  # their evaluator would count NaN as a win
             sizes = np.array([len(row) for row in others])
@@ -114,6 +128,14 @@ def evaluate_tgb(run: Any, dataset: Any, part: str = "test", *, evaluator: Any =
                 for name, mean in evaluator.eval(scores).items():
                     totals[name] = totals.get(name, 0.0) + float(mean) * int(rows.sum())
     return {name: total / len(events) for name, total in totals.items()} | {"events": len(events)}
+
+
+def _types(run: Any, batch: EventLog) -> np.ndarray:
+    """The types of edges, as TGB numbers them."""
+    from pintgn.learn.tasks.column import column_values
+
+    begin = batch.first - run.parts.log.first
+    return column_values(run.log[begin : begin + len(batch)], run.settings.task.relation).astype(np.int64)
 
 
 def _padded(dst: np.ndarray, others: list[list[int]]) -> np.ndarray:  # (q, 1 + c)

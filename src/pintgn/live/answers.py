@@ -71,7 +71,9 @@ class Answers:
         """The time of the newest event."""
         return self.stream.clock
 
-    def score(self, src: Any, dst: Any, at: Any = None, against: str = "anyone") -> dict[Any, float]:
+    def score(
+        self, src: Any, dst: Any, at: Any = None, against: str = "anyone", relation: Any = None
+    ) -> dict[Any, float]:
         """A logit for each destination: how likely src is to meet it at a time. Changes nothing.
 
         Args:
@@ -80,21 +82,24 @@ class Answers:
             at: a time, no earlier than the newest event; right after it by default. Events strictly before it count.
             against: what the link is told from: `anyone`, a link to a random destination; or `known`, one between two
                 that met before but do not meet now.
+            relation: by which they meet, of a run that was trained with relations; ^ before it is its inverse.
         """
         ids = [dst] if isinstance(dst, str | bytes) or not isinstance(dst, Iterable) else list(dst)
-        logits = self.logits([src] * len(ids), ids, at, against)
+        logits = self.logits([src] * len(ids), ids, at, against, relation)
         return dict(zip(ids, logits.tolist(), strict=True))
 
-    def probability(self, src: Any, dst: Any, at: Any = None, against: str = "anyone") -> dict[Any, float]:
+    def probability(
+        self, src: Any, dst: Any, at: Any = None, against: str = "anyone", relation: Any = None
+    ) -> dict[Any, float]:
         """The same as probabilities, calibrated on validation: that of this link against one random destination (with
         `against="known"`, against one pair that met before). It is no forecast; `next_probability` is."""
-        scores = self.score(src, dst, at, against)
+        scores = self.score(src, dst, at, against, relation)
         return dict(zip(scores, self.calibrated(np.array(list(scores.values())), against).tolist(), strict=True))
 
-    def next_probability(self, src: Any, dst: Iterable[Any], at: Any = None) -> dict[Any, float]:
+    def next_probability(self, src: Any, dst: Iterable[Any], at: Any = None, relation: Any = None) -> dict[Any, float]:
         """For each destination the probability that it is the next one src goes to, if it is one of these. They add up
         to 1; calibrated on validation, see `learn.calibration`."""
-        scores = self.score(src, dst, at)
+        scores = self.score(src, dst, at, relation=relation)
         chances = next_probabilities(self.next_slope, np.array(list(scores.values())))
         return dict(zip(scores, chances.tolist(), strict=True))
 
@@ -127,15 +132,19 @@ class Answers:
         """Logits of a question as probabilities."""
         return (self.calibration_known if against == "known" else self.calibration)(logits)
 
-    def logits(self, src: Sequence[Any], dst: Sequence[Any], at: Any = None, against: str = "anyone") -> np.ndarray:
-        """Logits of many pairs of ids, all at one time, or each at its own in the log's count (an array)."""
+    def logits(
+        self, src: Sequence[Any], dst: Sequence[Any], at: Any = None, against: str = "anyone", relation: Any = None
+    ) -> np.ndarray:
+        """Logits of many pairs of ids, all at one time, or each at its own in the log's count (an array); by a
+        relation, or each by its own."""
         self._links_only()
         if against not in self.model.questions:
             can = " or ".join(map(repr, self.model.questions))
             hint = " Train with --set model.historical=true to ask that." if against == "known" else ""
             raise BadInput(f"against={against!r}; this run answers against {can}.{hint}")
         when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
-        query = Query(*self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst))), when)
+        ends = self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst)))
+        query = Query(*ends, when, self.task.by(relation, len(src)))
         return self._computed(lambda rows: self.stream.score(query[rows], against), len(query), SCORED)
 
     def ask(
@@ -191,6 +200,7 @@ class Answers:
         exclude_met: bool = False,
         active_since: Any = None,
         exact: bool | None = None,
+        relation: Any = None,
     ) -> list[Recommendation]:
         """The k most likely destinations of src at a time, best first.
 
@@ -201,9 +211,10 @@ class Answers:
             active_since: leave out who has had no event since that time.
             exact: True ranks every destination; False only candidates from walks, and popular ones; see
                 `live.candidates`. All up to 50,000 destinations, candidates of more, when not given.
+            relation: as of `score`.
         """
         table = self.recommend_many(
-            [src], k, at, among, exclude_met=exclude_met, active_since=active_since, exact=exact
+            [src], k, at, among, exclude_met=exclude_met, active_since=active_since, exact=exact, relation=relation
         )
         columns = (table[name].to_pylist() for name in (self.schema.dst, *Recommendation._fields[1:]))
         return list(map(Recommendation, *columns))
@@ -218,6 +229,7 @@ class Answers:
         exclude_met: bool = False,
         active_since: Any = None,
         exact: bool | None = None,
+        relation: Any = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> pa.Table:
         """The k most likely destinations of many sources, as one table with a row for each, best first.
@@ -230,7 +242,8 @@ class Answers:
         """
         from pintgn.live.many import recommend_many
 
-        return recommend_many(self, src, k, at, among, exclude_met, active_since, exact, progress)  # type: ignore[arg-type]
+        filters = (among, exclude_met, active_since, exact)
+        return recommend_many(self, src, k, at, *filters, progress, relation)  # type: ignore[arg-type]
 
     def candidates(self, src: Any, at: Any = None) -> np.ndarray:
         """Node numbers that can be recommended to src: all destinations, or candidates of more than are ranked."""
@@ -240,14 +253,14 @@ class Answers:
             pool = found[found >= 0]
         return pool if self.self_loops else pool[pool != node]
 
-    def rank(self, src: Any, pool: np.ndarray, at: Any = None) -> np.ndarray:
+    def rank(self, src: Any, pool: np.ndarray, at: Any = None, relation: Any = None) -> np.ndarray:
         """A logit of src with each of some nodes, given by number."""
-        return self.rank_nodes(self.names.find([self.codec.id(src)], 0), pool, self.time_of(at))[0]
+        return self.rank_nodes(self.names.find([self.codec.id(src)], 0), pool, self.time_of(at), relation)[0]
 
-    def rank_nodes(self, src: np.ndarray, pool: np.ndarray, when: Any) -> np.ndarray:  # (s, n)
+    def rank_nodes(self, src: np.ndarray, pool: np.ndarray, when: Any, relation: Any = None) -> np.ndarray:  # (s, n)
         """A logit of each source with each of some nodes, all given by number, at a time in the log's count."""
         self._links_only()
-        query = Query(src, src, np.full(len(src), when, self.codec.dtype))
+        query = Query(src, src, np.full(len(src), when, self.codec.dtype), self.task.by(relation, len(src)))
 
         def rank(some: np.ndarray) -> np.ndarray:
             wide = np.broadcast_to(some, (len(src), len(some)))
@@ -256,11 +269,11 @@ class Answers:
         with eval_mode(self.model), self._in_users_words(), torch.no_grad():
             return rank_pieces(rank, pool, len(src))
 
-    def rank_each(self, src: np.ndarray, nodes: np.ndarray, when: Any) -> np.ndarray:  # (s, c)
+    def rank_each(self, src: np.ndarray, nodes: np.ndarray, when: Any, relation: Any = None) -> np.ndarray:  # (s, c)
         """A logit of each source with nodes of its own (s, c), given by number; any number where a node is -1."""
         if not nodes.size:
             return np.zeros(nodes.shape, np.float32)
-        query = Query(src, src, np.full(len(src), when, self.codec.dtype))
+        query = Query(src, src, np.full(len(src), when, self.codec.dtype), self.task.by(relation, len(src)))
         asked = np.where(nodes < 0, nodes.max(1, keepdims=True), nodes)
         with eval_mode(self.model), self._in_users_words(), torch.no_grad():
             found = self.stream.rank(None, query, np.maximum(asked, 0)).numpy(force=True)

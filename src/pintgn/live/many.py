@@ -127,6 +127,7 @@ def recommend_many(
     active_since: Any,
     exact: bool | None = None,
     progress: Progress | None = None,
+    relation: Any = None,
 ) -> pa.Table:
     """See `Live.recommend_many`."""
     if k < 1:
@@ -143,11 +144,11 @@ def recommend_many(
     for begin in range(0, len(ids), step):
         rows = slice(begin, min(begin + step, len(ids)))
         if walks is None:
-            logits, allowed = live.rank_nodes(pool.src[rows], pool.nodes, when), pool.allowed(rows)
+            logits, allowed = live.rank_nodes(pool.src[rows], pool.nodes, when, relation), pool.allowed(rows)
             columns = np.broadcast_to(np.arange(len(pool.nodes)), logits.shape)
         else:
             nodes = walks(pool.src[rows])
-            logits, allowed = live.rank_each(pool.src[rows], nodes, when), pool.allowed_among(rows, nodes)
+            logits, allowed = live.rank_each(pool.src[rows], nodes, when, relation), pool.allowed_among(rows, nodes)
             columns = pool.columns(nodes)
         best = np.argsort(np.where(allowed, -logits, np.inf), axis=1, kind="stable")[:, :k]
         one, place = np.nonzero(np.take_along_axis(allowed, best, 1))

@@ -48,12 +48,14 @@ def predict(
     when = _time_column(source, t, schema.t) if at is None else None
     ids: list[list[Any]] = [[], []]
     times = TimeColumn(when or "t", source.where, source.rows or 0, sort=True, written=schema.time.written)
-    given = [source.column(name) for name in live.run.settings.task.given]
+    asked = live.run.settings.task
+    named = asked.given if asked.relation is None else [asked.relation]
+    given = [source.column(name) for name in named]
     told: list[dict[str, Any]] = []
     for batch in source.batches([*columns, *([when] if when else []), *given]):
         row = len(ids[sides[0]])
         if given:
-            told += _told(batch.columns[-len(given) :], live.run.settings.task.given, live, source, row)
+            told += _told(batch.columns[-len(given) :], named, live, source, row)
         for k, side in enumerate(sides):
             ids[side] += _ids(batch.column(k), live, source, columns[k], row)
         if when:
@@ -70,7 +72,8 @@ def predict(
     else:
         found = np.full(len(ids[0]), live.time_of(at), live.codec.dtype)
     if live.run.settings.task.scores_links:
-        logits = live.logits(ids[0], ids[1], found, against)
+        relation = None if asked.relation is None else [one[asked.relation] for one in told]
+        logits = live.logits(ids[0], ids[1], found, against, relation)
         said = {"logit": logits, "probability": live.calibrated(logits, against)}
     else:
         said = live.ask(ids[0], ids[1], told if given else None, found)

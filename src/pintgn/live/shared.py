@@ -35,10 +35,13 @@ class Shared:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.live, name)
 
-    def logits(self, src: Sequence[Any], dst: Sequence[Any], at: np.ndarray, against: str) -> np.ndarray:
-        """As of `Live.logits`, with times in the log's count."""
-        found = self._each(_logits, len(src), lambda rows: (src[rows], dst[rows], at[rows], against))
-        return np.concatenate(found) if found else self.live.logits(src, dst, at, against)
+    def logits(
+        self, src: Sequence[Any], dst: Sequence[Any], at: np.ndarray, against: str, relation: Any = None
+    ) -> np.ndarray:
+        """As of `Live.logits`, with times in the log's count and a relation for each, or none."""
+        one = (lambda rows: None) if relation is None else relation.__getitem__
+        found = self._each(_logits, len(src), lambda rows: (src[rows], dst[rows], at[rows], against, one(rows)))
+        return np.concatenate(found) if found else self.live.logits(src, dst, at, against, relation)
 
     def embed_nodes(self, nodes: np.ndarray, when: Any) -> np.ndarray:
         """As of `Live.embed_nodes`."""

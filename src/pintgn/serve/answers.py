@@ -24,11 +24,10 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
         return ask(service, body)
     _check_scores_links(service)
     src, dst, at, against, paired, given = service.requests.pairs(body)
-    if any(one is not None for one in given):
-        raise BadInput("this run scores links, about which nothing is given. Leave out 'given'.")
+    relation = _relations(service, given)
     with service.asking() as live:
         when = _fresh(live, at)
-        logits, event = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against), live.total
+        logits, event = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against, relation), live.total
     probabilities, flags = live.calibrated(logits, against).tolist(), live.flags(src, dst)
     columns = zip(src, dst, logits.tolist(), probabilities, flags, strict=True)
     rows = [
@@ -57,7 +56,20 @@ def ask(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     return {"at": when.item(), "predict": service.run.settings.task.predict, "scores": rows} | _without(service)
 
 
-def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, Any]:
+def _relations(service: Service, given: list[Any]) -> list[Any] | None:
+    """The relation of each pair, of a run that was trained with relations."""
+    name = service.run.settings.task.relation
+    if name is None:
+        if any(one is not None for one in given):
+            raise BadInput("this run scores links, about which nothing is given. Leave out 'given'.")
+        return None
+    for row, one in enumerate(given):
+        if not isinstance(one, dict) or list(one) != [name]:
+            raise BadInput(f'pair {row}: this run asks by {name!r}; give it as in "given": {{"{name}": …}}.')
+    return [one[name] for one in given]
+
+
+def recommend(service: Service, node: Any, k: int, at: Any = None, relation: Any = None) -> dict[str, Any]:
     """The k most likely destinations of a node, best first.
 
     Many destinations are ranked in several turns, so that ingestion never waits for all of them. Then, without an
@@ -71,7 +83,7 @@ def recommend(service: Service, node: Any, k: int, at: Any = None) -> dict[str, 
     for begin in range(0, len(pool), RANKED):
         with service.asking() as live:
             when, event = _fresh(live, at), live.total
-            found.append(live.rank(node, pool[begin : begin + RANKED], at))
+            found.append(live.rank(node, pool[begin : begin + RANKED], at, relation))
     items = live.best(node, pool, np.concatenate([np.zeros(0, np.float32), *found]), k)
     shown = {"node": node, "at": when.item(), "event": event, "items": [item._asdict() for item in items]}
     return shown | _without(service)

@@ -35,6 +35,10 @@ SMALL = 4_096
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data", "text/plain")
 """Types of bodies that a web page can send anywhere without being asked first."""
 Id = Annotated[str, InPath(description="A node's id, as in the log.", max_length=1_000)]
+Relation = Annotated[
+    str | None,
+    InQuery(description="By which relation, of a run that was trained with relations.", max_length=1_000),
+]
 At = Annotated[
     str | None,
     InQuery(description="A time in the log's unit (or a date), no earlier than the clock; right after it by default."),
@@ -123,9 +127,12 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
             return await asking(_answer, answers.score, service, data)
 
     @app.get("/recommend/{node:path}", **describe.RECOMMEND)
-    async def recommend(node: Id, k: Annotated[int, InQuery(ge=1, le=1_000)] = 10, at: At = None) -> Response:
+    async def recommend(
+        node: Id, k: Annotated[int, InQuery(ge=1, le=1_000)] = 10, at: At = None, relation: Relation = None
+    ) -> Response:
         """Where is a node most likely to go next?"""
-        return await asking(_answer, answers.recommend, service, service.live.codec.id_from_text(node), k, at)
+        who = service.live.codec.id_from_text(node)
+        return await asking(_answer, answers.recommend, service, who, k, at, relation)
 
     @app.get("/nodes", **describe.NODES)
     async def nodes(

@@ -1,0 +1,72 @@
+"""A run with relations in use: asked, observed, served, at the command line."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import pintgn
+from pintgn.cli.app import app
+from pintgn.errors import BadInput, UnknownName
+from tests.learn.test_relations import asked, facts
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("relations") / "run"
+    pintgn.fit(asked(model={"pair_history": True}), facts(300), folder=path, progress=False)
+    return path
+
+
+def test_scores_and_recommendations_are_by_relation(folder):
+    live = pintgn.open(folder)
+    likes, owns = (live.score(3, [1, 2, 5], relation=word) for word in ("likes", "owns"))
+    assert likes != owns
+    assert live.score(3, [1], relation="^likes") != {1: likes[1]}
+    assert sum(live.next_probability(3, [1, 2, 5], relation="likes").values()) == pytest.approx(1)
+    best = live.recommend(3, 4, relation="likes")
+    every = live.score(3, range(12), relation="likes")
+    assert best[0].logit == pytest.approx(max(value for dst, value in every.items() if dst in {*range(12)}), abs=1e-4)
+    table = live.predict({"s": [3, 3], "o": [1, 1], "type": ["likes", "owns"]})
+    assert np.allclose(table["logit"].to_pylist(), [likes[1], owns[1]], atol=1e-5)
+
+
+def test_what_is_observed_counts_for_its_relation(folder):
+    live, other = pintgn.open(folder), pintgn.open(folder)
+    live.observe([(3, 1, 100, {"type": "likes"}), (3, 2, 101, {"type": "owns"})])
+    assert live.score(3, [1], relation="likes") != other.score(3, [1], relation="likes")
+    held, asked_for = live.stream.history.relations.index, (live.run.log.node(3), live.run.log.node(1))
+    found = held.look_up(*(np.array([n]) for n in (asked_for[0], live.task.number("likes"), asked_for[1], 200)))
+    assert found.dt[0, 0] == 100
+
+
+def test_a_relation_is_needed_and_known(folder):
+    live = pintgn.open(folder)
+    with pytest.raises(BadInput, match="this run asks by 'type'"):
+        live.recommend(3)
+    with pytest.raises(UnknownName, match="there is no type 'lieks'"):
+        live.score(3, [1], relation="lieks")
+
+
+def test_the_command_line_knows_relations(tmp_path, folder):
+    log = facts(200)
+    path = tmp_path / "facts.csv"
+    log.to_pandas().to_csv(path, index=False)
+    run = CliRunner()
+    options = ["--src", "s", "--dst", "o", "--relation", "type", "--epochs", "1", "--set", "model.dim=8", "--no-report"]
+    made = run.invoke(app, ["train", str(path), *options, "-o", str(tmp_path / "run"), "--json"])
+    assert made.exit_code == 0, made.output
+    said = run.invoke(app, ["recommend", str(tmp_path / "run"), "--src", "3", "--relation", "likes", "--json"])
+    assert said.exit_code == 0, said.output
+    assert "logit" in json.dumps(json.loads(said.stdout))
+    wrong = run.invoke(app, ["recommend", str(tmp_path / "run"), "--src", "3", "--relation", "lykes"])
+    assert "Did you mean 'likes'?" in str(wrong.exception)
+
+
+def test_a_report_is_written_about_relations(folder, tmp_path):
+    from pintgn.report.write import write_report
+
+    made = write_report([folder], tmp_path / "report.html")
+    assert "type" in (tmp_path / "report.html").read_text()
+    assert made.headline
