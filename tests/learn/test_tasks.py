@@ -329,8 +329,7 @@ def test_a_run_in_use_answers_about_events(task, tmp_path):
         live.score(1, [12])
     with pytest.raises(BadInput, match="not links"):
         live.recommend(1)
-    with pytest.raises(BadInput, match="not links"):
-        live.explain(1, 12)
+    assert live.explain(1, 12, given=given).said
     with pytest.raises(BadInput, match="amount"):
         live.ask([1], [12])
 

@@ -158,6 +158,7 @@ def train(
         raise BadInput(f"{folder} holds a run already. {ways}.")
     chosen = Settings.of(given)
     log = load()
+    note_few_values(log, chosen)
     found = learn.resolved(chosen, log)
     bytes_of = memory.require(found, log)
     if dry_run:
@@ -211,6 +212,7 @@ def tune(
     """Search for settings with optuna, over the paper's grid or your own space, selected on validation. Resumable."""
     given = read_given(config, row, model, settings)
     read_task(given, load, predict, given_columns, known_after, of, within, relation)
+    from pintgn.learn.settings import Settings
     from pintgn.learn.tune import SPACES, read_space
     from pintgn.learn.tune import tune as search
 
@@ -222,10 +224,12 @@ def tune(
 
     wanted = space if space in SPACES or not Path(space).exists() else read_space(space)
     folder = folder or Path("runs") / f"{data_stem(str(load.data))}-tune"  # type: ignore[attr-defined]
+    log = load()
+    note_few_values(log, Settings.of(given))
     try:
         with jobs_of(on if (workers, on) != (1, "local") else None, workers) as jobs:
             found = search(
-                load(), folder, settings=given, space=wanted, trials=trials, seed=seed, storage=storage, jobs=jobs,
+                log, folder, settings=given, space=wanted, trials=trials, seed=seed, storage=storage, jobs=jobs,
                 progress=progress,
             )  # fmt: skip
     except KeyboardInterrupt as stop:  # typer would swallow what it says
@@ -237,6 +241,14 @@ def tune(
         print((folder / "best.toml").read_text(), end="")
         data = f"{shlex.quote(load.data)} {load.flags}".strip()  # type: ignore[attr-defined]
         say(f"\nNext: pintgn train {data} --config {shlex.quote(str(folder / 'best.toml'))}")
+
+
+def note_few_values(log: Any, chosen: Any) -> None:
+    """Say that a column of few whole numbers is regressed, and how to classify it instead."""
+    from pintgn.learn.tasks.values import few_values
+
+    if (said := few_values(log, chosen.task)) is not None:
+        say(f"note: {said}")
 
 
 @contextmanager

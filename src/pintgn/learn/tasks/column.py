@@ -27,6 +27,7 @@ from pintgn.learn.answer_metrics import (
 from pintgn.learn.metrics import LEAST, Metrics
 from pintgn.learn.settings import TaskSettings, Training
 from pintgn.learn.tasks.base import Answers, Questioning, Truth, as_tensor
+from pintgn.learn.tasks.values import column_values, column_words, with_features, without_column
 from pintgn.learn.tasks.words import Told, known_classes, known_values, told_classes, told_values
 from pintgn.models.asked import QUANTILES
 from pintgn.models.base import Model
@@ -58,6 +59,12 @@ class Column(Questioning):
             raise UnknownName(f"task.of={settings.of!r} does not exist.{suggest(settings.of, OF)}")
         if settings.within is not None:
             raise BadInput(f"task.within belongs to predict='return' and 'meet', not to a column such as {name!r}.")
+        for role, column in (("source", schema.src), ("destination", schema.dst), ("time", schema.t)):
+            if name == column:
+                raise BadInput(
+                    f"{name!r} is the {role} of every event, which a question names already. Predict another column, "
+                    "or 'link': whether two meet."
+                )
         self.delay = _delay(settings, train)
         self.given_names = tuple(settings.given)
         features = [feature.name for feature in schema.features]
@@ -366,65 +373,6 @@ def column_task(settings: TaskSettings, log: EventLog, train: EventLog) -> Colum
     task = Classes(settings, train)
     task.name_classes(log)
     return task
-
-
-def without_column(log: EventLog, name: str) -> EventLog:
-    """A log without one of its features."""
-    start = 0
-    for feature in log.schema.features:
-        if feature.name == name:
-            assert log.features is not None
-            kept = np.delete(log.features, slice(start, start + feature.width), 1)
-            features = tuple(other for other in log.schema.features if other.name != name)
-            return with_features(log, kept if features else None, dataclasses.replace(log.schema, features=features))
-        start += feature.width
-    return log
-
-
-def column_values(log: EventLog, name: str, what: str = "to predict") -> np.ndarray:  # (e,)
-    """A column of a log as numbers: values, or numbers of categories from 0 on; NaN where it is missing."""
-    start = 0
-    for feature in log.schema.features:
-        if feature.name == name:
-            assert log.features is not None
-            columns = log.features[:, start : start + feature.width]
-            if feature.kind == "number":
-                return columns[:, 0].astype(np.float64)
-            if feature.kind == "hash":
-                raise BadInput(
-                    f"{name!r} was read as bits of a hash, from which classes cannot be told. Read it with "
-                    f"encoding={{{name!r}: 'code'}} (--encoding {name}=code)."
-                )
-            codes = columns[:, 0] if feature.kind == "code" else columns @ np.arange(1, feature.width + 1)
-            return np.where(codes > 0, codes - 1.0, np.nan)
-        start += feature.width
-    if log.schema.label == name and log.label is not None:
-        return np.asarray(log.label, np.float64)
-    known = [feature.name for feature in log.schema.features] + ([log.schema.label] if log.schema.label else [])
-    listed = f" Columns that can be {'predicted' if what == 'to predict' else 'used'}: {', '.join(known)}."
-    listed = listed if known else " This log was read without any."
-    raise UnknownName(
-        f"there is no column {name!r} {what}.{suggest(name, ['link', *known])}{listed} "
-        "Name it in features= (--features) or label= (--label) when reading the log."
-    )
-
-
-def column_words(log: EventLog, name: str) -> tuple[Any, ...] | None:
-    """The categories of a column, in order; None of one that holds numbers."""
-    found = [feature for feature in log.schema.features if feature.name == name and feature.kind != "number"]
-    return found[0].categories if found else None
-
-
-def with_features(
-    log: EventLog, features: np.ndarray | None, schema: Schema, known: np.ndarray | None = None
-) -> EventLog:
-    """A log with other features; everything else is shared."""
-    made = EventLog(
-        log.src, log.dst, log.t, features=features, label=log.label, known=log.known if known is None else known,
-        op=log.op, node_updates=log.node_updates, node_features=log.node_features, ids=log.ids, schema=schema,
-    )  # fmt: skip
-    made.first = log.first
-    return made
 
 
 def _delay(settings: TaskSettings, train: EventLog) -> int | float | None:

@@ -18,8 +18,8 @@ from pintgn.learn.metrics import Metrics, by_novelty, rank_metrics
 from pintgn.learn.relation_ranks import Score, both_ways, entities, filtered_ranks
 from pintgn.learn.settings import TaskSettings, Training
 from pintgn.learn.tasks.base import Asker, Groups, Measuring, Truth, as_tensor
-from pintgn.learn.tasks.column import column_values, column_words, with_features, without_column
 from pintgn.learn.tasks.link import Link
+from pintgn.learn.tasks.values import column_values, column_words, with_features, without_column
 from pintgn.models.base import Model
 from pintgn.models.recurrency import ROWS, Recurrency
 
