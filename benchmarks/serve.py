@@ -51,6 +51,12 @@ DATA = Path(__file__).parents[2] / "shared" / "data" / "wikipedia.parquet"
 JSON = {"Content-Type": "application/json"}
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 TAKEOVERS = 10
+BARS = {  # what is aimed at, on a quiet machine; and whether less is better
+    "durable events/s, the best kind of batches": (50_000, False),
+    "POST /score p99, ms": (15, True),
+    "takeover, at most, s": (5, True),
+    "a replica's processor time per score, of the writer's": (1.1, True),
+}
 SCORES = 300
 
 
@@ -188,14 +194,19 @@ def main() -> None:
             pintgn.fit("pint", pintgn.read_events(table.slice(0, head)), folder=run, seed=0, epochs=1)
         for kind in options.stores.split(","):
             print(f"\n{kind}")
+            found: dict[str, float] = {}
             if kind == "sqlite":
-                measure(run, Path(scratch) / "store", columns, options)
+                measure(run, Path(scratch) / "store", columns, options, found)
             elif programs() is None:
                 print("skipped: PostgreSQL's server is not here")
             else:
                 with contextlib.closing(Cluster("a password", durable=True)) as cluster:
-                    measure(run, cluster.address(), columns, options)
-                    together(run, cluster.address(), columns)
+                    measure(run, cluster.address(), columns, options, found)
+                    together(run, cluster.address(), columns, found)
+            for name, value in found.items():
+                bar, less = BARS[name]
+                met = "met" if (value <= bar if less else value >= bar) else "MISSED"
+                print(f"bar: {name}: {value:,.2f}, {'at most' if less else 'at least'} {bar:,}: {met}")
     print(f"load average after: {os.getloadavg()[0]:.2f}")
 
 
@@ -230,11 +241,13 @@ def under_floods(options: argparse.Namespace) -> None:
         print(json.dumps({"destinations": options.destinations, "seconds": options.seconds, "floods": found}, indent=1))
 
 
-def measure(run: Path, store: Path | str, columns: dict[str, list], options: argparse.Namespace) -> None:
+def measure(
+    run: Path, store: Path | str, columns: dict[str, list], options: argparse.Namespace, measured: dict[str, float]
+) -> None:
     server = Server(run, store, "--snapshot-every", str(10 * options.events))
     try:
         print(f"start from the run's log: {server.seconds:.1f} s")
-        before = under_load(server, columns, options)
+        before = under_load(server, columns, options, measured)
     finally:
         server.kill()
     server = Server(run, store)
@@ -245,7 +258,7 @@ def measure(run: Path, store: Path | str, columns: dict[str, list], options: arg
         server.kill()
 
 
-def together(run: Path, address: str, columns: dict[str, list]) -> None:
+def together(run: Path, address: str, columns: dict[str, list], measured: dict[str, float]) -> None:
     """Several services on one store: who takes over when, and what a replica's scores cost."""
     t, services = columns["t"][-1], [Server(run, address), Server(run, address)]
     replica = Server(run, address, "--follow")
@@ -265,6 +278,7 @@ def together(run: Path, address: str, columns: dict[str, list]) -> None:
             f"takeover after kill -9 of the writer, until the next event is acknowledged: median "
             f"{np.median(seconds):.2f} s, at most {max(seconds):.2f} s ({TAKEOVERS} times)"
         )
+        measured["takeover, at most, s"] = max(seconds)
         writer = next(one for one in services if Client(one.port).get("/health")["taking"])
         cost = {}
         for _ in range(2):  # the second time counts: both are warm
@@ -276,6 +290,7 @@ def together(run: Path, address: str, columns: dict[str, list]) -> None:
             f"processor time per POST /score of 100 pairs: writer {cost['writer']:.2f} ms, replica "
             f"{cost['replica']:.2f} ms, ratio {cost['replica'] / cost['writer']:.2f}"
         )
+        measured["a replica's processor time per score, of the writer's"] = cost["replica"] / cost["writer"]
         for several in ([writer], [writer, replica]):
             rate = flooded([one.port for one in several], question(columns))
             print(f"POST /score by {len(several)} of them at once: {rate:,.0f} requests/s")
@@ -316,7 +331,9 @@ def question(columns: dict[str, list]) -> bytes:
     return json.dumps({"src": columns["src"][0], "dst": sorted(set(columns["dst"]))[:100]}).encode()
 
 
-def under_load(server: Server, columns: dict[str, list], options: argparse.Namespace) -> dict[str, Any]:
+def under_load(
+    server: Server, columns: dict[str, list], options: argparse.Namespace, measured: dict[str, float]
+) -> dict[str, Any]:
     """Latency, a snapshot, then ingestion; what it answered in the end."""
     total = options.events
     ids, destinations = sorted(set(columns["src"])), sorted(set(columns["dst"]))
@@ -336,6 +353,7 @@ def under_load(server: Server, columns: dict[str, list], options: argparse.Names
         f"POST /score, 100 pairs, beside 1,000 events/s: median {np.median(found):.1f} ms, "
         f"p99 {np.percentile(found, 99):.1f} ms, max {found.max():.1f} ms ({len(found)} requests)"
     )
+    measured["POST /score p99, ms"] = float(np.percentile(found, 99))
     if sent < quiet:
         ingest(server.port, bodies(columns, sent, quiet, 1_000), quiet - sent)
     print("snapshot:", json.dumps(client.post("/snapshot", b"")))
@@ -346,6 +364,8 @@ def under_load(server: Server, columns: dict[str, list], options: argparse.Names
             rate = ingest(server.port, arrow_bodies(columns, begin, end, 2 * options.batch), end - begin, ARROW)
         else:
             rate = ingest(server.port, bodies(columns, begin, end, options.batch, "keys" in kind), end - begin)
+        best = "durable events/s, the best kind of batches"
+        measured[best] = max(rate, measured.get(best, 0))
         size = options.batch * (2 if kind == "Arrow" else 1)
         print(f"ingestion, {kind}: {rate:,.0f} events/s durable, batches of {size:,}")
     status = client.get("/status")

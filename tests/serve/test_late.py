@@ -105,6 +105,30 @@ def test_late_events_are_put_in_their_places(run_folder, columns, new_store, sna
         check(service, run_folder, events + late + on_time)
 
 
+@pytest.mark.parametrize("keep", [None, 30])
+def test_where_events_are_late_all_the_time_snapshots_go_on_all_the_same(run_folder, columns, new_store, keep):
+    """Every snapshot of the newest state is of no use soon: one of the state before the late events has to be made."""
+    events = as_events(columns, TRAINED, 900, keyed=True)
+    with opened(run_folder, new_store(), snapshot_every=60, keep_events=keep) as service:
+        sent = []
+        for begin in range(0, 600, 20):
+            some = events[begin : begin + 20]
+            late = [] if begin < 60 else [events[begin - 40] | {"key": f"late {begin}", "src": "late"}]
+            service.observe([*late, *some])
+            sent += [*late, *some]
+            service.unnumbered.settle()
+        assert not service.reports
+        assert service.live.total == len(sent)
+        bases = service.snapshots.numbers()
+        assert min(bases) > len(sent) - 200, "snapshots advance"
+        if keep is None:
+            check(service, run_folder, sent)
+        else:
+            assert service.call(lambda: service.store.dropped).result() > len(sent) - 250
+    with opened(run_folder, service.where) as again:
+        assert_same_state(again.live, service.live)
+
+
 def test_answers_meanwhile_are_of_the_old_state_and_say_so(run_folder, columns, new_store, monkeypatch):
     monkeypatch.setattr(module, "GATHER", 3600.0)
     events, _ = parted(columns)
@@ -190,6 +214,21 @@ def test_a_restart_in_the_middle_goes_on(run_folder, columns, new_store, monkeyp
         assert service.snapshots.numbers() == numbers, "no snapshot at the end, which could push out the base"
     with opened(run_folder, where, too_late=choice) as service:
         check(service, run_folder, events + late)
+
+
+def test_a_snapshot_that_a_kill_left_half_deleted_is_passed_over(run_folder, columns, tmp_path):
+    events, late = parted(columns)
+    with opened(run_folder, tmp_path) as service:
+        service.observe(events[:100])
+        service.snapshot().result(30)
+        service.observe(events[100:])
+    for path in (tmp_path / "snapshots").iterdir():
+        (path / "manifest.json").unlink()
+    with opened(run_folder, tmp_path) as service:
+        service.observe(late)
+        service.unnumbered.settle()
+        assert service.unnumbered.trouble is None
+        assert service.live.total == len(events) + len(late)
 
 
 def test_what_a_kill_leaves_in_both_counts_once(run_folder, columns, new_store, monkeypatch):
@@ -393,6 +432,7 @@ def test_killed_again_and_again_late_events_take_their_places_once(run_folder, c
         assert kills < 200
     with opened(run_folder, where) as service:
         service.unnumbered.settle()
+        assert service.unnumbered.trouble is None
         rows = [
             (t, key) for _, b in service.call(lambda: list(service.store.read())).result()
             for t, key in zip(b.t.tolist(), b.keys, strict=True)

@@ -54,10 +54,13 @@ def horizon(service: Service) -> Any:
     dropped = service.store.dropped
     if service.covered >= dropped:
         return service.run.log.t[-1].item()
-    numbers = [number for number in service.snapshots.numbers() if number >= dropped]
-    if service.saver.busy and len(numbers) >= KEEP:
-        numbers = numbers[: KEEP - 1]
-    return service.snapshots.clock(numbers[-1]) if numbers else None
+    numbers, rewinder = service.snapshots.numbers(), service.unnumbered.rewinder
+    on_its_way = {service.saver.at} if service.saver.busy else set()
+    stay = sorted({*numbers, *on_its_way}, reverse=True)[:KEEP]
+    clocks = [service.snapshots.clock(number) for number in numbers if number >= dropped and number in stay]
+    earliest = min((clock for clock in clocks if clock is not None), default=None)
+    floor = None if rewinder is None else rewinder.floor
+    return earliest if earliest is None or floor is None else max(earliest, floor)
 
 
 def base(service: Service, run: Run, dropped: int, fits: Callable[[int], bool]) -> Live:
@@ -81,9 +84,9 @@ def replace_state(service: Service, live: Live, upto: int) -> None:
     with service.lock.writing:
         service.run, service.live = live.run, live
         service.search = Search(live.names)
-    saver = service.saver
-    saver.at, saver.everywhere = min(saver.at, upto), min(saver.everywhere, upto)
-    saver.tried = live.total - service.options.snapshot_every  # one is due now
+    saver, left = service.saver, service.snapshots.numbers()
+    saver.at, saver.everywhere = min(saver.at, upto), min(saver.everywhere, min(left, default=0))
+    saver.tried = max(left, default=0)
     if service.candidate is not None:
         service.candidate.begin_again()
 
@@ -98,7 +101,7 @@ class Merge:
     def __call__(self, first: int, batch: EventBatch) -> EventBatch:
         """Stored events, of which the first has this number, with the late ones that belong before the last of them."""
         upto = self.done + int(np.searchsorted(self.late.t[self.done :], batch.t[-1], side="left"))
-        if upto == self.done:
+        if upto == self.done or not len(batch):
             return batch
         some = self.late[self.done : upto]
         index = np.searchsorted(batch.t, some.t, side="right")
@@ -106,6 +109,10 @@ class Merge:
         self.done = upto
         order = np.argsort(np.concatenate([np.arange(len(batch)), index - 0.5]), kind="stable")
         return EventBatch.concat([batch, some]).take(order.tolist())
+
+    def before(self, batch: EventBatch) -> int:
+        """How many of these stored events come before the first late one."""
+        return len(batch) if self.done else int(np.searchsorted(batch.t, self.late.t[0], side="right"))
 
     def rest(self, last: int) -> EventBatch | None:
         """The late events that are not earlier than any stored one."""
@@ -123,6 +130,7 @@ class Rewinder(threading.Thread):
         self.service, self.late = service, late
         self.trouble: str | None = None
         self.rewinding = 0  # late events of the rebuild under way
+        self.floor: Any = None  # the time of a snapshot on its way, which may take the place of an older one
         self.live: Live
         self._ending = threading.Event()
         self._batches: queue.SimpleQueue[EventBatch] = queue.SimpleQueue()
@@ -142,7 +150,6 @@ class Rewinder(threading.Thread):
             while not self._ending.is_set() and self._call(self._begin):
                 try:
                     self._rebuild()
-                    self.trouble = None
                 except (Stopped, NotWriter, StoreLost):
                     raise
                 except Exception as error:
@@ -174,6 +181,23 @@ class Rewinder(threading.Thread):
             self._attached = True
         return found
 
+    def _may_advance(self) -> bool:
+        """Whether a snapshot of the state just before the first late event may push out an older one."""
+        if self._seen - self._since < self.service.options.snapshot_every or self.service.saver.busy:
+            return False
+        if any(entry[0] < self.live.clock for entry in self.late.waiting()):
+            return False
+        self.floor = self.live.clock
+        return True
+
+    def _drop_old(self) -> None:
+        """Events go that the snapshots hold, if those that wait can do without."""
+        service, waiting = self.service, self.late.waiting()
+        if service.options.keep_events is not None and (numbers := service.snapshots.numbers()):
+            clock = service.snapshots.clock(numbers[-1])
+            if not waiting or (clock is not None and waiting[0][0] >= clock):
+                service.drop_old(numbers[-1])
+
     def _swap(self) -> None:
         service = self.service
         while not self._batches.empty():
@@ -191,7 +215,9 @@ class Rewinder(threading.Thread):
         replace_state(service, self.live, upto)
         service.metrics.rewinds.inc()
         service.metrics.events.inc(len(self._entries))
+        self.trouble = None
         log.info("%d late events are in their places, the first after event %d", len(self._entries), upto)
+        self._drop_old()
 
     # ------------------------------------------------------------------------------------------------------------------
 
@@ -200,12 +226,17 @@ class Rewinder(threading.Thread):
         self._batches = queue.SimpleQueue()
         first, clock = self._late_batch.t[0], self.service.snapshots.clock
         self.live = base(self.service, self._run, self._dropped, lambda n: (at := clock(n)) is not None and at <= first)
-        self._seen = self.live.total
+        self._seen = self._since = self.live.total
         self._merge = Merge(self._late_batch)
         while not self._ending.is_set() and (found := self._call(self._next_or_attach)) is not None:
             first, batch = found
-            self._seen = first + len(batch) - 1
             self.live.skip_to(first - 1 + self._merge.done)
+            head = self._merge.before(batch)
+            if head < len(batch):  # the first late event is in here
+                self._observe(batch[:head])
+                first, batch, self._seen = first + head, batch[head:], first + head - 1
+                self._advance()
+            self._seen = first + len(batch) - 1
             self._observe(self._merge(first, batch))
         if self._ending.is_set() or not self._attached:
             raise Stopped("the service is going down.")
@@ -213,5 +244,16 @@ class Rewinder(threading.Thread):
             self._observe(rest)
         self._call(self._swap)
 
+    def _advance(self) -> None:
+        """A snapshot of the state just before the first late event: where some come all the time, none newer stays."""
+        if self._call(self._may_advance):
+            try:
+                self.service.snapshots.write(self.live.snapshot())
+            except (PintgnError, OSError) as error:
+                log.error("no snapshot: %s", error)
+            finally:
+                self.floor = None
+
     def _observe(self, batch: EventBatch) -> None:
-        self.live.observe_batch(batch)
+        if len(batch):
+            self.live.observe_batch(batch)

@@ -323,7 +323,7 @@ class Service:
         elif snapshots or self.live.total - self.saver.tried >= self.options.snapshot_every:
             self.saver.save(self.live, snapshots)
         if jobs[-1].drop and not late:
-            self._drop_old()
+            self.drop_old(self.saver.everywhere)
         if jobs[-1].call is not None:
             jobs[-1].do()
 
@@ -373,10 +373,12 @@ class Service:
         elif self.options.keep_events is not None:
             self._jobs.put(Job(drop=True))
 
-    def _drop_old(self) -> None:
+    def drop_old(self, everywhere: int) -> None:
         """Keep the store at the size that was asked for; only what every snapshot holds may go."""
         assert self.options.keep_events is not None
-        upto = min(self.saver.everywhere, self.store.total - self.options.keep_events)
+        if self.options.too_late == "rewind" and self.store.total - everywhere < self.options.snapshot_every:
+            return  # it is of the newest state: nothing could be put in its place before it
+        upto = min(everywhere, self.store.total - self.options.keep_events)
         try:
             self.metrics.dropped.inc(self.store.drop(upto))
         except StoreFull as error:  # the store stays larger than it might be

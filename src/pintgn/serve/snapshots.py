@@ -79,8 +79,11 @@ class SnapshotFolder:
         return size + sum(size for size, _ in files.values())
 
     def clock(self, number: int) -> Any:
-        """The time of the newest event that a valid snapshot has seen."""
-        return json.loads((self.path(number) / MANIFEST_FILE).read_text()).get("clock")
+        """The time of the newest event that a snapshot has seen; None where it does not say."""
+        try:
+            return json.loads((self.path(number) / MANIFEST_FILE).read_text()).get("clock")
+        except (OSError, ValueError, AttributeError):
+            return None
 
     def prune(self) -> None:
         """Keep the newest few; sweep away what an interrupted process left."""
@@ -106,7 +109,10 @@ class SnapshotFolder:
         """Drop the snapshots that have seen events after a number."""
         gone = [one for one in self.numbers() if one > number]
         for one in gone:
-            shutil.rmtree(self.path(one), ignore_errors=True)
+            away = self.folder / f".{one:012d}.{os.getpid()}.part"  # not there at all from now on, whatever happens
+            shutil.rmtree(away, ignore_errors=True)
+            self.path(one).rename(away)
+            shutil.rmtree(away, ignore_errors=True)
         return gone
 
     def discard(self, number: int, why: str) -> None:
