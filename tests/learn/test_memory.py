@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -71,3 +74,14 @@ def test_where_even_no_positions_do_not_fit_the_newest_events_may(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: memory.PROGRAM + (peak - memory.PROGRAM) // 2)
     with pytest.raises(TooLarge, match=r"The newest 1,(499|500) events would fit"):
         memory.require(settings, log)
+
+
+def test_a_small_training_takes_about_what_was_predicted(tmp_path):
+    program = (
+        "import sys, pintgn; from pintgn.learn.memory import predict;"
+        "log = pintgn.simulate('repeat', events=2000, seed=0);"
+        "run = pintgn.fit('pint', log, folder=sys.argv[1], epochs=1, threads=1);"
+        "print(run.spent['peak_memory_bytes'] / sum(predict(run.settings, log).values()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "run")], capture_output=True, check=True)
+    assert 0.6 < float(done.stdout) < 1.2, "the program itself, nearly all of it"
