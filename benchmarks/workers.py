@@ -90,7 +90,7 @@ def use(events: int, workers: int) -> None:
 
     log = power_law(2 * events, events)
     with tempfile.TemporaryDirectory() as folder:
-        pintgn.fit("pint", log, epochs=1, progress=False, folder=f"{folder}/run", threads=1)
+        pintgn.fit("pint", log, epochs=1, progress=False, folder=f"{folder}/run", threads=1, positions_backend="sketch")
         live: Any = open_run(f"{folder}/run")
         some = log[-30_000:]
         pairs = {"src": [log.id(int(n)) for n in some.src], "dst": [log.id(int(n)) for n in some.dst]}

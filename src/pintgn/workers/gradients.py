@@ -24,7 +24,7 @@ def joint_step(group: Group, parameters: Sequence[Tensor], loss: Tensor | None, 
 
     Each worker's loss is the mean over its own events, of which it may have none; the joint one is their mean weighted
     by these numbers, as one worker would have had it. A parameter that no worker has a gradient for has none
-    afterwards, either. The look-ups for the next batch run meanwhile, in a thread of their own.
+    afterwards, either. The look-ups for the next batch may run meanwhile, in a thread of their own.
 
     Args:
         parameters: with gradients from before set to None.
