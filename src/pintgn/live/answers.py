@@ -331,6 +331,8 @@ class Answers:
         from pintgn.explain.worlds import Frozen
         from pintgn.live.asked import asked_about
 
+        if (by := self.run.settings.task.relation) is not None:
+            raise BadInput(f"this run asks by {by!r}, and answers by relation are not explained. Ask live.score.")
         one, other, names = self._ends(src, dst)
         t = self.time_of(at)
         if self.run.settings.task.scores_links:
