@@ -12,7 +12,7 @@
 | 5 | h-store | 2 | 2 | 3 | 3 | 1 | 3 | 2 | 1 | 1 |
 
 With a new format comes a new file: `pintgn backup` of such a run, compressed by xz. `postgres-1.sql` is a store of five
-events in PostgreSQL (format 1).
+events in PostgreSQL (format 1); `held-1.sql` what `held.db` holds while two events wait.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from pintgn.events.log import Query
 from pintgn.feed.source import Bookmark
 from pintgn.learn.run import Run
 from pintgn.serve.backup import restore
+from pintgn.serve.held import Held, WaitingFile
 from pintgn.serve.keys import FILE as KEYS
 from pintgn.serve.keys import stored
 from pintgn.serve.model_history import FILE as MODELS
@@ -55,6 +56,7 @@ NEWEST = {
     "neighbors.files": 3,
     "positions.relative": 1,
     "serve.rows": 3,
+    "serve.held": 1,
     "serve.postgres": 1,
     "serve.snapshots": 2,
     "serve.keys": 1,
@@ -134,6 +136,18 @@ def test_a_setting_that_is_gone_is_forgotten_only_if_it_was_off(generations, tmp
 def test_a_mapped_log_of_the_first_format_is_read():
     log = EventLog.open(ROOT / "tests" / "formats" / "mapped-1.arrow")
     assert (len(log), log.id(0), log.features.shape, log.schema.t) == (60, "n16", (60, 7), "when")
+
+
+def test_events_that_wait_are_read_and_those_of_a_newer_pintgn_refused(tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "held.db")) as db:
+        db.executescript((ROOT / "tests" / "formats" / "held-1.sql").read_text())
+    held = Held(WaitingFile(tmp_path / "held.db"), 0, np.dtype(np.int64))
+    assert [(entry[0], entry[2].src[entry[3]]) for entry in held.waiting()] == [(101, "u2"), (103, "u1")]
+    held.close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "held.db")) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,)
+        db.execute("PRAGMA user_version = 2")
+    refused(lambda: WaitingFile(tmp_path / "held.db"), "held.db", "written by a newer pintgn (format 2, not 1)")
 
 
 def test_the_keys_of_the_newest_store_are_read(generations):

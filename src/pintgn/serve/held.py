@@ -24,11 +24,14 @@ import numpy as np
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.codec import EventBatch
+from pintgn.events.facts import check_format
 from pintgn.serve.rows import COLUMNS, INSERT, TABLES, Damaged, batch_of, checksums, columns, connected
 from pintgn.serve.store import Store, StoreFull, StoreLost
 
 HELD, LATE = "held", "late"
 """What waits for its turn, and what came too late for that: `held.db` and `late.db`, or the tables `pintgn_…`."""
+FORMAT = 1
+"""Of `held.db` and `late.db`. The tables in PostgreSQL have the format of the store that they belong to."""
 CHUNK = 10_000
 """Rows read or deleted at once."""
 MADE_UP = "held-"
@@ -71,7 +74,9 @@ class WaitingFile(WaitingRows):
         self.path, self.name = path, path.name
         try:
             self.db = connected(path)
-            self.db.executescript(TABLES)
+            found = self.db.execute("PRAGMA user_version").fetchone()[0] or FORMAT  # 0: nothing was written yet
+            check_format(found, FORMAT, str(path), "Start the pintgn that wrote it, and let the events happen.")
+            self.db.executescript(f"{TABLES}; PRAGMA user_version = {FORMAT};")
         except sqlite3.Error as error:
             raise self.damaged(error) from error
 
