@@ -7,6 +7,7 @@ import shlex
 import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +59,23 @@ def test_next_lines_of_training_and_tuning_work_when_pasted(ask, tmp_path):
     line = re.search(r"Next: (pintgn train .*)", err)[1]
     done = paste(f"{line} --dry-run", tmp_path)
     assert done.returncode == 0, (line, done.stderr)
+
+
+@pytest.mark.learning
+def test_next_lines_of_a_run_with_relations_work_when_pasted(ask, tmp_path):
+    rows = [f"p{k % 9},p{(k * 7 + 3) % 11},{k},{('it is', 'likes, a lot')[k % 2]}" for k in range(300)]
+    Path("facts.csv").write_text(
+        "who,whom,when,how\n" + "\n".join(row.replace("likes, a lot", '"likes, a lot"') for row in rows)
+    )
+    data = ["facts.csv", "--src", "who", "--dst", "whom", "--time", "when", "--features", "how", "--relation", "how"]
+    code, _, err = ask("train", *data, *QUICK, "-o", "a run")
+    assert code == 0, err
+    lines = [line.strip() for line in err.partition("Next:")[2].splitlines() if line.strip()]
+    assert [re.search(r"pintgn (\w+)", line)[1] for line in lines] == ["evaluate", "recommend", "predict", "serve"]
+    for line in lines[:-1]:
+        done = paste(line, tmp_path)
+        assert done.returncode == 0, (line, done.stderr)
+        assert done.stdout
 
 
 @pytest.mark.learning

@@ -376,25 +376,32 @@ def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool)
         ]
         emit_json((results[0] if len(made) == 1 else {"folder": str(folder), "runs": results}) | {"report": written})
         return
-    log, one, whole = made[0].log, shlex.quote(str(made[0].folder.path)), shlex.quote(str(folder))
-    src, dst = (str(log.id(int(ends[-1]))) for ends in (log.src[log.learnable], log.dst[log.learnable]))
-    pairs = " ".join(shlex.quote(csv_row(row)) for row in ((log.schema.src, log.schema.dst), (src, dst)))
-    of_links = [
-        f"pintgn evaluate {whole} --negatives historical --rank 100",
-        f"pintgn recommend {one} --src {shlex.quote(src)}",
+    next_steps(
+        f"\nSaved in {folder}" + (f"; report: {written}. " if written else ". ") + "Next:",
+        *_steps(made[0], shlex.quote(str(made[0].folder.path)), shlex.quote(str(folder))),
+    )
+
+
+def _steps(run: Any, one: str, whole: str) -> list[str]:
+    """What can be done with a run now; lines to paste."""
+    if not run.answers:
+        return [f"pintgn embed {one} -o vectors.parquet", f"pintgn evaluate {whole} --classify"]
+    if not run.scores_links:
+        return [f"pintgn evaluate {whole} --beside boosted", f"pintgn predict {one} EVENTS.csv", f"pintgn serve {one}"]
+    log, by = run.log, run.settings.task.relation
+    row = {log.schema.src: log.src, log.schema.dst: log.dst}
+    row = {name: str(log.id(int(ends[log.learnable][-1]))) for name, ends in row.items()}
+    relation = "" if by is None else run.task.newest(log)
+    more = f" --relation {shlex.quote(relation)}" if relation else ""
+    pairs = " ".join(
+        shlex.quote(csv_row(part)) for part in zip(*(row | ({by: relation} if by else {})).items(), strict=True)
+    )
+    return [
+        f"pintgn evaluate {whole} " + ("--most 1000" if by else "--negatives historical --rank 100"),
+        f"pintgn recommend {one} --src {shlex.quote(row[log.schema.src])}{more}",
         f"printf '%s\\n' {pairs} | pintgn predict {one} -",
         f"pintgn serve {one}",
     ]
-    of_columns = [
-        f"pintgn evaluate {whole} --beside boosted",
-        f"pintgn predict {one} EVENTS.csv",
-        f"pintgn serve {one}",
-    ]
-    of_nodes = [f"pintgn embed {one} -o vectors.parquet", f"pintgn evaluate {whole} --classify"]
-    next_steps(
-        f"\nSaved in {folder}" + (f"; report: {written}. " if written else ". ") + "Next:",
-        *(of_links if made[0].scores_links else of_columns if made[0].answers else of_nodes),
-    )
 
 
 class EpochLines(EpochBar):

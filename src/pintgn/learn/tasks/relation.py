@@ -100,6 +100,12 @@ class Related(Link):
             raise UnknownName(f"there is no {self.name} {word!r}.{suggest(str(word), self.known)} {self._listed()}")
         return int(self.numbers(np.array([self.known[str(word)]]))[0])
 
+    def newest(self, log: EventLog) -> str:
+        """The relation of the newest event that has one, as users write it."""
+        values = column_values(log, self.name)
+        code = values[~np.isnan(values) & log.learnable][-1]
+        return next(word for word, one in self.known.items() if one == code)
+
     def _listed(self) -> str:
         return f"There are: {', '.join(list(self.known)[:10])}{', …' if len(self.known) > 10 else ''}."
 
