@@ -76,7 +76,8 @@ def test_where_even_no_positions_do_not_fit_the_newest_events_may(monkeypatch):
         memory.require(settings, log)
 
 
-def test_a_small_training_takes_about_what_was_predicted(tmp_path):
+def test_a_small_training_takes_about_what_was_predicted_whatever_started_it(tmp_path):
+    large = np.ones(150_000_000)  # 1.2 GB, which a child that this process starts does not hold
     program = (
         "import sys, pintgn; from pintgn.learn.memory import predict;"
         "log = pintgn.simulate('repeat', events=2000, seed=0);"
@@ -84,4 +85,5 @@ def test_a_small_training_takes_about_what_was_predicted(tmp_path):
         "print(run.spent['peak_memory_bytes'] / sum(predict(run.settings, log).values()))"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "run")], capture_output=True, check=True)
+    assert large.nbytes > 2**30
     assert 0.6 < float(done.stdout) < 1.2, "the program itself, nearly all of it"

@@ -265,7 +265,7 @@ def test_a_store_that_is_full_keeps_the_order_that_it_has(run_folder, columns, n
         with pytest.raises(Busy, match="late events have to be put in their places first"):
             service.snapshot().result(30)
         monkeypatch.setattr(service.store, "insert", real)
-        until(lambda: not service.unnumbered.late)
+        until(lambda: not service.unnumbered.late and not service.reports)
         check(service, run_folder, events + late)
         # neither late ones nor others of a group are kept when one of the two cannot be
         monkeypatch.setattr(service.store, "append", full)
