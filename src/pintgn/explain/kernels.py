@@ -8,18 +8,20 @@ from pintgn.compiled import inner, kernel
 
 
 @kernel
-def events_in_order(starts, lengths, ids, times, numbers, outgoing, remembered, src, dst, when):
+def events_in_order(starts, lengths, ids, times, numbers, sent, remembered, src, dst, when):
     """Source, destination and time of every event that either end remembers; event number remembered[i] at index i.
 
     An empty `remembered` means that all are: every event is at its own number.
     """
     for v in range(starts.shape[0]):
-        for p in range(starts[v], starts[v] + lengths[v]):
+        stop = starts[v] + lengths[v]
+        for p in range(starts[v], stop):
             index = numbers[p]
             if remembered.shape[0] > 0:
                 index = np.searchsorted(remembered, index)
             when[index] = times[p]
-            src[index], dst[index] = (v, ids[p]) if outgoing[p] == 1 else (ids[p], v)
+            outgoing = sent[p] - (sent[p + 1] if p + 1 < stop else 0)
+            src[index], dst[index] = (v, ids[p]) if outgoing == 1 else (ids[p], v)
 
 
 @kernel

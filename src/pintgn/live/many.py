@@ -178,10 +178,9 @@ def ranks_some(destinations: int, exact: bool | None) -> bool:
 def every_source(live: Live) -> list[Any]:
     """The id of every node that has acted, in the order in which they were first met."""
     held = contents(live.stream.index)
-    owner = np.repeat(np.arange(len(held.starts)), held.lengths)
-    entries = np.repeat(held.starts - np.cumsum(held.lengths) + held.lengths, held.lengths) + np.arange(len(owner))
+    met = np.flatnonzero(held.lengths)
     log = live.run.log
-    acted = np.union1d(owner[held.outgoing[entries].astype(bool)], log.src[log.learnable])
+    acted = np.union1d(met[held.sent[held.starts[met]] > 0], log.src[log.learnable])
     return [live.names.ids[node] for node in acted.tolist() if node != live.schema.dummy]
 
 

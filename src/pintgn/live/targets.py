@@ -100,7 +100,8 @@ def _events_of(live: Live, batch: TargetBatch, row: int) -> list[int] | None:
     if src is None or dst is None or src >= len(held.starts):
         return None
     entries = slice(held.starts[src], held.starts[src] + held.lengths[src])
-    mine = (held.ids[entries] == dst) & (held.times[entries] == batch.t[row]) & (held.outgoing[entries] == 1)
+    outgoing = held.outgoing(src, held.lengths[src])
+    mine = (held.ids[entries] == dst) & (held.times[entries] == batch.t[row]) & outgoing
     found = np.sort(held.numbers[entries][mine].astype(np.int64))
     return found.tolist() if len(found) else None
 

@@ -23,8 +23,11 @@ NARROW = 2**31 - 1
 """Event numbers and entries up to which an entry keeps its event's number in four bytes; eight from then on."""
 SLACK = 16
 """The arenas grow by one part in this many: what is added is filled with zeros, so it takes memory at once."""
-ENTRY = 17
-"""Bytes of an entry: other end, time, number, direction."""
+ENTRY = 20
+"""Bytes of an entry: other end, time, number, how many went out so far."""
+HUB = 4096
+"""Two nodes that both have so many entries get a list of their own: looking through theirs would take too long."""
+NO_HUBS = np.iinfo(np.int64).max
 
 
 class Adjacency:
@@ -44,6 +47,7 @@ class Adjacency:
         self._clock: Any = None
         self._open_numbers, self._open_ties = np.zeros(0, np.int64), np.zeros(0, np.uint64)  # of the clock's own group
         self._heads = np.zeros((0, 2), np.int64)
+        self._hub = HUB if part[1] == 1 else NO_HUBS  # another part may have the other end's list
         self._new_arena(0)
         self._grow_nodes(nodes)
 
@@ -82,7 +86,7 @@ class Adjacency:
     @property
     def nbytes(self) -> int:
         """Bytes allocated, spare capacity included."""
-        return sum(array.nbytes for array in (self._heads, *self._arenas, self._free, self._used))
+        return sum(array.nbytes for array in (self._heads, *self._arenas, *self._pairs, self._free, self._used))
 
     def __repr__(self) -> str:
         clock = "empty" if self._clock is None else f"clock {self.clock}"
@@ -137,15 +141,16 @@ class Adjacency:
         if len(self._open_ties) and t[0] == self._clock:
             tied, keys = np.append(self._open_numbers, tied), np.append(self._open_ties, keys)
         try:
-            while True:
+            while done < total:
                 done, need = storage.append_events(
-                    self._heads, *self._arenas, self._free, self._used, src, dst, t, own, first, done, tied, keys,
-                    *self._part,
+                    self._heads, *self._arenas, *self._pairs, self._hub, self._free, self._used, src, dst, t, own,
+                    first, done, tied, keys, *self._part,
                 )  # fmt: skip
-                if done == total:
-                    break
-                # What is left needs about two entries each: a bulk load grows the arena once.
-                self._grow_arena(max(need, int(self._used[0]) + 3 * (total - done)))
+                if need:
+                    # What is left needs about two entries each: a bulk load grows the arena once.
+                    self._make_space(need, 3 * (total - done))
+                elif done:
+                    self._enter_hubs(int(src[done - 1]), int(dst[done - 1]))
         finally:
             if done > 0:
                 self._clock = t[done - 1]
@@ -184,9 +189,10 @@ class Adjacency:
         self._times = np.empty(capacity, inputs.INT64 if self._time is None else self._time)
         narrow = max(capacity, self._events) <= NARROW
         self._numbers = np.empty(capacity, np.int32 if narrow else np.int64)
-        self._outgoing = np.empty(capacity, np.int8)
+        self._sent = np.empty(capacity, np.int32)
         self._free = np.full(storage.SIZES, -1, np.int64)
         self._used = np.zeros(1, np.int64)
+        self._pairs = _pair_table(1)
 
     def _grow_arena(self, need: int) -> None:
         capacity = max(need, len(self._ids) + len(self._ids) // SLACK)
@@ -194,6 +200,38 @@ class Adjacency:
         self._widen_if_needed(capacity)
         for arena in self._arenas:  # large arrays grow where they are: the system moves pages, not bytes
             arena.resize(capacity, refcheck=False)
+
+    def _make_space(self, need: int, more: int) -> None:
+        """What an append asks for: a larger table of busy pairs, or an arena of that size, with room for `more`."""
+        if need == storage.GROW_PAIRS:
+            keys, heads, count = self._pairs
+            self._pairs = _pair_table(2 * len(keys))
+            storage.rehash(keys, heads, *self._pairs[:2])
+            self._pairs[2][0] = count[0]
+        else:
+            self._grow_arena(max(need, int(self._used[0]) + more))
+
+    def _enter_hubs(self, src: int, dst: int) -> None:
+        """The ends of an event that have just become hubs get a list with each of the others."""
+        ends = [node for node in dict.fromkeys((src, dst)) if self._part[1] == 1 and self._heads[node, 1] == self._hub]
+        for node in ends:  # where both have, the second enters the list of the two
+            self._enter(node, len(self._heads), ends[1] if node != ends[-1] else -1)
+
+    def _enter_all_hubs(self) -> None:
+        """Lists of all busy pairs, which are not kept in files: each hub with itself and those before it."""
+        for node in np.flatnonzero(self._heads[:, 1] >= self._hub).tolist():
+            self._enter(node, node, -1)
+
+    def _enter(self, node: int, last: int, skipped: int) -> None:
+        done, length, hub = 0, int(self._heads[node, 1]), self._hub
+        self._hub = NO_HUBS  # should memory run out half-way: lists of single nodes know everything, too
+        while done < length:
+            done, need = storage.enter_hub(
+                self._heads, *self._arenas, *self._pairs, hub, self._free, self._used, node, last, skipped, done
+            )
+            if need:
+                self._make_space(need, length - done)
+        self._hub = hub
 
     def _widen_if_needed(self, largest: int) -> None:
         """Eight bytes for each number, from when one no longer fits in four: of an event, or of an entry (free segments
@@ -226,23 +264,27 @@ class Adjacency:
         )
         dropped = self._entries - int(lengths.sum())
         if dropped:
-            self._rebuild(lengths, self._heads[:, 0].copy(), *self._arenas)
-            self._forgotten += dropped
             self._uneven |= keep_last is not None
+            self._rebuild(lengths, self._heads, *self._arenas)
+            self._forgotten += dropped
         return dropped
 
     @property
     def _arenas(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        return self._ids, self._times, self._numbers, self._outgoing
+        return self._ids, self._times, self._numbers, self._sent
 
-    def _rebuild(self, lengths: np.ndarray, starts: np.ndarray, *arenas: np.ndarray) -> None:
-        """Lay the entries out anew, the newest lengths[v] of each node, found at starts[v] of the arenas."""
+    def _rebuild(self, lengths: np.ndarray, old: np.ndarray, *arenas: np.ndarray) -> None:
+        """Lay the entries out anew, the newest lengths[v] of each node; `old` are the heads of lists in the arenas."""
+        starts, held = np.ascontiguousarray(old.T)
         self._heads = np.zeros((len(lengths), 2), np.int64)
         used = storage.lay_out(lengths, self._heads)
         self._new_arena(used)
         self._used[0] = used
         self._entries = int(lengths.sum())
-        storage.copy_entries(starts, *arenas, self._heads, *self._arenas)  # type: ignore[call-arg]
+        storage.copy_entries(starts, held, *arenas, self._heads, *self._arenas)  # type: ignore[call-arg]
+        if self._uneven:  # each list of two may lack what the other has: a list of both would have to be either
+            self._hub = NO_HUBS
+        self._enter_all_hubs()
 
     def _tight(self, arena: np.ndarray) -> np.ndarray:
         """An arena with nothing between one node's entries and the next; one at a time, so that saving takes little."""
@@ -250,13 +292,21 @@ class Adjacency:
         storage.copy_column(self._heads[: self._nodes], arena, made)
         return made
 
+    def _directions(self) -> np.ndarray:
+        """1 for every entry that goes out, node after node."""
+        made = np.empty(self._entries, np.int8)
+        storage.copy_directions(self._heads[: self._nodes], self._sent, made)
+        return made
+
     def fork(self) -> Self:
         """An independent copy: what either appends, the other never sees."""
         other = copy.copy(self)
         other._heads, other._free, other._used = self._heads.copy(), self._free.copy(), self._used.copy()
+        keys, heads, count = self._pairs
+        other._pairs = keys.copy(), heads.copy(), count.copy()
         end = int(self._used[0])
         other._ids, other._times = self._ids[:end].copy(), self._times[:end].copy()
-        other._numbers, other._outgoing = self._numbers[:end].copy(), self._outgoing[:end].copy()
+        other._numbers, other._sent = self._numbers[:end].copy(), self._sent[:end].copy()
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -266,7 +316,7 @@ class Adjacency:
             self._clock, self._time, self._events, self._forgotten, self._uneven, self._open_numbers, self._open_ties,
         )  # fmt: skip
         lengths = np.ascontiguousarray(self._heads[: self._nodes, 1])
-        columns = (partial(self._tight, arena) for arena in self._arenas)
+        columns = [partial(self._tight, arena) for arena in self._arenas[:-1]] + [self._directions]
         files.write(Path(path), files.Stored._make((lengths, *columns, *facts)))
 
     def _require_whole(self, what: str) -> None:
@@ -279,13 +329,20 @@ class Adjacency:
         stored = files.read(Path(path))
         index = cls(time=stored.time)
         index._events = stored.events
-        starts = np.cumsum(stored.lengths) - stored.lengths
+        lists = np.stack([np.cumsum(stored.lengths) - stored.lengths, stored.lengths], 1)
         numbers = stored.numbers.astype(np.int32 if stored.events <= NARROW else np.int64)
-        index._rebuild(stored.lengths, starts, stored.ids, stored.times, numbers, stored.outgoing)
-        index._nodes, index._clock = len(stored.lengths), stored.clock
+        sent = np.empty(len(stored.outgoing), np.int32)
+        storage.count_sent(stored.lengths, stored.outgoing, sent)
         index._forgotten, index._uneven = stored.forgotten, stored.uneven
+        index._rebuild(stored.lengths, lists, stored.ids, stored.times, numbers, sent)
+        index._nodes, index._clock = len(stored.lengths), stored.clock
         index._open_numbers, index._open_ties = stored.open_numbers, stored.open_ties
         return index
+
+
+def _pair_table(slots: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two nodes or -1, where their list is, and how many slots are taken."""
+    return np.full((slots, 2), -1, np.int32), np.zeros((slots, 2), np.int64), np.zeros(1, np.int64)
 
 
 def _afford(count: int, bytes_each: int, what: str) -> None:

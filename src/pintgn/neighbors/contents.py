@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pintgn.neighbors.adjacency import NO_HUBS
 from pintgn.neighbors.index import NeighborIndex
 
 
@@ -19,13 +20,19 @@ class Contents(NamedTuple):
     ids: np.ndarray  # the other end of each entry
     times: np.ndarray
     numbers: np.ndarray  # event numbers
-    outgoing: np.ndarray  # 1 where the node was the event's source, else 0
+    sent: np.ndarray  # of how many entries, from the list's oldest to this one, the node was the source
+
+    def outgoing(self, node: int, count: int) -> np.ndarray:
+        """Whether the node was the source, of each of its `count` newest entries."""
+        start, stop = self.starts[node], self.starts[node] + self.lengths[node]
+        older = np.append(self.sent[start + 1 : stop], 0)[:count]  # the oldest entry has none before it
+        return (self.sent[start : start + count] > older)[: self.lengths[node]]
 
 
 def contents(index: NeighborIndex) -> Contents:
     """Every node's entries; what was trimmed is not among them."""
     heads = index._heads[: index.nodes]
-    return Contents(heads[:, 0], heads[:, 1], index._ids, index._times, index._numbers, index._outgoing)
+    return Contents(heads[:, 0], heads[:, 1], index._ids, index._times, index._numbers, index._sent)
 
 
 @contextmanager
@@ -36,10 +43,11 @@ def left_out(index: NeighborIndex, events: np.ndarray, ends: np.ndarray) -> Iter
     appended to meanwhile, nor read by others: leave events out of a fork.
     """
     touched = np.unique(ends[ends < index.nodes])
-    before = index._heads[touched].copy()
+    before, hub = index._heads[touched].copy(), index._hub
     columns: tuple[np.ndarray, ...] = index._arenas
     kept: list[tuple[slice, list[np.ndarray]]] = []
     try:
+        index._hub = NO_HUBS  # the lists of busy pairs stay as they are, and nobody reads them
         for node, (start, length) in zip(touched.tolist(), before.tolist(), strict=True):
             entries = slice(start, start + length)
             kept.append((entries, [column[entries].copy() for column in columns]))
@@ -47,9 +55,13 @@ def left_out(index: NeighborIndex, events: np.ndarray, ends: np.ndarray) -> Iter
             count = int(np.count_nonzero(stays))
             for column, old in zip(columns, kept[-1][1], strict=True):
                 column[start + length - count : start + length] = old[stays]
+            sent = kept[-1][1][3]
+            outgoing = (sent - np.append(sent[1:], 0))[stays]
+            index._sent[start + length - count : start + length] = np.cumsum(outgoing[::-1])[::-1]
             index._heads[node] = start + length - count, count
         yield
     finally:
+        index._hub = hub
         index._heads[touched[: len(kept)]] = before[: len(kept)]
         for entries, was in kept:
             for column, old in zip(columns, was, strict=True):
@@ -62,7 +74,8 @@ def renumber(index: NeighborIndex) -> np.ndarray:
 
     Comparisons of event numbers come out as before; a table with a row for each event can drop all other rows.
     """
-    index._rebuild(index._heads[:, 1].copy(), index._heads[:, 0].copy(), *index._arenas)
+    hub, index._hub = index._hub, NO_HUBS
+    index._rebuild(index._heads[:, 1].copy(), index._heads, *index._arenas)
     kept = np.unique(index._tight(index._numbers)).astype(np.int64)
     # the arena has just been laid out anew: besides entries it holds nothing that is read
     index._numbers = np.searchsorted(kept, index._numbers).astype(index._numbers.dtype)
@@ -70,4 +83,6 @@ def renumber(index: NeighborIndex) -> np.ndarray:
     index._open_numbers = np.searchsorted(kept, index._open_numbers[held])
     index._open_ties = index._open_ties[held]
     index._events = len(kept)
+    index._hub = hub
+    index._enter_all_hubs()
     return kept

@@ -151,7 +151,7 @@ class NeighborIndex(Adjacency):
         query, v = NeighborQuery.of_pairs(self, u, v, t, before)
         found = [np.empty(v.size, kind) for kind in (query.t.dtype, np.int64, np.bool_)]
         kernel: Any = kernels_pairs.last
-        kernel(*query.adjacency, self._forgets, *self._pairs(query, v), *found)
+        kernel(*self._asked_of(query, v), *found)
         return Last(*(column.reshape(query.shape) for column in found))
 
     def count_pair(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> np.ndarray:
@@ -159,7 +159,7 @@ class NeighborIndex(Adjacency):
         query, v = NeighborQuery.of_pairs(self, u, v, t, before)
         counts = np.empty(v.size, np.int64)
         kernel: Any = kernels_pairs.count
-        kernel(*query.adjacency, self._forgets, *self._pairs(query, v), counts)
+        kernel(*self._asked_of(query, v), counts)
         return counts.reshape(query.shape)
 
     def pair_history(
@@ -174,8 +174,7 @@ class NeighborIndex(Adjacency):
         counts, dt = np.zeros((v.size, len(WAYS)), np.int64), np.zeros((v.size, len(WAYS)), query.t.dtype)
         within = np.zeros((v.size, len(WAYS), len(windows)), np.int64)
         kernel: Any = kernels_pairs.pair_history
-        asked = self._pairs(query, v)
-        kernel(*query.adjacency, self._forgets, self._outgoing, *asked, windows, counts, dt, within)
+        kernel(*self._asked_of(query, v), self._sent, windows, counts, dt, within)
         return PairHistory(*(found.reshape(*query.shape, *found.shape[1:]) for found in (counts, dt, within)))
 
     def recent_contacts(
@@ -185,7 +184,7 @@ class NeighborIndex(Adjacency):
         query, v = NeighborQuery.of_pairs(self, u, v, t, before)
         found = [np.empty((v.size, width), np.float32) for width in (2, 2, 2, 3)]
         kernel: Any = kernels_pairs.recent_contacts
-        kernel(*query.adjacency, *self._pairs(query, v), inputs.at_least(k, 1, "k"), unit, *found)
+        kernel(*query.adjacency, *self._both(query, v), inputs.at_least(k, 1, "k"), unit, *found)
         return RecentContacts(*(one.reshape(*query.shape, -1) for one in found))
 
     def settle(self) -> None:
@@ -196,7 +195,11 @@ class NeighborIndex(Adjacency):
         """Whether of two nodes that met, the shorter list may lack what the other has."""
         return self._uneven or self._part[1] > 1
 
-    def _pairs(self, query: NeighborQuery, v: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _asked_of(self, query: NeighborQuery, v: np.ndarray) -> tuple[Any, ...]:
+        """What kernels about two nodes take: where their entries are, and what is asked."""
+        return *query.adjacency, *self._pairs[:2], self._hub, self._forgets, *self._both(query, v)
+
+    def _both(self, query: NeighborQuery, v: np.ndarray) -> tuple[np.ndarray, ...]:
         return query.nodes, self.lists(v), query.asked, v, query.t, query.before
 
     def _answer(

@@ -1,9 +1,13 @@
 """Native look-ups over a time-sorted adjacency: plain arrays in, plain arrays out.
 
 The adjacency is five arrays. `heads[v] = (first, length)` says where node v's entries lie in the four arenas `ids` (the
-other endpoint), `times`, `numbers` (event numbers) and `outgoing` (1 outgoing, 0 incoming). Entries lie **newest
-first**, so that "the k most recent" is one forward copy, and a time or event gate is a cut at the front of a sorted
-run.
+other endpoint), `times`, `numbers` (event numbers) and `sent` (how many entries of the list go out, from the oldest to
+this one). Entries lie **newest first**, so that "the k most recent" is one forward copy, and a time or event gate is a
+cut at the front of a sorted run.
+
+Two nodes that both have `hub` entries and more have a list of their own in the same arenas, so that nobody has to read
+through either's: `pair_heads[slot]`, where `slot` is that of the two in `pair_keys`. It counts as sent what goes from
+the smaller node to the larger.
 
 Per-query arguments are flat arrays with one value each, checked by whoever calls (`queries.Query`). A node of -1 is one
 that is not to be looked at: it has no entries. Kernels release the GIL and use one thread.
@@ -118,6 +122,26 @@ def visible(heads, times, numbers, node, t, before, windowed, oldest):
     if windowed:
         stop = window_end(times, first, stop, oldest)
     return first, stop
+
+
+# --- busy pairs -------------------------------------------------------------------------------------------
+
+
+@inner
+def pair_slot(keys, u, v):
+    """Where the list of two nodes is, or the free slot (-1) where it would be; the table is never full, its size a
+    power of two."""
+    a, b = min(u, v), max(u, v)
+    mask = np.uint64(keys.shape[0] - 1)
+    slot = mix(np.uint64(a) << np.uint64(32) | np.uint64(b)) & mask
+    while keys[slot, 0] >= 0 and (keys[slot, 0] != a or keys[slot, 1] != b):
+        slot = (slot + np.uint64(1)) & mask
+    return np.int64(slot)
+
+
+@inner
+def is_hub(heads, node, hub):
+    return 0 <= node < heads.shape[0] and heads[node, 1] >= hub
 
 
 # --- look-ups ---------------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 """Native look-ups about two nodes: when they last met, how often, which way. `kernels` has the arrays and gates.
 
+`sent` counts what went out, so questions about a whole list take a few steps however long it is. Two busy nodes have a
+list of their own (`own_list`); only where one has fewer than `hub` entries, these are read through.
+
 `at_src` and `at_dst` say where the lists of two nodes are: their own numbers, unless the index is shared out by node.
 """
 
@@ -8,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import inner, kernel
-from pintgn.neighbors.kernels import visible, window_end
+from pintgn.neighbors.kernels import is_hub, pair_slot, visible, window_end
 
 BLOCK = np.uint64(32)
 
@@ -39,6 +42,18 @@ def tally(ids, first, stop, node):
 
 
 @inner
+def own_list(heads, times, numbers, pair_keys, pair_heads, hub, u, v, t, before):
+    """Of two busy nodes, which have a list of their own: the entries that a query may see, and True."""
+    if not (is_hub(heads, u, hub) and is_hub(heads, v, hub)):
+        return 0, 0, False
+    slot = pair_slot(pair_keys, u, v)
+    if pair_keys[slot, 0] < 0:
+        return 0, 0, True
+    first, stop = visible(pair_heads, times, numbers, slot, t, before, False, t)
+    return first, stop, True
+
+
+@inner
 def shorter_first(heads, times, numbers, at_u, at_v, u, v, t, before):
     """Of two nodes the entries that a query may see, and whom to look for in them; the shorter list comes first.
 
@@ -53,128 +68,156 @@ def shorter_first(heads, times, numbers, at_u, at_v, u, v, t, before):
 
 
 @kernel
-def last(heads, ids, times, numbers, uneven, at_src, at_dst, src, dst, t, before, out_t, out_numbers, out_met):
+def last(
+    heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, at_src, at_dst, src, dst, t, before,
+    out_t, out_numbers, out_met,
+):  # fmt: skip
     """The last event between two nodes that each query may see."""
     for q in range(src.shape[0]):
-        first, stop, target, other_first, other_stop, other = shorter_first(
-            heads, times, numbers, at_src[q], at_dst[q], src[q], dst[q], t[q], before[q]
+        p, stop, known = own_list(
+            heads, times, numbers, pair_keys, pair_heads, hub, at_src[q], at_dst[q], t[q], before[q]
         )
-        p = find(ids, first, stop, target)
-        if p == stop and uneven:
-            p, stop = find(ids, other_first, other_stop, other), other_stop
+        if not known:
+            first, stop, target, other_first, other_stop, other = shorter_first(
+                heads, times, numbers, at_src[q], at_dst[q], src[q], dst[q], t[q], before[q]
+            )
+            p = find(ids, first, stop, target)
+            if p == stop and uneven:
+                p, stop = find(ids, other_first, other_stop, other), other_stop
         out_met[q] = p < stop
         out_t[q] = times[p] if p < stop else 0
         out_numbers[q] = numbers[p] if p < stop else 0
 
 
 @kernel
-def count(heads, ids, times, numbers, uneven, at_src, at_dst, src, dst, t, before, out):
+def count(
+    heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, at_src, at_dst, src, dst, t, before, out
+):  # fmt: skip
     """How many events between two nodes each query may see."""
     for q in range(src.shape[0]):
-        first, stop, target, other_first, other_stop, other = shorter_first(
-            heads, times, numbers, at_src[q], at_dst[q], src[q], dst[q], t[q], before[q]
+        first, stop, known = own_list(
+            heads, times, numbers, pair_keys, pair_heads, hub, at_src[q], at_dst[q], t[q], before[q]
         )
-        out[q] = tally(ids, first, stop, target)
-        if uneven:
-            out[q] = max(out[q], tally(ids, other_first, other_stop, other))
+        out[q] = stop - first
+        if not known:
+            first, stop, target, other_first, other_stop, other = shorter_first(
+                heads, times, numbers, at_src[q], at_dst[q], src[q], dst[q], t[q], before[q]
+            )
+            out[q] = tally(ids, first, stop, target)
+            if uneven:
+                out[q] = max(out[q], tally(ids, other_first, other_stop, other))
 
 
 @inner
-def count_outgoing(outgoing, first, stop):
-    """How many entries of [first, stop) go out."""
-    total = 0
-    for p in range(np.uint64(first), np.uint64(stop)):
-        total += outgoing[p]
-    return total
+def going(sent, first, stop, direction):
+    """How many of the entries from `first` to the list's end, at `stop`, go out (direction 1) or come in (0)."""
+    out = sent[first] if first < stop else 0
+    return out if direction == 1 else stop - first - out
 
 
 @inner
-def tally_outgoing(ids, outgoing, first, stop, node):
-    """How often [first, stop) names the node in an entry that goes out."""
-    total = 0
-    for p in range(np.uint64(first), np.uint64(stop)):
-        total += (ids[p] == node) & (outgoing[p] == 1)
-    return total
+def newest(times, sent, first, stop, direction):
+    """Time of the newest of a list's entries from `first` on that goes this way; there is one.
+
+    It is the last entry up to which as many go that way as up to `first`: gallop, because it is mostly near.
+    """
+    whole, low, step = going(sent, first, stop, direction), first, 1
+    while low + step < stop and going(sent, low + step, stop, direction) == whole:
+        low += step
+        step *= 2
+    high = min(low + step, stop)
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if going(sent, middle, stop, direction) == whole:
+            low = middle
+        else:
+            high = middle
+    return times[low]
 
 
 @inner
-def newest(ids, times, outgoing, first, node, direction):
-    """Time of the newest entry from `first` on that names the node (-1: anyone) and goes this way; there is one."""
-    p = first
-    while (node >= 0 and ids[p] != node) or outgoing[p] != direction:
-        p += 1
-    return times[p]
-
-
-@inner
-def count_within(times, outgoing, first, stop, oldest, out, into):
-    """How many entries of [first, stop) go out and come in; `out` and `into` count those not before each `oldest`."""
-    going, begin = 0, first
+def count_list(times, sent, first, stop, now, oldest, counts, dt, within, out, into):
+    """How many entries of a list, from `first` to its end, go out and come in, how long ago at last, and how many are
+    not before each `oldest`; columns `out` and `into` of the answers."""
+    total = going(sent, first, stop, 1)
     for k in range(oldest.shape[0]):
-        end = window_end(times, begin, stop, oldest[k])
-        going += count_outgoing(outgoing, begin, end)
-        out[k], into[k] = going, end - first - going
-        begin = end
-    going += count_outgoing(outgoing, begin, stop)
-    return going, stop - first - going
+        end = window_end(times, first, stop, oldest[k])
+        within[out, k] = total - going(sent, end, stop, 1)
+        within[into, k] = end - first - within[out, k]
+    counts[out], counts[into] = total, stop - first - total
+    if counts[out] > 0:
+        dt[out] = now - newest(times, sent, first, stop, 1)
+    if counts[into] > 0:
+        dt[into] = now - newest(times, sent, first, stop, 0)
 
 
 @inner
-def meet_within(ids, times, outgoing, first, stop, node, oldest, out, into):
-    """`count_within` of the entries that name the node."""
-    met, going, begin = 0, 0, first
-    for k in range(oldest.shape[0] + 1):
-        end = window_end(times, begin, stop, oldest[k]) if k < oldest.shape[0] else stop
-        here = tally(ids, begin, end, node)
-        if here > 0:
-            met += here
-            going += tally_outgoing(ids, outgoing, begin, end, node)
-        if k < oldest.shape[0]:
-            out[k], into[k] = max(out[k], going), max(into[k], met - going)
-        begin = end
-    return going, met - going
+def count_named(ids, times, sent, first, stop, node, now, oldest, counts, dt, within, out, into, narrowest):
+    """`count_list` of the entries that name the node; an answer that counts as many already stays.
+
+    `narrowest` (2, windows + 1) takes the entries by direction and by the narrowest window that holds each.
+    """
+    p, window, newest_out, newest_in = find(ids, first, stop, node), 0, stop, stop
+    if p == stop:
+        return
+    for k in range(narrowest.shape[1]):
+        narrowest[0, k] = narrowest[1, k] = 0
+    while p < stop:
+        while window < oldest.shape[0] and times[p] < oldest[window]:
+            window += 1
+        if sent[p] > (sent[p + 1] if p + 1 < stop else 0):
+            newest_out = min(newest_out, p)
+            narrowest[1, window] += 1
+        else:
+            newest_in = min(newest_in, p)
+            narrowest[0, window] += 1
+        p = find(ids, p + 1, stop, node)
+    for direction in range(2):
+        column, p, total = (out, newest_out, 0) if direction == 1 else (into, newest_in, 0)
+        for k in range(narrowest.shape[1]):
+            total += narrowest[direction, k]
+        if total > counts[column]:
+            counts[column], dt[column], total = total, now - times[p], 0
+            for k in range(oldest.shape[0]):
+                total += narrowest[direction, k]
+                within[column, k] = total
 
 
 @kernel
 def pair_history(
-    heads, ids, times, numbers, uneven, outgoing, at_src, at_dst, src, dst, t, before, windows, counts, dt, within
+    heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, at_src, at_dst, src, dst, t, before, sent, windows,
+    counts, dt, within,
 ):  # fmt: skip
     """How often, how long ago at last, and how often within each window: u to v, v to u, u to anyone, anyone to u,
     v to anyone, anyone to v.
 
-    What two nodes had with each other stands in both lists, so the shorter one is read; see `shorter_first`. The
-    arrays of answers hold zeros.
+    What two nodes had with each other stands in a list of their own or in both of theirs, so the shorter one is read;
+    see `shorter_first`. The arrays of answers hold zeros.
     """
-    oldest = np.empty_like(windows)
+    oldest, narrowest = np.empty_like(windows), np.empty((2, windows.shape[0] + 1), np.int64)
     for q in range(src.shape[0]):
         u, v, now, gate = src[q], dst[q], t[q], before[q]
         for k in range(windows.shape[0]):
             oldest[k] = now - windows[k]
         first_u, stop_u = visible(heads, times, numbers, at_src[q], now, gate, False, now)
         first_v, stop_v = visible(heads, times, numbers, at_dst[q], now, gate, False, now)
-        for side in range(2):
-            first, stop = (first_u, stop_u) if side == 0 else (first_v, stop_v)
-            out, into = 2 + 2 * side, 3 + 2 * side
-            found = count_within(times, outgoing, first, stop, oldest, within[q, out], within[q, into])
-            counts[q, out], counts[q, into] = found
-            if found[0] > 0:
-                dt[q, out] = now - newest(ids, times, outgoing, first, -1, 1)
-            if found[1] > 0:
-                dt[q, into] = now - newest(ids, times, outgoing, first, -1, 0)
+        count_list(times, sent, first_u, stop_u, now, oldest, counts[q], dt[q], within[q], 2, 3)
+        count_list(times, sent, first_v, stop_v, now, oldest, counts[q], dt[q], within[q], 4, 5)
+        first, stop, known = own_list(
+            heads, times, numbers, pair_keys, pair_heads, hub, at_src[q], at_dst[q], now, gate
+        )
+        if known:
+            out, into = (0, 1) if u <= v else (1, 0)
+            count_list(times, sent, first, stop, now, oldest, counts[q], dt[q], within[q], out, into)
+            continue
         shorter_is_u = stop_u - first_u <= stop_v - first_v
         for again in range(2 if uneven and u != v else 1):
             reads_u = shorter_is_u == (again == 0)
             first, stop, target = (first_u, stop_u, v) if reads_u else (first_v, stop_v, u)
-            if tally(ids, first, stop, target) == 0:
-                continue
             out, into = (0, 1) if reads_u else (1, 0)  # from u to v, from v to u
-            found = meet_within(ids, times, outgoing, first, stop, target, oldest, within[q, out], within[q, into])
-            if found[0] > counts[q, out]:
-                counts[q, out] = found[0]
-                dt[q, out] = now - newest(ids, times, outgoing, first, target, 1)
-            if found[1] > counts[q, into]:
-                counts[q, into] = found[1]
-                dt[q, into] = now - newest(ids, times, outgoing, first, target, 0)
+            count_named(
+                ids, times, sent, first, stop, target, now, oldest, counts[q], dt[q], within[q], out, into, narrowest
+            )
 
 
 @inner

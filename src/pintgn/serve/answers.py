@@ -116,7 +116,7 @@ def _recent(live: Live, node: int, count: int) -> list[dict[str, Any]]:
     if node >= len(held.starts):
         return []
     entries = slice(held.starts[node], held.starts[node] + min(held.lengths[node], count))
-    columns = (held.ids[entries].tolist(), held.times[entries].tolist(), held.outgoing[entries].tolist())
+    columns = (held.ids[entries].tolist(), held.times[entries].tolist(), held.outgoing(node, count).tolist())
     return [
         {"other": live.names.ids[other], "t": t, "direction": "self" if other == node else ("in", "out")[out]}
         for other, t, out in zip(*columns, strict=True)
