@@ -77,6 +77,7 @@ SIZES = {
     "models.pair_features.NEWEST": f"{READOUT}::test_so_many_contacts_are_compared_and_no_more",
     "models.pair_features.SAMPLED": f"{READOUT}::test_what_is_usual_comes_from_training_events_evenly_taken",
     "models.pair_features.SAMPLED_FROM": f"{READOUT}::test_what_is_usual_comes_from_the_newest_events_of_a_long_log",
+    "neighbors.adjacency.PIECE": "tests/neighbors/test_files.py::test_what_is_saved_in_pieces_opens_as_a_whole",
     "neighbors.adjacency.HUB": "tests/neighbors/test_hubs.py::test_at_the_size_from_which_on_there_is_one",
     "neighbors.adjacency.NARROW": "tests/neighbors/test_sizes.py::test_the_largest_number_in_four_bytes",
     "neighbors.inputs.LARGEST_ID": "tests/neighbors/test_sizes.py::test_the_largest_node",

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pintgn.errors import BadFile
-from pintgn.neighbors import NeighborIndex
+from pintgn.neighbors import NeighborIndex, adjacency
 from tests.neighbors.oracle import logs
 
 
@@ -32,6 +32,18 @@ def test_a_reopened_index_answers_and_goes_on_like_the_saved_one(tmp_path, log, 
         assert (a == b).all()
     pairs = nodes[:, None], nodes, late + 1
     assert (index.last(*pairs).events == again.last(*pairs).events).all()
+
+
+@pytest.mark.parametrize("piece", [1, 39, 40, 41, 79, 80, 81, 1_000])
+def test_what_is_saved_in_pieces_opens_as_a_whole(piece, tmp_path, monkeypatch):
+    """Five nodes of 40, 10, 10, 10 and 10 entries."""
+    index = NeighborIndex()
+    index.append(np.zeros(40, int), np.arange(40) % 4 + 1, np.arange(40))
+    monkeypatch.setattr(adjacency, "PIECE", piece)
+    index.save(tmp_path / "index")
+    found = NeighborIndex.open(tmp_path / "index").pair_history([0, 1], [1, 3], 50, windows=[20])
+    for one, other in zip(found, index.pair_history([0, 1], [1, 3], 50, windows=[20]), strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_an_empty_index_can_be_saved(tmp_path):

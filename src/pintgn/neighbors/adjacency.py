@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,6 +21,8 @@ ON = np.empty(0, np.int64)
 
 NARROW = 2**31 - 1
 """Event numbers and entries up to which an entry keeps its event's number in four bytes; eight from then on."""
+PIECE = 1 << 20
+"""Entries that are written together when an index is saved; a node with more is written at once."""
 SLACK = 16
 """The arenas grow by one part in this many: what is added is filled with zeros, so it takes memory at once."""
 ENTRY = 20
@@ -286,17 +288,20 @@ class Adjacency:
             self._hub = NO_HUBS
         self._enter_all_hubs()
 
-    def _tight(self, arena: np.ndarray) -> np.ndarray:
-        """An arena with nothing between one node's entries and the next; one at a time, so that saving takes little."""
-        made = np.empty(self._entries, arena.dtype)
-        storage.copy_column(self._heads[: self._nodes], arena, made)
-        return made
-
-    def _directions(self) -> np.ndarray:
-        """1 for every entry that goes out, node after node."""
-        made = np.empty(self._entries, np.int8)
-        storage.copy_directions(self._heads[: self._nodes], self._sent, made)
-        return made
+    def _tight(
+        self, arena: np.ndarray, dtype: DTypeLike, copied: Callable = storage.copy_column
+    ) -> Iterator[np.ndarray]:
+        """An arena with nothing between one node's entries and the next, a few nodes at a time."""
+        heads = self._heads[: self._nodes]
+        ends = np.cumsum(heads[:, 1])
+        begin = 0
+        while begin < len(heads):
+            done = int(ends[begin - 1]) if begin else 0
+            stop = max(int(np.searchsorted(ends, done + PIECE, "right")), begin + 1)
+            made = np.empty(int(ends[stop - 1]) - done, dtype)
+            copied(heads[begin:stop], arena, made)
+            yield made
+            begin = stop
 
     def fork(self) -> Self:
         """An independent copy: what either appends, the other never sees."""
@@ -316,7 +321,12 @@ class Adjacency:
             self._clock, self._time, self._events, self._forgotten, self._uneven, self._open_numbers, self._open_ties,
         )  # fmt: skip
         lengths = np.ascontiguousarray(self._heads[: self._nodes, 1])
-        columns = [partial(self._tight, arena) for arena in self._arenas[:-1]] + [self._directions]
+        types = (self._ids.dtype, self._times.dtype, np.dtype(np.int64), np.dtype(np.int8))
+        copied = (*[storage.copy_column] * 3, storage.copy_directions)
+        columns = (
+            files.Pieces(dtype, self._entries, self._tight(arena, dtype, by))
+            for arena, dtype, by in zip(self._arenas, types, copied, strict=True)
+        )
         files.write(Path(path), files.Stored._make((lengths, *columns, *facts)))
 
     def _require_whole(self, what: str) -> None:

@@ -76,7 +76,7 @@ def renumber(index: NeighborIndex) -> np.ndarray:
     """
     hub, index._hub = index._hub, NO_HUBS
     index._rebuild(index._heads[:, 1].copy(), index._heads, *index._arenas)
-    kept = np.unique(index._tight(index._numbers)).astype(np.int64)
+    kept = np.unique(np.concatenate([*index._tight(index._numbers, np.int64)]))
     # the arena has just been laid out anew: besides entries it holds nothing that is read
     index._numbers = np.searchsorted(kept, index._numbers).astype(index._numbers.dtype)
     held = np.isin(index._open_numbers, kept)

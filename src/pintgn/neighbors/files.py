@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +24,16 @@ COLUMNS = ("lengths", "ids", "times", "numbers", "outgoing", "open_numbers", "op
 TYPES = {"lengths": "i8", "ids": "i4", "numbers": "i8", "outgoing": "i1", "open_numbers": "i8", "open_ties": "u8"}
 
 
+class Pieces(NamedTuple):
+    """A column that is written piece by piece, so that it is never there as a whole."""
+
+    dtype: np.dtype
+    length: int
+    made: Iterator[np.ndarray]
+
+
 class Stored(NamedTuple):
-    """Entries of node v are the next lengths[v] rows, newest first; when writing, functions that make the columns."""
+    """Entries of node v are the next lengths[v] rows, newest first; when writing, columns of entries are `Pieces`."""
 
     lengths: np.ndarray  # (n,) int64
     ids: Any  # (entries,) int32
@@ -44,7 +52,7 @@ class Stored(NamedTuple):
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write beside the target, flush, then rename: a reader sees the old file or the new one.
 
-    A file as `np.savez` writes it, of arrays or of functions that make them: each is gone before the next is made.
+    A file as `np.savez` writes it.
     """
     with (
         write_errors(path, "Choose a writable folder with room."),
@@ -53,14 +61,19 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     ):
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as out:
-                np.lib.format.write_array(out, array() if callable(array) else np.asanyarray(array), allow_pickle=False)
+                if not isinstance(array, Pieces):
+                    np.lib.format.write_array(out, np.asanyarray(array), allow_pickle=False)
+                    continue
+                layout = {"descr": np.dtype(array.dtype).str, "fortran_order": False, "shape": (array.length,)}
+                np.lib.format.write_array_header_1_0(out, layout)
+                for piece in array.made:
+                    out.write(np.ascontiguousarray(piece, array.dtype).data)
 
 
 def write(path: Path, stored: Stored) -> None:
     head = [FORMAT, stored.events, stored.forgotten, stored.uneven, stored.time is not None]
     clock = np.array([] if stored.clock is None else [stored.clock], stored.time or inputs.INT64)
     columns = {name: getattr(stored, name) for name in COLUMNS}
-    columns["numbers"] = lambda: stored.numbers().astype(np.int64)
     write_arrays(path, {"head": np.array(head, np.int64), "clock": clock, **columns})
 
 
