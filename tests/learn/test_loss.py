@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 
 from pintgn import PINT, EventLog, fit
 from pintgn.errors import BadInput, UnknownName
+from pintgn.events.chosen import ChosenLog
 from pintgn.learn.defaults import from_training
 from pintgn.learn.loss import LEAST, loss_of, rate
 from pintgn.learn.negatives import earlier_pairs
@@ -90,6 +92,19 @@ def test_earlier_pairs_met_before_the_batch_and_are_not_in_it():
         assert len(replaced) > 20
         assert all(pair in earlier and pair not in now for pair in replaced)
         assert np.array_equal(found.t, batch.t)
+
+
+def test_drawing_for_a_batch_copies_nothing_of_the_whole_log():
+    """Rows are four bytes; a search for a number of eight would convert all of them, batch after batch."""
+    src, dst = np.random.default_rng(0).integers(0, 3_000, (2, 200_000))
+    log = ChosenLog.of(EventLog(src, dst + 3_000, np.arange(200_000)), np.ones(200_000, bool))
+    draw, batch = earlier_pairs(log), log[150_000:150_200]
+    draw(batch, np.random.default_rng(0))
+    tracemalloc.start()
+    draw(batch, np.random.default_rng(0))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 200_000  # the pool of destinations, rows and pairs are 24, 800 and 790 kB
 
 
 def test_earlier_pairs_know_nothing_of_what_comes_later():

@@ -16,6 +16,11 @@ NARROW = 2**31 - 1
 """Events of the whole log up to which a row is four bytes."""
 
 
+def index_of(rows: np.ndarray, row: int) -> int:
+    """How many of the rows, which rise, are before one; in their own type, for with another NumPy converts them all."""
+    return int(np.searchsorted(rows, rows.dtype.type(row)))
+
+
 class ChosenLog(EventLog):
     """A log that holds the rows of its events in another, four bytes each, and no columns.
 
@@ -82,7 +87,7 @@ class ChosenLog(EventLog):
             yield EventLog.trusted(columns, cut.ids, cut.schema, cut.first)
 
     def row_at(self, t: Any) -> int:
-        return int(np.searchsorted(self.rows, self.whole.row_at(t)))
+        return index_of(self.rows, self.whole.row_at(t))
 
     def ends(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.whole.ends(self.rows[rows])

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from pintgn.errors import UnknownName, suggest
-from pintgn.events.chosen import NARROW
+from pintgn.events.chosen import NARROW, index_of
 from pintgn.events.log import EventLog, Query
 from pintgn.learn.metrics import CHUNK
 from pintgn.learn.protocol import destinations, scored_events
@@ -59,7 +59,7 @@ def earlier_pairs(log: EventLog) -> Negatives:
 
     def draw_pairs(part: EventLog, rng: np.random.Generator) -> Query:
         random = otherwise(part, rng)
-        earlier = int(np.searchsorted(first, events.row_at(part.t[0])))
+        earlier = index_of(first, events.row_at(part.t[0]))
         if not earlier:
             return random
         src, dst = events.ends(first[rng.integers(0, earlier, len(part))])
