@@ -12,7 +12,7 @@ from pintgn import EventLog
 from pintgn.errors import TooLarge
 from pintgn.learn import memory
 from pintgn.learn.defaults import resolved
-from pintgn.learn.settings import Settings
+from pintgn.learn.settings import Settings, Streaming
 from pintgn.positions.relative import BUDGET
 
 
@@ -38,13 +38,18 @@ def test_more_events_nodes_and_features_take_more():
     assert "event features" not in few
 
 
+def kept(backend: str, width: int | None = None) -> Streaming:
+    return Streaming(positions_backend=backend, positions_width=width)
+
+
 def test_positions_are_counted_by_their_backend():
-    assert memory.positions(4, 1000, "exact") == 3 * 1000 * (4 * 1000 + 24)
-    assert memory.positions(4, 1000, "sketch") == 1000 * (3 * 128 * 4 + 9)
-    assert memory.positions(4, 100, "auto") == memory.positions(4, 100, "exact")
-    assert memory.positions(4, 50_000, "auto") == BUDGET + BUDGET // 10
-    assert memory.positions(4, 1_000_000, "auto") == memory.positions(4, 1_000_000, "sketch")
-    assert memory.positions(0, 1000, "auto") == 0
+    assert memory.positions(4, 1000, kept("exact")) == 3 * 1000 * (4 * 1000 + 24)
+    assert memory.positions(4, 1000, kept("sketch")) == 1000 * (3 * 128 * 4 + 9)
+    assert memory.positions(4, 100, kept("auto")) == memory.positions(4, 100, kept("exact"))
+    assert memory.positions(4, 50_000, kept("auto")) == BUDGET + BUDGET // 10
+    assert memory.positions(4, 1_000_000, kept("auto")) == memory.positions(4, 1_000_000, kept("sketch"))
+    assert memory.positions(0, 1000, kept("auto")) == 0
+    assert memory.positions(4, 1000, kept("sketch", 64)) == 1000 * (3 * 64 * 4 + 9)
 
 
 @pytest.mark.parametrize(

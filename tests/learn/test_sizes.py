@@ -11,7 +11,7 @@ import pintgn
 from pintgn import PINT, EventLog, fit
 from pintgn.explain import worlds
 from pintgn.learn import metrics, train
-from pintgn.learn.defaults import BUSY, STEPS, from_training
+from pintgn.learn.defaults import BUSY, MANY, STEPS, from_training
 from pintgn.learn.ranking import BLOCK, Candidates
 from pintgn.learn.settings import Settings
 from pintgn.live import answers as live_answers
@@ -125,6 +125,9 @@ def test_rules_for_settings_turn_where_they_say():
     given = from_training(Settings.of({"train": {"epochs": 30}}), EventLog(np.arange(9), np.arange(9), np.arange(9)))
     assert given.train.patience is None, "who asks for thirty gets thirty"
     assert [chosen(events, 10).train.learning_rate for events in around(1_000)] == [3e-3, 1e-3, 1e-3]
+    assert [chosen(MANY + 1, nodes).stream.positions_width for nodes in around(MANY)] == [128, 64, 64]
+    wide = Settings.of({"stream": {"positions_width": 96}})
+    assert from_training(wide, EventLog(np.arange(9), np.arange(9), np.arange(9))).stream.positions_width == 96
 
 
 def test_no_figure_depends_on_whether_a_stream_is_kept_between_epochs(monkeypatch):

@@ -405,3 +405,18 @@ def test_a_known_history_answers_as_a_stream_of_its_own(data):
         shared.observe(
             Events(*(np.array([x]) for x in (0, 1, log.t[-1] + 1)), np.zeros((1, log.schema.width), np.float32))
         )
+
+
+@pytest.mark.parametrize("width", [1, 64, 128])
+def test_a_stream_keeps_how_wide_its_estimated_positions_are(width, tmp_path):
+    log = random_log(3)
+    options = {"positions_backend": "sketch", "positions_width": width, "node_features": log.node_features}
+    stream = Stream(PINT(dim=8, neighbors=4), log.schema, **options)
+    stream.observe(log[: len(log) // 2])
+    stream.save(tmp_path / "stream")
+    opened = Stream.open(tmp_path / "stream")
+    assert (stream.positions_width, opened.positions_width) == (width, width)
+    for one in (stream, opened):
+        one.observe(log[len(log) // 2 :])
+    assert stream.positions._store.rows.shape[2] == opened.positions._store.rows.shape[2] == width
+    assert np.array_equal(stream.positions._store.rows, opened.positions._store.rows)

@@ -63,6 +63,7 @@ def _empty(stream: Stream) -> Stream:
         memory_block=stream.blocks.size,
         positions_refresh=stream.positions_refresh,
         positions_backend=stream.positions_backend,
+        positions_width=stream.positions_width,
         history_refresh=stream.history_refresh,
     )
     empty.history.node_marks = stream.history.node_marks

@@ -17,11 +17,14 @@ import torch
 from pintgn.events.log import EventLog
 from pintgn.events.splits import met_nodes
 from pintgn.learn.protocol import cut
-from pintgn.learn.settings import Settings, Training, model_parameters
+from pintgn.learn.settings import Settings, Streaming, Training, model_parameters
 from pintgn.models.registry import MODELS
+from pintgn.positions.relative import WIDTH
 
 BUSY = 200
 """Events per node from which twice as many neighbors are worth their cost."""
+MANY = 500_000
+"""Nodes from which on estimated positions are half as wide: 0.8 kB a node instead of 1.5."""
 BEYOND_THE_PAPER = {"pair_history": True, "historical": True}
 """What PINT looks at and answers besides; see docs/best.md."""
 STEPS = 4_000
@@ -43,7 +46,8 @@ def from_training(settings: Settings, train: EventLog) -> Settings:
             plain = settings.task.scores_links and settings.task.relation is None
             chosen |= BEYOND_THE_PAPER if plain else BEYOND_THE_PAPER | {"historical": False}
         model = settings.make_model().settings() | chosen | model
-    return dataclasses.replace(settings, model=model, train=training_defaults(train, settings.train))
+    training = training_defaults(train, settings.train)
+    return dataclasses.replace(settings, model=model, train=training, stream=stream_defaults(train, settings.stream))
 
 
 def model_defaults(train: EventLog, given: dict[str, Any]) -> dict[str, Any]:
@@ -58,6 +62,13 @@ def model_defaults(train: EventLog, given: dict[str, Any]) -> dict[str, Any]:
     span = given.get("neighbors", neighbors)
     beta = 1 / span if isinstance(span, int) and span > 0 else 0.1
     return {"dim": dim, "neighbors": neighbors, "beta": beta}
+
+
+def stream_defaults(train: EventLog, given: Streaming) -> Streaming:
+    """How wide estimated positions are: most of what a log of very many nodes takes."""
+    if given.positions_width is not None:
+        return given
+    return dataclasses.replace(given, positions_width=WIDTH if int(met_nodes(train).sum()) < MANY else WIDTH // 2)
 
 
 def training_defaults(train: EventLog, given: Training) -> Training:

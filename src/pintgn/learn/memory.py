@@ -13,19 +13,17 @@ from pintgn.errors import TooLarge
 from pintgn.events.log import COLUMNS, EventLog
 from pintgn.formatting import plural, size
 from pintgn.learn.protocol import cut
-from pintgn.learn.settings import Settings
+from pintgn.learn.settings import Settings, Streaming
 from pintgn.learn.train import KEPT
 from pintgn.neighbors.adjacency import ENTRY
 from pintgn.positions.capacity import available
-from pintgn.positions.relative import BUDGET
+from pintgn.positions.relative import BUDGET, WIDTH
 from pintgn.positions.sketch import bytes_per_node
 
 PROGRAM = 600_000_000
 """Python, torch, Arrow, machine code, and a batch on its way."""
 SPARE = 1.5
 """Places in the index for each entry: segments are powers of two."""
-WIDTH = 128
-"""Numbers that a sketch keeps for each node and level in a stream."""
 PAIR = 4
 """Bytes of an earlier pair that historical negatives are drawn from: the row of its first event."""
 ROW = 4
@@ -44,7 +42,7 @@ def predict(settings: Settings, log: EventLog) -> dict[str, int]:
     stream = {
         "index": (int(2 * events * ENTRY * SPARE) + 16 * nodes) // parts,
         "event features": 4 * log.schema.width * events,
-        "positions": positions(int(model.get("positions") or 0), nodes, settings.stream.positions_backend) // parts,
+        "positions": positions(int(model.get("positions") or 0), nodes, settings.stream) // parts,
     }
     found = {
         "program": PROGRAM,
@@ -60,16 +58,16 @@ def predict(settings: Settings, log: EventLog) -> dict[str, int]:
     return {name: count for name, count in found.items() if count}
 
 
-def positions(length: int, nodes: int, backend: str) -> int:
+def positions(length: int, nodes: int, kept: Streaming) -> int:
     """Bytes of the positions of so many nodes, at most."""
     levels = max(length - 1, 0)
     dense = levels * nodes * (4 * nodes + 24)
-    sketch = nodes * bytes_per_node(levels, WIDTH) if levels else 0
-    if backend == "sketch":
+    sketch = nodes * bytes_per_node(levels, kept.positions_width or WIDTH) if levels else 0
+    if kept.positions_backend == "sketch":
         return sketch
-    return (
-        dense if backend == "exact" else min(dense, max(BUDGET + BUDGET // 10, sketch))
-    )  # tables are checked group by group
+    if kept.positions_backend == "exact":
+        return dense
+    return min(dense, max(BUDGET + BUDGET // 10, sketch))  # tables are checked group by group
 
 
 def require(settings: Settings, log: EventLog) -> dict[str, int]:

@@ -30,6 +30,7 @@ from pintgn.learn.protocol import PROTOCOLS
 from pintgn.learn.tasks.settings import TaskSettings
 from pintgn.models.base import Model, check_device
 from pintgn.models.registry import MODELS, dotted, model_class, model_name
+from pintgn.positions.relative import WIDTH
 
 CHOOSE_BY = ("ap", "chunked_ap", "auc")
 SCHEDULES = ("cosine", "constant")
@@ -43,7 +44,7 @@ LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
         "val_until": None,
     },
     "model": {"pair_history": False, "historical": False},
-    "stream": {"history_refresh": "event", "partition": False},
+    "stream": {"history_refresh": "event", "partition": False, "positions_width": WIDTH},
     "task": {"predict": "link", "given": [], "known_after": None, "of": "event", "within": None, "relation": None},
 }
 """Settings that early runs do not name, and what they had; so those runs stay readable."""
@@ -151,6 +152,8 @@ class Streaming:
     """How the stream keeps its past, and where the model computes; see `Stream`.
 
     Args:
+        positions_width: numbers that estimated positions keep for each node and level; by the log: fewer where there
+            are very many nodes.
         device: `cpu`, `cuda`, `cuda:1` or `mps`. Look-ups stay on the processor.
         partition: whether workers keep a part of the contacts and positions each, in place of all; see
             docs/distributed.md.
@@ -159,6 +162,7 @@ class Streaming:
     memory_block: int = 200
     positions_refresh: str = "event"
     positions_backend: str = "auto"
+    positions_width: int | None = None
     history_refresh: str = "event"
     device: str = "cpu"
     partition: bool = False
@@ -192,6 +196,7 @@ class FitSettings(TypedDict, total=False):
     memory_block: int
     positions_refresh: str
     positions_backend: str
+    positions_width: int | None
     history_refresh: str
     device: str
     partition: bool

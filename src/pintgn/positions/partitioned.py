@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.neighbors.partitioned import Exchange
-from pintgn.positions.relative import RelativePositions
+from pintgn.positions.relative import WIDTH, RelativePositions
 
 
 class PartitionedPositions:
@@ -24,10 +24,12 @@ class PartitionedPositions:
     `auto` is `exact` here: what all workers hold together is more than what one would have given up at.
     """
 
-    def __init__(self, exchange: Exchange, d: int, backend: str = "auto", *, time_unit: float | None = None):
+    def __init__(
+        self, exchange: Exchange, d: int, backend: str = "auto", *, width: int = WIDTH, time_unit: float | None = None
+    ):
         part = exchange.rank, exchange.size
         self.exchange, self.backend = exchange, "sketch" if backend == "sketch" else "exact"
-        self.own = RelativePositions(d, self.backend, time_unit=time_unit, part=part)
+        self.own = RelativePositions(d, self.backend, width=width, time_unit=time_unit, part=part)
 
     @property
     def nbytes(self) -> int:

@@ -31,6 +31,8 @@ from pintgn.positions.passes import QUERY, TOO_BIG
 from pintgn.positions.sketch import SketchRows, bytes_per_node
 
 BACKENDS = ("auto", "exact", "sketch")
+WIDTH = 128
+"""Numbers that a sketch keeps for each node and level, unless it is told."""
 SETTINGS = ("d", "width", "decay", "time_unit", "budget", "seed")
 BUDGET, FORMAT = 2**29, 1
 NO_EVENTS, NO_NODES = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
@@ -73,7 +75,7 @@ class RelativePositions:
         backend: str = "auto",
         *,
         nodes: int = 0,
-        width: int = 128,
+        width: int = WIDTH,
         decay: float | None = None,
         time_unit: float | None = None,
         budget: int = BUDGET,

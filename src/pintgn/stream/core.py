@@ -25,6 +25,7 @@ from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.inputs import as_events
 from pintgn.neighbors.partitioned import Exchange
 from pintgn.positions import RelativePositions
+from pintgn.positions.relative import WIDTH
 from pintgn.stream.blocks import Gathered, MemoryBlocks, Span
 from pintgn.stream.history import History
 from pintgn.stream.partition import new_past
@@ -62,6 +63,7 @@ class Stream:
         memory_block: events between two refreshes of memory.
         positions_refresh: `event`, as of each query's own time; or `block`, once per block, the paper's cheaper rule.
         positions_backend: `auto`, `exact` or `sketch`.
+        positions_width: numbers that a sketch keeps for each node and level, 128 by default.
         history_refresh: `event`; or `block`: contacts and pair histories, too, are those of the block's start, as in
             published code, which updates them batch by batch. For comparisons.
         exchange: between workers that keep a part of the contacts and positions each; see `stream.partition`.
@@ -85,6 +87,7 @@ class Stream:
         memory_block: int = 200,
         positions_refresh: str = "event",
         positions_backend: str = "auto",
+        positions_width: int | None = None,
         history_refresh: str = "event",
         exchange: Exchange | None = None,
     ):
@@ -98,6 +101,7 @@ class Stream:
             raise BadInput(f"the schema has {len(schema.node_features)} node features, given {given}.")
         self.schema, self.node_features = schema, node_features
         self.positions_refresh, self.positions_backend = positions_refresh, positions_backend
+        self.positions_width = WIDTH if positions_width is None else positions_width
         self.history_refresh = history_refresh
         self.model = model.build(schema, seed).to(check_device(device))
         late = schema.late if schema.asking is not None and schema.asking.late else None

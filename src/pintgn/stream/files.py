@@ -34,6 +34,7 @@ from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.relations import RelationIndex
 from pintgn.neighbors.targets import TargetIndex
 from pintgn.positions import RelativePositions
+from pintgn.positions.relative import WIDTH
 from pintgn.stream.blocks import Undo
 from pintgn.stream.core import Stream
 
@@ -41,10 +42,13 @@ FORMAT = 3
 AGAIN = "Make it again: replay its events, and save it."
 OLDEST = 2
 """A format from before `history_refresh`: all history was fresh."""
+ABSENT = {"history_refresh": "event", "positions_width": WIDTH}
+"""What streams had before these were kept."""
 STREAM = {
     "memory_block": AtLeast(1),
     "positions_refresh": str,
     "positions_backend": str,
+    "positions_width": Maybe(AtLeast(1)),
     "history_refresh": Maybe(str),
 }
 FACTS = {
@@ -119,7 +123,7 @@ def open_stream(
             if archive_mark(folder / name) != mark:
                 raise BadFile(f"{folder / name} is damaged, or belongs to another stream.")
         arrays = read_arrays(folder / "stream.npz")
-        options = {name: facts["stream"].get(name, "event") for name in STREAM}
+        options = {name: facts["stream"].get(name, ABSENT.get(name)) for name in STREAM}
         stream = Stream(
             cls.from_settings(_still_known(cls, facts["settings"], folder)),
             stored,
@@ -172,6 +176,7 @@ def _facts(stream: Stream) -> dict[str, object]:
             "memory_block": stream.blocks.size,
             "positions_refresh": stream.positions_refresh,
             "positions_backend": stream.positions_backend,
+            "positions_width": stream.positions_width,
             "history_refresh": stream.history_refresh,
         },
         "clock": stream.clock,

@@ -6,7 +6,7 @@ positions that it lacks it asks the others for. Memory, node features and featur
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pintgn.errors import BadInput
 from pintgn.neighbors.partitioned import PartitionedIndex
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 def new_past(stream: Stream, late: slice | None, block: int) -> tuple[History, Positions | None]:
     """The empty past of a new stream, or this worker's part of it where there is an exchange."""
     model, exchange, width = stream.model, stream.exchange, stream.schema.width
-    backend, unit = stream.positions_backend, model.dt_unit
+    backend = stream.positions_backend
+    kept: Any = {"width": stream.positions_width, "time_unit": model.dt_unit}
     if exchange is None:
-        positions = RelativePositions(model.positions, backend, time_unit=unit) if model.positions else None
+        positions = RelativePositions(model.positions, backend, **kept) if model.positions else None
         return History(width, block, late, relation=stream.schema.relation), positions
     if "block" in (stream.positions_refresh, stream.history_refresh):
         raise BadInput("--partition looks up as of each event; leave out positions_refresh and history_refresh.")
-    parts = PartitionedPositions(exchange, model.positions, backend, time_unit=unit) if model.positions else None
+    parts = PartitionedPositions(exchange, model.positions, backend, **kept) if model.positions else None
     return History(width, block, late, PartitionedIndex(exchange), stream.schema.relation), parts
