@@ -12,7 +12,7 @@ case two figures:
   workers use 1.2 times the processor time of one, two idle cores are at most 2 / 1.2 = 1.67 times as fast.
 
 Starting processes and reading data are left out, and measured apart: whole commands as users type them, at the end
-(`--commands 0` leaves them out). It ends after `--minutes`; the first turn of each case, which warms up, is not counted.
+(`--commands 0` leaves them out). It ends after `--minutes`; the first turn of each case warms up and does not count.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import atexit
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -38,6 +39,13 @@ class Group:
     def share(self, count: int) -> slice:
         """The rows of so many that are this worker's: neighbors in time stay together."""
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
+
+    def shares(self, bounds: np.ndarray) -> np.ndarray:
+        """Which rows of a table are this worker's: its share of those between each two bounds, the first 0."""
+        mine = np.zeros(int(bounds[-1]), bool)
+        for begin, end in pairwise(bounds.tolist()):
+            mine[begin:end][self.share(end - begin)] = True
+        return mine
 
     def turns(self, count: int) -> np.ndarray:
         """Which rows (count,) of a long table are this worker's: in turns, as later ones cost more."""
