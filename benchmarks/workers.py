@@ -28,6 +28,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,9 @@ MEASURING: dict[str, tuple[dict[str, Any], float | None]] = {
 }
 USING = {"predict": 1.8, "recommend": 1.8, "embed": 1.8}
 BARS = {name: bar for name, (*_, bar) in (TRAINING | MEASURING).items()} | USING  # type: ignore[operator]
-TRAINED, MEASURED, RANKED = 30_000, 600_000, 2_000
+TRAINED, MEASURED, RANKED = 30_000, 400_000, 3_000
 """Events of the logs that training and measuring see, and how many of them are ranked; times the scale."""
-USED, NODES, PAIRS, SOURCES = 600_000, 300_000, 200_000, 200
+USED, NODES, PAIRS, SOURCES = 1_000_000, 700_000, 300_000, 600
 """Events and nodes of the run that predicts, recommends and embeds; pairs and sources that it is asked about."""
 
 
@@ -132,11 +133,12 @@ def use(folder: Path, workers: int) -> None:
     from pintgn.live.embeddings import embed_many
     from pintgn.live.live import open as open_run
     from pintgn.live.predict import predict
-    from pintgn.live.shared import Shared
+    from pintgn.live.shared import Shared, opened_run
     from pintgn.workers.jobs import open_jobs
 
     sources = parquet.read_table(folder / "sources.parquet")["src"].to_pylist()
-    with open_jobs("local", workers) as jobs:
+    prepare = partial(opened_run, f"{folder / 'large'}", ())
+    with open_jobs("local", workers, prepare) as jobs:
         live: Any = open_run(folder / "large")
         shared: Any = Shared(live, str(folder / "large"), [], jobs) if workers > 1 else live
         cases: dict[str, Callable[[], Any]] = {
@@ -144,7 +146,14 @@ def use(folder: Path, workers: int) -> None:
             "recommend": lambda: shared.recommend_many(sources, 10, None, None),
             "embed": lambda: embed_many(shared, "all", None, "src", None).read_all(),
         }
+        while workers > 1 and len({pid for _, pid in jobs.run(who, [()] * 2 * workers)}) < workers:
+            pass  # one of them is still opening the run
         turns_of(cases, children_seconds)
+
+
+def who() -> int:
+    time.sleep(0.1)
+    return os.getpid()
 
 
 def children_seconds() -> float:
