@@ -56,6 +56,14 @@ class Group:
         if self.size > 1:
             _exchanged(lambda: dist.all_reduce(buffer))
 
+    def begin_sum(self, buffer: Tensor) -> Callable[[], None]:
+        """Begin to sum a buffer over all workers, in place; the call of what it returns waits for the end."""
+        if self.size == 1:
+            return lambda: None
+        going: list[Any] = []
+        _exchanged(lambda: going.append(dist.all_reduce(buffer, async_op=True)))
+        return lambda: _exchanged(going[0].wait)
+
     def merged(self, values: np.ndarray, mine: np.ndarray) -> np.ndarray:
         """Rows that each worker has computed for its mask of them, as one array on all."""
         if self.size == 1:
