@@ -1,23 +1,34 @@
-"""Several workers against one, one thread each, in alternating short turns on the same events.
+"""Several workers against one, one thread each, in alternating turns on the same questions.
 
-    python benchmarks/workers.py [--workers 2] [--minutes 8] [--events 30000]
+    python benchmarks/workers.py [--workers 2] [--minutes 8] [--scale 1] [--only evaluate predict]
 
 One process, and a group of several as `--workers` starts them, are started once and warmed up. Then they take turns,
-case by case, so that whatever else the machine does meets both; a turn is a second or so of work. The table has the
-median of the ratios of neighboring turns, from where to where the middle half of them goes, and the bar that was set.
-Starting processes and reading data is left out. It ends after `--minutes`, or when every case had `--turns`.
+case by case, so that whatever else the machine does meets both; a turn is some seconds of work for one worker. For each
+case two figures:
+
+- times as fast: the median of the ratios of neighboring turns, and where the middle half of them is. It needs as many
+  idle cores as there are workers.
+- processor time: what all workers together have used ÷ what one has. It hardly depends on what else runs. Where two
+  workers use 1.2 times the processor time of one, two idle cores are at most 2 / 1.2 = 1.67 times as fast.
+
+Starting processes and reading data are left out, and measured apart: whole commands as users type them, at the end
+(`--commands 0` leaves them out). It ends after `--minutes`; the first turn of each case warms up and does not count.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,23 +36,58 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # also where it is started by its path
 
-TRAINING = {
+TRAINING: dict[str, tuple[dict[str, Any], dict[str, Any], float | None]] = {
     "train pint, 2 layers, batch 200": ({"layers": 2}, {"batch": 200}, 1.5),
     "train pint, batch 1,000": ({}, {"batch": 1000}, 1.5),
     "train pint, batch 200": ({}, {"batch": 200}, 1.0),
     "train tgn, batch 200": ({"name": "tgn"}, {"batch": 200}, None),
 }
 """Settings of the model and of training, and how many times as fast two workers are to be."""
-MEASURING: dict[str, tuple[dict[str, Any], float]] = {
+MEASURING: dict[str, tuple[dict[str, Any], float | None]] = {
     "evaluate": ({}, 1.5),
-    "evaluate, ranking all": ({"rank": "all", "most": 300}, 1.8),
+    "evaluate, ranking all": ({"rank": "all"}, 1.8),
 }
 USING = {"predict": 1.8, "recommend": 1.8, "embed": 1.8}
 BARS = {name: bar for name, (*_, bar) in (TRAINING | MEASURING).items()} | USING  # type: ignore[operator]
+TRAINED, MEASURED, RANKED = 30_000, 400_000, 3_000
+"""Events of the logs that training and measuring see, and how many of them are ranked; times the scale."""
+USED, NODES, PAIRS, SOURCES = 1_000_000, 700_000, 300_000, 600
+"""Events and nodes of the run that predicts, recommends and embeds; pairs and sources that it is asked about."""
 
 
-def work(events: int) -> None:
-    """One worker of a group: for each line of standard input, a turn of the case that it names; prints its seconds."""
+def prepare(folder: Path, scale: float) -> None:
+    """The runs: not trained, as that changes no time; and what is asked."""
+    import pintgn
+    from benchmarks.powerlaw import power_law
+
+    untrained: dict[str, Any] = {"epochs": 0, "threads": 1, "progress": False}
+    pintgn.fit("pint", pintgn.simulate("shop", int(MEASURED * scale), seed=0), folder=folder / "shop", **untrained)
+    log = power_law(int(USED * scale), int(NODES * scale))
+    pintgn.fit("pint", log, folder=folder / "large", positions_backend="sketch", **untrained)
+    rng = np.random.default_rng(0)
+    some = np.sort(rng.choice(len(log), int(PAIRS * scale), replace=PAIRS * scale > len(log)))
+    write(folder / "pairs.parquet", {"src": log.src[some], "dst": rng.permutation(log.dst[some])})
+    write(folder / "sources.parquet", {"src": rng.permutation(np.unique(log.src))[: int(SOURCES * scale)]})
+
+
+def write(path: Path, columns: dict[str, np.ndarray]) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table(columns), path)
+
+
+def turns_of(cases: dict[str, Callable[[], Any]], others: Callable[[], float] = lambda: 0.0) -> None:
+    """For each line of standard input a turn of the case that it names; prints seconds, and those of the processor."""
+    print("ready", flush=True)
+    for name in iter(sys.stdin.readline, ""):
+        start, used = time.perf_counter(), time.process_time() + others()
+        cases[name.strip()]()
+        print(f"turn {time.perf_counter() - start} {time.process_time() + others() - used}", flush=True)
+
+
+def work(folder: Path, scale: float) -> None:
+    """One worker of a group that trains and measures."""
     import pintgn
     from pintgn.learn.reproducible import Stopper, reproducible
     from pintgn.learn.run import Run
@@ -49,96 +95,104 @@ def work(events: int) -> None:
     from pintgn.learn.train import Trainer, resolved
     from pintgn.workers.group import together
 
-    log = pintgn.simulate("shop", events=events, seed=0)
-    cases: dict[str, Callable[[], float]] = {}
+    log = pintgn.simulate("shop", events=int(TRAINED * scale), seed=0)
+    run = Run.open(folder / "shop")
 
-    def training(model: dict, train: dict) -> float:
-        given = {"model": {"name": "pint"} | model, "train": {"epochs": 1} | train}
+    def training(model: dict[str, Any], train: dict[str, Any]) -> None:
+        given = {"model": {"name": "pint"} | model, "train": {"epochs": 1, "threads": 1} | train}
         chosen = resolved(Settings.of(given), log)
         run = Run(chosen, 0, log, chosen.make_model())
         run.prepare()
         trainer = Trainer(run, None, lambda entry: None, Stopper())
-        trainer._validate = lambda: {key: {"ap": 0.0} for key in ("all", "new")}  # type: ignore
+        trainer._validate = lambda: {key: {"ap": 0.0} for key in ("all", "new")}  # type: ignore[method-assign]
         trainer.learn()
-        return len(run.parts.trained) / run.history[-1]["events_per_second"]
 
-    with together() as group, reproducible(None if group.size > 1 else 1):
-        run = pintgn.fit("pint", log, epochs=1, progress=False)
+    with together() as group, reproducible(1):
 
-        def measuring(options: dict) -> float:
-            group.any(False)  # wait for each other
-            start = time.perf_counter()
-            pintgn.evaluate(run, beside=[], **options)
-            group.any(False)
-            return time.perf_counter() - start
+        def waited(case: Callable[[], Any]) -> Callable[[], None]:
+            def turn() -> None:
+                group.any(False)  # wait for each other
+                case()
+                group.any(False)
 
-        cases |= {name: lambda a=a, b=b: training(a, b) for name, (a, b, _) in TRAINING.items()}  # type: ignore[misc]
-        cases |= {name: lambda a=a: measuring(a) for name, (a, _) in MEASURING.items()}  # type: ignore[misc]
-        for name in iter(sys.stdin.readline, ""):
-            seconds = cases[name.strip()]()
-            if group.rank == 0:
-                print(f"turn {seconds}", flush=True)
+            return turn
+
+        def measuring(options: dict[str, Any]) -> None:
+            most = {"most": int(RANKED * scale)} if "rank" in options else {}
+            pintgn.evaluate(run, beside=[], **options, **most)
+
+        cases = {name: waited(lambda a=a, b=b: training(a, b)) for name, (a, b, _) in TRAINING.items()}  # type: ignore[misc]
+        cases |= {name: waited(lambda a=a: measuring(a)) for name, (a, _) in MEASURING.items()}  # type: ignore[misc]
+        turns_of(cases)
 
 
-def use(events: int, workers: int) -> None:
-    """Predict, recommend and embed by so many independent workers: turns as of `work`."""
-    import pintgn
-    from benchmarks.powerlaw import power_law
+def use(folder: Path, workers: int) -> None:
+    """Predict, recommend and embed by so many independent workers."""
+    from pyarrow import parquet
+
+    from pintgn.live.embeddings import embed_many
     from pintgn.live.live import open as open_run
-    from pintgn.live.shared import Shared
+    from pintgn.live.predict import predict
+    from pintgn.live.shared import Shared, opened_run
     from pintgn.workers.jobs import open_jobs
 
-    log = power_law(2 * events, events)
-    with tempfile.TemporaryDirectory() as folder:
-        pintgn.fit("pint", log, epochs=1, progress=False, folder=f"{folder}/run", threads=1, positions_backend="sketch")
-        live: Any = open_run(f"{folder}/run")
-        some = log[-30_000:]
-        pairs = {"src": [log.id(int(n)) for n in some.src], "dst": [log.id(int(n)) for n in some.dst]}
-        sources = [log.id(int(node)) for node in np.unique(log.src)][:12]
-        with open_jobs("local", workers) as jobs:
-            shared: Any = Shared(live, f"{folder}/run", [], jobs) if workers > 1 else live
-            from pintgn.live.embeddings import embed_many
-            from pintgn.live.predict import predict
+    sources = parquet.read_table(folder / "sources.parquet")["src"].to_pylist()
+    prepare = partial(opened_run, f"{folder / 'large'}", ())
+    with open_jobs("local", workers, prepare) as jobs:
+        live: Any = open_run(folder / "large")
+        shared: Any = Shared(live, str(folder / "large"), [], jobs) if workers > 1 else live
+        cases: dict[str, Callable[[], Any]] = {
+            "predict": lambda: predict(shared, folder / "pairs.parquet"),
+            "recommend": lambda: shared.recommend_many(sources, 10, None, None),
+            "embed": lambda: embed_many(shared, "all", None, "src", None).read_all(),
+        }
+        while workers > 1 and len({pid for _, pid in jobs.run(who, [()] * 2 * workers)}) < workers:
+            pass  # one of them is still opening the run
+        turns_of(cases, children_seconds)
 
-            cases: dict[str, Callable[[], Any]] = {
-                "predict": lambda: predict(shared, pairs),
-                "recommend": lambda: shared.recommend_many(sources, 10, None, None),
-                "embed": lambda: embed_many(shared, "all", None, "src", None).read_all(),
-            }
-            for name in iter(sys.stdin.readline, ""):
-                start = time.perf_counter()
-                cases[name.strip()]()
-                print(f"turn {time.perf_counter() - start}", flush=True)
+
+def who() -> int:
+    time.sleep(0.1)
+    return os.getpid()
+
+
+def children_seconds() -> float:
+    """Processor seconds of this process's children so far."""
+    fields = [Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2] for one in multiprocessing.active_children()]
+    ticks = sum(int(word) for line in fields for word in line.split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Group:
     """Processes that were started together, and wait for turns."""
 
-    def __init__(self, workers: int, events: int, kind: str):
+    def __init__(self, workers: int, folder: Path, scale: float, kind: str):
         self.folder = tempfile.TemporaryDirectory()
-        own = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+        own = one_thread()
         count = workers if kind == "work" else 1
         if count > 1:
             meet = (Path(self.folder.name) / "meet").as_uri()
             own |= {"WORLD_SIZE": f"{count}", "PINTGN_MEET": meet, "GLOO_SOCKET_IFNAME": "lo"}
-        command = [sys.executable, __file__, "--as", kind, "--events", f"{events}", "--workers", f"{workers}"]
+        command = [sys.executable, __file__, "--as", kind, "--folder", f"{folder}", "--scale", f"{scale}"]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.each = [
-            subprocess.Popen(command, env=os.environ | own | {"RANK": f"{rank}"}, **pipes) for rank in range(count)
+        self.each: list[Any] = [
+            subprocess.Popen([*command, "--workers", f"{workers}"], env=own | {"RANK": f"{rank}"}, **pipes)
+            for rank in range(count)
         ]
-
-    def turn(self, name: str) -> float:
         for one in self.each:
-            one.stdin.write(name + "\n")  # type: ignore[union-attr]
-            one.stdin.flush()  # type: ignore[union-attr]
-        for line in self.each[0].stdout:  # type: ignore[union-attr]
-            if line.startswith("turn "):
-                return float(line.split()[1])
-        raise SystemExit(f"a worker ended in its turn of {name!r}.")
+            said(one, "ready")
+
+    def turn(self, name: str) -> tuple[float, float]:
+        """Seconds of the slowest, and processor seconds of all."""
+        for one in self.each:
+            one.stdin.write(name + "\n")
+            one.stdin.flush()
+        wall, used = np.array([[float(word) for word in said(one, "turn")] for one in self.each]).T
+        return wall.max(), used.sum()
 
     def close(self) -> None:
         for one in self.each:
-            one.stdin.close()  # type: ignore[union-attr]
+            one.stdin.close()
         for one in self.each:
             try:
                 one.wait(20)
@@ -147,52 +201,120 @@ class Group:
         self.folder.cleanup()
 
 
-def row(name: str, turns: list[tuple[float, float]]) -> dict[str, Any]:
+def one_thread() -> dict[str, str]:
+    return os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def said(process: Any, word: str) -> list[str]:
+    """What a process says after a word."""
+    for line in process.stdout:
+        if line.startswith(word):
+            return line.split()[1:]
+    raise SystemExit("a worker has ended; see above.")
+
+
+@contextmanager
+def started(workers: int, folder: Path, scale: float, kind: str) -> Iterator[list[Group]]:
+    groups = []
+    try:
+        for count in (1, workers):
+            groups.append(Group(count, folder, scale, kind))
+        yield groups
+    finally:
+        for group in groups:
+            group.close()
+
+
+def row(name: str, turns: list[tuple[tuple[float, float], tuple[float, float]]]) -> dict[str, Any]:
     """Medians of the seconds and of the ratios, and the bar."""
-    one, many = np.array(turns).T
+    (one, one_used), (many, many_used) = (np.array(some).T for some in zip(*turns, strict=True))
     low, middle, high = np.quantile(one / many, [0.25, 0.5, 0.75])
     found = {"case": name, "turns": len(turns), "one": float(np.median(one)), "many": float(np.median(many))}
-    bar = BARS[name]
-    return found | {"ratio": middle, "low": low, "high": high, "bar": bar, "met": bar is None or bool(middle >= bar)}
+    found |= {"ratio": middle, "low": low, "high": high, "processor_one": float(np.median(one_used))}
+    return found | {"processor": float(np.median(many_used / one_used)), "bar": BARS.get(name)}
+
+
+def taken_turns(names: list[str], groups: list[Group], end: float, most: int) -> list[dict[str, Any]]:
+    turns: dict[str, list[Any]] = {name: [] for name in names}
+    for number in range(most + 1):
+        for name in names:
+            if number > 1 and time.monotonic() > end:
+                break
+            both = tuple(group.turn(name) for group in groups)
+            if number:  # the first compiles and warms up
+                turns[name].append(both)
+    return [row(name, some) for name, some in turns.items()]
+
+
+def whole_commands(folder: Path, workers: int, times: int) -> list[dict[str, Any]]:
+    """Commands as users type them: from the start of Python to its end."""
+    large = [f"{folder / 'large'}"]
+    commands = {
+        "pintgn evaluate": ["evaluate", f"{folder / 'shop'}"],
+        "pintgn predict": ["predict", *large, f"{folder / 'pairs.parquet'}", "-o", f"{folder / 'scores.parquet'}"],
+        "pintgn recommend": ["recommend", *large, "--src-file", f"{folder / 'sources.parquet'}"],
+        "pintgn embed": ["embed", *large, "-o", f"{folder / 'vectors.parquet'}"],
+    }
+    commands["pintgn recommend"] += ["-o", f"{folder / 'best.parquet'}"]
+
+    def taken(words: list[str], count: int) -> tuple[float, float]:
+        more = [*words, "--workers", f"{count}", *(["--overwrite"] if "-o" in words else [])]
+        used, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        subprocess.run([sys.executable, "-m", "pintgn", *more], env=one_thread(), check=True, capture_output=True)
+        seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        return seconds, after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
+
+    return [
+        row(name, [(taken(words, 1), taken(words, workers)) for _ in range(times)]) for name, words in commands.items()
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--events", type=int, default=30_000)
-    parser.add_argument("--minutes", type=float, default=8.0)
-    parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--minutes", type=float, default=8.0, help="of all; a turn that has begun is ended")
+    parser.add_argument("--scale", type=float, default=1.0, help="how large logs are, and how much is asked")
+    parser.add_argument("--turns", type=int, default=15, help="at most, of each case")
+    parser.add_argument("--commands", type=int, default=1, help="times that whole commands are run")
+    parser.add_argument("--only", nargs="*", metavar="CASE", help="cases whose names begin like this")
+    parser.add_argument("--folder", type=Path, help="where runs are made, or have been made by an earlier call")
     parser.add_argument("--as", dest="kind", choices=["work", "use"], help="a process of a group")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.kind:
-        work(given.events) if given.kind == "work" else use(given.events, given.workers)
+        work(given.folder, given.scale) if given.kind == "work" else use(given.folder, given.workers)
         return
-    end = time.monotonic() + 60 * given.minutes
-    groups = {kind: [Group(count, given.events, kind) for count in (1, given.workers)] for kind in ("work", "use")}
-    turns: dict[str, list[tuple[float, float]]] = {name: [] for name in BARS}
-    try:
-        for number in range(given.turns + 1):
-            for name in BARS:
-                if number > 1 and time.monotonic() > end:
-                    break
-                one, many = groups["use" if name in USING else "work"]
-                both = one.turn(name), many.turn(name)
-                if number:  # the first compiles and warms up
-                    turns[name].append(both)
-    finally:
-        for group in [group for pair in groups.values() for group in pair]:
-            group.close()
-    rows = [row(name, some) for name, some in turns.items()]
+    begin = time.monotonic()
+    chosen = [name for name in BARS if given.only is None or any(name.startswith(one) for one in given.only)]
+    kinds = {"work": [name for name in chosen if name not in USING], "use": [name for name in chosen if name in USING]}
+    kinds = {kind: names for kind, names in kinds.items() if names}
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.folder or Path(temporary)
+        if not (folder / "sources.parquet").exists():
+            prepare(folder, given.scale)
+        for k, (kind, names) in enumerate(kinds.items()):
+            left = 60 * given.minutes - (time.monotonic() - begin) - 60 * given.commands
+            share = left / len(kinds) if k == 0 else left
+            with started(given.workers, folder, given.scale, kind) as groups:
+                rows += taken_turns(names, groups, time.monotonic() + share, given.turns)
+        rows += whole_commands(folder, given.workers, given.commands) if given.commands else []
     if given.json:
-        print(json.dumps({"workers": given.workers, "load": os.getloadavg()[0], "rows": rows}))
+        print(json.dumps({"workers": given.workers, "load": os.getloadavg(), "rows": rows}))
         return
-    print(f"load {os.getloadavg()[0]:.1f}")
-    print(f"{'':34} {'1 worker':>10} {f'{given.workers} workers':>10}   times as fast (middle half)   bar")
+    show(rows, given.workers)
+
+
+def show(rows: list[dict[str, Any]], workers: int) -> None:
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    print(f"load of the last 1, 5 and 15 minutes: {load}; processor: all workers ÷ one, and what that allows at most")
+    heads = f"{'1 worker':>10} {f'{workers} workers':>10}   {'times as fast (middle half)':33} {'processor':18} bar"
+    print(f"{'':32} {heads}")
     for one in rows:
-        bar = "" if one["bar"] is None else f"{one['bar']:.1f} {'met' if one['met'] else 'missed'}"
         spread = f"{one['ratio']:.2f} ({one['low']:.2f} to {one['high']:.2f}, {one['turns']} turns)"
-        print(f"{one['case']:34} {one['one']:8.2f} s {one['many']:8.2f} s   {spread:28} {bar}")
+        used = f"{one['processor']:.2f} → {workers / one['processor']:.2f}"
+        bar = "" if one["bar"] is None else f"{one['bar']:.1f} {'met' if one['ratio'] >= one['bar'] else 'missed'}"
+        print(f"{one['case']:32} {one['one']:8.2f} s {one['many']:8.2f} s   {spread:33} {used:18} {bar}")
 
 
 if __name__ == "__main__":

@@ -90,6 +90,11 @@ def shelf(tmp_path, monkeypatch):
     pq.write_table(TABLE, folder / "events.parquet")
     pq.write_table(TABLE[:1], folder / "parts" / "1.parquet")
     pq.write_table(TABLE[1:], folder / "parts" / "2.parquet")
+    for day, rows in ((10, TABLE[1:]), (9, TABLE[:1])):  # by their names, the tenth comes first
+        (folder / "days" / f"day={day}").mkdir(parents=True)
+        pq.write_table(rows, folder / "days" / f"day={day}" / "0.parquet")
+    (folder / "days" / "_temporary").mkdir()
+    pq.write_table(TABLE, folder / "days" / "_temporary" / "0.parquet")
     (folder / "events.csv").write_text("src,dst,t,x\nann,bob,1,0.5\nbob,cay,2,1\nann,cay,2,1.5\n")
     read_events(folder / "events.csv", features=["x"]).save(folder / "saved.parquet")
     with closing(sqlite3.connect(folder / "shop.db")) as base:
@@ -133,6 +138,13 @@ def test_a_file_on_the_web_reads_as_here(name, web, shelf):
     assert len(log) == 3
     gc.collect()
     assert list(Path(tempfile.gettempdir()).iterdir()) == []  # nothing stays behind
+
+
+def test_partitions_in_s3_read_as_here(s3, shelf):
+    log = read_events(s3("days"), features=["x", "day"])
+    assert log == read_events(shelf / "days", features=["x", "day"])
+    assert log.features[:, 1].tolist() == [9, 10, 10]
+    assert log == read_events(s3("days/"), features=["x", "day"])
 
 
 @pytest.mark.parametrize("name", ["events.parquet", "events.csv", "saved.parquet", "parts", "shop.db#events"])

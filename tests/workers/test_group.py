@@ -94,4 +94,4 @@ def test_one_process_is_a_group_of_one():
     rows = np.arange(3.0)
     assert group.merged(rows, np.ones(3, bool)) is rows
     assert group.from_first(lambda: 5) == 5
-    assert joint_step(group, [], None, 0, True) == (0.0, 0, True)
+    assert joint_step(group, [], None, 0, True) == (0.0, 0, True, None)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ import pintgn
 from pintgn.errors import BadInput, LostWorker
 from pintgn.learn.settings import Settings
 from pintgn.learn.several import fit_several
+from pintgn.live.answers import NODES
+from pintgn.live.predict import predict
 from pintgn.live.shared import PIECES, Shared
 from pintgn.workers.jobs import InThisProcess, open_jobs
 from tests.postgres import postgres_server
@@ -113,13 +116,25 @@ def test_answers_of_workers_are_those_of_one_process(folder, pool):
     }
     np.testing.assert_allclose(many["logit"], one["logit"], atol=1e-5)
     for count in (0, 1, 2 * PIECES - 1, 2 * PIECES, 2 * PIECES + 1, len(one["src"])):
-        at = np.full(count, live.time_of(None))
-        found = shared.logits(one["src"][:count], one["dst"][:count], at, "anyone")
+        found = predict(shared, {name: one[name][:count] for name in ("src", "dst")})["logit"]
         np.testing.assert_allclose(found, one["logit"][:count], atol=1e-5)
-    nodes = np.arange(len(live.names))
-    np.testing.assert_allclose(
-        shared.embed_nodes(nodes, live.time_of(None)), live.embed_nodes(nodes, live.time_of(None)), atol=1e-5
-    )
+
+
+@pytest.mark.parametrize("pieces", [[3], [NODES + 1], [0], [1, 2 * NODES, NODES - 1, 5 * NODES], [NODES] * 9])
+def test_embeddings_of_workers_come_in_order(folder, pool, pieces):
+    live = pintgn.open(folder)
+    when, nodes = live.time_of(None), [np.arange(count) * 7 % len(live.names) for count in pieces]
+    found = list(Shared(live, str(folder), [], pool).embed_each(nodes, when))
+    assert [len(one) for one in found] == pieces
+    for one, expected in zip(found, live.embed_each(nodes, when), strict=True):
+        np.testing.assert_allclose(one, expected, atol=1e-5)
+
+
+def test_a_worker_prepares_before_its_first_job_and_leaves_errors_to_it(tmp_path):
+    with open_jobs("local", 2, partial(refuse, 1)) as jobs:
+        assert list(jobs.run(square, [(2,)], ahead=2)) == [(0, 4)]
+    with open_jobs("local", 2, partial(Path(tmp_path / "ready").touch)) as jobs:
+        assert list(jobs.run(Path.exists, [(tmp_path / "ready",)])) == [(0, True)]
 
 
 def test_runs_on_workers_are_those_of_one_process_after_another(tmp_path, pool):

@@ -208,13 +208,20 @@ def test_a_partitioned_run_is_opened_and_used_by_one_process(tmp_path):
     pintgn.simulate("repeat", events=400, seed=0).save(tmp_path / "log.parquet")
     run = str(tmp_path / "run")
     options = ["--epochs", "1", "--set", "model.dim=8", "--json"]
-    done = command("train", str(tmp_path / "log.parquet"), "-o", run, "--workers", "2", "--partition", *options)
+    log = ["train", str(tmp_path / "log.parquet"), "-o", run, "--refit"]
+    done = command(*log, "--workers", "2", "--partition", *options)
     assert done.returncode == 0, done.stderr
     assert "No report yet" in done.stderr
     opened = pintgn.Run.open(run)
     assert opened.settings.stream.partition
     assert opened.finished
     assert opened.stream.events == 400
+    assert opened.deployed is opened.refit
+    assert opened.deployed.stream.events == 400
+    alone = Settings.of({"model": {"name": "pint", "dim": 8}, "train": {"epochs": 1}})
+    one = pintgn.fit(alone, opened.log, refit=True, progress=False).deployed.model.state_dict()
+    for name, value in opened.deployed.model.state_dict().items():
+        np.testing.assert_allclose(value.numpy(), one[name].numpy(), atol=1e-4)
     assert 0 < json.loads(done.stdout)["test"]["all"]["ap"] <= 1
 
 
@@ -231,14 +238,12 @@ def test_partition_without_workers_is_refused_in_one_line(tmp_path, monkeypatch,
     assert line in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("train", "refit", "line"), [({}, True, "--refit makes a model for use"), ({"protocol": "paper"}, False, "paper")]
-)
-def test_what_needs_the_whole_past_is_refused_before_the_first_event(train, refit, line):
-    settings = Settings.of({"model": {"name": "pint"}, "stream": {"partition": True}, "train": train})
+def test_what_needs_the_whole_past_is_refused_before_the_first_event():
+    given = {"model": {"name": "pint"}, "stream": {"partition": True}, "train": {"protocol": "paper"}}
+    settings = Settings.of(given)
     run = Run(settings, 0, small_log(), settings.make_model())
-    with pytest.raises(BadInput, match=line):
-        check_partition(run, refit)
+    with pytest.raises(BadInput, match="protocol='paper'"):
+        check_partition(run)
 
 
 def test_blocks_are_refused():

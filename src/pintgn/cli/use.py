@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,9 +64,8 @@ def predict(
     from pintgn.live.predict import predict as score
 
     output = table_output(output, overwrite)
-    live = open_live(run, observe)
     options: dict[str, Any] = {"src": src, "dst": dst, "t": time, "at": at, "against": against}
-    with shared_out(live, run, observe, on, workers) as shared:
+    with opened(run, observe, on, workers) as (_, shared):
         table = score(shared, pairs, **options, delimiter=delimiter, charset=charset)
     note_flags(table)
     give_table(table, output, as_json, {"run": run}, "pairs")
@@ -116,16 +116,16 @@ def recommend(
     if among and among_file is not None:
         raise BadInput("--among and --among-file cannot both be given.")
     to_stdout, output = output == STDOUT, table_output(output, overwrite)
-    live = open_live(run, observe)
-    sources = "all" if everyone else ids_of(live, src, src_file, "src")
-    chosen = None if among is None and among_file is None else ids_of(live, among, among_file, "dst")
-    if len(sources) == 1:
-        note_unseen(live, sources[0])
-    with Bar("ranking", "sources") as bar, shared_out(live, run, observe, on, workers) as shared:
-        table = shared.recommend_many(
-            sources, k, at, chosen, exclude_met=exclude_met, active_since=active_since, exact=exact, relation=relation,
-            progress=bar,
-        )  # fmt: skip
+    with opened(run, observe, on, workers) as (live, shared):
+        sources = "all" if everyone else ids_of(live, src, src_file, "src")
+        chosen = None if among is None and among_file is None else ids_of(live, among, among_file, "dst")
+        if len(sources) == 1:
+            note_unseen(live, sources[0])
+        with Bar("ranking", "sources") as bar:
+            table = shared.recommend_many(
+                sources, k, at, chosen, exclude_met=exclude_met, active_since=active_since, exact=exact,
+                relation=relation, progress=bar,
+            )  # fmt: skip
     note_candidates(live, chosen, exact)
     note_flags(table)
     if len(sources) == 1 and output is None and not (as_json or to_stdout):
@@ -191,13 +191,13 @@ def embed(
         raise BadInput(f"{output} does not end in .parquet, .csv or .npz, which embeddings are written as.")
     if node and node_file is not None:
         raise BadInput("--node and --node-file cannot both be given.")
-    live = open_live(run, observe)
-    ids: Any = "all" if node is None and node_file is None else ids_of(live, node, node_file, side)
     from pintgn.live.embeddings import embed_many
 
-    with Bar("embedding", "nodes") as bar, shared_out(live, run, observe, on, workers) as shared:
-        reader = embed_many(shared, ids, at, side, bar)
-        flagged = write_embeddings(reader, output)
+    with opened(run, observe, on, workers) as (live, shared):
+        ids: Any = "all" if node is None and node_file is None else ids_of(live, node, node_file, side)
+        with Bar("embedding", "nodes") as bar:
+            reader = embed_many(shared, ids, at, side, bar)
+            flagged = write_embeddings(reader, output)
     count, width = flagged.total(), reader.schema.field("embedding").type.list_size
     del flagged[""]
     for words, rows in flagged.items():
@@ -320,17 +320,21 @@ def open_live(run: Path, observe: list[str] | None) -> Any:
 
 
 @contextmanager
-def shared_out(live: Any, run: Path, observe: list[str] | None, on: str, workers: int) -> Iterator[Any]:
-    """The live state, whose answers are computed by workers if there are several."""
+def opened(run: Path, observe: list[str] | None, on: str, workers: int) -> Iterator[tuple[Any, Any]]:
+    """The live state of a run, and the same with answers that are computed by workers, if there are several: they open
+    the run for themselves, at the same time."""
     if on == "local" and workers == 1:
-        yield live
+        live = open_live(run, observe)
+        yield live, live
         return
-    from pintgn.live.shared import Shared
+    from pintgn.live.shared import Shared, opened_run
     from pintgn.workers.jobs import open_jobs
 
-    files = [str(Path(path).resolve()) if Path(path).exists() else path for path in observe or []]
-    with open_jobs(on, workers) as jobs:
-        yield Shared(live, str(run.resolve()), files, jobs)
+    files = tuple(str(Path(path).resolve()) if Path(path).exists() else path for path in observe or [])
+    folder = str(run.resolve())
+    with open_jobs(on, workers, partial(opened_run, folder, files)) as jobs:
+        live = open_live(run, observe)
+        yield live, Shared(live, folder, files, jobs)
 
 
 def _convert_first(live: Any, path: str, error: str) -> str:

@@ -21,7 +21,7 @@ import pyarrow.fs as pafs
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.download import CHUNK, Progress, download
-from pintgn.events.sources import BATCH, Hints, Source, open_source, prefetched
+from pintgn.events.sources import BATCH, Hints, Source, open_source, order_in_time, prefetched
 from pintgn.events.store import KEY
 from pintgn.formatting import ADDRESS, shown_address
 
@@ -138,6 +138,8 @@ class StoredParquet(Source):
 def _in_s3(
     address: str, wanted: Sequence[str | int], t: str | int | None, query: str | None, text: dict[str, Any]
 ) -> Source:
+    from pyarrow import parquet
+
     shown = shown_address(address)
     try:
         files, path = pafs.FileSystem.from_uri(address)
@@ -147,9 +149,12 @@ def _in_s3(
                 one.path
                 for one in files.get_file_info(pafs.FileSelector(path, recursive=True))
                 if one.path.endswith(PARQUET) and one.type == pafs.FileType.File
-            )
+                and not any(name.startswith(("_", ".")) for name in one.path[len(path) :].split("/"))
+            )  # fmt: skip
             if not paths:
                 raise BadFile(f"{shown} has no Parquet files. Name a file, or a folder that holds *.parquet.")
+            footers = (parquet.read_metadata(one, filesystem=files) for one in paths)
+            paths = [paths[k] for k in order_in_time(footers, len(paths), t)]
         elif about.type == pafs.FileType.NotFound:
             raise BadFile(f"there is nothing at {shown}.")
         else:

@@ -146,6 +146,11 @@ class Codec:
             return int(value)
         raise BadInput(f"node ids here are {self.id_kind}, given {value!r} ({type(value).__name__}).")
 
+    def ids(self, values: Sequence[Any]) -> list[Any]:
+        """Many ids, as `id` reads each."""
+        kinds = set(map(type, values))
+        return list(values) if kinds <= {str if self.text else int} else [self.id(value) for value in values]
+
     def id_from_text(self, text: str) -> Any:
         """One id as it stands in an address or in a text file."""
         if self.text:

@@ -254,19 +254,12 @@ class ParquetSource(Source):
 
     def _in_time(self, t: str | int | None) -> None:
         """Bring files into the order of the first time in each, where all of them tell it."""
-        first = []
-        for path in self.paths:
+
+        def about(path: Path) -> pq.FileMetaData:
             with open_parquet(path) as file:
-                about = file.metadata
-            names = [about.schema.column(k).path for k in range(about.num_columns)]
-            if str(t) not in names:
-                return
-            at = [about.row_group(g).column(names.index(str(t))).statistics for g in range(about.num_row_groups)]
-            told = [one.min for one in at if one is not None and one.has_min_max]
-            if len(told) < len(at) or not told:
-                return
-            first.append(min(told))
-        order = sorted(range(len(first)), key=lambda k: (first[k], k))
+                return file.metadata
+
+        order = order_in_time(map(about, self.paths), len(self.paths), t)
         self.paths, self.keys = [self.paths[k] for k in order], [self.keys[k] for k in order]
 
     def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
@@ -298,6 +291,21 @@ class ParquetSource(Source):
             return f"row {row}"
         part = int(np.searchsorted(self.starts, row, "right")) - 1
         return f"row {row - self.starts[part]} of {self.paths[part].name}"
+
+
+def order_in_time(files: Iterable[pq.FileMetaData], count: int, t: str | int | None) -> list[int]:
+    """The order of Parquet files by the first time in each, where the statistics of all tell it; else as they are."""
+    first = []
+    for about in files:
+        names = [about.schema.column(k).path for k in range(about.num_columns)]
+        if str(t) not in names:
+            return list(range(count))
+        at = [about.row_group(g).column(names.index(str(t))).statistics for g in range(about.num_row_groups)]
+        told = [one.min for one in at if one is not None and one.has_min_max]
+        if len(told) < len(at) or not told:
+            return list(range(count))
+        first.append(min(told))
+    return sorted(range(count), key=lambda k: (first[k], k))
 
 
 def partition_keys(files: Sequence[Path]) -> list[dict[str, Any]]:

@@ -199,6 +199,7 @@ def evaluate_links(run: Run, target: Target, how: Measuring) -> Evaluation:
     drawn = draw_each(kinds, population, events, seed, before, only)
     fallback = {kind: d.fallback_fraction for kind, d in drawn.items()}
     rows: dict[str, Figures] = {}
+    found = None
 
     def on_batch(what: str, of: EventLog = events) -> OnBatch:
         return None if progress is None else lambda done: progress(done, len(of), what)
@@ -210,12 +211,15 @@ def evaluate_links(run: Run, target: Target, how: Measuring) -> Evaluation:
         observe_log(trained, parts.trained, on_batch("observing what came before", parts.trained))
         found = paper.measure(trained, parts, events, kinds, seed) if kinds else None
     ready = target.ready(on_batch("observing what came before", before))
-    if protocol == "stream":
-        found = compare(ready.fork(), events, drawn, new, on_batch(name), only) if kinds else None
+    moved = ready  # through the events, as soon as the run has been measured
+    if protocol == "stream" and kinds:
+        moved = ready if rank is None else ready.fork()
+        found = compare(moved, events, drawn, new, on_batch(name), only)
     if found is not None:
         rows |= {name: found.figures, name + ONE_SCORE: found.one_score}
     names = [other for other in how.beside if other != name]
-    others = streams_beside(run, names, parts, target.schema, progress, later=target.part == "later")
+    known = None if protocol == "paper" else lambda: moved.history
+    others = streams_beside(run, names, parts, target.schema, progress, target.part == "later", known)
     for other, stream_after in others.items() if kinds else ():
         if protocol == "paper":
             rows[other] = paper.measure(stream_after(parts.trained), parts, events, kinds, seed).figures
@@ -225,10 +229,10 @@ def evaluate_links(run: Run, target: Target, how: Measuring) -> Evaluation:
     if rank is not None:
         among = Candidates(population, events, rank, seed)
         candidates = among.count
-        every = {name: ready} | {other: stream_after(before) for other, stream_after in others.items()}
+        every = {name: lambda before: ready, **others}
         ranking = {
-            other: rank_part(stream, events, among, new, on_batch(f"{other}, ranking"), only)
-            for other, stream in every.items()
+            other: rank_part(stream_after(before), events, among, new, on_batch(f"{other}, ranking"), only)
+            for other, stream_after in every.items()
         }
     by_kind = {kind: {model: of[kind] for model, of in rows.items() if kind in of} for kind in drawn}
     return Evaluation(

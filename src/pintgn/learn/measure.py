@@ -23,7 +23,7 @@ from pintgn.workers.group import current
 HEURISTICS = ("edgebank", "heuristic")
 """Training-free rows that stand beside every result."""
 BATCH = 500
-"""Events looked up at once; no figure depends on it."""
+"""Events looked up at once by each worker; no figure depends on it."""
 PAIRS = 200_000
 """Pairs ranked at once, for the same reason."""
 PIECE = 100_000
@@ -65,7 +65,8 @@ def score_part(
     rows = np.flatnonzero(part.learnable)
     rows = rows if only is None else rows[only]
     group = current()
-    mine = group.turns(len(rows))
+    length = BATCH * group.size
+    mine = my_share(part, rows, length)
     rows, queries = (rows, queries) if group.size == 1 else (rows[mine], [query[mine] for query in queries])
     found = [np.zeros(0, np.float32) for _ in queries]  # each made as long as it will be, by the first scores
 
@@ -76,7 +77,7 @@ def score_part(
 
     done = 0
     with eval_mode(stream.model):
-        for batch, scores in stream.prefetch(part.batches(BATCH), ask):
+        for batch, scores in stream.prefetch(part.batches(length), ask):
             arrays = [some.numpy(force=True) for some in scores]
             if not done:
                 found = [np.empty((len(rows), *some.shape[1:]), some.dtype) for some in arrays]
@@ -86,6 +87,12 @@ def score_part(
             if on_batch is not None:
                 on_batch(batch.first - part.first + len(batch))
     return [group.merged(some, mine) for some in found]
+
+
+def my_share(part: EventLog, rows: np.ndarray, length: int) -> np.ndarray:
+    """Which of a part's rows are asked by this worker: of each batch of so many events an equal share, so that all are
+    busy, and each computes as much at once as one alone would."""
+    return current().shares(np.searchsorted(rows, np.arange(0, len(part) + length, length)))
 
 
 class Compared(NamedTuple):
@@ -144,25 +151,35 @@ def ranks_in_part(
 ) -> np.ndarray:  # (e,)
     """The rank of each scored event's destination among its candidates, while the stream moves through the part; of
     those alone that a mask of the scored events names, where there is one."""
-    group, count = current(), len(scored_events(part))
-    asked = np.ones(count, bool) if only is None else only
-    mine = group.turns(int(asked.sum()))
-    my_share = asked.copy()
-    my_share[asked] = mine
-    ranked = ranked_in_part(stream, part, candidates, on_batch, my_share)
+    group, rows = current(), np.flatnonzero(part.learnable)
+    asked = np.ones(len(rows), bool) if only is None else only
+    mine = my_share(part, rows[asked], ranked_at_once(stream, candidates) * group.size)
+    my_own = asked.copy()
+    my_own[asked] = mine
+    ranked = ranked_in_part(stream, part, candidates, on_batch, my_own, group.size)
     found = [ranks(logits[:, 0], logits[:, 1:], valid) for logits, valid in ranked]
     return group.merged(np.concatenate(found) if found else np.zeros(0), mine)
 
 
+def ranked_at_once(stream: Stream, candidates: Candidates) -> int:
+    """Events that a worker ranks at once."""
+    at_once = PAIRS if stream.exchange is None else PAIRS_AT_ONCE  # where `rank` cannot take them part by part
+    return min(BATCH, max(1, at_once // candidates.count))
+
+
 def ranked_in_part(
-    stream: Stream, part: EventLog, candidates: Candidates, on_batch: OnBatch = None, only: np.ndarray | None = None
+    stream: Stream,
+    part: EventLog,
+    candidates: Candidates,
+    on_batch: OnBatch = None,
+    only: np.ndarray | None = None,
+    workers: int = 1,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Batch by batch the logits (q, 1 + c) of a part's scored events, the true destination first, then its candidates;
-    and which of these (q, c) count. Arguments as of `ranks_in_part`."""
+    and which of these (q, c) count. Arguments as of `ranks_in_part`; a batch is shared out over so many workers."""
     done = 0
     with eval_mode(stream.model):
-        at_once = PAIRS if stream.exchange is None else PAIRS_AT_ONCE  # where `rank` cannot take them part by part
-        for batch in part.batches(min(BATCH, max(1, at_once // candidates.count))):
+        for batch in part.batches(workers * ranked_at_once(stream, candidates)):
             events = scored_events(batch)
             rows = np.arange(len(events)) if only is None else np.flatnonzero(only[done : done + len(events)])
             if len(rows):

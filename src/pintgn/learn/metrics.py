@@ -43,12 +43,12 @@ class Scores:
         if not len(self):
             return {"events": 0, "ap": None, "chunked_ap": None, "auc": None}
         chunks = [average_precision(*_pooled(self[k : k + CHUNK])) for k in range(0, len(self), CHUNK)]
-        pooled = _pooled(self)
+        counts = _thresholds(*_pooled(self))
         return {
             "events": len(self),
-            "ap": average_precision(*pooled),
+            "ap": _precision(*counts),
             "chunked_ap": float(np.mean(chunks)),
-            "auc": area_under_curve(*pooled),
+            "auc": _area(*counts),
         }
 
 
@@ -63,7 +63,10 @@ def average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
     >>> average_precision(np.array([True, False, True]), np.array([0.9, 0.8, 0.7]))  # (1 + 2/3) / 2
     0.8333333333333333
     """
-    positives, everyone = _thresholds(truth, scores)
+    return _precision(*_thresholds(truth, scores))
+
+
+def _precision(positives: np.ndarray, everyone: np.ndarray) -> float:
     gained = np.diff(positives, prepend=0)
     return float((gained * (positives / everyone)).sum() / positives[-1])
 
@@ -74,7 +77,10 @@ def area_under_curve(truth: np.ndarray, scores: np.ndarray) -> float:
     >>> area_under_curve(np.array([True, False, False]), np.array([0.5, 0.5, 0.1]))
     0.75
     """
-    positives, everyone = _thresholds(truth, scores)
+    return _area(*_thresholds(truth, scores))
+
+
+def _area(positives: np.ndarray, everyone: np.ndarray) -> float:
     negatives = everyone - positives
     below = negatives[-1] - negatives + np.diff(negatives, prepend=0) / 2
     return float((np.diff(positives, prepend=0) * below).sum() / (positives[-1] * negatives[-1]))
@@ -86,7 +92,7 @@ def _thresholds(truth: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.n
     if truth.all() or not truth.any():
         only = "positive" if len(truth) and truth.all() else "negative"
         raise BadInput(f"all {len(truth)} examples are {only}; AP and AUC need both kinds.")
-    order = np.argsort(-scores, kind="stable")
+    order = np.argsort(-scores)  # ties count together, so their order does not matter
     ends = np.append(np.flatnonzero(np.diff(scores[order])), len(scores) - 1)
     return np.cumsum(truth[order])[ends], ends + 1
 

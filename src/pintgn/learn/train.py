@@ -50,7 +50,7 @@ from pintgn.models.base import Model
 from pintgn.positions import first_use
 from pintgn.positions.capacity import give_back
 from pintgn.stream import Stream
-from pintgn.workers.gradients import Step, joint_step
+from pintgn.workers.gradients import Step, clip, joint_step
 from pintgn.workers.group import current
 
 
@@ -273,7 +273,7 @@ class Trainer:
             left = self.parts.trained[at.step * settings.batch :]
             for batch, scores in self.stream.prefetch(left.batches(settings.batch), self._ask, self.compute):
                 if scores:
-                    loss, events, self.stopping = self._step(scores, self.truths.pop(batch.first))
+                    loss, events, self.stopping, _ = self._step(scores, self.truths.pop(batch.first))
                     at.events, at.loss = at.events + events, at.loss + loss / self.task.loss_terms * events
                 at.step += 1
                 self._after_step(started, events_before)
@@ -322,14 +322,15 @@ class Trainer:
         self.optimizer.rate = rate(self.settings, done, steps * (self.settings.epochs or 1))
         self.optimizer.zero_grad()
         loss = self.task.loss(scores, truth, self.settings) if count else None
-        step = joint_step(self.group, self.average.parameters, loss, count, self.stopper.asked)
+        parameters, asked = self.average.parameters, self.stopper.asked
+        step = joint_step(self.group, parameters, loss, count, asked, self.stream.look_ahead)
         if not math.isfinite(step.loss):
             raise BadInput(
                 f"the loss became {step.loss} in epoch {self.cursor.epoch}, step {self.cursor.step}. "
                 f"Use a smaller learning rate than {self.settings.learning_rate}."
             )
         if self.settings.clip:
-            torch.nn.utils.clip_grad_norm_(self.average.parameters, self.settings.clip)
+            clip(step, parameters, self.settings.clip)
         self.optimizer.step()
         self.average.update()
         return step

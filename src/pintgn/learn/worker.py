@@ -36,17 +36,15 @@ def agree(run: Run, refit: bool) -> None:
         "use of --refit": f"{refit}",
     })  # fmt: skip
     if run.settings.stream.partition:
-        check_partition(run, refit)
+        check_partition(run)
     found = group.from_first(lambda: (run.finished, run.refit is not None, run.best_epoch))
     if group.rank:
         run.finished, refitted, run.best_epoch = found
         run.refit = run if refitted else None
 
 
-def check_partition(run: Run, refit: bool) -> None:
+def check_partition(run: Run) -> None:
     """Refuse what workers that keep a part of the past each cannot do, before the first event."""
-    if refit:
-        raise BadInput("--refit makes a model for use, which holds the whole past; leave it out, or --partition.")
     if run.settings.train.protocol == "paper":
         raise BadInput("protocol='paper' shows another past than each worker's part; leave it out, or --partition.")
 

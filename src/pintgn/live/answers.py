@@ -137,15 +137,22 @@ class Answers:
     ) -> np.ndarray:
         """Logits of many pairs of ids, all at one time, or each at its own in the log's count (an array); by a
         relation, or each by its own."""
+        self.check_links(against)
+        when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
+        ends = self.names.find_pairs(self.codec.ids(src), self.codec.ids(dst))
+        return self.score_nodes(Query(*ends, when, self.task.by(relation, len(src))), against)
+
+    def score_nodes(self, query: Query, against: str) -> np.ndarray:
+        """Logits of pairs that are given by number, at times in the log's count."""
+        return self._computed(lambda rows: self.stream.score(query[rows], against), len(query), SCORED)
+
+    def check_links(self, against: str) -> None:
+        """Refuse a question about links that this run does not answer."""
         self._links_only()
         if against not in self.model.questions:
             can = " or ".join(map(repr, self.model.questions))
             hint = " Train with --set model.historical=true to ask that." if against == "known" else ""
             raise BadInput(f"against={against!r}; this run answers against {can}.{hint}")
-        when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
-        ends = self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst)))
-        query = Query(*ends, when, self.task.by(relation, len(src)))
-        return self._computed(lambda rows: self.stream.score(query[rows], against), len(query), SCORED)
 
     def ask(
         self, src: Sequence[Any], dst: Sequence[Any], given: Sequence[Any] | None = None, at: Any = None
@@ -169,7 +176,7 @@ class Answers:
         from pintgn.live.asked import given_columns
 
         when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
-        one, other = self.names.find_pairs(*([*map(self.codec.id, ids)] for ids in (src, dst)))
+        one, other = self.names.find_pairs(self.codec.ids(src), self.codec.ids(dst))
         query = self.task.asked(one, other, when, given_columns(self, given, len(one)))
         found = self._computed(lambda rows: self.stream.replay(None, [query[rows]])[0], len(query), SCORED)
         shaped = found.reshape(len(query), -1) if len(query) else np.zeros((0, self.model.answer_shape(0)[-1]))
@@ -291,12 +298,11 @@ class Answers:
 
     def flags(self, src: Sequence[Any], dst: Sequence[Any]) -> list[str]:
         """What is doubtful about pairs of ids: never seen before, or asked of a run that has not ended."""
-        known, sides = self.names.numbers, self.run.settings.task.sides
-        unknown_src, unknown_dst = (
-            np.array([side in sides and id not in known[side] for id in ids], bool)
-            for side, ids in enumerate((src, dst))
-        )
-        return flag_words(unknown_src, unknown_dst, self.run.unfinished)
+        sides = self.run.settings.task.sides
+        unknown = [
+            (self.names.find(ids, side) >= len(self.names)) & (side in sides) for side, ids in enumerate((src, dst))
+        ]
+        return flag_words(*unknown, self.run.unfinished)
 
     def explain(self, src: Any, dst: Any = None, at: Any = None, **options: Any) -> Explanation:
         """Why an answer is what it is: what joins the two and what is known about them, and the answer without each.
@@ -371,8 +377,10 @@ class Answers:
         """
         from pintgn.live.embeddings import nodes_asked
 
-        listed, nodes = nodes_asked(self, ids, side)
+        listed = None if ids is None else self.codec.ids(list(ids))
+        nodes = nodes_asked(self, listed, side)
         found = self.embed_nodes(nodes, self.time_of(at))
+        listed = [self.names.ids[node] for node in nodes.tolist()] if listed is None else listed
         return listed, found if len(nodes) else np.zeros((0, 0), np.float32)
 
     def embed_many(
@@ -407,6 +415,10 @@ class Answers:
     def embed_nodes(self, nodes: np.ndarray, when: Any) -> np.ndarray:  # (n, d)
         """Embeddings of nodes that are given by number, at a time in the log's count."""
         return self._computed(lambda rows: self.stream.embed(nodes[rows], when), len(nodes), NODES, check=False)
+
+    def embed_each(self, pieces: Iterable[np.ndarray], when: Any) -> Iterator[np.ndarray]:
+        """`embed_nodes` of one piece after the other."""
+        return (self.embed_nodes(nodes, when) for nodes in pieces)
 
     def time_of(self, at: Any = None) -> Any:
         """A time that a user says, in the log's count; right after the newest event when none is given."""

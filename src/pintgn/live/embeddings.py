@@ -21,18 +21,16 @@ UNKNOWN, NO_EVENTS = "unknown", "no events"
 Progress = Callable[[int, int], None]
 
 
-def nodes_asked(live: Answers, ids: Iterable[Any] | None, side: str) -> tuple[list[Any], np.ndarray]:
-    """Ids and node numbers; of every node but the dummy where none are named."""
+def nodes_asked(live: Answers, ids: Iterable[Any] | None, side: str) -> np.ndarray:
+    """Node numbers; of every node but the dummy where none are named."""
     if type(live.model).gather_nodes is Model.gather_nodes:
         raise BadInput(f"{type(live.model).__name__} scores links; it has no embeddings of nodes.")
     if side not in ("src", "dst"):
         raise BadInput(f"side={side!r}; it is 'src' or 'dst'.")
     if ids is None:
         nodes = np.arange(len(live.names))
-        nodes = nodes if live.schema.dummy is None else nodes[nodes != live.schema.dummy]
-        return [live.names.ids[node] for node in nodes.tolist()], nodes
-    listed = [live.codec.id(one) for one in ids]
-    return listed, live.names.find(listed, 0 if side == "src" else 1)
+        return nodes if live.schema.dummy is None else nodes[nodes != live.schema.dummy]
+    return live.names.find(ids, 0 if side == "src" else 1)
 
 
 def embed_many(
@@ -41,24 +39,28 @@ def embed_many(
     """See `Live.embed_many`."""
     if isinstance(ids, str) and ids != "all":
         raise BadInput(f"ids={ids!r}; it is a list of ids, or 'all'. For one node: embed([{ids!r}]).")
-    listed, nodes = nodes_asked(live, None if isinstance(ids, str) else dict.fromkeys(ids), side)
+    given = None if isinstance(ids, str) else live.codec.ids(list(dict.fromkeys(ids)))
+    nodes = nodes_asked(live, given, side)
     when, apart = live.time_of(at), live.names.separate_namespaces
     width = live.embed_nodes(nodes[:1] if len(nodes) else np.zeros(1, np.int64), when).shape[1]
     kinds = {"id": live.names.type} | ({"side": pa.string()} if apart else {})
     schema = pa.schema(kinds | {"embedding": pa.list_(pa.float32(), width), "flags": pa.string()})
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for begin in range(0, len(nodes), CHUNK):
-            some = nodes[begin : begin + CHUNK]
-            values = pa.array(live.embed_nodes(some, when).astype(np.float32, copy=False).ravel())
-            columns = [pa.array(listed[begin : begin + CHUNK], live.names.type)]
+        names = live.names.ids
+        pieces = [nodes[begin : begin + CHUNK] for begin in range(0, len(nodes), CHUNK)]
+        done = 0
+        for some, found in zip(pieces, live.embed_each(pieces, when), strict=True):
+            values = pa.array(found.astype(np.float32, copy=False).ravel())
+            own = [names[k] for k in some.tolist()] if given is None else given[done : done + len(some)]
+            columns, done = [pa.array(own, live.names.type)], done + len(some)
             if apart:
                 sides = live.names.sides
                 columns.append(pa.array([("src", "dst")[sides[k]] if k < len(sides) else side for k in some.tolist()]))
             columns += [pa.FixedSizeListArray.from_arrays(values, width), pa.array(_flags(live, some), pa.string())]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
             if progress is not None:
-                progress(begin + len(some), len(nodes))
+                progress(done, len(nodes))
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 

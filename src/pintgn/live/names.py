@@ -35,7 +35,10 @@ class Names:
 
     def find(self, ids: Iterable[Any], side: int) -> np.ndarray:
         """Node numbers. An id never seen before is a new node: it gets a number of its own for this one question."""
-        known = self.numbers[side]
+        known, ids = self.numbers[side], list(ids)
+        found: list[Any] = list(map(known.get, ids))
+        if None not in found:
+            return np.array(found, np.int64)
         strangers: dict[Any, int] = {}
         found = [known[id] if id in known else strangers.setdefault(id, len(self) + len(strangers)) for id in ids]
         return np.array(found, np.int64)

@@ -10,10 +10,12 @@ import pyarrow as pa
 
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.columns import plain
+from pintgn.events.log import Query
 from pintgn.events.schema import TimeUnit
 from pintgn.events.sources import Source, open_source
 from pintgn.events.times import TimeColumn
 from pintgn.live.live import Live
+from pintgn.live.many import flag_words
 
 
 def predict(
@@ -72,16 +74,19 @@ def predict(
     else:
         found = np.full(len(ids[0]), live.time_of(at), live.codec.dtype)
     if live.run.settings.task.scores_links:
+        live.check_links(against)
         relation = None if asked.relation is None else [one[asked.relation] for one in told]
-        logits = live.logits(ids[0], ids[1], found, against, relation)
+        one, other = live.names.find_pairs(ids[0], ids[1])
+        logits = live.score_nodes(Query(one, other, found, live.task.by(relation, len(one))), against)
         said = {"logit": logits, "probability": live.calibrated(logits, against)}
+        flags = flag_words(one >= len(live.names), other >= len(live.names), live.run.unfinished)
     else:
-        said = live.ask(ids[0], ids[1], told if given else None, found)
+        said, flags = live.ask(ids[0], ids[1], told if given else None, found), live.flags(*ids)
     answer = {
         **{name: pa.array(ids[side], live.names.type) for name, side in zip(columns, sides, strict=True)},
         when or schema.t: _times(found, schema.time),
         **{name: pa.array(column) for name, column in said.items()},
-        "flags": pa.array(live.flags(*ids), pa.string()),
+        "flags": pa.array(flags, pa.string()),
     }
     return pa.table(answer)
 
@@ -156,7 +161,7 @@ def _ids(values: pa.Array, live: Live, source: Source, name: str, row: int) -> l
     if values.null_count:
         raise BadInput(f"{source.where(row + values.to_pylist().index(None))} has no {name}.")
     if not source.untyped:
-        return [live.codec.id(one) for one in values.to_pylist()]
+        return live.codec.ids(values.to_pylist())
     found: list[Any] = []
     for text in values.to_pylist():
         try:

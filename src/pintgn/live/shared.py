@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pintgn.events.log import Query
+from pintgn.live.answers import NODES
 from pintgn.live.live import Live
 from pintgn.live.live import open as open_run
 from pintgn.live.many import every_source
@@ -35,19 +37,22 @@ class Shared:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.live, name)
 
-    def logits(
-        self, src: Sequence[Any], dst: Sequence[Any], at: np.ndarray, against: str, relation: Any = None
-    ) -> np.ndarray:
-        """As of `Live.logits`, with times in the log's count and a relation for each, or none."""
-        one = (lambda rows: None) if relation is None else relation.__getitem__
-        found = self._each(_logits, len(src), lambda rows: (src[rows], dst[rows], at[rows], against, one(rows)))
-        return np.concatenate(found) if found else self.live.logits(src, dst, at, against, relation)
+    def score_nodes(self, query: Query, against: str) -> np.ndarray:
+        """As of `Live.score_nodes`."""
+        found = self._each(_scored, len(query), lambda rows: (query[rows], against))
+        return np.concatenate(found) if found else self.live.score_nodes(query, against)
 
-    def embed_nodes(self, nodes: np.ndarray, when: Any) -> np.ndarray:
-        """As of `Live.embed_nodes`."""
-        if len(nodes) < self.jobs.workers:
-            return self.live.embed_nodes(nodes, when)
-        return np.concatenate(self._each(_embedded, len(nodes), lambda rows: (nodes[rows], when)))
+    def embed_each(self, pieces: Iterable[np.ndarray], when: Any) -> Iterator[np.ndarray]:
+        """As of `Live.embed_each`; workers go on while what is ready is taken."""
+        parts = [np.array_split(nodes, min(self.jobs.workers, -(-len(nodes) // NODES) or 1)) for nodes in pieces]
+        jobs = ((*self.opened, some, when) for several in parts for some in several)
+        waiting, number = dict[int, np.ndarray](), 0  # those that came before their turn
+        answers = self.jobs.run(_embedded, jobs, self.jobs.workers)
+        for several in parts:
+            numbers = range(number, number := number + len(several))
+            while not waiting.keys() >= set(numbers):
+                waiting.update([next(answers)])
+            yield np.concatenate([waiting.pop(one) for one in numbers])
 
     def recommend_many(
         self,
@@ -77,7 +82,8 @@ class Shared:
         rows = [slice(*both) for both in pairwise(borders)]
         found: list[Any] = [None] * pieces
         done = 0
-        for number, answer in self.jobs.run(function, [(*self.opened, *arguments(some)) for some in rows]):
+        jobs = [(*self.opened, *arguments(some)) for some in rows]
+        for number, answer in self.jobs.run(function, jobs, self.jobs.workers):
             found[number] = answer
             done += rows[number].stop - rows[number].start
             if progress is not None:
@@ -86,22 +92,23 @@ class Shared:
 
 
 @lru_cache(1)
-def _opened(folder: str, observe: tuple[str, ...]) -> Live:
+def opened_run(folder: str, observe: tuple[str, ...]) -> Live:
+    """A run after newer events, in a worker: opened once."""
     live = open_run(folder)
     for path in observe:
         live.observe(path)
     return live
 
 
-def _logits(folder: str, observe: tuple[str, ...], *arguments: Any) -> np.ndarray:
-    return _opened(folder, observe).logits(*arguments)
+def _scored(folder: str, observe: tuple[str, ...], *arguments: Any) -> np.ndarray:
+    return opened_run(folder, observe).score_nodes(*arguments)
 
 
 def _embedded(folder: str, observe: tuple[str, ...], *arguments: Any) -> np.ndarray:
-    return _opened(folder, observe).embed_nodes(*arguments)
+    return opened_run(folder, observe).embed_nodes(*arguments)
 
 
 def _recommended(
     folder: str, observe: tuple[str, ...], ids: list[Any], k: int, at: Any, among: Any, options: dict[str, Any]
 ) -> pa.Table:
-    return _opened(folder, observe).recommend_many(ids, k, at, among, **options)
+    return opened_run(folder, observe).recommend_many(ids, k, at, among, **options)

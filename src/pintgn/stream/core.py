@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +115,7 @@ class Stream:
         self.blocks = MemoryBlocks(memory_block)
         self._in_blocks = self.model.remembers or (self.positions is not None and positions_refresh == "block")
         self.looks_ahead = True  # whether `prefetch` looks up in a thread of its own
+        self.look_ahead: Callable[[], None] = _nothing  # looks up the next batch of `prefetch`, where it does not
         self._late: list[Events] = []  # the block that positions refreshed by block do not know yet
         self.reuse_states = True  # in training; not where workers that ask different questions must remember the same
 
@@ -190,7 +193,8 @@ class Stream:
 
         The stream runs ahead of what has been yielded: use no other verb until the last batch, or after leaving the
         loop early, when one batch more than was yielded has been observed. Without `looks_ahead` all is done in turn
-        by the thread that calls; the scores are the same.
+        by the thread that calls, the next look-ups when it calls `look_ahead`, or else when it asks for the next batch;
+        the scores are the same.
         """
 
         def prepare(batch: EventLog) -> tuple[EventLog, Sequence[Query], Gathered]:
@@ -198,8 +202,15 @@ class Stream:
             return batch, queries, self._gather(*self._checked(batch, queries), self.model.gather)
 
         if not self.looks_ahead:
-            for batch in batches:
-                yield self._followed(compute, *prepare(batch))
+            coming, waiting = map(prepare, batches), deque[Any]()
+            self.look_ahead = lambda: waiting.extend(islice(coming, 1 - len(waiting)))
+            try:
+                while self.look_ahead() or waiting:
+                    yield self._followed(compute, *waiting.popleft())
+            finally:
+                self.look_ahead = _nothing
+                if waiting:
+                    self._compute(waiting.pop()[2], None)
             return
         ahead: Future[Any] | None = None
         with ThreadPoolExecutor(1, "pintgn-gather") as pool:
@@ -444,6 +455,10 @@ class Stream:
                 raise BadInput(f"times of this stream are {self._time_dtype}, given {t.dtype} values that do not fit.")
             t = exact
         return t
+
+
+def _nothing() -> None:
+    pass
 
 
 def _parts(rows: np.ndarray, width: int) -> Iterator[tuple[np.ndarray, slice]]:

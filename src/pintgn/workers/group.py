@@ -11,6 +11,7 @@ import atexit
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,6 +40,13 @@ class Group:
         """The rows of so many that are this worker's: neighbors in time stay together."""
         return slice(self.rank * count // self.size, (self.rank + 1) * count // self.size)
 
+    def shares(self, bounds: np.ndarray) -> np.ndarray:
+        """Which rows of a table are this worker's: its share of those between each two bounds, the first 0."""
+        mine = np.zeros(int(bounds[-1]), bool)
+        for begin, end in pairwise(bounds.tolist()):
+            mine[begin:end][self.share(end - begin)] = True
+        return mine
+
     def turns(self, count: int) -> np.ndarray:
         """Which rows (count,) of a long table are this worker's: in turns, as later ones cost more."""
         return np.arange(count) // TURN % self.size == self.rank
@@ -47,6 +55,14 @@ class Group:
         """Sum a buffer over all workers, in place: the same bits everywhere."""
         if self.size > 1:
             _exchanged(lambda: dist.all_reduce(buffer))
+
+    def begin_sum(self, buffer: Tensor) -> Callable[[], None]:
+        """Begin to sum a buffer over all workers, in place; the call of what it returns waits for the end."""
+        if self.size == 1:
+            return lambda: None
+        going: list[Any] = []
+        _exchanged(lambda: going.append(dist.all_reduce(buffer, async_op=True)))
+        return lambda: _exchanged(going[0].wait)
 
     def merged(self, values: np.ndarray, mine: np.ndarray) -> np.ndarray:
         """Rows that each worker has computed for its mask of them, as one array on all."""

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from pintgn.errors import BadInput, LostWorker, PintgnError, suggest
@@ -31,28 +31,33 @@ class Jobs(Protocol):
 
     workers: int
 
-    def run(self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], ahead: int = 0
+    ) -> Iterator[tuple[int, Any]]:
         """The number and the result of each job, as soon as it is known. An error of ours ends all of them.
 
-        A job is taken from `jobs` when a worker is free for it, so it may depend on earlier results.
+        A job is taken from `jobs` when a worker is free for it, so it may depend on earlier results; or, where it does
+        not, so many jobs `ahead`, so that no worker waits for whoever takes the results.
         """
 
 
 @contextmanager
-def open_jobs(on: str = "local", workers: int = 1) -> Iterator[Jobs]:
+def open_jobs(on: str = "local", workers: int = 1, prepare: Callable[[], Any] | None = None) -> Iterator[Jobs]:
     """Workers for independent jobs.
 
     Args:
         on: `local` for processes of this machine, `ray` for a cluster: the one that `RAY_ADDRESS` names, or else one on
             this machine.
         workers: how many jobs run at once; one thread each.
+        prepare: what processes of this machine do at once, before their first job, such as opening what all jobs need;
+            it can be pickled. What goes wrong there is left for the job to say.
     """
     if on not in PLACES:
         raise BadInput(f"on={on!r} does not exist.{suggest(on, PLACES)}")
     if on == "local" and workers == 1:
         yield InThisProcess()
         return
-    opened: Any = LocalPool(workers) if on == "local" else RayCluster(workers)
+    opened: Any = LocalPool(workers, prepare) if on == "local" else RayCluster(workers)
     try:
         yield opened
     finally:
@@ -64,7 +69,9 @@ class InThisProcess:
 
     workers = 1
 
-    def run(self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], ahead: int = 0
+    ) -> Iterator[tuple[int, Any]]:
         for number, job in enumerate(jobs):
             yield number, function(*job)
 
@@ -72,20 +79,25 @@ class InThisProcess:
 class LocalPool:
     """Processes of this machine. They end with this one, however it ends."""
 
-    def __init__(self, workers: int):
-        self.workers = workers
+    def __init__(self, workers: int, prepare: Callable[[], Any] | None = None):
+        self.workers, self.prepare = workers, prepare
         self._pool = self._started()
+        if prepare is not None:
+            with _one_thread_each():
+                self._pool.submit(int)  # the first job starts all processes
 
     def _started(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")  # a fork would share threads that do not survive it
-        return ProcessPoolExecutor(self.workers, context, _begin)
+        return ProcessPoolExecutor(self.workers, context, _begin, (self.prepare,))
 
-    def run(self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], ahead: int = 0
+    ) -> Iterator[tuple[int, Any]]:
         coming, lost = enumerate(jobs), 0
         taken: dict[int, tuple[Any, ...]] = {}  # and not done yet
         running: dict[Future[Any], int] = {}
         while True:
-            while len(taken) < self.workers and (job := next(coming, None)) is not None:
+            while len(taken) < self.workers + ahead and (job := next(coming, None)) is not None:
                 taken[job[0]] = job[1]
             if not taken:
                 return
@@ -130,13 +142,15 @@ class RayCluster:
                 raise LostWorker(f"the Ray cluster at {address or 'this machine'} cannot be used: {reason}") from error
         self.workers = max(workers, int(self.ray.cluster_resources().get("CPU", workers)))
 
-    def run(self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+    def run(
+        self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], ahead: int = 0
+    ) -> Iterator[tuple[int, Any]]:
         own = {"OMP_NUM_THREADS": "1"} | {name: os.environ[name] for name in PASSED if name in os.environ}
         attempt = self.ray.remote(max_retries=RETRIES, num_cpus=1, runtime_env={"env_vars": own})(_attempt)
         coming = enumerate(jobs)
         running: dict[Any, int] = {}
         while True:
-            while len(running) < self.workers and (job := next(coming, None)) is not None:
+            while len(running) < self.workers + ahead and (job := next(coming, None)) is not None:
                 running[attempt.remote(function, job[1])] = job[0]
             if not running:
                 return
@@ -191,8 +205,8 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _begin() -> None:
-    """In a worker: leave Ctrl-C to the process that started it, and end with that one."""
+def _begin(prepare: Callable[[], Any] | None) -> None:
+    """In a worker: leave Ctrl-C to the process that started it, and end with that one; then get ready."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -202,3 +216,6 @@ def _begin() -> None:
         os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
+    if prepare is not None:
+        with suppress(Exception):
+            prepare()
