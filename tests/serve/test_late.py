@@ -105,11 +105,22 @@ def test_late_events_are_put_in_their_places(run_folder, columns, new_store, sna
         check(service, run_folder, events + late + on_time)
 
 
-@pytest.mark.parametrize("keep", [None, 30])
-def test_where_events_are_late_all_the_time_snapshots_go_on_all_the_same(run_folder, columns, new_store, keep):
-    """Every snapshot of the newest state is of no use soon: one of the state before the late events has to be made."""
+@pytest.mark.parametrize(("keep", "slow"), [(None, 0.0), (30, 0.0), (None, 0.3)])
+def test_where_events_are_late_all_the_time_snapshots_go_on_all_the_same(
+    run_folder, columns, new_store, keep, slow, monkeypatch
+):
+    """Every snapshot of the newest state is of no use soon: one of the state before the late events has to be made.
+    Also where each of the newest state takes as long to write as a rebuild takes."""
     events = as_events(columns, TRAINED, 900, keyed=True)
     with opened(run_folder, new_store(), snapshot_every=60, keep_events=keep) as service:
+        write = service.snapshots.write
+
+        def slowly(captured):
+            if threading.current_thread().name == "pintgn-snapshot":
+                time.sleep(slow)
+            return write(captured)
+
+        monkeypatch.setattr(service.snapshots, "write", slowly)
         sent = []
         for begin in range(0, 600, 20):
             some = events[begin : begin + 20]

@@ -246,6 +246,7 @@ class Rewinder(threading.Thread):
 
     def _advance(self) -> None:
         """A snapshot of the state just before the first late event: where some come all the time, none newer stays."""
+        self.service.saver.join()  # no other begins while late events wait
         if self._call(self._may_advance):
             try:
                 self.service.snapshots.write(self.live.snapshot())
