@@ -10,10 +10,11 @@ import httpx
 import numpy as np
 import pytest
 
-from pintgn.errors import BadInput
+from pintgn.errors import BadFile, BadInput
 from pintgn.events.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
+from pintgn.serve import follow
 from pintgn.serve import late as module
 from pintgn.serve.app import create_app
 from pintgn.serve.backup import back_up, restore
@@ -25,7 +26,7 @@ from pintgn.serve.rows import Gap
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
 from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state, trained
-from tests.serve.torture import Gone, Served
+from tests.serve.victims import Gone, Served
 
 
 @pytest.fixture(autouse=True)
@@ -347,6 +348,41 @@ def test_services_that_follow_are_rebuilt_too(run_folder, columns, cluster):
         third.unnumbered.settle()
         until(lambda: second.live.total == third.live.total == len(events) + len(late) + 2)
         assert_same_state(second.live, third.live)
+
+
+@pytest.mark.parametrize("meanwhile", ["more events", "more late events", "no snapshots", "no connection"])
+def test_a_service_that_follows_is_rebuilt_whatever_happens_meanwhile(
+    run_folder, columns, cluster, monkeypatch, meanwhile
+):
+    events, late = parted(columns)
+    where, real, done, also_late = cluster.database(), follow.base, [], meanwhile == "more late events"
+    with opened(run_folder, where) as first, opened(run_folder, where) as second:
+
+        def base(service, *given):
+            live = real(service, *given)
+            if service is second and not done:  # in the middle of its rebuild
+                done.append(True)
+                first.observe(events[200:300])
+                if also_late:
+                    first.observe([late[1]])
+                    first.unnumbered.settle()
+                elif meanwhile == "no snapshots":
+                    raise BadFile("the connection was lost")
+                elif meanwhile == "no connection":
+                    second.store.close()
+            return live
+
+        first.observe(events[:200])
+        until(lambda: second.live.total == 200)
+        monkeypatch.setattr(follow, "base", base)
+        first.observe([late[0]])
+        until(lambda: done and second.live.total == first.live.total == 301 + also_late)
+        until(lambda: not second.reports)
+        assert second.healthy
+        assert_same_state(second.live, first.live)
+        first.close()
+        until(lambda: second.taking)
+        check(second, run_folder, events[:300] + late[: 1 + also_late])
 
 
 def test_a_candidate_begins_again(run_folder, columns, tmp_path):

@@ -103,6 +103,8 @@ class WaitingFile(WaitingRows):
             self.arrived, self.left = (int(facts.get(name, -1)) for name in COUNTS)
             check_counts(self, count, known)
         else:  # new, or of an older pintgn, which did not count
+            if known is not None and count != known.total - known.dropped:
+                raise self.damaged(f"{known.total - known.dropped:,} should be there, and {count:,} are")
             self.arrived = max(newest or 0, 0 if known is None else known.total)
             self.left = self.arrived - count
         if known != (self.arrived, self.left):
