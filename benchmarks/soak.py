@@ -1,14 +1,19 @@
-"""A service for an hour under mixed load: do memory, files, threads or answering times grow?
+"""A service for an hour under mixed load: do memory, files, threads, work per event or answering times grow?
 
-    python benchmarks/soak.py [--minutes 60] [--rate 200] [--store sqlite|postgres] [--json]
+    python benchmarks/soak.py [--minutes 60] [--rate 200] [--store sqlite|postgres] [--turns 5] [--json]
 
 A small PINT is trained on random events and served over loopback, in a process of its own, with everything that bounds
 what it keeps: `--keep-last 20 --keep-events 20000 --snapshot-every 10000 --lateness 5 --too-late rewind`. Clients send
 events in batches of 20, some of them twice under the same keys, some out of order and one every 20 s far too late, and
 meanwhile score pairs, recommend, explain, look at nodes, and read `/status`, `/metrics` and `/health`. Every 10 s the
-service's memory, open files, threads and processor time are looked up. In the end the middle values of each third
-stand side by side. Exit code 1 when an answer was wrong, or memory of the last third is more than 5 % above that of the
-second.
+service's memory, open files, threads, processor time and bytes read and written are looked up, and the processor time
+of a fixed computation beside it (the yardstick), which says how much slower the machine has become by what else it
+does. In the end the middle values of each third stand side by side.
+
+Then a second service begins, of the same run, on an empty store, and both do the same work in turns: what an event
+costs the one that has seen all the others, divided by what it costs the new one, is no matter of the machine's load.
+
+Exit code 1 when an answer was wrong, or memory of the last third is more than 5 % above that of the second.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parent))
+import numpy as np
 from serve import Server
 
 import pintgn
@@ -40,8 +46,14 @@ EVERY = 10.0
 """Seconds between two samples."""
 BATCH = 20
 OPTIONS = "--keep-last 20 --keep-events 20000 --snapshot-every 10000 --lateness 5 --too-late rewind --evaluate-every 10"
+WORK = 10_000
+"""Events of a turn: as many as between two snapshots, so that each turn has one."""
 GROWN = 1.05
 """By how much memory may be above that of the third before."""
+
+
+SETTLED = {"events": 0, "rewinding": 0}
+"""What `/health` says of late events when there are none."""
 
 
 class Load:
@@ -54,12 +66,17 @@ class Load:
         self.wrong: list[str] = []
         self.sent = self.late = 0
         per_second = rate / BATCH
+        self.asked = {
+            "score": self._score,
+            "recommend": self._ask(lambda who: ("recommend", f"/recommend/{who}?k=5")),
+            "explain": self._ask(lambda who: ("explain", f"/explain?src={who}&dst={self.random.choice(nodes)}")),
+        }
         self.threads = [
             self._every(1 / per_second, self._events),
             self._every(20, self._late),
-            self._every(0.2, self._score),
-            self._every(1, self._ask(lambda who: ("recommend", f"/recommend/{who}?k=5"))),
-            self._every(2, self._ask(lambda who: ("explain", f"/explain?src={who}&dst={self.random.choice(nodes)}"))),
+            self._every(0.2, self.asked["score"]),
+            self._every(1, self.asked["recommend"]),
+            self._every(2, self.asked["explain"]),
             self._every(1, self._ask(lambda who: ("node", f"/nodes/{who}"))),
             self._every(2, self._ask(lambda who: ("status", "/status"))),
             self._every(5, self._ask(lambda who: ("metrics", "/metrics"))),
@@ -122,20 +139,57 @@ class Load:
 
         return ask
 
+    def turn(self, events: int) -> None:
+        """The same mix as fast as it goes, one request after the other, and until no late event waits any more."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        for k in range(events // BATCH):
+            self._events(connection)
+            for every, work in ((2, self.asked["score"]), (10, self.asked["recommend"]), (20, self.asked["explain"])):
+                if k % every == 0:
+                    work(connection)
+            if k % 200 == 100:
+                self._late(connection)
+        while (self._asked("health", connection, "GET", "/health") or {"late": None})["late"] != SETTLED:
+            time.sleep(0.1)
+        connection.close()
+
     def between(self, kind: str, begin: float, end: float) -> list[float]:
         return sorted(seconds for when, seconds in self.times[kind] if begin <= when < end)
 
 
-def sample(server: Server) -> dict[str, float]:
-    """What a process holds now."""
+class Yardstick:
+    """A fixed computation, as a service's: look-ups all over memory, small products, Python."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.table, self.rows = rng.random((500_000, 8), np.float32), rng.integers(0, 500_000, (20, 4_000))
+        self.weights = rng.random((8, 8), np.float32)
+
+    def seconds(self) -> float:
+        """Processor time that it takes now."""
+        begin = time.thread_time()
+        for rows in self.rows:
+            (self.table[rows] @ self.weights).sum()
+            json.loads(json.dumps([{"src": f"p{k}", "t": k} for k in range(200)]))
+        return time.thread_time() - begin
+
+
+def sample(server: Server, load: Load, yardstick: Yardstick) -> dict[str, float]:
+    """What a process holds now, and what it has done so far."""
     process = Path(f"/proc/{server.process.pid}")
-    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+    status, moved = (
+        dict(line.split(":", 1) for line in (process / name).read_text().splitlines()) for name in ("status", "io")
+    )
     return {
         "at": time.monotonic(),
         "memory": int(status["VmRSS"].split()[0]) / 1024,
         "files": len(os.listdir(process / "fd")),
         "threads": int(status["Threads"]),
         "processor": server.processor_time(),
+        "read": int(moved["rchar"]) / 1024,
+        "written": int(moved["wchar"]) / 1024,
+        "sent": load.sent,
+        "yardstick": 1e3 * yardstick.seconds(),
     }
 
 
@@ -146,7 +200,14 @@ def thirds(samples: list[dict[str, float]], load: Load) -> list[dict[str, float]
         first, last = begin + (end - begin) * k / 3, begin + (end - begin) * (k + 1) / 3
         some = [one for one in samples if first <= one["at"] <= last]
         row = {name: statistics.median(one[name] for one in some) for name in ("memory", "files", "threads")}
-        row["processor share"] = (some[-1]["processor"] - some[0]["processor"]) / (some[-1]["at"] - some[0]["at"])
+        done = {name: some[-1][name] - some[0][name] for name in ("at", "sent", "processor", "read", "written")}
+        row["events per second"] = done["sent"] / done["at"]
+        row["processor ms per event"] = 1e3 * done["processor"] / done["sent"]
+        row["yardstick ms"] = statistics.fmean(one["yardstick"] for one in some)
+        row["processor time in yardsticks, per 1,000 events"] = (
+            1e3 * row["processor ms per event"] / row["yardstick ms"]
+        )
+        row |= {f"KB {name} per event": done[name] / done["sent"] for name in ("read", "written")}
         for kind in ("events", "score", "recommend", "explain", "health"):
             times = load.between(kind, first, last) or [float("nan")]
             row |= {
@@ -157,11 +218,26 @@ def thirds(samples: list[dict[str, float]], load: Load) -> list[dict[str, float]
     return found
 
 
+def in_turns(old: tuple[Server, Load], new: tuple[Server, Load], turns: int) -> list[tuple[float, float]]:
+    """Processor milliseconds per event of an old service and of a new one, which do the same work in turns."""
+    new[1].turn(3 * WORK)  # until it, too, keeps as much as it ever will, and has dropped events
+    found = []
+    for k in range(turns):
+        cost = {}
+        for server, load in (old, new) if k % 2 else (new, old):
+            begin = server.processor_time()
+            load.turn(WORK)
+            cost[load] = 1e3 * (server.processor_time() - begin) / WORK
+        found.append((cost[old[1]], cost[new[1]]))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--rate", type=float, default=200, help="events per second")
     parser.add_argument("--store", default="sqlite", choices=["sqlite", "postgres"])
+    parser.add_argument("--turns", type=int, default=5, help="in which an old service and a new one are compared")
     parser.add_argument("--json", action="store_true", help="print every sample, too")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
@@ -171,34 +247,50 @@ def main() -> None:
         pintgn.fit(pintgn.PINT(dim=16, neighbors=10, pair_history=False), log, folder=folder / "run", epochs=1)
         where: Path | str = folder / "store"
         if options.store == "postgres":
-            where = stack.enter_context(contextlib.closing(Cluster("s3cret-word", durable=True))).database()
+            cluster = stack.enter_context(contextlib.closing(Cluster("s3cret-word", durable=True)))
+            where = cluster.database()
         server = Server(folder / "run", where, *OPTIONS.split())
         stack.callback(server.kill)
-        load = Load(server.port, sorted({*world["src"], *world["dst"]}), 3_000, options.rate)
+        nodes, yardstick = sorted({*world["src"], *world["dst"]}), Yardstick()
+        load = Load(server.port, nodes, 3_000, options.rate)
         for thread in load.threads:
             thread.start()
-        samples, end = [sample(server)], time.monotonic() + 60 * options.minutes
+        samples, end = [sample(server, load, yardstick)], time.monotonic() + 60 * options.minutes
         while time.monotonic() < end:
             time.sleep(min(EVERY, max(0.0, end - time.monotonic())))
-            samples.append(sample(server))
+            samples.append(sample(server, load, yardstick))
             if options.json:
-                print(json.dumps(samples[-1] | {"sent": load.sent}), flush=True)
+                print(json.dumps(samples[-1]), flush=True)
         load.stop.set()
         for thread in load.threads:
             thread.join(120)
         found = thirds(samples, load)
-    print(
-        f"{load.sent:,} events and {sum(map(len, load.times.values())):,} requests in {options.minutes:g} minutes, ",
-        end="",
-    )
+        tell(options.minutes, load, found)
+        if options.turns:
+            other = folder / "new" if options.store == "sqlite" else cluster.database()
+            fresh = Server(folder / "run", other, *OPTIONS.split())
+            stack.callback(fresh.kill)
+            beside, before = Load(fresh.port, nodes, 3_000, options.rate), load.sent
+            pairs = in_turns((server, load), (fresh, beside), options.turns)
+            ratios = sorted(one / other for one, other in pairs)
+            print(f"processor ms per event after {before:,} events and of a new service, in turns of {WORK:,} events:")
+            print("  " + ", ".join(f"{one:.3f} / {other:.3f}" for one, other in pairs))
+            print(f"  ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+            load.wrong += beside.wrong
+    if load.wrong or found[2]["memory"] > GROWN * found[1]["memory"]:
+        raise SystemExit(1)
+
+
+def tell(minutes: float, load: Load, found: list[dict[str, float]]) -> None:
+    requests = sum(map(len, load.times.values()))
+    print(f"{load.sent:,} events and {requests:,} requests in {minutes:g} minutes, ", end="")
     print(f"{load.late} of the events far too late; {len(load.wrong)} answers were wrong")
     for line in load.wrong[:10]:
         print(f"  {line}")
-    print(f"{'':18}" + "".join(f"{name:>12}" for name in ("first third", "second", "last")))
+    print(f"{'':48}" + "".join(f"{name:>12}" for name in ("first third", "second", "last")))
     for name in found[0]:
-        print(f"{name:18}" + "".join(f"{row[name]:12.2f}" for row in found))
-    if load.wrong or found[2]["memory"] > GROWN * found[1]["memory"]:
-        raise SystemExit(1)
+        print(f"{name:48}" + "".join(f"{row[name]:12.2f}" for row in found))
+    sys.stdout.flush()
 
 
 def pairs_of(events: int, people: int = 300) -> dict[str, list[int]]:

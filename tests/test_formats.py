@@ -38,13 +38,14 @@ from pintgn.events.log import Query
 from pintgn.feed.source import Bookmark
 from pintgn.learn.run import Run
 from pintgn.serve.backup import restore
-from pintgn.serve.held import Held, WaitingFile
+from pintgn.serve.held import Held
 from pintgn.serve.keys import FILE as KEYS
 from pintgn.serve.keys import stored
 from pintgn.serve.model_history import FILE as MODELS
 from pintgn.serve.model_history import ModelHistory
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.sqlite import SqliteStore
+from pintgn.serve.waiting import WaitingFile
 from tests.conftest import ROOT
 
 NEWEST = {
@@ -56,7 +57,7 @@ NEWEST = {
     "neighbors.files": 3,
     "positions.relative": 1,
     "serve.rows": 3,
-    "serve.held": 1,
+    "serve.waiting": 1,
     "serve.postgres": 1,
     "serve.snapshots": 2,
     "serve.keys": 1,
@@ -141,13 +142,13 @@ def test_a_mapped_log_of_the_first_format_is_read():
 def test_events_that_wait_are_read_and_those_of_a_newer_pintgn_refused(tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / "held.db")) as db:
         db.executescript((ROOT / "tests" / "formats" / "held-1.sql").read_text())
-    held = Held(WaitingFile(tmp_path / "held.db"), 0, np.dtype(np.int64))
+    held = Held(WaitingFile(tmp_path / "held.db", "log"), 0, np.dtype(np.int64))
     assert [(entry[0], entry[2].src[entry[3]]) for entry in held.waiting()] == [(101, "u2"), (103, "u1")]
     held.close()
     with contextlib.closing(sqlite3.connect(tmp_path / "held.db")) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (1,)
         db.execute("PRAGMA user_version = 2")
-    refused(lambda: WaitingFile(tmp_path / "held.db"), "held.db", "written by a newer pintgn (format 2, not 1)")
+    refused(lambda: WaitingFile(tmp_path / "held.db", "log"), "held.db", "written by a newer pintgn (format 2, not 1)")
 
 
 def test_the_keys_of_the_newest_store_are_read(generations):

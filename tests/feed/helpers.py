@@ -22,7 +22,7 @@ import pytest
 from pintgn.serve.limits import Options
 from pintgn.serve.service import Service
 from tests.serve.helpers import TRAINED
-from tests.serve.torture import Served
+from tests.serve.victims import Served
 
 
 class Alive:

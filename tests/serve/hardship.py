@@ -85,9 +85,13 @@ def damage(folder: Path, file: str, harm: str, seed: int) -> bool:
         path = random.Random(seed).choice(sorted(inside))
     else:
         path = folder / names[file]
+    return harm_file(path, harm, f"{file} {harm} {seed}")
+
+
+def harm_file(path: Path, harm: str, seed: str) -> bool:
     if not path.exists() or not path.stat().st_size:
         return False
-    raw, rng = bytearray(path.read_bytes()), random.Random(f"{file} {harm} {seed}")
+    raw, rng = bytearray(path.read_bytes()), random.Random(seed)
     place = rng.randrange(len(raw))
     if harm == "flipped":
         raw[place] ^= 1 << rng.randrange(8)

@@ -23,7 +23,7 @@ from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
 from pintgn.serve.stores import is_address
 from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state
-from tests.serve.torture import Gone, Served
+from tests.serve.victims import Gone, Served
 
 LATE = 20
 FILE = f"{HELD}.db"

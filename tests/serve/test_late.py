@@ -10,10 +10,11 @@ import httpx
 import numpy as np
 import pytest
 
-from pintgn.errors import BadInput
+from pintgn.errors import BadFile, BadInput
 from pintgn.events.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
+from pintgn.serve import follow
 from pintgn.serve import late as module
 from pintgn.serve.app import create_app
 from pintgn.serve.backup import back_up, restore
@@ -25,7 +26,7 @@ from pintgn.serve.rows import Gap
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
 from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state, trained
-from tests.serve.torture import Gone, Served
+from tests.serve.victims import Gone, Served
 
 
 @pytest.fixture(autouse=True)
@@ -105,11 +106,22 @@ def test_late_events_are_put_in_their_places(run_folder, columns, new_store, sna
         check(service, run_folder, events + late + on_time)
 
 
-@pytest.mark.parametrize("keep", [None, 30])
-def test_where_events_are_late_all_the_time_snapshots_go_on_all_the_same(run_folder, columns, new_store, keep):
-    """Every snapshot of the newest state is of no use soon: one of the state before the late events has to be made."""
+@pytest.mark.parametrize(("keep", "slow"), [(None, 0.0), (30, 0.0), (None, 0.3)])
+def test_where_events_are_late_all_the_time_snapshots_go_on_all_the_same(
+    run_folder, columns, new_store, keep, slow, monkeypatch
+):
+    """Every snapshot of the newest state is of no use soon: one of the state before the late events has to be made.
+    Also where each of the newest state takes as long to write as a rebuild takes."""
     events = as_events(columns, TRAINED, 900, keyed=True)
     with opened(run_folder, new_store(), snapshot_every=60, keep_events=keep) as service:
+        write = service.snapshots.write
+
+        def slowly(captured):
+            if threading.current_thread().name == "pintgn-snapshot":
+                time.sleep(slow)
+            return write(captured)
+
+        monkeypatch.setattr(service.snapshots, "write", slowly)
         sent = []
         for begin in range(0, 600, 20):
             some = events[begin : begin + 20]
@@ -336,6 +348,41 @@ def test_services_that_follow_are_rebuilt_too(run_folder, columns, cluster):
         third.unnumbered.settle()
         until(lambda: second.live.total == third.live.total == len(events) + len(late) + 2)
         assert_same_state(second.live, third.live)
+
+
+@pytest.mark.parametrize("meanwhile", ["more events", "more late events", "no snapshots", "no connection"])
+def test_a_service_that_follows_is_rebuilt_whatever_happens_meanwhile(
+    run_folder, columns, cluster, monkeypatch, meanwhile
+):
+    events, late = parted(columns)
+    where, real, done, also_late = cluster.database(), follow.base, [], meanwhile == "more late events"
+    with opened(run_folder, where) as first, opened(run_folder, where) as second:
+
+        def base(service, *given):
+            live = real(service, *given)
+            if service is second and not done:  # in the middle of its rebuild
+                done.append(True)
+                first.observe(events[200:300])
+                if also_late:
+                    first.observe([late[1]])
+                    first.unnumbered.settle()
+                elif meanwhile == "no snapshots":
+                    raise BadFile("the connection was lost")
+                elif meanwhile == "no connection":
+                    second.store.close()
+            return live
+
+        first.observe(events[:200])
+        until(lambda: second.live.total == 200)
+        monkeypatch.setattr(follow, "base", base)
+        first.observe([late[0]])
+        until(lambda: done and second.live.total == first.live.total == 301 + also_late)
+        until(lambda: not second.reports)
+        assert second.healthy
+        assert_same_state(second.live, first.live)
+        first.close()
+        until(lambda: second.taking)
+        check(second, run_folder, events[:300] + late[: 1 + also_late])
 
 
 def test_a_candidate_begins_again(run_folder, columns, tmp_path):

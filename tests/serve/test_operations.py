@@ -16,7 +16,7 @@ from pintgn.serve.app import create_app
 from pintgn.serve.service import Service
 from tests.conftest import ROOT
 from tests.serve.helpers import TRAINED, TestClient, as_events
-from tests.serve.torture import Served
+from tests.serve.victims import Served
 
 FOLDER, CLUSTER = ROOT / "examples" / "operations", ROOT / "examples" / "cluster"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from pintgn.serve.service import Service
 from pintgn.serve.sqlite import SqliteStore
 from pintgn.serve.store import log_fingerprint
 from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed, restarted, served
+
+IO = Path("/proc/thread-self/io")
 
 
 def batch(numbers, keys=None, width=0, dtype=np.int64) -> EventBatch:
@@ -43,6 +46,27 @@ def test_reading_goes_on_where_damage_interrupted_it(tmp_path, monkeypatch):
         assert found == [*range(1, 15), *range(16, 30)]
         assert [str(gap) for gap in store.missing] == ["15", "30"]
         assert store.total == 30, "its number is not given again"
+
+
+@pytest.mark.skipif(not IO.exists(), reason="what a thread writes is counted by Linux")
+def test_dropping_writes_each_page_of_keys_once(tmp_path):
+    """Their hashes are all over the table: in the order of events, each key would cost a page, and more with every
+    event that there ever was."""
+
+    def written() -> int:
+        return int(IO.read_text().split("wchar:")[1].split()[0])
+
+    with opened(tmp_path) as store:
+        store.db.execute("PRAGMA cache_size = 20")
+        for begin in range(1, 20_001, 5_000):
+            numbers = range(begin, begin + 5_000)
+            store.append(batch(numbers, keys=[f"key {k}" for k in numbers]))
+            store.settle()
+            store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            before = written()
+            store.drop(begin + 4_999)
+        pages = store.db.execute("PRAGMA page_count").fetchone()[0]
+        assert written() - before < 4 * 4096 * pages, "into the log, into the file, and a few more than once"
 
 
 def test_what_was_lost_after_the_point_one_goes_back_to_was_never(tmp_path):

@@ -234,6 +234,13 @@ def test_kill_9_over_http_with_several_writers_loses_nothing_and_doubles_nothing
     torture.survive_kills_by_many(run_folder, new_store(), kills=3, writers=3, seed=1, patience=0.3)
 
 
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_kill_9_while_events_come_late_loses_nothing_and_doubles_nothing(run_folder, new_store, monkeypatch):
+    monkeypatch.setattr("pintgn.serve.late.GATHER", 0.05)
+    torture.survive_kills_by_many(run_folder, new_store(), kills=4, writers=2, seed=1, patience=0.6, late=0.1)
+
+
 def test_events_are_refused_whole_and_by_their_own_fault_alone(run_folder, columns, new_store):
     """A batch that is refused takes nothing of itself, and none of its neighbours, along."""
     with Service.open(run_folder, new_store()) as service:

@@ -1,8 +1,8 @@
 """What a service must survive: kill -9 at any moment, damage, a full disk, nonsense. Small in the tests, large on its
 own:
 
-python -m tests.serve.torture [--kills 300] [--stores sqlite,postgres] [--writers 4] [--damages 200]
-                              [--requests 10000] [--seed 0]
+python -m tests.serve.torture [--kills 300] [--late-kills 300] [--stores sqlite,postgres] [--writers 4]
+                              [--damages 200] [--full 100] [--requests 10000] [--seed 0]
 (or: make torture ARGS="--kills 1000")
 """
 
@@ -10,19 +10,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import logging
 import os
 import random
 import shutil
-import signal
-import socket
-import struct
 import sys
 import tempfile
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,160 +26,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # victims are forks, which would 
 
 from tests.postgres import Cluster
 from tests.serve.hardship import FILES, HARMS, OPTIONS, damage, survive_damage, survive_full
+from tests.serve.hardship_waiting import FILES as WAITING_FILES
+from tests.serve.hardship_waiting import harm, survive_damaged_waiting, survive_full_waiting, waiting
 from tests.serve.helpers import TRAINED, as_events, assert_same_state, happened, replayed, served, trained
 from tests.serve.nonsense import send_nonsense, shout
-
-
-class Gone(Exception):
-    """The victim is dead."""
-
-
-# -- victims: services that can be killed ------------------------------------------------------------------------------
-
-
-class Forked:
-    """A service in a fork of this process: no time is lost with starting Python."""
-
-    def __init__(self, run: Path, store: Path | str, file_limit: int | None = None):
-        mine, theirs = socket.socketpair()
-        self.pid = os.fork()
-        if self.pid == 0:
-            mine.close()
-            try:
-                self._serve(run, store, theirs, file_limit)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(1)
-        theirs.close()
-        self.pipe = mine
-
-    @staticmethod
-    def _serve(run: Path, store: Path | str, pipe: socket.socket, file_limit: int | None) -> None:
-        from pintgn.errors import PintgnError
-        from pintgn.serve.limits import Options
-        from pintgn.serve.service import Service
-
-        service = Service.open(run, store, Options(**OPTIONS))
-        while service.role == "standby":  # until the one that was killed is known to be gone
-            time.sleep(0.01)
-        if file_limit is not None:
-            import resource
-
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, file_limit))
-        while True:
-            events = _read(pipe)
-            try:
-                answer = service.submit(service.requests.rows(events)).result() if events else {}
-            except PintgnError as error:
-                answer = {"error": type(error).__name__}
-            _write(pipe, answer | {"stored": service.store.total})
-
-    def send(self, events: list[dict]) -> dict[str, Any]:
-        try:
-            _write(self.pipe, events)
-            return _read(self.pipe)
-        except OSError as error:
-            raise Gone from error
-
-    def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-
-    def bury(self) -> None:
-        self.kill()
-        os.waitpid(self.pid, 0)
-        self.pipe.close()
-
-
-class Served:
-    """`pintgn serve` itself, over HTTP, in a fork of this process."""
-
-    def __init__(self, run: Path, store: Path | str, *more: str, waits: bool = False):
-        self.waits = waits  # a standby is what is wanted
-        command = ["serve", str(run), "--store", str(store), "--port", "0", "--json", *more]
-        command += ["--snapshot-every", str(OPTIONS["snapshot_every"])]
-        self.noise = tempfile.TemporaryFile()  # noqa: SIM115 - read when it is over
-        mine, theirs = os.pipe()
-        self.port, self.pid = None, os.fork()
-        if self.pid == 0:
-            os.close(mine)
-            os.dup2(theirs, 1)
-            os.dup2(self.noise.fileno(), 2)
-            sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
-            try:
-                from pintgn.cli.app import app
-
-                app(command, standalone_mode=False)
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                sys.stderr.flush()
-                os._exit(1)
-        os.close(theirs)
-        self.said_first = os.fdopen(mine, "r")
-
-    def started(self) -> None:
-        if self.port is None:
-            line = self.said_first.readline()
-            if not line:
-                assert os.waitstatus_to_exitcode(self._wait()) == -signal.SIGKILL, f"it did not start: {self.said()}"
-                raise Gone
-            self.port = int(json.loads(line)["address"].rpartition(":")[2])
-            self._await_role()
-
-    def _await_role(self) -> None:
-        """Until it is no standby: the one that was killed is known to be gone."""
-        import httpx
-
-        with contextlib.suppress(httpx.HTTPError):  # it may have been killed meanwhile
-            while httpx.get(f"http://127.0.0.1:{self.port}/health").json()["role"] == "standby" and not self.waits:
-                time.sleep(0.01)
-
-    def client(self) -> Any:
-        import httpx
-
-        self.started()
-        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=60)
-
-    def _wait(self) -> int:
-        if self.pid:
-            self.ended, self.pid = os.waitpid(self.pid, 0)[1], 0
-        return self.ended
-
-    def kill(self) -> None:
-        if self.pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
-
-    def bury(self) -> None:
-        self.kill()
-        self._wait()
-        self.said_first.close()
-        self.noise.close()
-
-    def said(self) -> str:
-        self.noise.seek(0)
-        return self.noise.read().decode()
-
-
-def _write(pipe: socket.socket, value: Any) -> None:
-    data = json.dumps(value).encode()
-    pipe.sendall(struct.pack("<I", len(data)) + data)
-
-
-def _read(pipe: socket.socket) -> Any:
-    def exactly(count: int) -> bytes:
-        parts = b""
-        while len(parts) < count:
-            more = pipe.recv(count - len(parts))
-            if not more:
-                raise ConnectionResetError
-            parts += more
-        return parts
-
-    return json.loads(exactly(struct.unpack("<I", exactly(4))[0]))
-
+from tests.serve.victims import Forked, Gone, Served
 
 # -- kill -9 -----------------------------------------------------------------------------------------------------------
 
@@ -248,11 +94,19 @@ def check_state(run: Path, columns: dict, folder: Path | str, total: int) -> Non
         assert_same_state(service.live, replayed(run, columns, total))
 
 
-class Writer:
-    """One of several clients: it remembers what was acknowledged, and sends again what may not have arrived."""
+REWIND = ("--lateness", "2", "--too-late", "rewind")
+BACK = (1, 2, 4, 8)
+"""How late events are that are not on time: some wait for their turn, some have to be put in their places."""
 
-    def __init__(self, name: int, seed: int):
-        self.name, self.rng = name, random.Random(f"{seed} {name}")
+
+class Writer:
+    """One of several clients: it remembers what was acknowledged, and sends again what may not have arrived.
+
+    Of its events a share `late` is from before `t`, but not from before `earliest`.
+    """
+
+    def __init__(self, name: int, seed: int, late: float = 0.0, earliest: int = 0):
+        self.name, self.rng, self.late, self.earliest = name, random.Random(f"{seed} {name}"), late, earliest
         self.acknowledged: list[dict] = []
         self.pending: list[dict] = []
 
@@ -269,13 +123,18 @@ class Writer:
                 while more:
                     count = len(self.acknowledged)
                     ends = [f"person {self.rng.randrange(40)}" for _ in range(2 * self.rng.randint(1, 30))]
+                    when = sorted(self._time(t) for _ in ends[::2])
                     self.pending = [
-                        {"src": src, "dst": dst, "t": t, "key": f"{self.name}-{count + k}"}
-                        for k, (src, dst) in enumerate(zip(ends[::2], ends[1::2], strict=True))
+                        {"src": src, "dst": dst, "t": at, "key": f"{self.name}-{count + k}"}
+                        for k, (src, dst, at) in enumerate(zip(ends[::2], ends[1::2], when, strict=True))
                     ]
                     self._send(client)
         except (httpx.HTTPError, Gone, threading.BrokenBarrierError):
             everybody.abort()
+
+    def _time(self, t: int) -> int:
+        late = self.late and self.rng.random() < self.late
+        return max(self.earliest, t - self.rng.choice(BACK)) if late else t
 
     def _send(self, client: Any) -> None:
         if self.pending:
@@ -289,24 +148,26 @@ class Writer:
             self.pending = []
 
 
-def survive_kills_by_many(run: Path, folder: Path | str, kills: int, writers: int, seed: int, patience: float) -> int:
+def survive_kills_by_many(
+    run: Path, folder: Path | str, kills: int, writers: int, seed: int, patience: float, late: float = 0.0
+) -> int:
     """Kill a service over HTTP while several clients write; returns how many events were acknowledged.
 
-    In the end each acknowledged event is there once, each client's in its own order, and the state is that of a clean
-    replay of the store.
+    A share of the events comes late: then it serves with `REWIND`. In the end each acknowledged event is there once, in
+    order of time, each client's of one time in its own order, and the state is that of a clean replay of the store.
     """
     from pintgn.learn.run import Run
     from pintgn.live.live import Live
     from pintgn.serve.limits import Options
     from pintgn.serve.service import Service
 
-    rng, clients = random.Random(seed), [Writer(name, seed) for name in range(writers)]
     opened = Run.open(run)
     t = int(opened.log.t[-1])
+    rng, clients = random.Random(seed), [Writer(name, seed, late, t) for name in range(writers)]
     for round in range(kills + 1):
         if round % 50 == 0 and sys.stderr.isatty():
             print(f"{round} of {kills} kills", file=sys.stderr)
-        alive, t, more = Served(run, folder), t + 1, round < kills
+        alive, t, more = Served(run, folder, *(REWIND if late else ())), t + 1, round < kills
         everybody, errors = threading.Barrier(writers), []
 
         def work(client: Writer, *given: Any, errors: list = errors) -> None:
@@ -339,21 +200,32 @@ def survive_kills_by_many(run: Path, folder: Path | str, kills: int, writers: in
             alive.bury()
         if errors:
             raise errors[0]
-    with Service.open(run, folder, Options(**OPTIONS)) as service:
+    with Service.open(run, folder, Options(**OPTIONS)) as service:  # which lets all that wait happen
+        while not service.unnumbered.begun:  # until the one that was killed is known to be gone
+            time.sleep(0.01)
+        service.unnumbered.settle()
         assert not service.reports, service.reports
         assert not any(client.pending for client in clients), "the last round sends them all"
-        stored = [batch for _, batch in service.store.read()]
-        keys = [key for batch in stored for key in batch.keys or []]
-        assert len(keys) == len(set(keys)) == service.store.total, "an event is doubled"
-        for client in clients:
-            mine = [event["key"] for event in client.acknowledged]
-            found = [key for key in keys if key.partition("-")[0] == str(client.name)]
-            assert found == mine, "an acknowledged event is lost or out of order, or one was never sent"
+        stored = service.call(lambda: [batch for _, batch in service.store.read()]).result()
+        check_order(stored, {str(client.name): client.acknowledged for client in clients})
+        assert service.store.total == sum(map(len, stored))
         clean = Live(opened, evaluate_every=10)
         for batch in stored:
             clean.observe_batch(batch)
         assert_same_state(service.live, clean)
     return sum(len(client.acknowledged) for client in clients)
+
+
+def check_order(stored: list[Any], acknowledged: dict[str, list[dict]]) -> None:
+    """Each client's events are stored once, by time, and those of one time as they were sent."""
+    times = [t for batch in stored for t in batch.t.tolist()]
+    keys = [key for batch in stored for key in batch.keys or []]
+    assert times == sorted(times), "the store is not in order of time"
+    assert len(keys) == len(set(keys)) == len(times), "an event is doubled"
+    for name, events in acknowledged.items():
+        mine = [event["key"] for event in sorted(events, key=lambda event: event["t"])]
+        found = [key for key in keys if key.partition("-")[0] == name]
+        assert found == mine, "an acknowledged event is lost or out of order, or one was never sent"
 
 
 @contextlib.contextmanager
@@ -370,6 +242,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--stores", default="sqlite,postgres", help="stores of services that are killed")
+    parser.add_argument("--late-kills", type=int, default=300, help="while one event in ten comes late")
     parser.add_argument("--writers", type=int, default=4)
     parser.add_argument("--damages", type=int, default=200)
     parser.add_argument("--full", type=int, default=100, help="sizes at which the disk is full")
@@ -379,6 +252,8 @@ def main() -> None:
     logging.getLogger("pintgn.serve").setLevel(logging.CRITICAL)  # it has much to say
     import httpx
 
+    from pintgn.serve import late
+
     with tempfile.TemporaryDirectory() as scratch:
         folder, columns = Path(scratch), happened(900, seed=options.seed)
         run, begin = trained(folder / "run", columns), time.perf_counter()
@@ -386,6 +261,16 @@ def main() -> None:
         def tell(line: str) -> None:
             print(f"{line} ({time.perf_counter() - begin:.0f} s)", flush=True)
 
+        for kind in options.stores.split(",") if options.late_kills else ():
+            with kept_in(kind, folder) as (one, _):
+                late.GATHER = 0.05  # most are killed before half a second
+                taken = survive_kills_by_many(run, one, options.late_kills, options.writers, options.seed, 1.0, 0.1)
+                tell(
+                    f"{kind}: {options.late_kills} kills over HTTP, {options.writers} writers, one event in ten late, "
+                    f"{' '.join(REWIND)}: no event lost, none doubled, in order of time, the state of a clean replay "
+                    f"to the bit ({taken:,} acknowledged)"
+                )
+            shutil.rmtree(folder / "one", ignore_errors=True)
         for kind in options.stores.split(",") if options.kills else ():
             with kept_in(kind, folder) as (one, many):
                 taken = survive_kills(Forked, run, columns, one, options.kills // 10, options.seed, 0.5)
@@ -405,10 +290,25 @@ def main() -> None:
                     missing.append(survive_damage(run, columns, place, 600))
                 shutil.rmtree(place)
             tell(f"{len(missing)} damaged files: {sum(missing):,} events missing after {sum(map(bool, missing))}, told")
-        for k in range(options.full):
-            survive_full(run, columns, folder / "full", 1_500 * k)
-            shutil.rmtree(folder / "full")
-        tell(f"{options.full} sizes of a full disk: refused, told, nothing lost, no trace")
+            sent, again = waiting(run, columns, folder / "waiting"), []
+            for k in range(options.damages):
+                place = folder / "damaged"
+                shutil.copytree(folder / "waiting", place)
+                files = list(WAITING_FILES)
+                if harm(place, files[k % len(files)], HARMS[k // len(files) % 4], options.seed + k // 28):
+                    again.append(survive_damaged_waiting(run, place, sent))
+                shutil.rmtree(place)
+            tell(
+                f"{len(again)} damaged files of events that wait: after {sum(map(bool, again))} it did not start, and "
+                f"said so; {sum(again):,} events were sent again, none was lost or doubled"
+            )
+        for survive, step in ((survive_full, 1_500), (survive_full_waiting, 4_000)):
+            for k in range(options.full):
+                survive(run, columns, folder / "full", step * k)
+                shutil.rmtree(folder / "full")
+        tell(
+            f"{options.full} sizes of a full disk, without late events and with: refused, told, nothing lost, no trace"
+        )
         if options.requests:
             alive = Served(run, folder / "nonsense")
             try:

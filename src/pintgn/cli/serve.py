@@ -116,6 +116,7 @@ def serve(
     from pintgn.serve.journal import note_action, write_logs
     from pintgn.serve.keys import Keys, add_key
     from pintgn.serve.limits import Options
+    from pintgn.serve.rewind import accept_lost
     from pintgn.serve.service import Service
     from pintgn.serve.stores import home_of, is_address
 
@@ -148,6 +149,7 @@ def serve(
     if undo_after is not None:
         _undo(run, where, undo_after, as_json)
         return
+    waiting = accept_lost(run, where, say) if accept_loss else []  # without these it would not start
     with Service.open(run, where, options, progress=say, device=device) as service:
         for report in service.reports:
             say(f"note: {report}")
@@ -166,7 +168,7 @@ def serve(
             )
             return
         if accept_loss:
-            _accept(service, as_json)
+            _accept(service, waiting, as_json)
             return
         if export is not None:
             before = len(service.reports)
@@ -223,13 +225,14 @@ def _undo(run: Path, where: str | Path, after: str, as_json: bool) -> None:
     answer(as_json, done, shown)
 
 
-def _accept(service: Any, as_json: bool) -> None:
+def _accept(service: Any, waiting: list[str], as_json: bool) -> None:
     from pintgn.serve.journal import note_action
 
     gaps = service.accept_loss()
     lost = ", ".join(str(gap) for gap in gaps if len(gap)) or "no events for certain"
     shown = f"lost {lost}; the next event will be number {service.store.total + 1:,}" if gaps else "nothing is missing"
-    facts = {"lost": [[gap.first, gap.last] for gap in gaps], "events": service.store.total}
+    shown = "; ".join([*waiting, shown] if gaps or not waiting else waiting)
+    facts = {"lost": [[gap.first, gap.last] for gap in gaps], "events": service.store.total, "waiting": waiting}
     note_action("accept-loss", facts)
     answer(as_json, facts, f"{service.store.name}: {shown}")
 

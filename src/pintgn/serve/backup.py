@@ -36,6 +36,7 @@ from pintgn.serve.service import Service
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.sqlite import MARK, SqliteStore
 from pintgn.serve.store import log_fingerprint
+from pintgn.serve.waiting import copy_waiting, mark_of
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -94,12 +95,12 @@ def _staged(run: Run, log: str, store: Path, folder: Path) -> dict[str, Any]:
     snapshots = SnapshotFolder(store, run)
     for _ in range(TRIES):
         waiting = [f"{kind}.db" for kind in (HELD, LATE)]
-        for leftover in (FILE, MARK, *waiting):
+        for leftover in (FILE, MARK, *waiting, *(mark_of(Path(name)).name for name in waiting)):
             (folder / leftover).unlink(missing_ok=True)
         try:
             for name in waiting:  # first: what is released meanwhile is in both, and known by its key
-                if (store / name).exists():
-                    _copy_database(store / name, folder / name)
+                if (store / name).exists() or mark_of(store / name).exists():
+                    copy_waiting(store / name, folder / name, log)
             with _database(run, log, store, snapshots) as db:
                 _copied(db, folder / FILE)
         except sqlite3.Error as error:
@@ -131,11 +132,6 @@ def _database(run: Run, log: str, store: Path, snapshots: SnapshotFolder) -> Ite
 
 def _opened_store(run: Run, log: str, folder: Path, seen: int = 0) -> SqliteStore:
     return SqliteStore(folder, log, run.written[0].width, run.log.t.dtype, seen, run.fingerprint)
-
-
-def _copy_database(source: Path, target: Path) -> None:
-    with contextlib.closing(connected(source)) as db:
-        _copied(db, target)
 
 
 def _copied(db: sqlite3.Connection, target: Path) -> None:

@@ -6,6 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from pintgn.errors import BadFile
 from pintgn.serve.late import base, replace_state
 from pintgn.serve.store import StoreGone, StoreLost, StoreRewound
 
@@ -33,6 +34,7 @@ class Follower:
         self.held: dict[str, Any] | None = None  # how much waits for its turn, at the service that writes
         self.late: dict[str, Any] | None = None  # how many late events it has to put in their places
         self._tried = self._looked = 0.0
+        self._due: int | None = None  # from which number on the state is of another order than the store
 
     @property
     def seconds(self) -> float:
@@ -53,6 +55,8 @@ class Follower:
                     store.connect()
                     log.warning("connected to %s again", store.name)
                     self.trouble = None
+                if self._due is not None:
+                    self._rebuild(self._due)
                 self.catch_up()
                 self._look_around()
                 if self.service.closed:  # its end may have been among the jobs
@@ -63,8 +67,8 @@ class Follower:
                     return True
                 store.wait(TICK)
             except StoreRewound as error:
-                self.trouble = None
-                self.rebuild(error)
+                log.info("%s The state is rebuilt.", error)
+                self.trouble, self._due = None, min(error.first, self._due or error.first)
             except StoreLost as error:
                 if self.trouble is None:
                     log.error("%s Answers are as of event %d.", error, self.service.live.total)
@@ -89,21 +93,23 @@ class Follower:
         self._tried = time.monotonic()
         return self.service.store.take()
 
-    def rebuild(self, found: StoreRewound) -> None:
+    def _rebuild(self, first: int) -> None:
         """The state with late events in their places, from the newest snapshot before them; answers come from the one
-        that there is meanwhile."""
-        service, store, first = self.service, self.service.store, found.first
+        that there is meanwhile. It stays due until it is done, whatever is lost or put in its place meanwhile."""
+        service, store = self.service, self.service.store
         store.accept_rewind()
-        if service.live.total < first:
-            return
-        log.info("%s The state is rebuilt.", found)
-        live = base(service, service.run, store.dropped, lambda number: number < first)
-        for number, batch in store.read(live.total):
-            live.skip_to(number - 1)
-            live.observe_batch(batch)
-            if service.closed:
-                return
-        replace_state(service, live, first - 1)
+        if service.live.total >= first:
+            try:
+                live = base(service, service.run, store.dropped, lambda number: number < first)
+            except BadFile as error:  # snapshots have a session of their own
+                raise StoreLost(str(error)) from error
+            for number, batch in store.read(live.total):
+                live.skip_to(number - 1)
+                live.observe_batch(batch)
+                if service.closed:
+                    return
+            replace_state(service, live, first - 1)
+        self._due = None
 
     def catch_up(self) -> None:
         """Observe all that is stored."""

@@ -13,109 +13,27 @@ from __future__ import annotations
 import contextlib
 import heapq
 import math
-import sqlite3
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadFile, BadInput
+from pintgn.errors import BadInput
 from pintgn.events.codec import EventBatch
-from pintgn.events.facts import check_format
-from pintgn.serve.rows import COLUMNS, INSERT, TABLES, Damaged, batch_of, checksums, columns, connected
+from pintgn.serve.rows import Damaged, batch_of, checksums, columns
 from pintgn.serve.store import Store, StoreFull, StoreLost
+from pintgn.serve.waiting import WaitingFile, WaitingRows, mark_of
 
 HELD, LATE = "held", "late"
 """What waits for its turn, and what came too late for that: `held.db` and `late.db`, or the tables `pintgn_…`."""
-FORMAT = 1
-"""Of `held.db` and `late.db`. The tables in PostgreSQL have the format of the store that they belong to."""
-CHUNK = 10_000
-"""Rows read or deleted at once."""
 MADE_UP = "held-"
 """How keys begin that were made up for events without."""
 
 
 Entry = tuple[Any, int, EventBatch, int]
 """Time and number of an event, the batch that holds it, and its row there."""
-
-
-class WaitingRows(ABC):
-    """Where events that wait are kept: rows as those of a store, numbered by arrival."""
-
-    name: str
-
-    @abstractmethod
-    def read(self, after: int) -> list[tuple]:
-        """The next rows after a number."""
-
-    @abstractmethod
-    def change(self, gone: list[int], more: Iterable[tuple]) -> None:
-        """Delete and add rows in one transaction, which is on the disk when this returns; `StoreFull` otherwise."""
-
-    @abstractmethod
-    def set_aside(self, stamp: str) -> None:
-        """Keep a copy of everything under another name."""
-
-    @abstractmethod
-    def damaged(self, why: object) -> BadFile:
-        """What to do when rows are not what was written."""
-
-    def close(self) -> None:
-        return
-
-
-class WaitingFile(WaitingRows):
-    """A SQLite file beside a store."""
-
-    def __init__(self, path: Path):
-        self.path, self.name = path, path.name
-        try:
-            self.db = connected(path)
-            found = self.db.execute("PRAGMA user_version").fetchone()[0] or FORMAT  # 0: nothing was written yet
-            check_format(found, FORMAT, str(path), "Start the pintgn that wrote it, and let the events happen.")
-            self.db.executescript(f"{TABLES}; PRAGMA user_version = {FORMAT};")
-        except sqlite3.Error as error:
-            raise self.damaged(error) from error
-
-    def read(self, after: int) -> list[tuple]:
-        asked = f"SELECT {COLUMNS} FROM events WHERE number > ? ORDER BY number LIMIT {CHUNK}"
-        try:
-            return self.db.execute(asked, (after,)).fetchall()
-        except sqlite3.Error as error:
-            raise self.damaged(error) from error
-
-    def change(self, gone: list[int], more: Iterable[tuple]) -> None:
-        try:
-            self.db.execute("BEGIN IMMEDIATE")
-            try:
-                self.db.executemany("DELETE FROM events WHERE number = ?", ((number,) for number in gone))
-                self.db.executemany(INSERT, more)
-                self.db.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    self.db.execute("ROLLBACK")
-                raise
-        except sqlite3.Error as error:
-            raise StoreFull(
-                f"the events could not be written to {self.name}: {error}. Nothing of them was kept. "
-                "Free space on the disk, then send them again."
-            ) from error
-
-    def set_aside(self, stamp: str) -> None:
-        with contextlib.closing(sqlite3.connect(self.path.with_name(f"undone-{stamp}-{self.name}"))) as target:
-            self.db.backup(target)
-
-    def damaged(self, why: object) -> BadFile:
-        return BadFile(
-            f"{self.path} is damaged: {why}. It holds events that wait for their turn. Put back a backup, or "
-            "move it away and have the events of the last --lateness sent again."
-        )
-
-    def close(self) -> None:
-        self.db.close()
 
 
 class Held:
@@ -132,7 +50,7 @@ class Held:
     def __init__(self, rows: WaitingRows, width: int, dtype: np.dtype, lateness: float = math.inf):
         self.rows, self.width, self.dtype, self.lateness = rows, width, dtype, lateness
         self.newest: Any = None  # the newest time that was ever held
-        self.arrivals = 0
+        self.arrivals = rows.arrived
         self._queue: list[Entry] = []  # a heap
         self._keys: dict[str, int] = {}  # of those that wait; the checksums of their events
         self._gone: list[int] = []  # arrivals that the store has
@@ -166,12 +84,12 @@ class Held:
         self._keys.update(zip(keys, checksums(columns(batch)), strict=True))  # type: ignore[arg-type]
         for row, (t, number) in enumerate(zip(batch.t.tolist(), numbers, strict=True)):
             heapq.heappush(self._queue, (t, number, batch, row))
-            self.arrivals = number
+            self.arrivals = max(self.arrivals, number)
         newest = batch.t.max()
         self.newest = newest if self.newest is None else max(self.newest, newest)
 
     def add(self, batches: list[EventBatch]) -> None:
-        """Let events wait; they are on the disk when this returns. Raises `StoreFull`, and keeps nothing then."""
+        """Let events wait; they are on the disk after `settle`. Raises `StoreFull`, and keeps nothing then."""
         if not batches:
             return
         batch = EventBatch.concat(batches)
@@ -184,6 +102,10 @@ class Held:
         sums = [checksum ^ number for number, checksum in zip(numbers, checksums(values), strict=True)]
         self._change(zip(numbers, *values, sums, strict=True))
         self._push(batch, numbers)
+
+    def settle(self) -> None:
+        """Wait until what was added is on the disk."""
+        self.rows.settle()
 
     def release(self, happen: Callable[[EventBatch], bool]) -> None:
         """Let the events happen that the watermark has reached, in order; those that cannot be taken wait on."""
@@ -280,7 +202,7 @@ def waiting_rows(where: str | Path, store: Store, kind: str, make: bool) -> Wait
         assert isinstance(store, PostgresStore)
         return WaitingTable.of(store, kind, make)
     path = Path(where) / f"{kind}.db"
-    return WaitingFile(path) if make or path.exists() else None
+    return WaitingFile(path, store.log) if make or path.exists() or mark_of(path).exists() else None
 
 
 def open_waiting(where: str | Path, store: Store, kind: str, make: bool, lateness: float = math.inf) -> Held | None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pintgn.errors import BadInput, PintgnError
+from pintgn.errors import BadFile, BadInput, PintgnError
 from pintgn.events.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
@@ -51,13 +51,16 @@ def horizon(service: Service) -> Any:
 
     To be called by the writer. A snapshot that is about to be dropped for a newer one does not count.
     """
-    dropped = service.store.dropped
+    dropped, rewinder = service.store.dropped, service.unnumbered.rewinder
     if service.covered >= dropped:
         return service.run.log.t[-1].item()
-    numbers, rewinder = service.snapshots.numbers(), service.unnumbered.rewinder
-    on_its_way = {service.saver.at} if service.saver.busy else set()
-    stay = sorted({*numbers, *on_its_way}, reverse=True)[:KEEP]
-    clocks = [service.snapshots.clock(number) for number in numbers if number >= dropped and number in stay]
+    try:
+        numbers = service.snapshots.numbers()
+        on_its_way = {service.saver.at} if service.saver.busy else set()
+        stay = sorted({*numbers, *on_its_way}, reverse=True)[:KEEP]
+        clocks = [service.snapshots.clock(number) for number in numbers if number >= dropped and number in stay]
+    except BadFile as error:  # snapshots in a database have a session of their own
+        raise StoreLost(str(error)) from error
     earliest = min((clock for clock in clocks if clock is not None), default=None)
     floor = None if rewinder is None else rewinder.floor
     return earliest if earliest is None or floor is None else max(earliest, floor)
@@ -246,6 +249,7 @@ class Rewinder(threading.Thread):
 
     def _advance(self) -> None:
         """A snapshot of the state just before the first late event: where some come all the time, none newer stays."""
+        self.service.saver.join()  # no other begins while late events wait
         if self._call(self._may_advance):
             try:
                 self.service.snapshots.write(self.live.snapshot())

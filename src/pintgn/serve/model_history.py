@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,17 +34,20 @@ class ModelHistory:
         self.before: dict[str, Any] | None = None  # what was active before it
         self.entries: list[dict[str, Any]] = []
         if self.path.exists():
-            self._take(read_json(self.path, SHAPE), str(self.path), f"Delete it {NAMED}.")
+            help = f"Delete it {NAMED}."
+            self._take(read_json(self.path, SHAPE, help), str(self.path), help)
             for one in (self.active, self.before):
                 if one is not None:  # relative, in a backup
                     one["run"] = os.path.normpath(self.path.parent.absolute() / one["run"])
 
     def _take(self, facts: dict[str, Any], name: str, help: str) -> None:
         check_format(facts["format"], FORMAT, name, help)
+        if facts.get("checksum", checksum := _checksum(facts)) != checksum:  # an older pintgn wrote none
+            raise BadFile(f"{name} is damaged: it is not what was written. {help}")
         self.active, self.before, self.entries = facts["active"], facts["before"], facts["history"]
 
     def _facts(self) -> dict[str, Any]:
-        return {"format": FORMAT, "active": self.active, "before": self.before, "history": self.entries[-KEPT:]}
+        return _sealed({"active": self.active, "before": self.before, "history": self.entries[-KEPT:]})
 
     def save(self) -> None:
         with write_errors(self.path):
@@ -77,10 +81,19 @@ class ModelHistory:
         """Write down for another store that it is served with the same run, which is at a path relative to it."""
         if self.active is not None:
             facts = self._facts() | {"active": self.active | {"run": run}, "before": None}
-            write_file(folder / FILE, json.dumps(facts, indent=1))
+            write_file(folder / FILE, json.dumps(_sealed(facts), indent=1))
 
     def facts(self) -> dict[str, Any]:
         return {"active": self.active, "history": self.entries[-KEPT:]}
+
+
+def _sealed(facts: dict[str, Any]) -> dict[str, Any]:
+    return facts | {"format": FORMAT, "checksum": _checksum(facts)}
+
+
+def _checksum(facts: dict[str, Any]) -> int:
+    kept = [facts.get(name) for name in ("active", "before", "history")]
+    return zlib.crc32(json.dumps(kept, sort_keys=True).encode())
 
 
 def open_models(where: str | Path) -> ModelHistory:

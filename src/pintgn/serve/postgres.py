@@ -354,6 +354,7 @@ class PostgresStore(Store):
                 raise BadFile(f"{self.name} is damaged: {error}. {BACKUP}") from error
             yield from batches
             after = rows[-1][0]
+            self.total = max(self.total, after)  # the writer may have gone on since
             if self._newest is None or after > self._newest[0]:
                 self._newest = (after, rows[-1][-1])
 

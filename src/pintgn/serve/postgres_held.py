@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pintgn.errors import BadFile
-from pintgn.serve.held import CHUNK, WaitingRows
 from pintgn.serve.postgres import BACKUP, PostgresStore
 from pintgn.serve.postgres_session import copied, escaped, unescaped
 from pintgn.serve.rows import COLUMNS
+from pintgn.serve.waiting import CHUNK, WaitingRows
 
 TABLE = """
 CREATE TABLE IF NOT EXISTS {name} (

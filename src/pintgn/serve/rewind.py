@@ -1,8 +1,10 @@
-"""The way back: a store as if the events after a time had never been sent."""
+"""The way back, a store as if the events after a time had never been sent; and the way on, without events that waited
+in a file that is damaged."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,9 @@ from pintgn.errors import BadInput
 from pintgn.events.moment import read_time
 from pintgn.learn.run import Run
 from pintgn.serve.held import HELD, LATE, open_waiting
-from pintgn.serve.stores import open_store
+from pintgn.serve.model_history import open_models
+from pintgn.serve.stores import is_address, open_store
+from pintgn.serve.waiting import keep_intact
 
 
 def undo_after(run: Run, where: str | Path, after: Any) -> dict[str, Any]:
@@ -53,3 +57,21 @@ def undo_after(run: Run, where: str | Path, after: Any) -> dict[str, Any]:
                 facts["undone"] += held.drop_after(t)
                 held.close()
         return facts | {"left": upto, "reports": store.reports}
+
+
+def accept_lost(run: str | Path, where: str | Path, progress: Callable[[str], None]) -> list[str]:
+    """Go on with what is intact of the events that wait beside a store; what was done, for people to read."""
+    if is_address(where) or not Path(where).exists():
+        return []
+    made, _, log = open_models(where).served(Run.open(run), progress)
+    done, store = [], open_store(where, made, own_log=log)[0]
+    with store:
+        for report in store.reports:
+            progress(f"note: {report}")
+        for kind in (HELD, LATE):
+            path = Path(where) / f"{kind}.db"
+            if (found := keep_intact(path, store.log, store.width, store.dtype)) is not None:
+                kept, aside = found
+                copy = "" if aside is None else f"; the damaged file is kept as {aside}"
+                done.append(f"{kept:,} events that wait in {path.name} were intact{copy}")
+    return done

@@ -84,6 +84,7 @@ class Unnumbered:
         except StoreFull:
             self.late.take_back(before)
             raise
+        self.late.settle()
         self._rewind(self.late)
 
     def let_in(self, new: list[tuple[EventBatch, bool]]) -> np.ndarray:
@@ -94,6 +95,7 @@ class Unnumbered:
         with service.metrics.commit_seconds.time():
             self.held.add([batch for batch, _ in new])
         self.held.release(self._released)
+        self.held.settle()
         return np.full(sum(len(batch) for batch, _ in new), np.nan)
 
     def _released(self, batch: EventBatch) -> bool:
