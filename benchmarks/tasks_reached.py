@@ -61,7 +61,7 @@ def _sign(folder: Path, seed: int) -> Any:
     import pyarrow.parquet as pq
 
     table = pq.read_table(folder / "bitcoin_otc.parquet")
-    return pintgn.read_events(table.append_column("trusted", pc.greater(table["rating"], 0)).drop_columns("rating"))
+    return pintgn.read_events(table.append_column("trusted", pc.greater(table["rating"], 0)), features=["trusted"])
 
 
 def _world(name: str, shown: tuple[str, ...], **task: Any) -> Question:
@@ -73,10 +73,10 @@ def _world(name: str, shown: tuple[str, ...], **task: Any) -> Question:
 
 
 QUESTIONS: dict[str, Question] = {
-    "bitcoin_otc rating": Question(_read("bitcoin_otc"), {"predict": "rating"}, ("r2", "rmse"), 6),
+    "bitcoin_otc rating": Question(_read("bitcoin_otc", features=["rating"]), {"predict": "rating"}, ("r2", "rmse"), 6),
     "bitcoin_otc sign": Question(_sign, {"predict": "trusted"}, ("ap", "auc"), 6),
     "uci return": Question(_read("uci"), {"predict": "return", "within": "7d"}, ("ap", "brier"), 10),
-    "wikipedia label": Question(_read("wikipedia"), {"predict": "label", "of": "src"}, ("ap", "auc"), 2),
+    "wikipedia label": Question(_read("wikipedia", features=["label"]), {"predict": "label", "of": "src"}, ("ap", "auc"), 2),
     "cards": _world("cards", ("ap",)),
     "ring": _world("ring", ("ap",), given=["amount"]),
     "accounts": _world("accounts", ("r2",)),
