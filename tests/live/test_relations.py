@@ -45,8 +45,6 @@ def test_a_relation_is_needed_and_known(folder):
     live = pintgn.open(folder)
     with pytest.raises(BadInput, match="this run asks by 'type'"):
         live.recommend(3)
-    with pytest.raises(BadInput, match="answers by relation are not explained"):
-        live.explain(3, 1)
     with pytest.raises(UnknownName, match="there is no type 'lieks'"):
         live.score(3, [1], relation="lieks")
 

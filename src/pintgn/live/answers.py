@@ -304,6 +304,7 @@ class Answers:
         Args:
             src, dst: ids; of a run that asks about a node, that node alone.
             given: of a run that predicts a column, the columns that are known when it is asked, by name.
+            relation: of a run with relations, by which the two meet; ^ before it is its inverse.
             steps: longest walks that are listed, 1 to 3.
             limit: how many reasons of each kind.
             replay: for models with memory, take that back as well, by replaying the log for each reason; slow.
@@ -318,6 +319,7 @@ class Answers:
         at: Any = None,
         *,
         given: Mapping[str, Any] | None = None,
+        relation: Any = None,
         steps: int = 3,
         limit: int = 5,
         replay: bool = False,
@@ -331,21 +333,14 @@ class Answers:
         from pintgn.explain.worlds import Frozen
         from pintgn.live.asked import asked_about
 
-        if (by := self.run.settings.task.relation) is not None:
-            raise BadInput(f"this run asks by {by!r}, and answers by relation are not explained. Ask live.score.")
         one, other, names = self._ends(src, dst)
         t = self.time_of(at)
-        if self.run.settings.task.scores_links:
-            if given:
-                raise BadInput("this run scores links, about which nothing is given. Leave out given.")
-            asked = None
-        else:
-            asked = asked_about(self, one, other, t, given)
+        asked = asked_about(self, one, other, t, given, relation)
         with self._in_users_words():
             frozen = Frozen.of(self.stream, t)
         return partial(
             explain, frozen, one, other, t, steps=steps, limit=limit, replay=replay, progress=progress,
-            name=self.names.ids.__getitem__, names=names, calibration=self.calibration, asked=asked,
+            name=self.names.ids.__getitem__, names=names, asked=asked,
         )  # fmt: skip
 
     def _ends(self, src: Any, dst: Any) -> tuple[int, int, tuple[Any, Any]]:

@@ -148,14 +148,15 @@ def nodes(service: Service, prefix: str, limit: int) -> dict[str, Any]:
         return {"event": live.total, "nodes": service.search(prefix, limit)}
 
 
-def explain(service: Service, src: Any, dst: Any = None, at: Any = None, given: str | None = None) -> dict[str, Any]:
+def explain(
+    service: Service, src: Any, dst: Any = None, at: Any = None, given: str | None = None, relation: str | None = None
+) -> dict[str, Any]:
     """Reasons behind an answer; of a model that scores no links, what joins the two."""
     told = None if given is None else service.requests.given(given)
     with service.asking() as live:
         _fresh(live, at)
-        explain = live.explaining(
-            src, dst, at, given=told
-        )  # copied: events may happen while the reasons are worked out
+        # copied: events may happen while the reasons are worked out
+        explain = live.explaining(src, dst, at, given=told, relation=relation)
         event = live.total
     return explain().as_dict() | {"event": event} | _without(service)
 
@@ -194,6 +195,7 @@ def status(service: Service) -> dict[str, Any]:
         "predict": run.settings.task.predict,
         "given": run.settings.task.given,
         "asks": _asks(service),
+        "relation": run.task.asked_by,
     }
     data = {
         "run": None if run.folder is None else run.folder.path.name,
@@ -292,6 +294,8 @@ def metrics(service: Service) -> str:
             "quality_rolling": ("Rolling figure of the run's task, such as AP or MAE.", quality["rolling"]),
             "quality_reference": ("The same figure on the run's test part.", quality["reference"]),
             "quality_scored": ("Events scored before they happened, so far.", quality["scored"]),
+            "quality_waiting": ("Answers that wait until their target is known.", quality["waiting"]),
+            "quality_given_up": ("Answers whose target did not come before too many waited.", quality["given_up"]),
             "quality_drift": ("1 when the stream has become harder than chance explains.", int(quality["drift"])),
             "event": ("Number of the newest event that answers count.", live.total),
             "writer": ("1 while this service writes to its store, 0 while it follows.", int(service.role == "writer")),

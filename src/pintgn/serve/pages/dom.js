@@ -61,10 +61,11 @@ export const nodeLink = (id, side) => named(id, "a", { class: "chip", href: hash
 /** The address of a node; `side` says which is meant where sources and destinations are named apart. */
 export const hashOf = (id, side = null) => `#node=${encodeURIComponent(String(id))}${side === null ? "" : `&side=${side}`}`;
 
-/** The address of a pair. */
-export const hashOfPair = (src, dst) => `${hashOf(src)}&why=${encodeURIComponent(String(dst))}`;
+/** The address of a pair, and of the relation by which they meet where there are any. */
+export const hashOfPair = (src, dst, by = null) =>
+  `${hashOf(src)}&why=${encodeURIComponent(String(dst))}${by === null ? "" : `&by=${encodeURIComponent(by)}`}`;
 
 export function fromHash() {
   const given = new URLSearchParams(location.hash.slice(1));
-  return { node: given.get("node"), why: given.get("why"), side: given.get("side") === "dst" ? "dst" : null };
+  return { node: given.get("node"), why: given.get("why"), by: given.get("by"), side: given.get("side") === "dst" ? "dst" : null };
 }
