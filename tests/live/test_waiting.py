@@ -1,4 +1,4 @@
-"""Targets that come late count in live quality: what was said just before the event is judged once its truth is known."""
+"""Targets that come late count in live quality: what was said just before an event is judged once they are known."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_late_targets_count_whatever_the_batches(run, batch):
 
 
 def test_what_is_judged_was_said_just_before_the_event(run):
-    """Each answer is that of a state which has seen nothing from the event's time on, and nothing that was not known."""
+    """Each answer is that of a state that has seen nothing from the event's time on, and no target that came later."""
     columns, target = events(), run.settings.task.predict
     live, clean = opened(run), opened(run)
     given = list(run.settings.task.given)

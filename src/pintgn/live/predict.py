@@ -71,8 +71,8 @@ def predict(
             raise _stale(live, source.where(int(found.argmin())), found.min(), when)
     else:
         found = np.full(len(ids[0]), live.time_of(at), live.codec.dtype)
+    relation = None if asked.relation is None else [one[asked.relation] for one in told]
     if live.run.settings.task.scores_links:
-        relation = None if asked.relation is None else [one[asked.relation] for one in told]
         logits = live.logits(ids[0], ids[1], found, against, relation)
         said = {"logit": logits, "probability": live.calibrated(logits, against)}
     else:
@@ -81,7 +81,7 @@ def predict(
         **{name: pa.array(ids[side], live.names.type) for name, side in zip(columns, sides, strict=True)},
         when or schema.t: _times(found, schema.time),
         **{name: pa.array(column) for name, column in said.items()},
-        "flags": pa.array(live.flags(*ids), pa.string()),
+        "flags": pa.array(live.flags(ids[0], ids[1], live.turned(relation, len(ids[0]))), pa.string()),
     }
     return pa.table(answer)
 

@@ -28,7 +28,10 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     with service.asking() as live:
         when = _fresh(live, at)
         logits, event = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against, relation), live.total
-    probabilities, flags = live.calibrated(logits, against).tolist(), live.flags(src, dst)
+    probabilities, flags = (
+        live.calibrated(logits, against).tolist(),
+        live.flags(src, dst, live.turned(relation, len(src))),
+    )
     columns = zip(src, dst, logits.tolist(), probabilities, flags, strict=True)
     rows = [
         ({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p, "flags": doubtful}
@@ -78,13 +81,13 @@ def recommend(service: Service, node: Any, k: int, at: Any = None, relation: Any
     _check_scores_links(service)
     with service.asking() as live:
         when, event = _fresh(live, at), live.total
-        pool = live.candidates(node, at)
+        pool = live.candidates(node, at, relation)
     found = []
     for begin in range(0, len(pool), RANKED):
         with service.asking() as live:
             when, event = _fresh(live, at), live.total
             found.append(live.rank(node, pool[begin : begin + RANKED], at, relation))
-    items = live.best(node, pool, np.concatenate([np.zeros(0, np.float32), *found]), k)
+    items = live.best(node, pool, np.concatenate([np.zeros(0, np.float32), *found]), k, relation)
     shown = {"node": node, "at": when.item(), "event": event, "items": [item._asdict() for item in items]}
     return shown | _without(service)
 

@@ -159,6 +159,10 @@ class Task:
         """What a form for a relation has to know: its column, the relations there are, and one to begin with."""
         return None
 
+    def turned(self, by: np.ndarray | None, count: int) -> np.ndarray:  # (q,) bool
+        """Which of so many questions are by an inverse relation: their source is a destination of events."""
+        return np.zeros(count, bool)
+
     # -- in words --------------------------------------------------------------------------------------------------
 
     def title(self) -> str:

@@ -128,6 +128,9 @@ class Related(Link):
         numbers = {word: self.number(word) for word in dict.fromkeys(words)}
         return np.array([numbers[word] for word in words], np.float32).reshape(-1, 1)
 
+    def turned(self, by: np.ndarray | None, count: int) -> np.ndarray:
+        return np.zeros(count, bool) if by is None else by[:, 0] >= self.kinds
+
     # -- how the log is read ---------------------------------------------------------------------------------------
 
     def bare(self, log: EventLog) -> EventLog:

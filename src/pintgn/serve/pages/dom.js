@@ -1,5 +1,7 @@
 // Building blocks. Whatever comes from outside becomes text, never markup.
 
+import { sideOf } from "./sides.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const TAIL = 8; // letters at the end of an id that are always shown
 
@@ -63,7 +65,7 @@ export const hashOf = (id, side = null) => `#node=${encodeURIComponent(String(id
 
 /** The address of a pair, and of the relation by which they meet where there are any. */
 export const hashOfPair = (src, dst, by = null) =>
-  `${hashOf(src)}&why=${encodeURIComponent(String(dst))}${by === null ? "" : `&by=${encodeURIComponent(by)}`}`;
+  `${hashOf(src, sideOf(by))}&why=${encodeURIComponent(String(dst))}${by === null ? "" : `&by=${encodeURIComponent(by)}`}`;
 
 export function fromHash() {
   const given = new URLSearchParams(location.hash.slice(1));

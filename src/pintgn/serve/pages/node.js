@@ -4,7 +4,7 @@ import { get, inPath } from "./api.js";
 import { asksColumn } from "./ask.js";
 import { byId, el, facts, hashOf, hashOfPair, meter, named, put, say, short } from "./dom.js";
 import { chosen } from "./relation.js";
-import { sideAfter } from "./sides.js";
+import { sideAfter, sideOf } from "./sides.js";
 import { drawTree } from "./tree.js";
 import { ago, count, fixed, percent, time } from "./words.js";
 
@@ -50,15 +50,17 @@ export async function showNode(id, wanted, focus = true) {
 
 async function recommend(mine) {
   if (asksColumn()) return; // of such a run the form asks
-  byId("other").hidden = side === "dst";
+  const by = chosen(), wrong = side !== null && side !== (sideOf(by) ?? "src"); // where sides are named apart
+  byId("other").hidden = wrong;
   seen = null;
-  if (side === "dst") { // what it is likely to do next is for its sources to say
+  if (wrong) { // what it is likely to do next is for its sources to say, or to be asked by an inverse relation
     put("next");
-    say("next-note", "A destination: events lead to it, not from it. Open one of its contacts to see what is likely next.");
+    say("next-note", side === "src" ? `A source: ${by} leads from destinations. Choose a relation without ^.`
+      : `A destination: events lead to it, not from it. ${by === null ? "Open one of its contacts to see what is likely next." : "Choose an inverse relation, ^, to see from whom."}`);
     return;
   }
   say("next-note", "Ranking every destination …");
-  const by = chosen(), answer = await get(`recommend/${inPath(shown)}`, { k: byId("k").value, relation: by });
+  const answer = await get(`recommend/${inPath(shown)}`, { k: byId("k").value, relation: by });
   if (mine !== turn) return;
   seen = String(answer.at);
   byId("refresh").classList.remove("eager");
