@@ -36,8 +36,8 @@ from pintgn.learn.tasks.base import Answers
 from pintgn.learn.tasks.relation import Related
 
 RESULTS = Path(__file__).parents[1] / "results" / "tasks.jsonl"
-EVENTS = 10_000
-"""Of a simulated log."""
+EVENTS, ORDERS = 10_000, 50
+"""Of a simulated log; and of equal best answers, for what they reach."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Question:
     plain: bool = False  # whether PINT without positions stands beside it
     boosted: bool = True
     most: int = 1_000_000  # test events that are measured by, evenly taken
-    world: str | None = None
+    world: bool = False
     train: dict[str, Any] = field(default_factory=dict)  # settings of training besides
 
 
@@ -72,7 +72,7 @@ def _world(name: str, shown: tuple[str, ...], **task: Any) -> Question:
     predict = COLUMN_WORLDS[name].predict
     return Question(
         lambda folder, seed: pintgn.simulate(name, events=EVENTS, seed=seed),
-        {"predict": predict, **task}, shown, epochs=15, plain=True, world=name,
+        {"predict": predict, **task}, shown, epochs=15, plain=True, world=True,
     )  # fmt: skip
 
 
@@ -114,8 +114,8 @@ def measured(name: str, seed: int, folder: Path) -> dict[str, Any]:
         found = next(iter(pintgn.evaluate(run, beside=beside).negatives.values()))
     if question.plain and "positions=0" not in found:
         found["positions=0"] = next(iter(pintgn.evaluate(trained(positions=0), beside=[]).negatives.values()))["pint"]
-    if question.world is not None:
-        found["truth"] = {"all": truth_figures(question.world, run, seed)}
+    if question.world:
+        found["truth"] = {"all": truth_figures(name, seed)}
     return {
         "question": name, "seed": seed, "figures": found, "ahead": ahead, "settings": run.settings.to_dict(),
         "seconds": round(time.process_time() - begin), **circumstances(),
@@ -152,18 +152,24 @@ def ranked(runs: dict[str, Run], most: int) -> tuple[dict[str, Any], dict[str, A
     return {name: by_novelty(found[0][0], new, rank_metrics) for name, found in ranks.items()}, ahead
 
 
-def truth_figures(world: str, run: Run, seed: int) -> dict[str, Any]:
-    """The figures of the world's own best answer to the test part's questions."""
-    parts, task = run.parts, run.task
+def truth_figures(name: str, seed: int) -> dict[str, Any]:
+    """The figures of a world's own best answer to the test part's questions. It says the same of many, so that they are
+    put in a random order: figures are the mean over `ORDERS` of them."""
+    question = QUESTIONS[name]
+    settings = Settings.of({"model": {"name": "pint"}, "task": question.task})
+    run = Run(settings, seed, question.log(Path(), seed), settings.make_model())
+    parts, task, world = run.parts, run.task, COLUMN_WORLDS[name]()
     asked, _, truth = task.questions(parts.test, parts)  # type: ignore[attr-defined]
-    best = COLUMN_WORLDS[world]().truth(run.log, seed)
-    best = best[parts.test.first : parts.test.first + len(parts.test)][asked]
+    best = world.truth(run.log, seed)[parts.test.first : parts.test.first + len(parts.test)][asked]
     if getattr(task, "values", False):
-        answers = np.repeat(best[:, None], task.outputs, 1)  # type: ignore[attr-defined]
-    else:
-        p = np.clip(best if best.ndim > 1 else np.stack([1 - best, best], 1), 1e-12, 1)
-        answers = np.log(p)
-    return dict(task.figures(Answers(answers, truth)))  # type: ignore[attr-defined]
+        return dict(task.figures(Answers(np.repeat(best[:, None], task.outputs, 1), truth)))  # type: ignore[attr-defined]
+    answers = np.log(np.clip(best if best.ndim > 1 else np.stack([1 - best, best], 1), 1e-12, 1))
+    rng = np.random.default_rng(seed)
+    found = [
+        task.figures(Answers(answers + 1e-9 * rng.random(answers.shape), truth))  # type: ignore[attr-defined]
+        for _ in range(ORDERS)
+    ]
+    return {figure: float(np.mean([one[figure] for one in found])) for figure in found[0]}
 
 
 def rows(path: Path = RESULTS) -> dict[tuple[str, int], dict[str, Any]]:
