@@ -136,7 +136,7 @@ def test_every_destination_is_ranked_up_to_so_many(live, monkeypatch, offset, so
     assert bool(asked) == some
     live.recommend("user1", among=["item1", "item2"])
     assert len(asked) == some  # named ones are all ranked
-    monkeypatch.setattr("pintgn.live.answers.Candidates", lambda *given: Candidates(*given, 20))  # as a service asks
+    monkeypatch.setattr("pintgn.live.ranking.Candidates", lambda *given: Candidates(*given, 20))  # as a service asks
     assert (len(live.candidates("user1")) < len(pool(live))) == some
 
 

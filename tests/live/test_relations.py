@@ -4,11 +4,13 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import pintgn
 from pintgn.cli.app import app
 from pintgn.errors import BadInput, UnknownName
+from pintgn.events.log import Query
 from tests.learn.test_relations import asked, facts
 
 
@@ -41,12 +43,43 @@ def test_what_is_observed_counts_for_its_relation(folder):
     assert found.dt[0, 0] == 100
 
 
+@pytest.fixture(scope="module")
+def shop():
+    """Users and items with the same ids, named apart."""
+    rng = np.random.default_rng(0)
+    user, item = rng.integers(0, 8, 300), rng.integers(0, 5, 300)
+    kind = np.array(["views", "buys"])[rng.integers(0, 2, 300)]
+    table = {"user": user, "item": item, "t": np.arange(300), "type": kind.tolist()}
+    log = pintgn.read_events(table, "user", "item", "t", features=["type"], bipartite=True)
+    return pintgn.open(pintgn.fit(asked(model={"pair_history": True}), log, progress=False))
+
+
+def test_by_an_inverse_relation_a_destination_asks_for_sources(shop):
+    back = shop.recommend(3, 20, relation="^buys")
+    assert {one.dst for one in back} == set(range(8))
+    assert {one.dst for one in shop.recommend(3, 20, relation="buys")} == set(range(5))
+    assert not any(one.flags for one in back)
+    scores = shop.score(3, [one.dst for one in back], relation="^buys")
+    assert [one.logit for one in back] == pytest.approx([scores[one.dst] for one in back], abs=1e-4)
+    item, user = (shop.names.numbers[side][3] for side in (1, 0))
+    asked_about = Query(np.array([item]), np.array([user]), np.array([300]), shop.task.by("^buys", 1))
+    with torch.no_grad():
+        expected = shop.stream.score(asked_about).item()
+    assert scores[3] == pytest.approx(expected, abs=1e-5)
+    every = shop.recommend_many("all", 2, relation="^buys")
+    assert set(every["user"].to_pylist()) == set(range(5))
+    assert shop.recommend(7, 1, relation="^buys")[0].flags == "unknown src"
+    table = shop.predict({"user": [4, 7], "item": [7, 4], "type": ["^buys", "^buys"]})
+    assert table["flags"].to_pylist() == ["", "unknown src"]
+    why = shop.explain(3, 7, relation="^buys")
+    assert why.logit == pytest.approx(shop.score(3, [7], relation="^buys")[7], abs=1e-5)
+    assert not any(reason.nodes[0] != 3 for reason in why.reasons if reason.of == "pair")
+
+
 def test_a_relation_is_needed_and_known(folder):
     live = pintgn.open(folder)
     with pytest.raises(BadInput, match="this run asks by 'type'"):
         live.recommend(3)
-    with pytest.raises(BadInput, match="answers by relation are not explained"):
-        live.explain(3, 1)
     with pytest.raises(UnknownName, match="there is no type 'lieks'"):
         live.score(3, [1], relation="lieks")
 

@@ -47,3 +47,13 @@ def test_what_was_left_out_comes_back_after_an_error():
     assert index.count([0, 1, 2], 9).tolist() == [1, 2, 1]
     held = contents(index)
     assert held.ids[held.starts[1] : held.starts[1] + held.lengths[1]].tolist() == [2, 0]
+
+
+def test_the_direction_of_any_stretch_of_a_list():
+    index = NeighborIndex()
+    index.append([0, 1, 0, 0, 2], [1, 0, 2, 0, 0], [1, 2, 3, 4, 5])
+    held, out = contents(index), [False, True, True, False, True]  # of node 0, the newest first; a self-loop goes out
+    for first in range(6):
+        for stop in range(first, 8):
+            assert held.outgoing(0, first, stop).tolist() == out[first:stop]
+    assert held.outgoing(1, 0, 1).tolist() == [True]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pintgn.neighbors.relations import LEVELS, RelationIndex
+from pintgn.neighbors.relations import LEVELS, RelationIndex, RelationsWithout
 
 KINDS = 3
 
@@ -54,6 +54,26 @@ def test_relations_are_counted_as_of_any_time(seed, dtype):
     for k, name in enumerate(("count", "dt", "newest", "partners")):
         assert getattr(found, name).shape == (60, len(LEVELS))
         assert (getattr(found, name) == expected[:, :, k]).all(), name
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_question_without_some_events_is_that_to_an_index_which_never_had_them(seed):
+    src, relation, dst, t = random_events(seed, (np.int64, np.float64)[seed % 2])
+    rng = np.random.default_rng(seed + 20)
+    whole = RelationIndex(KINDS, t.dtype)
+    whole.add(src, relation, dst, t)
+    for share in (0.0, 0.1, 0.6, 1.0):
+        gone = rng.random(len(src)) < share
+        rest = RelationIndex(KINDS, t.dtype)
+        rest.add(src[~gone], relation[~gone], dst[~gone], t[~gone])
+        without = RelationsWithout(whole, src[gone], relation[gone], dst[gone], t[gone])
+        for _ in range(20):
+            row = int(rng.integers(len(src)))
+            u, v, r, at = src[row], dst[row], relation[row], rng.choice(np.append(t[t > t[0]], t[-1] + 1))
+            u, r, v = (v, r + KINDS, u) if rng.random() < 0.5 else (u, r, v)
+            asked = [np.full(3, one) for one in (u, r, v, at)]
+            found, expected = without.look_up(*asked), rest.look_up(*asked)
+            assert all((getattr(found, name) == getattr(expected, name)).all() for name in vars(expected))
 
 
 def test_what_comes_later_changes_no_answer():

@@ -138,6 +138,12 @@ def assert_same_state(one: Live, other: Live) -> None:
     assert one.prequential.scored == other.prequential.scored
     assert np.allclose(one.prequential.positive, other.prequential.positive, atol=1e-4)
     assert np.allclose(one.prequential.negative, other.prequential.negative, atol=1e-4)
+    mine, theirs = (live.prequential.facts() for live in (one, other))
+    assert mine.get("truth") == theirs.get("truth")
+    assert np.allclose(mine.get("answers", []), theirs.get("answers", []), atol=1e-4)
+    waiting = [[row[:7] for row in facts.get("waiting", [])] for facts in (mine, theirs)]  # all but the answers
+    assert waiting[0] == waiting[1]
+    assert mine.get("given_up") == theirs.get("given_up")
 
 
 def all_scores(live: Live, at: object = None) -> np.ndarray:

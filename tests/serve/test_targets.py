@@ -14,6 +14,7 @@ from pintgn.learn.run import Run
 from pintgn.serve.app import create_app
 from pintgn.serve.export import whole_log
 from pintgn.serve.limits import Options
+from pintgn.serve.rewind import undo_after
 from pintgn.serve.service import Service
 from tests.serve.helpers import TRAINED, TestClient, happened
 
@@ -137,6 +138,60 @@ def test_a_target_counts_only_after_its_time(folder, payments, new_store):
     assert told[0][1] != told[1][1]
 
 
+def quality(client):
+    """What /status says about live quality, without digits that depend on how events were batched."""
+    found = client.get("/status").json()["quality"]
+    kept = {name: found[name] for name in ("scored", "window", "waiting", "given_up", "measure")}
+    return kept, pytest.approx(found["rolling"], abs=1e-4)
+
+
+def judged(service):
+    """What was judged, in order, and which events wait."""
+    facts = service.live.prequential.facts()
+    return facts["scored"], facts["truth"], [row[:7] for row in facts["waiting"]]
+
+
+def test_late_targets_count_in_live_quality_after_every_start(folder, payments, new_store):
+    where, every = new_store(), Options(evaluate_every=2)
+    with Service(Run.open(folder), where, every) as service, TestClient(create_app(service)) as client:
+        sent(client, payments, TRAINED, TRAINED + 40)
+        told, state = quality(client), judged(service)
+        assert told[0]["scored"] >= 5
+        assert told[0]["waiting"] >= 5
+        text = client.get("/metrics").text
+        assert f"pintgn_quality_waiting {told[0]['waiting']}" in text
+        assert f"pintgn_quality_scored {told[0]['scored']}" in text
+        service.saver.tried = service.saver.at = 10**9  # no snapshot at the end: all is replayed
+    with Service(Run.open(folder), where, every) as again, TestClient(create_app(again)) as client:
+        assert again.replayed == 60
+        assert quality(client) == told
+        assert judged(again) == state
+        client.post("/snapshot")
+        facts = again.live.prequential.facts()
+    with Service(Run.open(folder), where, every) as third, TestClient(create_app(third)) as client:
+        assert third.live.prequential.facts() == facts, "a snapshot has it to the last bit"
+        before = third.live.prequential.scored
+        some = [target(payments, k) for k in range(TRAINED + 5, TRAINED + 10)]
+        waited = sum(row[2] in {one["t"] for one in some} for row in facts["waiting"])
+        assert client.post("/targets", json={"targets": some}).json()["accepted"] == 5
+        assert third.live.prequential.scored == before + waited > before
+
+
+def test_events_and_targets_that_are_undone_leave_live_quality_as_if_they_had_not_been(folder, payments, new_store):
+    where, other, every, t = new_store(), new_store(), Options(evaluate_every=2), payments["t"]
+    cut = next(k for k in range(TRAINED + 30, len(t)) if t[k] > t[k - 1])
+    for place, extra in ((where, True), (other, False)):
+        with Service(Run.open(folder), place, every) as service, TestClient(create_app(service)) as client:
+            sent(client, payments, TRAINED, cut)
+            if extra:
+                sent(client, payments, cut, cut + 10)
+            else:
+                state = judged(service)
+    undo_after(Run.open(folder), where, t[cut - 1])
+    with Service(Run.open(folder), where, every) as again:
+        assert judged(again) == state
+
+
 def test_another_run_of_the_log_passes_over_targets(folder, payments, new_store, tmp_path):
     where = new_store()
     with Service(Run.open(folder), where) as service, TestClient(create_app(service)) as client:
@@ -162,6 +217,8 @@ def test_a_replica_learns_of_targets(folder, payments, cluster):
         while replica.live.total < writer.live.total and time.monotonic() < end:
             time.sleep(0.02)
         assert asked(other) == asked(client)
+        assert judged(replica) == judged(writer)
+        assert quality(other) == quality(client)
         answer = other.post("/targets", json={"targets": [target(payments, TRAINED + 19)]})
         assert answer.status_code == 503
         assert "another service writes" in answer.json()["message"]

@@ -391,7 +391,7 @@ def _steps(run: Any, one: str, whole: str) -> list[str]:
     log, by = run.log, run.settings.task.relation
     row = {log.schema.src: log.src, log.schema.dst: log.dst}
     row = {name: str(log.id(int(ends[log.learnable][-1]))) for name, ends in row.items()}
-    relation = "" if by is None else run.task.newest(log)
+    relation = run.task.newest
     more = f" --relation {shlex.quote(relation)}" if relation else ""
     pairs = " ".join(
         shlex.quote(csv_row(part)) for part in zip(*(row | ({by: relation} if by else {})).items(), strict=True)

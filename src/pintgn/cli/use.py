@@ -27,6 +27,14 @@ Observe = Annotated[
 At = Annotated[
     str | None, Option(help="As of when: a time in the log's unit, or a date; after the newest event by default.")
 ]
+ByRelation = Annotated[
+    str | None,
+    Option(
+        "--relation",
+        metavar="WORD",
+        help="By which relation, of a run that was trained with --relation; ^ before it is its inverse.",
+    ),
+]
 
 
 def predict(
@@ -93,9 +101,7 @@ def recommend(
             "50,000 by default.",
         ),
     ] = None,
-    relation: Annotated[
-        str | None, Option(metavar="WORD", help="By which relation, of a run that was trained with --relation.")
-    ] = None,
+    relation: ByRelation = None,
     at: At = None,
     observe: Observe = None,
     output: Annotated[
@@ -267,6 +273,7 @@ def explain(
         list[str] | None,
         Option("--given", metavar="NAME=VALUE", help="What is given about the event; may be repeated."),
     ] = None,
+    relation: ByRelation = None,
     steps: Annotated[int, Option(help="Longest walks to list, 1 to 3.")] = 3,
     limit: Annotated[int, Option(help="Number of reasons of each kind.")] = 5,
     replay: Annotated[
@@ -286,7 +293,9 @@ def explain(
     ends = live.codec.id_from_text(src), None if dst is None else live.codec.id_from_text(dst)
     told = given_columns(given, live.run.log.schema) if given else None
     with Bar("replaying without each reason" if replay else "explaining") as bar:
-        found = live.explain(*ends, at, given=told, steps=steps, limit=limit, replay=replay, progress=bar)
+        found = live.explain(
+            *ends, at, given=told, relation=relation, steps=steps, limit=limit, replay=replay, progress=bar
+        )
     answer(as_json, {"run": run, **found.as_dict()}, found.details() if everything else found)
 
 

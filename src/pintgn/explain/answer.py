@@ -26,6 +26,7 @@ class Contact:
     when: str
     ago: str
     op: str = "add"
+    relation: str | None = None  # as the first of the two sees it: ^ before it where that is the destination
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,9 @@ class Reason:
     """Something that joins two nodes, or that one of them did, and what the score would be without it.
 
     `kind` is "contact" (one event between the two), "contacts" (all of them), "walks" (every walk along the same nodes)
-    or "neighbor" (all contacts of one of the two with someone else); about columns also "known" (the events stay, what
-    is known about them does not) and "given" (a column is as usual). `of` says where the walks begin, or whose contacts
-    or targets they are: "src", "dst" or "pair".
+    or "neighbor" (all contacts of one of the two with someone else); about columns and by relation also "known" (the
+    events stay, their targets or relations are not known) and "given" (a column is as usual). `of` says
+    where the walks begin, or whose contacts, targets or relations they are: "src", "dst" or "pair".
     """
 
     kind: str
@@ -103,6 +104,7 @@ class Explanation:
     said: str = ""  # the answer in words
     measure: str = "logit"  # what effects are counted in
     answer: dict[str, Any] = dataclasses.field(default_factory=dict)  # about columns, what `ask` says
+    relation: str | None = None  # by which the two meet, where that is part of the question
 
     @property
     def connected(self) -> bool:
@@ -187,6 +189,7 @@ class Explanation:
 
     def _head(self) -> str:
         who = self.src if self.dst is None else f"{self.src} and {self.dst}"
+        who = who if self.relation is None else f"{who} by {self.relation}"
         return f"{who} at {self.when}{f': {self.said}' if self.said else ''}"
 
 

@@ -40,9 +40,30 @@ class Given(NamedTuple):
     columns: tuple[int, ...]  # of the question's given columns
 
 
+class By(NamedTuple):
+    """A relation that is part of the question."""
+
+    number: int
+    name: Callable[[int], str]  # of the number of a relation, ^ before the inverse
+
+    @property
+    def inverse(self) -> str:
+        """How the other end sees it."""
+        return turned(self.name(self.number))
+
+
+def turned(relation: str) -> str:
+    """A relation from the other end.
+
+    >>> turned("likes"), turned("^likes")
+    ('^likes', 'likes')
+    """
+    return relation[1:] if relation.startswith("^") else f"^{relation}"
+
+
 @dataclass(frozen=True)
 class Asked:
-    """A question about a column or a time, and how it is told."""
+    """A question, and how its answer is told."""
 
     query: Query  # one row
     read: Callable[[np.ndarray], Sequence[Told]]  # answers (w, outputs) to it in several worlds
@@ -51,6 +72,7 @@ class Asked:
     sides: tuple[int, ...] = (0, 1)  # the ends that are asked about; of a question about a node one
     given: tuple[Given, ...] = ()
     facts: Callable[[np.ndarray], dict[str, Any]] = lambda answer: {}  # an answer (1, outputs) as columns by name
+    by: By | None = None
 
     @property
     def of_node(self) -> bool:
@@ -73,15 +95,21 @@ class LinkTold(NamedTuple):
 
 
 def asked_link(
-    src: int, dst: int, at: np.ndarray, model: Any, calibration: Callable[[np.ndarray], np.ndarray] | None
+    src: int,
+    dst: int,
+    at: np.ndarray,
+    model: Any,
+    calibration: Callable[[np.ndarray], np.ndarray] | None,
+    by: By | None = None,
 ) -> Asked:
-    """Whether two meet; `calibration` gives probabilities of logits."""
+    """Whether two meet, perhaps by a relation; `calibration` gives probabilities of logits."""
 
     def read(answers: np.ndarray) -> list[LinkTold]:
         logits = model.answer(answers, "anyone").ravel()
         return list(map(LinkTold, logits.tolist(), (calibration or _sigmoid)(logits).tolist()))
 
-    return Asked(Query(np.array([src]), np.array([dst]), at), read, lambda late: "", "logit")
+    given = None if by is None else np.array([[by.number]], np.float32)
+    return Asked(Query(np.array([src]), np.array([dst]), at, given), read, lambda late: "", "logit", by=by)
 
 
 def _sigmoid(logits: np.ndarray) -> np.ndarray:

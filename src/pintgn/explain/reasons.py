@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,8 +12,8 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.events.schema import TimeUnit
 from pintgn.explain.answer import Contact, Explanation, Reason, Without
-from pintgn.explain.asked import Asked, Told, asked_link
-from pintgn.explain.known import Draft, given_drafts, known_drafts
+from pintgn.explain.asked import Asked, Told, asked_link, turned
+from pintgn.explain.known import Draft, given_drafts, known_drafts, relation_drafts
 from pintgn.explain.paths import LONGEST, Contacts, Paths, Step, paths_of_three, paths_of_two
 from pintgn.explain.replay import Progress, replayed_answers
 from pintgn.explain.verbs import MET, Verb, verb_of
@@ -26,6 +27,8 @@ ONE_BY_ONE = 3
 """Newest contacts of the two that are removed one at a time: of many, one more or less hardly matters."""
 LOOKED_AT = 10
 """Newest contacts of each end whose partners are tried as reasons, unless the model says how many it reads."""
+NAMED = 3
+"""Relations of several events that are named one by one."""
 
 
 def explain(
@@ -90,7 +93,7 @@ class _Question:
 
     @property
     def verb(self) -> Verb:
-        return verb_of(self.frozen.stream.schema)
+        return MET if self.asked.by is not None else verb_of(self.frozen.stream.schema)
 
     @property
     def exact(self) -> bool:
@@ -110,8 +113,8 @@ class _Question:
         if self.src != self.dst:
             others += self._others("dst", far, self.src)
         joins.sort(key=lambda draft: (draft[0].steps, draft[0].kind == "walks"))  # stable: newest stay first
-        known = known_drafts(self.frozen, self.src, self.dst, self.at, self.asked, self.name)
-        joins = given_drafts(self.asked) + known + joins
+        question = (self.frozen, self.src, self.dst, self.at, self.asked, self.name)
+        joins = given_drafts(self.asked) + known_drafts(*question) + relation_drafts(*question) + joins
         told, facts, reasons = self._scored(joins + others)
         neighbors = sorted(reasons[len(joins) :], key=lambda one: -abs(one.without.adds) if one.without else 0.0)
         reached = self._reached()
@@ -131,6 +134,7 @@ class _Question:
             said="" if told is None else told.head,
             measure=self.asked.measure,
             answer=facts,
+            relation=None if self.asked.by is None else self.asked.by.name(self.asked.by.number),
         )
 
     # -- reasons -----------------------------------------------------------------------------------------------------
@@ -148,12 +152,12 @@ class _Question:
         drafts = []
         if count > 1:
             both = self._both(self.src, self.dst, near.events[mine])
-            text = f"{both} {times(count)}, the last {contacts[0].ago}"
+            text = f"{both} {times(count)}{self._by(self.src, near.events[mine])}, the last {contacts[0].ago}"
             reason = Reason("contacts", "src", text, (a, b), count, tuple(contacts), count, None)
             drafts.append((reason, Absence(near.events[mine], ends)))
         for step, contact in zip(steps, contacts, strict=True):
             both = self._both(self.src, self.dst, np.array([step.event]), contact.op)
-            text = f"{both} at {contact.when}, {contact.ago}"
+            text = f"{both}{self._by(self.src, step.event)} at {contact.when}, {contact.ago}"
             reason = Reason("contact", "src", text, (a, b), 1, (contact,), 1, None)
             drafts.append((reason, Absence(np.array([step.event]), ends)))
         return drafts
@@ -164,9 +168,12 @@ class _Question:
             pairs = zip(path.nodes[:-1], path.nodes[1:], path.newest, strict=True)
             contacts = tuple(self._contact(a, b, step) for a, b, step in pairs)
             ends = zip(path.nodes[:-1], path.nodes[1:], path.newest, contacts, strict=True)
-            met = [self._met(a, b, [step.event], c.op, k > 0) for k, (a, b, step, c) in enumerate(ends)]
+            met = [
+                (self._met(a, b, [step.event], c.op, k > 0), self._by(a, step.event))
+                for k, (a, b, step, c) in enumerate(ends)
+            ]
             parts = enumerate(zip(contacts, met, strict=True))
-            text = "; ".join(f"{{{k}}} {verb} {{{k + 1}}} {c.ago}" for k, (c, verb) in parts)
+            text = "; ".join(f"{{{k}}} {verb} {{{k + 1}}}{by} {c.ago}" for k, (c, (verb, by)) in parts)
             text += f" ({path.walks:,} such walks)" if path.walks > 1 else ""
             nodes, left_out = tuple(map(self.name, path.nodes)), len(path.absence.events)
             reason = Reason("walks", of, text, nodes, path.walks, contacts, left_out, None)
@@ -186,7 +193,8 @@ class _Question:
             contact = self._contact(mine.node, node, mine.step(group.start))
             whom = "itself" if node == mine.node else "{1}"
             often = f"{times(count)}, the last " if count > 1 else ""
-            text = f"{{0}} {self._met(mine.node, node, mine.events[group])} {whom} {often}{contact.ago}"
+            met, by = self._met(mine.node, node, mine.events[group]), self._by(mine.node, mine.events[group])
+            text = f"{{0}} {met} {whom}{by} {often}{contact.ago}"
             reason = Reason("neighbor", of, text, (contact.a, contact.b), count, (contact,), count, None)
             drafts.append((reason, mine.absence(node)))
         return drafts
@@ -210,9 +218,11 @@ class _Question:
         return now, self.asked.facts(found[:1]), reasons
 
     def _contact(self, a: int, b: int, step: Step) -> Contact:
+        words = self._relations(a, step.event)
         return Contact(
-            self.name(a), self.name(b), step.t, self.unit.show(step.t), self._ago(step.t), self._op(step.event)
-        )
+            self.name(a), self.name(b), step.t, self.unit.show(step.t), self._ago(step.t), self._op(step.event),
+            words[0] if words else None,
+        )  # fmt: skip
 
     def _ago(self, t: Any) -> str:
         return ago(self.at - t, self.unit)
@@ -243,6 +253,25 @@ class _Question:
         if by_a and by_b and a != b:
             return f"{{0}} and {{1}} {self.verb.done} each other"
         return f"{{0}} {self.verb.said(by_a)} {other}"
+
+    def _relations(self, node: int, events: Any) -> list[str]:
+        """By which relations some events of a node were, as it sees them, the most frequent first."""
+        by, numbers = self.asked.by, np.atleast_1d(events)
+        if by is None:
+            return []
+        ordered = self.frozen.events
+        out = ordered.src[ordered.index_of(numbers)] == node
+        words = (by.name(number) for number in self.frozen.relation_of(numbers).tolist())
+        seen = Counter(word if mine else turned(word) for word, mine in zip(words, out.tolist(), strict=True))
+        return [word for word, _ in seen.most_common()]
+
+    def _by(self, node: int, events: Any) -> str:
+        """The same as a part of a wording."""
+        words = [word.replace("{", "{{").replace("}", "}}") for word in self._relations(node, events)]
+        if len(words) > NAMED:
+            words = [*words[: NAMED - 1], f"{len(words) - NAMED + 1} other relations"]
+        listed = ", ".join(words[:-1])
+        return f" by {f'{listed} and ' if listed else ''}{words[-1]}" if words else ""
 
     def _acted(self, node: int, events: Any) -> bool:
         """Whether a node is the source of any of some events."""
@@ -305,6 +334,8 @@ class _Question:
         note = f"Without: {model}'s {what} if those events had never happened, the model being the same."
         if self.asked.given:
             note += " A given column is as usual when it has its mean."
+        if self.asked.by is not None:
+            note += " Without knowing: if their relation had been none of those that training has met."
         if self.exact:
             return note
         if self.frozen.stream.model.remembers:

@@ -26,7 +26,7 @@ def replayed_answers(
     stream = frozen.stream
     if stream.index.forgotten:
         raise BadInput("this stream has forgotten old contacts, so it cannot be replayed. Explain without replay.")
-    events, late = frozen.in_order(), stream.history.late_columns
+    events, late, relation = frozen.in_order(), stream.history.late_columns, stream.history.relation
     found: list[np.ndarray] = [np.zeros(0)] * (len(absences) + 1)
     lacking = [np.union1d(absence.events, absence.unknown).astype(np.int64) for absence in absences]
     begins = [int(some.min()) if len(some) else len(events) for some in lacking]
@@ -45,6 +45,8 @@ def replayed_answers(
             if late is not None and hidden.any() and rest.features is not None and rest.late is not None:
                 rest.features[hidden, late] = 0
                 rest.late[hidden] = 0
+            if relation is not None and rest.features is not None:
+                rest.features[hidden, relation[0]] = 0
             alone = common.fork()
             alone.observe(rest)
             found[world + 1] = alone.replay(None, [frozen.asked_in(absence, asked)])[0].numpy(force=True)

@@ -17,6 +17,7 @@ from pintgn.models.base import eval_mode
 from pintgn.models.history_view import Events
 from pintgn.neighbors.contents import contents, left_out
 from pintgn.neighbors.index import NeighborIndex
+from pintgn.neighbors.relations import RelationIndex, RelationsWithout
 from pintgn.neighbors.targets import FewTargets, TargetIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream import Stream
@@ -32,12 +33,17 @@ NONE = np.zeros(0, np.int64)
 
 
 class Absence(NamedTuple):
-    """What a world lacks: events, targets of events that stay, columns that were given with the question."""
+    """What a world lacks: events, targets or relations of events that stay, columns that were given."""
 
     events: np.ndarray  # (e,) numbers
     ends: np.ndarray  # the nodes they touch
-    unknown: np.ndarray = NONE  # numbers of events whose target never becomes known
+    unknown: np.ndarray = NONE  # numbers of events whose target never becomes known, or whose relation is none known
     given: tuple[int, ...] = ()  # given columns that are as usual
+
+    @property
+    def gone(self) -> np.ndarray:
+        """Events of which nothing counts for what is asked about."""
+        return np.union1d(self.events, self.unknown).astype(np.int64)
 
 
 @dataclass
@@ -127,6 +133,13 @@ class Frozen:
         assert asking is not None
         assert table is not None
         return table[: self.stream.events, list(asking.given)].mean(0, dtype=np.float64)
+
+    def relation_of(self, events: np.ndarray) -> np.ndarray:  # (e,)
+        """The numbers of events' relations."""
+        relations, table = self.stream.history.relations, self.stream.history.event_table
+        assert relations is not None
+        assert table is not None
+        return table[events, relations.column].astype(np.int64)
 
     def asked_in(self, absence: Absence, asked: Query) -> Query:
         """The question as it is put in a world."""
@@ -253,7 +266,7 @@ def answers(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> np.nda
     """
     stream, every = frozen.stream, (_NOTHING, *absences)
     given, model = _own_positions(stream), stream.model
-    histories = [stream.history] * len(every) if stream.history.late is None else _histories(frozen, asked, every)
+    histories = _histories(frozen, asked, every)
 
     def answer(reader: Stream, world: Gathered) -> np.ndarray:
         return reader._compute(world, model).numpy(force=True)
@@ -281,25 +294,44 @@ def answers(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> np.nda
 
 
 def _histories(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> list[History]:
-    """The past of each world, with what is known there about earlier answers."""
-    history, events = frozen.stream.history, frozen.events
-    late, found = history.late, []
+    """The past of each world, with what is known there about earlier answers and relations."""
+    history = frozen.stream.history
+    if history.late is None and history.relations is None:
+        return [history] * len(absences)
+    worlds = [copy.copy(history) for _ in absences]
+    if history.late is not None:
+        _leave_targets_out(frozen, asked, absences, worlds)
+    if history.relations is not None:
+        _leave_relations_out(frozen, absences, worlds)
+    return worlds
+
+
+def _leave_targets_out(frozen: Frozen, asked: Query, absences: Sequence[Absence], worlds: list[History]) -> None:
+    late, events = frozen.stream.history.late, frozen.events
     assert late is not None
     src, dst = int(asked.src[0]), int(asked.dst[0])
     few = FewTargets.of(late.index, src, dst)
-    for absence in absences:
-        gone = np.union1d(absence.events, absence.unknown).astype(np.int64)
-        gone = gone[late.values[gone, -1] > 0]
+    for absence, world in zip(absences, worlds, strict=True):
+        gone = absence.gone[late.values[absence.gone, -1] > 0]
         rows = events.index_of(gone)
         ends = events.src[rows] == src, events.dst[rows] == dst
         chains = []
         for chain, there in zip(few.chains, (*ends, ends[0] & ends[1]), strict=True):
             chains.append(chain.without(late.known[gone[there]], late.values[gone[there], :-1]))
-        world = copy.copy(history)
         index = cast(TargetIndex, FewTargets(tuple(chains)))
         world.late = dataclasses.replace(late, index=index, hidden=absence.unknown if len(absence.unknown) else None)
-        found.append(world)
-    return found
+
+
+def _leave_relations_out(frozen: Frozen, absences: Sequence[Absence], worlds: list[History]) -> None:
+    relations, events = frozen.stream.history.relations, frozen.events
+    assert relations is not None
+    for absence, world in zip(absences, worlds, strict=True):
+        rows = events.index_of(absence.gone)
+        without = RelationsWithout(
+            relations.index, events.src[rows], frozen.relation_of(absence.gone), events.dst[rows], events.when[rows]
+        )
+        hidden = absence.unknown if len(absence.unknown) else None
+        world.relations = dataclasses.replace(relations, index=cast(RelationIndex, without), hidden=hidden)
 
 
 _NOTHING = Absence(NONE, NONE)

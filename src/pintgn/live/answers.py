@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
-from pintgn.errors import BadInput, StaleQuery
-from pintgn.events.codec import Codec
-from pintgn.events.columns import Growing
+from pintgn.errors import BadInput
 from pintgn.events.log import Query
-from pintgn.events.schema import Schema
 from pintgn.learn.calibration import Calibration, next_probabilities
 from pintgn.learn.measure import eval_mode
 from pintgn.learn.metrics import check_finite
-from pintgn.learn.run import Run
-from pintgn.live.candidates import Candidates
-from pintgn.live.many import flag_words, rank_pieces, ranks_some
-from pintgn.live.names import Names
-from pintgn.live.nodes import NodeTable
-from pintgn.models.base import Model
-from pintgn.stream import Stream
+from pintgn.live.ranking import Ranking, Recommendation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,41 +25,10 @@ SCORED, NODES = 10_000, 2_000
 """Pairs scored at once, and nodes embedded at once; no answer depends on it."""
 
 
-class Recommendation(NamedTuple):
-    """A destination, how likely it is, and the logit that it is ranked by.
-
-    `next_probability` is the probability that it is the next one, of all that were ranked; `probability` that of this
-    link against one random destination. `flags` says what is doubtful: an id that was never seen, a run that has not
-    ended.
-    """
-
-    dst: Any
-    next_probability: float
-    probability: float
-    logit: float
-    flags: str = ""
-
-
-class Answers:
+class Answers(Ranking):
     """Questions to the live state. None of them changes it."""
 
-    stream: Stream
-    model: Model
-    schema: Schema
-    codec: Codec
-    names: Names
-    calibration: Calibration
     calibration_known: Calibration
-    destinations: Growing
-    nodes: NodeTable
-    self_loops: bool
-    run: Run
-    task: Any  # of the run; see `learn.tasks`
-
-    @property
-    def clock(self) -> Any:
-        """The time of the newest event."""
-        return self.stream.clock
 
     def score(
         self, src: Any, dst: Any, at: Any = None, against: str = "anyone", relation: Any = None
@@ -103,11 +62,6 @@ class Answers:
         chances = next_probabilities(self.next_slope, np.array(list(scores.values())))
         return dict(zip(scores, chances.tolist(), strict=True))
 
-    @property
-    def next_slope(self) -> float:
-        """What logits are multiplied by before they become probabilities of being the next."""
-        return 1.0 if self.run.next_slope is None else self.run.next_slope
-
     def predict_proba(self, pairs: Any, at: Any = None, against: str = "anyone") -> np.ndarray:  # (q, 2)
         """Probabilities of many pairs, in the shape of scikit-learn's classifiers: not happening, happening.
 
@@ -139,8 +93,9 @@ class Answers:
         relation, or each by its own."""
         self.check_links(against)
         when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
-        ends = self.names.find_pairs(self.codec.ids(src), self.codec.ids(dst))
-        return self.score_nodes(Query(*ends, when, self.task.by(relation, len(src))), against)
+        by = self.task.by(relation, len(src))
+        ends = self.names.find_pairs(self.codec.ids(src), self.codec.ids(dst), self.task.turned(by, len(src)))
+        return self.score_nodes(Query(*ends, when, by), against)
 
     def score_nodes(self, query: Query, against: str) -> np.ndarray:
         """Logits of pairs that are given by number, at times in the log's count."""
@@ -181,11 +136,6 @@ class Answers:
         found = self._computed(lambda rows: self.stream.replay(None, [query[rows]])[0], len(query), SCORED)
         shaped = found.reshape(len(query), -1) if len(query) else np.zeros((0, self.model.answer_shape(0)[-1]))
         return self.task.shown(self.task.calibrated(shaped, self.run.answer_calibration))
-
-    def _links_only(self) -> None:
-        if not self.run.settings.task.scores_links:
-            column = self.run.settings.task.predict
-            raise BadInput(f"this run predicts {column!r}, not links. Ask `pintgn predict`, live.predict or live.ask.")
 
     def predict(self, pairs: Any, **options: Any) -> Any:
         """A logit, a probability and flags for every row of a table of pairs; of a run that predicts a column, what
@@ -252,64 +202,13 @@ class Answers:
         filters = (among, exclude_met, active_since, exact)
         return recommend_many(self, src, k, at, *filters, progress, relation)  # type: ignore[arg-type]
 
-    def candidates(self, src: Any, at: Any = None) -> np.ndarray:
-        """Node numbers that can be recommended to src: all destinations, or candidates of more than are ranked."""
-        pool, node = np.sort(self.destinations.values), self.names.find([self.codec.id(src)], 0)
-        if ranks_some(len(pool), None):
-            found = Candidates(self, pool, self.time_of(at))(node)[0]
-            pool = found[found >= 0]
-        return pool if self.self_loops else pool[pool != node]
-
-    def rank(self, src: Any, pool: np.ndarray, at: Any = None, relation: Any = None) -> np.ndarray:
-        """A logit of src with each of some nodes, given by number."""
-        return self.rank_nodes(self.names.find([self.codec.id(src)], 0), pool, self.time_of(at), relation)[0]
-
-    def rank_nodes(self, src: np.ndarray, pool: np.ndarray, when: Any, relation: Any = None) -> np.ndarray:  # (s, n)
-        """A logit of each source with each of some nodes, all given by number, at a time in the log's count."""
-        self._links_only()
-        query = Query(src, src, np.full(len(src), when, self.codec.dtype), self.task.by(relation, len(src)))
-
-        def rank(some: np.ndarray) -> np.ndarray:
-            wide = np.broadcast_to(some, (len(src), len(some)))
-            return self.stream.rank(None, query, wide).numpy(force=True)
-
-        with eval_mode(self.model), self._in_users_words(), torch.no_grad():
-            return rank_pieces(rank, pool, len(src))
-
-    def rank_each(self, src: np.ndarray, nodes: np.ndarray, when: Any, relation: Any = None) -> np.ndarray:  # (s, c)
-        """A logit of each source with nodes of its own (s, c), given by number; any number where a node is -1."""
-        if not nodes.size:
-            return np.zeros(nodes.shape, np.float32)
-        query = Query(src, src, np.full(len(src), when, self.codec.dtype), self.task.by(relation, len(src)))
-        asked = np.where(nodes < 0, nodes.max(1, keepdims=True), nodes)
-        with eval_mode(self.model), self._in_users_words(), torch.no_grad():
-            found = self.stream.rank(None, query, np.maximum(asked, 0)).numpy(force=True)
-        check_finite(found)
-        return found
-
-    def best(self, src: Any, pool: np.ndarray, logits: np.ndarray, k: int) -> list[Recommendation]:
-        """The k best of ranked nodes."""
-        order = np.argsort(-logits, kind="stable")[:k]
-        names = [self.names.ids[node] for node in pool[order]]
-        chances = next_probabilities(self.next_slope, logits)[order]
-        flags = self.flags([src] * len(order), names)
-        columns = (chances.tolist(), self.calibration(logits[order]).tolist(), logits[order].tolist(), flags)
-        return list(map(Recommendation, names, *columns))
-
-    def flags(self, src: Sequence[Any], dst: Sequence[Any]) -> list[str]:
-        """What is doubtful about pairs of ids: never seen before, or asked of a run that has not ended."""
-        sides = self.run.settings.task.sides
-        unknown = [
-            (self.names.find(ids, side) >= len(self.names)) & (side in sides) for side, ids in enumerate((src, dst))
-        ]
-        return flag_words(*unknown, self.run.unfinished)
-
     def explain(self, src: Any, dst: Any = None, at: Any = None, **options: Any) -> Explanation:
         """Why an answer is what it is: what joins the two and what is known about them, and the answer without each.
 
         Args:
             src, dst: ids; of a run that asks about a node, that node alone.
             given: of a run that predicts a column, the columns that are known when it is asked, by name.
+            relation: of a run with relations, by which the two meet; ^ before it is its inverse.
             steps: longest walks that are listed, 1 to 3.
             limit: how many reasons of each kind.
             replay: for models with memory, take that back as well, by replaying the log for each reason; slow.
@@ -324,6 +223,7 @@ class Answers:
         at: Any = None,
         *,
         given: Mapping[str, Any] | None = None,
+        relation: Any = None,
         steps: int = 3,
         limit: int = 5,
         replay: bool = False,
@@ -337,24 +237,17 @@ class Answers:
         from pintgn.explain.worlds import Frozen
         from pintgn.live.asked import asked_about
 
-        if (by := self.run.settings.task.relation) is not None:
-            raise BadInput(f"this run asks by {by!r}, and answers by relation are not explained. Ask live.score.")
-        one, other, names = self._ends(src, dst)
+        one, other, names = self._ends(src, dst, relation)
         t = self.time_of(at)
-        if self.run.settings.task.scores_links:
-            if given:
-                raise BadInput("this run scores links, about which nothing is given. Leave out given.")
-            asked = None
-        else:
-            asked = asked_about(self, one, other, t, given)
+        asked = asked_about(self, one, other, t, given, relation)
         with self._in_users_words():
             frozen = Frozen.of(self.stream, t)
         return partial(
             explain, frozen, one, other, t, steps=steps, limit=limit, replay=replay, progress=progress,
-            name=self.names.ids.__getitem__, names=names, calibration=self.calibration, asked=asked,
+            name=self.names.ids.__getitem__, names=names, asked=asked,
         )  # fmt: skip
 
-    def _ends(self, src: Any, dst: Any) -> tuple[int, int, tuple[Any, Any]]:
+    def _ends(self, src: Any, dst: Any, relation: Any = None) -> tuple[int, int, tuple[Any, Any]]:
         """The numbers of two ends, or twice that of the one node that is asked about, and their ids."""
         task = self.run.settings.task
         if len(task.sides) == 1:
@@ -365,7 +258,7 @@ class Answers:
         if dst is None:
             raise BadInput(f"this run asks about two nodes, a {self.schema.src} and a {self.schema.dst}. Name both.")
         names = self.codec.id(src), self.codec.id(dst)
-        one, other = self.names.find_pairs([names[0]], [names[1]])
+        one, other = self.names.find_pairs([names[0]], [names[1]], self.turned(relation, 1))
         return int(one[0]), int(other[0]), names
 
     def embed(
@@ -420,13 +313,6 @@ class Answers:
         """`embed_nodes` of one piece after the other."""
         return (self.embed_nodes(nodes, when) for nodes in pieces)
 
-    def time_of(self, at: Any = None) -> Any:
-        """A time that a user says, in the log's count; right after the newest event when none is given."""
-        if at is not None:
-            return self.codec.time(at)
-        clock = np.asarray(self.clock, self.codec.dtype)
-        return clock + 1 if clock.dtype.kind == "i" else np.nextafter(clock, np.inf)
-
     def _computed(
         self, compute: Callable[[slice], torch.Tensor], count: int, at_once: int, check: bool = True
     ) -> np.ndarray:
@@ -437,12 +323,3 @@ class Answers:
         if check:
             check_finite(found)
         return found
-
-    @contextmanager
-    def _in_users_words(self) -> Iterator[None]:
-        """Says in users' words that a question comes too late."""
-        try:
-            yield
-        except StaleQuery:
-            seen = self.schema.time.show(self.clock)
-            raise StaleQuery(f"this run has already observed {seen}; ask about that time or a later one.") from None

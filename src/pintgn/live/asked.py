@@ -1,4 +1,4 @@
-"""A run's question about a column or a time: what is given with it, and how explanations take it."""
+"""A run's question: what is given with it, and how explanations take it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,23 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.events.encode import encode_features
 from pintgn.events.schema import Schema
-from pintgn.explain.asked import Asked, Given
+from pintgn.explain.asked import Asked, By, Given, asked_link
 
 if TYPE_CHECKING:
     from pintgn.live.answers import Answers
 
 
-def asked_about(live: Answers, src: int, dst: int, at: Any, given: Mapping[str, Any] | None) -> Asked:
+def asked_about(
+    live: Answers, src: int, dst: int, at: Any, given: Mapping[str, Any] | None, relation: Any = None
+) -> Asked:
     """The question about two nodes (or one, twice), with what is given, and how its task tells answers."""
     task, run = live.task, live.run
-    when = np.array([at], live.codec.dtype)
+    when, by = np.array([at], live.codec.dtype), live.task.by(relation, 1)
+    if run.settings.task.scores_links:
+        if given:
+            raise BadInput("this run scores links, about which nothing is given. Leave out given.")
+        told = None if by is None else By(int(by[0, 0]), task.worded)
+        return asked_link(src, dst, when, live.model, live.calibration, told)
     row = given_columns(live, None if given is None else [given], 1)
     query = task.asked(np.array([src]), np.array([dst]), when, row)
 

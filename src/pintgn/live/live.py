@@ -28,7 +28,7 @@ from pintgn.live.names import Names
 from pintgn.live.nodes import NodeTable
 from pintgn.live.prequential import AnswerPrequential, prequential_of
 from pintgn.live.retention import Retention
-from pintgn.live.targets import apply_targets, new_targets, read_targets
+from pintgn.live.targets import apply_targets, asked_events, keep_answers, new_targets, read_targets
 from pintgn.models.base import Model
 from pintgn.models.history_view import Events
 from pintgn.stream import Stream
@@ -233,25 +233,29 @@ class Live(Answers):
         before = self._met(dst, learnable)
         numbers = np.arange(self.total + 1, self.total + 1 + len(t))
         if isinstance(self.prequential, AnswerPrequential):
-            self._ask_and_observe(events, numbers, self.prequential)
+            self._ask_and_observe(events, learnable, numbers, self.prequential)
         else:
             self._score_and_observe(events, learnable, before, numbers, logits, scored)
         self.nodes.observe(src, dst, t)
         self.self_loops |= bool((src == dst)[learnable].any())
         self.total += len(t)
 
-    def _ask_and_observe(self, events: Events, numbers: np.ndarray, prequential: AnswerPrequential) -> None:
-        """Ask about some events whose target came with them, then let all happen."""
+    def _ask_and_observe(
+        self, events: Events, learnable: np.ndarray, numbers: np.ndarray, prequential: AnswerPrequential
+    ) -> None:
+        """Ask about some events, then let all happen; answers are judged once their targets are known."""
         asking = self.stream.schema.asking
         assert asking is not None
-        truth = self.task.truth_of(events.late) if asking.late else np.full(len(events), np.nan)
-        rows = prequential.rows(numbers, ~np.isnan(truth))
+        rows = prequential.rows(numbers, learnable)
+        named = asked_events(self, events, rows)
         given = events.features[rows][:, list(asking.given)] if asking.given and events.features is not None else None
         asked = self.task.asked(events.src[rows], events.dst[rows], events.t[rows], given)
         answers = self.stream.advance(events, asked).numpy(force=True)
         if len(rows):
             said = self.task.calibrated(answers, self.run.answer_calibration)
-            prequential.add_answers(said, truth[rows], events.t[rows])
+            keep_answers(self, events, rows, named, numbers[rows], said)
+        if prequential.active:
+            prequential.judge(events.t[-1].item())
 
     def _score_and_observe(
         self,

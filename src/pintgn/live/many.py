@@ -44,18 +44,28 @@ class Pool:
             self-loops).
         exclude_met: leave out whoever the source has met before.
         active_since: leave out who has had no event since that time.
+        side: of the sources; by an inverse relation they are destinations of events, side 1.
     """
 
     def __init__(
-        self, live: Live, src: Sequence[Any], at: Any, among: Iterable[Any] | None, exclude_met: bool, active_since: Any
+        self,
+        live: Live,
+        src: Sequence[Any],
+        at: Any,
+        among: Iterable[Any] | None,
+        exclude_met: bool,
+        active_since: Any,
+        side: int = 0,
     ):
         self.live, self.at, self.exclude_met = live, at, exclude_met
         self.without_self = among is None and not live.self_loops
         if isinstance(among, str):
             raise BadInput(f"among={among!r}; it is a list of ids, as in among=[{among!r}].")
         ids = [] if among is None else [live.codec.id(one) for one in dict.fromkeys(among)]
-        self.src, asked = live.names.find_pairs([live.codec.id(one) for one in src], ids)
-        self.nodes = np.sort(live.destinations.values) if among is None else asked
+        mine = [live.codec.id(one) for one in src]
+        ends = live.names.find_pairs(*((ids, mine) if side else (mine, ids)))
+        self.src, asked = ends[::-1] if side else ends
+        self.nodes = live.pool(side) if among is None else asked
         self._own = None if among is None else ids
         if active_since is not None:
             since = read_time(active_since, live.schema.time, live.codec.dtype, bound=True)
@@ -134,9 +144,10 @@ def recommend_many(
         raise BadInput(f"k={k}; at least one is recommended.")
     if isinstance(src, str) and src != "all":
         raise BadInput(f"src={src!r}; it is a list of ids, or 'all'. For one source: recommend({src!r}).")
-    ids = [live.codec.id(one) for one in (every_source(live) if isinstance(src, str) else dict.fromkeys(src))]
+    side = live.side_of(relation)
+    ids = [live.codec.id(one) for one in (everyone(live, side) if isinstance(src, str) else dict.fromkeys(src))]
     when = live.time_of(at)
-    pool = Pool(live, ids, when, among, exclude_met, active_since)
+    pool = Pool(live, ids, when, among, exclude_met, active_since, side)
     found: list[tuple[np.ndarray, ...]] = [(*[np.zeros(0, np.int64)] * 3, *[np.zeros(0, np.float32)] * 2)]
     some = among is None and ranks_some(len(pool.nodes), exact)
     walks = Candidates(live, pool.nodes, when, max(CANDIDATES, 2 * k)) if some else None
@@ -175,8 +186,11 @@ def ranks_some(destinations: int, exact: bool | None) -> bool:
     return destinations > EXACT if exact is None else not exact
 
 
-def every_source(live: Live) -> list[Any]:
-    """The id of every node that has acted, in the order in which they were first met."""
+def everyone(live: Live, side: int = 0) -> list[Any]:
+    """The id of every node that has acted, or, of side 1, to which something was done, in the order in which they were
+    first met."""
+    if side:
+        return [live.names.ids[node] for node in np.sort(live.destinations.values).tolist()]
     held = contents(live.stream.index)
     met = np.flatnonzero(held.lengths)
     log = live.run.log

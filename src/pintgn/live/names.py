@@ -43,8 +43,17 @@ class Names:
         found = [known[id] if id in known else strangers.setdefault(id, len(self) + len(strangers)) for id in ids]
         return np.array(found, np.int64)
 
-    def find_pairs(self, src: list[Any], dst: list[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of both ends; one stranger at both ends is one node, unless the sides are named apart."""
+    def find_pairs(
+        self, src: list[Any], dst: list[Any], turned: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of both ends; one stranger at both ends is one node, unless the sides are named apart. Pairs that are
+        `turned` (q,) go from a destination to a source."""
+        if turned is not None and turned.any() and self.separate_namespaces:
+            back = turned.tolist()
+            acting = [there if b else here for here, there, b in zip(src, dst, back, strict=True)]
+            acted_on = [here if b else there for here, there, b in zip(src, dst, back, strict=True)]
+            one, other = self.find_pairs(acting, acted_on)
+            return np.where(turned, other, one), np.where(turned, one, other)
         if not self.separate_namespaces:
             both = self.find([*src, *dst], 0)
             return both[: len(src)], both[len(src) :]

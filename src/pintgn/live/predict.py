@@ -73,11 +73,12 @@ def predict(
             raise _stale(live, source.where(int(found.argmin())), found.min(), when)
     else:
         found = np.full(len(ids[0]), live.time_of(at), live.codec.dtype)
+    relation = None if asked.relation is None else [one[asked.relation] for one in told]
     if live.run.settings.task.scores_links:
         live.check_links(against)
-        relation = None if asked.relation is None else [one[asked.relation] for one in told]
-        one, other = live.names.find_pairs(ids[0], ids[1])
-        logits = live.score_nodes(Query(one, other, found, live.task.by(relation, len(one))), against)
+        by = live.task.by(relation, len(ids[0]))
+        one, other = live.names.find_pairs(ids[0], ids[1], live.task.turned(by, len(ids[0])))
+        logits = live.score_nodes(Query(one, other, found, by), against)
         said = {"logit": logits, "probability": live.calibrated(logits, against)}
         flags = flag_words(one >= len(live.names), other >= len(live.names), live.run.unfinished)
     else:

@@ -17,6 +17,7 @@ from pintgn.learn.metrics import Scores, standard_error
 from pintgn.learn.run import Run
 from pintgn.learn.tables import HEADS
 from pintgn.learn.tasks.base import Answers
+from pintgn.live.waiting import Event, Kept, Waiting
 from pintgn.neighbors.inputs import scrambled
 
 EVERY = 10
@@ -138,6 +139,8 @@ class Prequential:
             "history": [[t, ap] for t, ap in self.history],
             "drift": self.drift,
             "beside": type(self) is Prequential,  # each beside a random destination
+            "waiting": 0,  # answers whose truth is not known yet
+            "given_up": 0,  # those whose truth did not come in time
         }
 
     def facts(self) -> dict[str, Any]:
@@ -157,7 +160,8 @@ class Prequential:
 
 
 class AnswerPrequential(Prequential):
-    """The same of a run that predicts a column: the task's own figures, of events whose target came with them."""
+    """The same of a run that predicts a column: the task's own figures. An answer is given just before its event, and
+    judged once the target is known: with the event, or whenever that comes."""
 
     def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
         super().__init__(run, every, window)
@@ -170,18 +174,24 @@ class AnswerPrequential(Prequential):
         self.tested: dict[str, Any] = dict(figures)
         self.answers: deque[list[float]] = deque(maxlen=window)
         self.truth: deque[float] = deque(maxlen=window)
+        self.waiting = Waiting()
 
-    def rows(self, numbers: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """Which of the events whose target is known are asked about just before they happen."""
+    def rows(self, numbers: np.ndarray, learnable: np.ndarray) -> np.ndarray:
+        """Which events are asked about just before they happen, whether their target is known by then or not."""
         if not self.active:
             return np.zeros(0, np.int64)
-        return np.flatnonzero(known & (scrambled(numbers) % np.uint64(self.every) == 0))
+        return np.flatnonzero(learnable & (scrambled(numbers) % np.uint64(self.every) == 0))
 
-    def add_answers(self, answers: np.ndarray, truth: np.ndarray, t: np.ndarray) -> None:
-        """Take in answers and what they turned out to be."""
-        for said, true, when in zip(answers.tolist(), truth.tolist(), t.tolist(), strict=True):
-            if not np.isfinite(said).all():
-                continue
+    def add_answer(self, event: Event, kept: Kept) -> None:
+        """Take in the answer about an event, after those about earlier ones; it waits until its truth is known."""
+        self.judge(event.t)
+        if np.isfinite(kept.answer).all():
+            self.waiting.keep(event, kept)
+            self.judge(event.t)
+
+    def judge(self, clock: Any) -> None:
+        """Judge all answers whose truth is known by a time."""
+        for said, true, when in self.waiting.judged(clock):
             self.answers.append(said)
             self.truth.append(true)
             self.scored += 1
@@ -212,11 +222,16 @@ class AnswerPrequential(Prequential):
             return False
         return self.task.drifted(self.figures(), self.tested, np.array(self.truth))
 
+    def status(self) -> dict[str, Any]:
+        return super().status() | {"waiting": len(self.waiting), "given_up": self.waiting.given_up}
+
     def facts(self) -> dict[str, Any]:
-        return super().facts() | {"answers": list(self.answers), "truth": list(self.truth)}
+        held = {"answers": list(self.answers), "truth": list(self.truth)}
+        return super().facts() | held | self.waiting.facts()
 
     def restore(self, facts: dict[str, Any]) -> None:
         super().restore(facts)
+        self.waiting.restore(facts.get("waiting") or [], facts.get("given_up") or 0)
         self.answers.extend(facts.get("answers", []))
         self.truth.extend(facts.get("truth", []))
 

@@ -14,7 +14,7 @@ from pintgn.events.log import Query
 from pintgn.live.answers import NODES
 from pintgn.live.live import Live
 from pintgn.live.live import open as open_run
-from pintgn.live.many import every_source
+from pintgn.live.many import everyone
 from pintgn.workers.jobs import Jobs
 
 PIECES = 4
@@ -65,7 +65,8 @@ class Shared:
         **options: Any,
     ) -> pa.Table:
         """As of `Live.recommend_many`."""
-        ids = every_source(self.live) if isinstance(src, str) else list(dict.fromkeys(src))
+        side = self.live.side_of(options.get("relation"))
+        ids = everyone(self.live, side) if isinstance(src, str) else list(dict.fromkeys(src))
         found = self._each(_recommended, len(ids), lambda rows: (ids[rows], k, at, among, options), progress)
         return pa.concat_tables(found) if found else self.live.recommend_many(src, k, at, among, **options)
 

@@ -29,6 +29,8 @@ FACTS = {
         "history": [[float]],
         "answers": Maybe([[float]]),
         "truth": Maybe([float]),
+        "waiting": Maybe([[(float, None)]]),
+        "given_up": Maybe(AtLeast(0)),
     },
     "retention": {"forgotten": AtLeast(0)},
 }

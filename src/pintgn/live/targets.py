@@ -6,6 +6,7 @@ given already could have been another.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,13 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.events.schema import Feature
 from pintgn.events.targets import TargetBatch, column_hash, target_number
-from pintgn.neighbors.contents import contents
+from pintgn.live.prequential import AnswerPrequential
+from pintgn.live.waiting import Event, Kept
+from pintgn.neighbors.contents import Contents, contents
 
 if TYPE_CHECKING:
     from pintgn.live.live import Live
+    from pintgn.models.history_view import Events
 
 
 def read_targets(live: Live, given: Sequence[Any], at: Any = None) -> TargetBatch:
@@ -89,8 +93,44 @@ def apply_targets(live: Live, batch: TargetBatch) -> None:
         if not free:
             continue
         late.values[free[0]], late.known[free[0]] = encoded[row], batch.known[row]
+        _judge(live, batch, row, encoded[row], numbers.index(free[0]))
         ends = live.names.find_pairs([batch.src[row]], [batch.dst[row]])
         late.index.add(*ends, batch.known[row : row + 1], encoded[row : row + 1, :-1])
+
+
+def asked_events(live: Live, events: Events, rows: np.ndarray) -> list[Event]:
+    """Some of the events that are about to happen, as targets will name them: by pair and time, and which of several
+    alike they are."""
+    held, found = contents(live.stream.index), []
+    for row in rows.tolist():
+        src, dst, t = (column[row].item() for column in (events.src, events.dst, events.t))
+        here = slice(int(np.searchsorted(events.t, t, "left")), row)
+        rank = int(((events.src[here] == src) & (events.dst[here] == dst)).sum())
+        if t == live.clock and src < len(held.starts):
+            rank += len(_alike(held, src, dst, t))
+        found.append(Event(src, dst, t, rank))
+    return found
+
+
+def keep_answers(
+    live: Live, events: Events, rows: np.ndarray, named: list[Event], numbers: np.ndarray, said: np.ndarray
+) -> None:
+    """Let answers about events wait, those whose target is known with its event not at all."""
+    assert isinstance(live.prequential, AnswerPrequential)
+    truth = live.task.truth_of(events.late[rows]).tolist() if events.late is not None else [math.nan] * len(rows)
+    known = (events.t if events.known is None else events.known)[rows].tolist()
+    for event, number, answer, true, when in zip(named, numbers.tolist(), said.tolist(), truth, known, strict=True):
+        there = not math.isnan(true)
+        live.prequential.add_answer(event, Kept(number, answer, when if there else None, true if there else None))
+
+
+def _judge(live: Live, batch: TargetBatch, row: int, encoded: np.ndarray, rank: int) -> None:
+    """A target has come: judge the answer about its event, if there is one, or let it wait until that is known."""
+    if isinstance(live.prequential, AnswerPrequential):
+        src, dst = (live.names.numbers[side][id] for side, id in enumerate((batch.src[row], batch.dst[row])))
+        truth = float(live.task.truth_of(encoded[None])[0])
+        live.prequential.waiting.tell(Event(src, dst, batch.t[row].item(), rank), truth, batch.known[row].item())
+        live.prequential.judge(live.clock)
 
 
 def _events_of(live: Live, batch: TargetBatch, row: int) -> list[int] | None:
@@ -99,11 +139,17 @@ def _events_of(live: Live, batch: TargetBatch, row: int) -> list[int] | None:
     src, dst = (names.numbers[side].get(id) for side, id in enumerate((batch.src[row], batch.dst[row])))
     if src is None or dst is None or src >= len(held.starts):
         return None
-    entries = slice(held.starts[src], held.starts[src] + held.lengths[src])
-    outgoing = held.outgoing(src, held.lengths[src])
-    mine = (held.ids[entries] == dst) & (held.times[entries] == batch.t[row]) & outgoing
-    found = np.sort(held.numbers[entries][mine].astype(np.int64))
-    return found.tolist() if len(found) else None
+    return _alike(held, src, dst, batch.t[row]) or None
+
+
+def _alike(held: Contents, src: int, dst: int, t: Any) -> list[int]:
+    """The numbers of the events of a pair at a time, in the order in which they happened."""
+    begin, end = held.starts[src], held.starts[src] + held.lengths[src]
+    times = held.times[begin:end]  # the newest first
+    first, stop = (len(times) - np.searchsorted(times[::-1], t, side) for side in ("right", "left"))
+    entries = slice(begin + first, begin + stop)
+    mine = (held.ids[entries] == dst) & held.outgoing(src, first, stop)
+    return np.sort(held.numbers[entries][mine].astype(np.int64)).tolist()
 
 
 def _encoded(live: Live, values: np.ndarray) -> np.ndarray:  # (n, w)

@@ -89,6 +89,7 @@ class Relations:
     column: int  # of the event table, which has their numbers
     sources: np.ndarray  # (events,) by which an end knows its direction
     index: RelationIndex  # by triple, node and relation
+    hidden: np.ndarray | None = None  # numbers of events whose relation is none that is known, for explanations
 
     def fork(self) -> Relations:
         """An independent copy."""
@@ -217,6 +218,8 @@ class HistoryView:
             back = self.relations.sources[np.where(mask, events, 0)] != self._like(nodes, events)
             keys, row_of = self.distinct(2 * events + back, mask)
             found = self.event_table[keys >> 1]
+            if self.relations.hidden is not None:
+                found[np.isin(keys >> 1, self.relations.hidden), self.relations.column] = 0
             found[(keys & 1) == 1, self.relations.column] += self.relations.index.kinds
             return found, row_of
         if self.late is None:

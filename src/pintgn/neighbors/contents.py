@@ -22,11 +22,12 @@ class Contents(NamedTuple):
     numbers: np.ndarray  # event numbers
     sent: np.ndarray  # of how many entries, from the list's oldest to this one, the node was the source
 
-    def outgoing(self, node: int, count: int) -> np.ndarray:
-        """Whether the node was the source, of each of its `count` newest entries."""
-        start, stop = self.starts[node], self.starts[node] + self.lengths[node]
-        older = np.append(self.sent[start + 1 : stop], 0)[:count]  # the oldest entry has none before it
-        return (self.sent[start : start + count] > older)[: self.lengths[node]]
+    def outgoing(self, node: int, first: int, stop: int) -> np.ndarray:
+        """Whether the node was the source, of each of its entries first … stop - 1, the newest being 0."""
+        sent = self.sent[self.starts[node] + first : self.starts[node] + min(stop + 1, self.lengths[node])]
+        if stop >= self.lengths[node]:
+            sent = np.append(sent, 0)  # the oldest entry has none before it
+        return sent[:-1] > sent[1:]
 
 
 def contents(index: NeighborIndex) -> Contents:

@@ -76,6 +76,13 @@ def rehash(old_keys, old_heads, keys, heads):
             heads[new] = old_heads[slot]
 
 
+@kernel
+def head_of(keys, heads, a, relation, b):
+    """The newest entry of a key; -1 where there is none."""
+    slot = slot_of(keys, a, relation, b)
+    return heads[slot] if keys[slot, 0] != FREE else -1
+
+
 @inner
 def read(keys, heads, times, before, counts, partners, a, relation, b, t, q, level, count, dt, newest, others):
     """What a key had strictly before t."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +70,14 @@ class RelationIndex:
         )  # fmt: skip
         return found
 
+    def moments(self, a: int, relation: int, b: int) -> Iterator[tuple[Any, int]]:
+        """When a key occurred, the newest first, and how often at that moment; keys are those of the kernels."""
+        entry = int(kernels.head_of(self.keys, self.heads, a, relation, b))
+        while entry >= 0:
+            older = int(self.before[entry])
+            yield self.times[entry], int(self.counts[entry]) - (int(self.counts[older]) if older >= 0 else 0)
+            entry = older
+
     @property
     def nbytes(self) -> int:
         """Bytes held."""
@@ -104,6 +114,65 @@ class RelationIndex:
             keys, heads = np.full((size, 3), kernels.FREE), np.full(size, -1)
             kernels.rehash(self.keys, self.heads, keys, heads)
             self.keys, self.heads = keys, heads
+
+
+@dataclass
+class RelationsWithout:
+    """A `RelationIndex` in a world where some of its events never happened, or had none of the relations in question:
+    answers look-ups about one question."""
+
+    whole: RelationIndex
+    src: np.ndarray  # of the events that are missing
+    relation: np.ndarray
+    dst: np.ndarray
+    t: np.ndarray
+
+    @property
+    def kinds(self) -> int:
+        return self.whole.kinds
+
+    def look_up(self, u: np.ndarray, relation: np.ndarray, v: np.ndarray, t: np.ndarray) -> RelationHistory:
+        """As `RelationIndex.look_up`; all rows ask the same."""
+        found = self.whole.look_up(u, relation, v, t)
+        if not len(u):
+            return found
+        near, far, r = int(u[0]), int(v[0]), int(relation[0])
+        back = r >= self.kinds
+        inverse = r - self.kinds if back else r + self.kinds
+        plain = min(r, inverse)
+        gone = (self.t < t[0]) & (self.relation == plain)
+        if not gone.any():
+            return found
+        src, dst = (far, near) if back else (near, far)
+        here, there = (self.dst, self.src) if back else (self.src, self.dst)
+        levels = (
+            ((src, plain, dst), (self.src == src) & (self.dst == dst)),
+            ((near, r, kernels.NONE), here == near),
+            ((far, inverse, kernels.NONE), there == far),
+            ((kernels.NONE, plain, kernels.NONE), np.ones(len(gone), bool)),
+        )
+        vanished = self._vanished(gone, plain, t[0])
+        for level, (key, mine) in enumerate(levels):
+            fewer = Counter(self.t[gone & mine].tolist())
+            found.count[:, level] -= fewer.total()
+            found.partners[:, level] -= (vanished & mine).sum() if level else 0
+            past = ((when, count) for when, count in self.whole.moments(*key) if when < t[0])
+            left = ((when, count - fewer[when.item()]) for when, count in past)
+            when, newest = next(((when, count) for when, count in left if count), (t[0], 0))
+            found.dt[:, level], found.newest[:, level] = t[0] - when, newest
+        return found
+
+    def _vanished(self, gone: np.ndarray, relation: int, t: Any) -> np.ndarray:  # (missing,) bool
+        """One row of every triple that did not occur before t at all without what is gone."""
+        rows = np.flatnonzero(gone)
+        pairs, first, often = np.unique(
+            np.stack([self.src[rows], self.dst[rows]]), axis=1, return_index=True, return_counts=True
+        )
+        asked = np.full(len(first), relation), np.full(len(first), t)
+        found = self.whole.look_up(pairs[0].copy(), asked[0], pairs[1].copy(), asked[1])
+        vanished = np.zeros(len(gone), bool)
+        vanished[rows[first[found.count[:, 0] == often]]] = True
+        return vanished
 
 
 def _grown(array: np.ndarray, rows: int, fill: Any) -> np.ndarray:

@@ -28,7 +28,10 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     with service.asking() as live:
         when = _fresh(live, at)
         logits, event = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against, relation), live.total
-    probabilities, flags = live.calibrated(logits, against).tolist(), live.flags(src, dst)
+    probabilities, flags = (
+        live.calibrated(logits, against).tolist(),
+        live.flags(src, dst, live.turned(relation, len(src))),
+    )
     columns = zip(src, dst, logits.tolist(), probabilities, flags, strict=True)
     rows = [
         ({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p, "flags": doubtful}
@@ -78,13 +81,13 @@ def recommend(service: Service, node: Any, k: int, at: Any = None, relation: Any
     _check_scores_links(service)
     with service.asking() as live:
         when, event = _fresh(live, at), live.total
-        pool = live.candidates(node, at)
+        pool = live.candidates(node, at, relation)
     found = []
     for begin in range(0, len(pool), RANKED):
         with service.asking() as live:
             when, event = _fresh(live, at), live.total
             found.append(live.rank(node, pool[begin : begin + RANKED], at, relation))
-    items = live.best(node, pool, np.concatenate([np.zeros(0, np.float32), *found]), k)
+    items = live.best(node, pool, np.concatenate([np.zeros(0, np.float32), *found]), k, relation)
     shown = {"node": node, "at": when.item(), "event": event, "items": [item._asdict() for item in items]}
     return shown | _without(service)
 
@@ -116,7 +119,7 @@ def _recent(live: Live, node: int, count: int) -> list[dict[str, Any]]:
     if node >= len(held.starts):
         return []
     entries = slice(held.starts[node], held.starts[node] + min(held.lengths[node], count))
-    columns = (held.ids[entries].tolist(), held.times[entries].tolist(), held.outgoing(node, count).tolist())
+    columns = (held.ids[entries].tolist(), held.times[entries].tolist(), held.outgoing(node, 0, count).tolist())
     return [
         {"other": live.names.ids[other], "t": t, "direction": "self" if other == node else ("in", "out")[out]}
         for other, t, out in zip(*columns, strict=True)
@@ -148,14 +151,15 @@ def nodes(service: Service, prefix: str, limit: int) -> dict[str, Any]:
         return {"event": live.total, "nodes": service.search(prefix, limit)}
 
 
-def explain(service: Service, src: Any, dst: Any = None, at: Any = None, given: str | None = None) -> dict[str, Any]:
+def explain(
+    service: Service, src: Any, dst: Any = None, at: Any = None, given: str | None = None, relation: str | None = None
+) -> dict[str, Any]:
     """Reasons behind an answer; of a model that scores no links, what joins the two."""
     told = None if given is None else service.requests.given(given)
     with service.asking() as live:
         _fresh(live, at)
-        explain = live.explaining(
-            src, dst, at, given=told
-        )  # copied: events may happen while the reasons are worked out
+        # copied: events may happen while the reasons are worked out
+        explain = live.explaining(src, dst, at, given=told, relation=relation)
         event = live.total
     return explain().as_dict() | {"event": event} | _without(service)
 
@@ -194,6 +198,7 @@ def status(service: Service) -> dict[str, Any]:
         "predict": run.settings.task.predict,
         "given": run.settings.task.given,
         "asks": _asks(service),
+        "relation": run.task.asked_by,
     }
     data = {
         "run": None if run.folder is None else run.folder.path.name,
@@ -292,6 +297,8 @@ def metrics(service: Service) -> str:
             "quality_rolling": ("Rolling figure of the run's task, such as AP or MAE.", quality["rolling"]),
             "quality_reference": ("The same figure on the run's test part.", quality["reference"]),
             "quality_scored": ("Events scored before they happened, so far.", quality["scored"]),
+            "quality_waiting": ("Answers that wait until their target is known.", quality["waiting"]),
+            "quality_given_up": ("Answers whose target did not come before too many waited.", quality["given_up"]),
             "quality_drift": ("1 when the stream has become harder than chance explains.", int(quality["drift"])),
             "event": ("Number of the newest event that answers count.", live.total),
             "writer": ("1 while this service writes to its store, 0 while it follows.", int(service.role == "writer")),

@@ -158,11 +158,12 @@ def _routes(app: FastAPI, service: Service) -> dict[str, Route]:
         dst: Annotated[str | None, InQuery(max_length=1_000)] = None,
         at: At = None,
         given: Annotated[str | None, InQuery(max_length=10_000, description="Given columns as JSON, by name.")] = None,
+        relation: Relation = None,
     ) -> Response:
         """Why is an answer what it is?"""
         read = service.live.codec.id_from_text
         ends = read(src), None if dst is None else read(dst)
-        return await explaining(_answer, answers.explain, service, *ends, at, given)
+        return await explaining(_answer, answers.explain, service, *ends, at, given, relation)
 
     @app.get("/status", **describe.STATUS)
     async def status() -> Response:

@@ -32,11 +32,11 @@ def warm_up(live: Live) -> None:
     if not live.run.scores_links:
         return
     live = live.reader()
-    some = live.names.ids[: 2 * WORTH_RANKING]
+    some, by = live.names.ids[: 2 * WORTH_RANKING], live.task.newest
     for ask in (
-        lambda: live.score(some[0], some[-1:]),
-        lambda: live.recommend(some[0], k=1, among=some),
-        lambda: live.explain(some[0], some[-1]),
+        lambda: live.score(some[0], some[-1:], relation=by),
+        lambda: live.recommend(some[0], k=1, among=some, relation=by),
+        lambda: live.explain(some[0], some[-1], relation=by),
     ):
         try:
             ask()

@@ -74,6 +74,8 @@ class Task:
     """How many means the loss is the sum of; what is shown is their mean."""
     rows: tuple[str, ...] = ()
     """Names of the training-free rows that stand beside every result."""
+    newest: str | None = None
+    """A relation to ask by, for an example: that of the newest event; None where there are none."""
     measure = "logit"
     """What the answers of `told` are compared in."""
 
@@ -151,6 +153,15 @@ class Task:
         if relation is not None:
             raise BadInput("this run knows no relations; leave out relation. Train with relation= (--relation).")
         return None
+
+    @property
+    def asked_by(self) -> dict[str, Any] | None:
+        """What a form for a relation has to know: its column, the relations there are, and one to begin with."""
+        return None
+
+    def turned(self, by: np.ndarray | None, count: int) -> np.ndarray:  # (q,) bool
+        """Which of so many questions are by an inverse relation: their source is a destination of events."""
+        return np.zeros(count, bool)
 
     # -- in words --------------------------------------------------------------------------------------------------
 

@@ -76,10 +76,12 @@ class Related(Link):
                 f"{self.name!r} has {len(self.codes):,} values in training; at most {MOST_RELATIONS:,} relations "
                 "can be told apart. Is it the right column?"
             )
-        words, every = column_words(log, self.name), np.unique(column_values(log, self.name))
-        named = [code for code in every.tolist() if code == code]
+        words, values = column_words(log, self.name), column_values(log, self.name)
+        there = values[~np.isnan(values)]
+        named = np.unique(there).tolist()
         self.known = {str(words[int(code)] if words is not None else shortest(code)): code for code in named}
         """The relations of the whole log, as users write them."""
+        self.newest = next(word for word, code in self.known.items() if code == there[-1])
 
     @property
     def kinds(self) -> int:
@@ -100,11 +102,18 @@ class Related(Link):
             raise UnknownName(f"there is no {self.name} {word!r}.{suggest(str(word), self.known)} {self._listed()}")
         return int(self.numbers(np.array([self.known[str(word)]]))[0])
 
-    def newest(self, log: EventLog) -> str:
-        """The relation of the newest event that has one, as users write it."""
-        values = column_values(log, self.name)
-        code = values[~np.isnan(values) & log.learnable][-1]
-        return next(word for word, one in self.known.items() if one == code)
+    def worded(self, number: int) -> str:
+        """A number as users write the relation; where that is a number, too, with the column's name before it."""
+        if number >= self.kinds:
+            return f"^{self.worded(number - self.kinds)}"
+        if not number:
+            return "an unknown relation"
+        word = next(word for word, code in self.known.items() if code == self.codes[number - 1])
+        return f"{self.name} {word}" if word.lstrip("-").replace(".", "", 1).isdigit() else word
+
+    @property
+    def asked_by(self) -> dict[str, Any] | None:
+        return {"name": self.name, "words": list(self.known), "newest": self.newest}
 
     def _listed(self) -> str:
         return f"There are: {', '.join(list(self.known)[:10])}{', …' if len(self.known) > 10 else ''}."
@@ -118,6 +127,9 @@ class Related(Link):
             raise BadInput(f"{len(words)} relations for {count} questions.")
         numbers = {word: self.number(word) for word in dict.fromkeys(words)}
         return np.array([numbers[word] for word in words], np.float32).reshape(-1, 1)
+
+    def turned(self, by: np.ndarray | None, count: int) -> np.ndarray:
+        return np.zeros(count, bool) if by is None else by[:, 0] >= self.kinds
 
     # -- how the log is read ---------------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 // Building blocks. Whatever comes from outside becomes text, never markup.
 
+import { sideOf } from "./sides.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const TAIL = 8; // letters at the end of an id that are always shown
 
@@ -61,10 +63,11 @@ export const nodeLink = (id, side) => named(id, "a", { class: "chip", href: hash
 /** The address of a node; `side` says which is meant where sources and destinations are named apart. */
 export const hashOf = (id, side = null) => `#node=${encodeURIComponent(String(id))}${side === null ? "" : `&side=${side}`}`;
 
-/** The address of a pair. */
-export const hashOfPair = (src, dst) => `${hashOf(src)}&why=${encodeURIComponent(String(dst))}`;
+/** The address of a pair, and of the relation by which they meet where there are any. */
+export const hashOfPair = (src, dst, by = null) =>
+  `${hashOf(src, sideOf(by))}&why=${encodeURIComponent(String(dst))}${by === null ? "" : `&by=${encodeURIComponent(by)}`}`;
 
 export function fromHash() {
   const given = new URLSearchParams(location.hash.slice(1));
-  return { node: given.get("node"), why: given.get("why"), side: given.get("side") === "dst" ? "dst" : null };
+  return { node: given.get("node"), why: given.get("why"), by: given.get("by"), side: given.get("side") === "dst" ? "dst" : null };
 }

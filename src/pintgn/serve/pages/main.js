@@ -5,6 +5,7 @@ import { askAbout, setUpAsk } from "./ask.js";
 import { byId, fromHash, hashOf, hashOfPair, nodeLink, put, say } from "./dom.js";
 import { drawHistory, follow } from "./history.js";
 import { isShown, newer, setUpNode, showNode } from "./node.js";
+import { choose, chosen } from "./relation.js";
 import { searchBox } from "./search.js";
 import { redraw, showStatus } from "./status.js";
 import { hideWhy, showWhy } from "./why.js";
@@ -54,7 +55,8 @@ async function examples() {
 
 /** Show what the address asks for. */
 function go() {
-  const { node, why, side } = fromHash();
+  const { node, why, by, side } = fromHash();
+  choose(by);
   if (node === null) {
     byId("about-node").hidden = true;
     hideWhy();
@@ -67,7 +69,7 @@ function go() {
     askAbout(node, side);
   }
   if (why === null) hideWhy();
-  else showWhy(node, why);
+  else showWhy(node, why, null, by ?? chosen());
 }
 
 setUpNode();
@@ -77,14 +79,14 @@ searchBox((id) => {
   else location.hash = hashOf(id);
 });
 byId("why-close").addEventListener("click", () => {
-  const { node, why } = fromHash();
+  const { node, why, by } = fromHash();
   if (why === null) { // it was opened from the form
     hideWhy();
     byId("ask").querySelector("button").focus();
     return;
   }
   location.hash = hashOf(node);
-  const opener = [...document.querySelectorAll("#next .why")].find((link) => link.getAttribute("href") === hashOfPair(node, why));
+  const opener = [...document.querySelectorAll("#next .why")].find((link) => link.getAttribute("href") === hashOfPair(node, why, by));
   (opener ?? byId("node-title")).focus();
 });
 document.querySelector(".skip").addEventListener("click", (event) => { // the address is ours: it names the node

@@ -3,7 +3,8 @@
 import { get, inPath } from "./api.js";
 import { asksColumn } from "./ask.js";
 import { byId, el, facts, hashOf, hashOfPair, meter, named, put, say, short } from "./dom.js";
-import { sideAfter } from "./sides.js";
+import { chosen } from "./relation.js";
+import { sideAfter, sideOf } from "./sides.js";
 import { drawTree } from "./tree.js";
 import { ago, count, fixed, percent, time } from "./words.js";
 
@@ -49,26 +50,28 @@ export async function showNode(id, wanted, focus = true) {
 
 async function recommend(mine) {
   if (asksColumn()) return; // of such a run the form asks
-  byId("other").hidden = side === "dst";
+  const by = chosen(), wrong = side !== null && side !== (sideOf(by) ?? "src"); // where sides are named apart
+  byId("other").hidden = wrong;
   seen = null;
-  if (side === "dst") { // what it is likely to do next is for its sources to say
+  if (wrong) { // what it is likely to do next is for its sources to say, or to be asked by an inverse relation
     put("next");
-    say("next-note", "A destination: events lead to it, not from it. Open one of its contacts to see what is likely next.");
+    say("next-note", side === "src" ? `A source: ${by} leads from destinations. Choose a relation without ^.`
+      : `A destination: events lead to it, not from it. ${by === null ? "Open one of its contacts to see what is likely next." : "Choose an inverse relation, ^, to see from whom."}`);
     return;
   }
   say("next-note", "Ranking every destination …");
-  const answer = await get(`recommend/${inPath(shown)}`, { k: byId("k").value });
+  const answer = await get(`recommend/${inPath(shown)}`, { k: byId("k").value, relation: by });
   if (mine !== turn) return;
   seen = String(answer.at);
   byId("refresh").classList.remove("eager");
   const first = answer.items[0], doubt = first?.flags ? ` (${first.flags})` : "";
-  say("next-note", first ? `As of ${time(answer.at)}${doubt}: how likely each is to be the next.` : "There is no destination to recommend yet.");
+  say("next-note", first ? `As of ${time(answer.at)}${doubt}: how likely each is to be the next${by === null ? "" : ` by ${by}`}.` : "There is no destination to recommend yet.");
   put("next", answer.items.map((item) => el("li", {},
     named(item.dst, "a", { class: "name", href: hashOf(item.dst, sideAfter(1, side)) }),
     meter(item.next_probability, "probability of being the next", first.next_probability),
     el("span", { class: "number", title: `against one random destination ${percent(item.probability)}, logit ${fixed(item.logit)}` },
       percent(item.next_probability)),
-    el("a", { class: "button small why", href: hashOfPair(shown, item.dst), "aria-label": `Why ${item.dst}?` }, "Why?"))));
+    el("a", { class: "button small why", href: hashOfPair(shown, item.dst, by), "aria-label": `Why ${item.dst}?` }, "Why?"))));
 }
 
 /** The clock has moved: what is shown is not the newest. */
@@ -93,12 +96,12 @@ function failed(error) {
 export function setUpNode() {
   if (matchMedia("(max-width: 560px)").matches) byId("depth").value = "1"; // what a small screen can hold
   const again = () => shown !== null && showNode(asked.id, asked.side, false);
-  for (const id of ["depth", "breadth", "k"]) byId(id).addEventListener("change", again);
+  for (const id of ["depth", "breadth", "k", "by"]) byId(id).addEventListener("change", again);
   byId("refresh").addEventListener("click", again);
   byId("other").addEventListener("submit", (event) => {
     event.preventDefault();
     const other = byId("other-id").value.trim();
-    if (other && shown !== null) location.hash = hashOfPair(shown, other);
+    if (other && shown !== null) location.hash = hashOfPair(shown, other, chosen());
   });
   new ResizeObserver(() => tree && drawTree(byId("tree"), byId("tree-list"), tree, side)).observe(byId("tree"));
 }

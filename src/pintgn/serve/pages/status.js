@@ -3,10 +3,11 @@
 import { bars, lines } from "./chart.js";
 import { byId, el, facts, put, say } from "./dom.js";
 import { setAsk, setIds } from "./ask.js";
+import { setRelation } from "./relation.js";
 import { setSides } from "./sides.js";
 import { compact, count, fixed, lasts, rate, setTime, time } from "./words.js";
 
-const FIGURES = { ap: "AP", auc: "AUC", log_loss: "log loss", brier: "Brier", mae: "MAE", rmse: "RMSE", r2: "R²" };
+const FIGURES = { mrr: "MRR", ap: "AP", auc: "AUC", log_loss: "log loss", brier: "Brier", mae: "MAE", rmse: "RMSE", r2: "R²" };
 let carded = "";
 let last = null;
 
@@ -16,6 +17,7 @@ export function showStatus(status) {
   setSides(status.data);
   setIds(status.data);
   setAsk(status.model, status.data);
+  setRelation(status.model);
   const [day, hour] = status.data.time_unit ? status.clock_text.split(" ") : ["", status.clock_text];
   say("clock", hour ?? day);
   say("clock-note", hour && day ? `${day} · newest event` : "newest event");
@@ -48,7 +50,7 @@ function showQuality(quality) {
   say("quality-now", now === null ? "–" : `${name} ${fixed(now)}`);
   say("quality-note", reference === null ? "" : `${fixed(reference)} on the run’s test part`);
   say("quality-text", `Rolling ${name} of ${quality.window ? `the last ${count(quality.window)}` : "no"} scored events. ${quality.every === 1 ? "Every event" : `One event in ${quality.every}`} is `
-    + (quality.beside === false ? "asked about just before it happens." : "scored just before it happens, beside one random destination."));
+    + (quality.beside === false ? `asked about just before it happens, and counts once its answer is known.${waits(quality)}` : "scored just before it happens, beside one random destination."));
   const [word, kind] = quality.drift ? ["Drift: harder than the test part", "warn"]
     : quality.window < 200 ? [`${count(quality.scored)} scored so far`, ""] : ["Steady", "good"];
   say(pill, word);
@@ -66,6 +68,8 @@ function showQuality(quality) {
     empty: "The first point comes after 50 scored events.",
   });
 }
+
+const waits = ({ waiting, given_up: lost }) => (waiting ? ` ${count(waiting)} ${waiting === 1 ? "waits" : "wait"} for that${lost ? `, ${count(lost)} ${lost === 1 ? "was" : "were"} given up` : ""}.` : "");
 
 function showCards(status) {
   const { model, data } = status;
@@ -92,7 +96,7 @@ function showCards(status) {
   const two = (figures) => (figures ? Object.keys(FIGURES).filter((name) => typeof figures[name] === "number").slice(0, 3)
     .map((name) => `${FIGURES[name]} ${fixed(figures[name])}`).join(", ") || null : null);
   facts("model", [
-    ["Model", model.class], ["Asked", model.asks?.title], ["Parameters", count(model.parameters)], ["Trained", `best epoch ${model.best_epoch} of ${model.epochs}, seed ${model.seed}`],
+    ["Model", model.class], ["Asked", model.asks?.title], ["By", model.relation && `${model.relation.name}, ${count(model.relation.words.length)} relations`], ["Parameters", count(model.parameters)], ["Trained", `best epoch ${model.best_epoch} of ${model.epochs}, seed ${model.seed}`],
     ["Test, all events", two(model.test)], ["Test, new nodes", two(model.test_new_nodes)],
     ...Object.entries(model.heuristics ?? {}).map(([name, figures]) => [`Beside it: ${name}`, two(figures)]),
   ]);

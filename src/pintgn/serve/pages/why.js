@@ -9,20 +9,22 @@ import { adds, compact, fixed, percent } from "./words.js";
 const SHOWN = 3; // reasons of a kind before the rest is folded away
 let turn = 0;
 
-/** `dst` is null for a question about one node; `given` is what was given with a question about a column. */
-export async function showWhy(src, dst, given = null) {
+/** `dst` is null for a question about one node; `given` is what was given with a question about a column, `by` the
+ * relation by which the two meet. */
+export async function showWhy(src, dst, given = null, by = null) {
   const mine = ++turn;
   const panel = byId("why");
   panel.hidden = false;
-  put("why-title", el("span", {}, "Why "), named(src), dst === null ? null : [el("span", {}, " → "), named(dst)]);
+  put("why-title", el("span", {}, "Why "), named(src), dst === null ? null : [el("span", {}, " → "), named(dst)],
+    by === null ? null : el("span", { class: "muted" }, ` by ${by}`));
   put("why-body", el("p", { class: "muted", role: "status" }, "Working it out …"));
   byId("why-title").focus();
   panel.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
   try {
-    const why = await get("explain", { src, dst, given: given === null ? null : json(given) });
+    const why = await get("explain", { src, dst, given: given === null ? null : json(given), relation: by });
     if (mine !== turn) return;
     put("why-body", body(why));
-    if (why.logit !== null && isLink(why)) watch(why.src, why.dst, why);
+    if (why.logit !== null && isLink(why)) watch(why.src, why.dst, why, by);
   } catch (error) {
     if (mine === turn) put("why-body", el("p", { class: "wrong", role: "alert" }, `${error.message} ${error.next ?? ""}`));
   }
@@ -93,7 +95,7 @@ function chain(reason) {
   const parts = [link(0)];
   reason.contacts.forEach((contact, i) => parts.push(
     el("span", { class: "step", title: `${contact.op === "delete" ? "parted" : "met"} at ${contact.when}` },
-      `${contact.op === "delete" ? "parted " : ""}${contact.ago}`),
+      `${contact.op === "delete" ? "parted " : ""}${contact.relation ? `by ${contact.relation}, ` : ""}${contact.ago}`),
     link(i + 1)));
   if (reason.walks > 1) parts.push(el("span", { class: "muted" }, `${compact(reason.walks)} such walks`));
   return el("span", { class: "chain", title: reason.text }, parts);
