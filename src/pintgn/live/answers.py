@@ -299,10 +299,10 @@ class Answers:
     def flags(self, src: Sequence[Any], dst: Sequence[Any]) -> list[str]:
         """What is doubtful about pairs of ids: never seen before, or asked of a run that has not ended."""
         sides = self.run.settings.task.sides
-        unknown = [
+        one, other = (
             (self.names.find(ids, side) >= len(self.names)) & (side in sides) for side, ids in enumerate((src, dst))
-        ]
-        return flag_words(*unknown, self.run.unfinished)
+        )
+        return flag_words(one, other, self.run.unfinished)
 
     def explain(self, src: Any, dst: Any = None, at: Any = None, **options: Any) -> Explanation:
         """Why an answer is what it is: what joins the two and what is known about them, and the answer without each.
