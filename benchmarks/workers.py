@@ -1,6 +1,6 @@
 """Several workers against one, one thread each, in alternating turns on the same questions.
 
-    python benchmarks/workers.py [--workers 2] [--minutes 8] [--scale 1] [--only evaluate predict]
+    python benchmarks/workers.py [--workers 2] [--minutes 7] [--scale 1] [--only evaluate predict]
 
 One process, and a group of several as `--workers` starts them, are started once and warmed up. Then they take turns,
 case by case, so that whatever else the machine does meets both; a turn is some seconds of work for one worker. For each
@@ -272,7 +272,7 @@ def whole_commands(folder: Path, workers: int, times: int) -> list[dict[str, Any
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--minutes", type=float, default=8.0, help="of all; a turn that has begun is ended")
+    parser.add_argument("--minutes", type=float, default=7.0, help="of all, about; a turn that has begun is ended")
     parser.add_argument("--scale", type=float, default=1.0, help="how large logs are, and how much is asked")
     parser.add_argument("--turns", type=int, default=15, help="at most, of each case")
     parser.add_argument("--commands", type=int, default=1, help="times that whole commands are run")
@@ -293,9 +293,9 @@ def main() -> None:
         folder = given.folder or Path(temporary)
         if not (folder / "sources.parquet").exists():
             prepare(folder, given.scale)
-        for k, (kind, names) in enumerate(kinds.items()):
+        for kind, names in kinds.items():
             left = 60 * given.minutes - (time.monotonic() - begin) - 60 * given.commands
-            share = left / len(kinds) if k == 0 else left
+            share = left * len(names) / (len(chosen) - len(rows))
             with started(given.workers, folder, given.scale, kind) as groups:
                 rows += taken_turns(names, groups, time.monotonic() + share, given.turns)
         rows += whole_commands(folder, given.workers, given.commands) if given.commands else []

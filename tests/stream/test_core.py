@@ -225,8 +225,13 @@ def test_saving_again_replaces_the_folder_and_leaves_nothing_behind(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["s"]
 
 
+AHEAD = ["in a thread", "in turn", "when asked to"]
+"""How the next batch is looked up."""
+
+
+@pytest.mark.parametrize("ahead", AHEAD)
 @pytest.mark.parametrize("given", [{"positions": 3}, {"positions": 0, "memory": 4}])
-def test_following_gives_the_scores_of_replaying(given):
+def test_following_gives_the_scores_of_replaying(given, ahead):
     log = random_log(events=120)
     log = EventLog(log.src, log.dst, log.t)
     model = PINT(dim=4, neighbors=3, **given)
@@ -234,16 +239,26 @@ def test_following_gives_the_scores_of_replaying(given):
         stream = Stream(model, log.schema, memory_block=11)
         expected = [stream.replay(events, [events.query])[0] for events in log.batches(16)]
         stream = Stream(model, log.schema, memory_block=11)
-        found = [scores[0] for _, scores in stream.prefetch(log.batches(16), lambda events: [events.query])]
+        stream.looks_ahead = ahead == "in a thread"
+        found = []
+        for _, scores in stream.prefetch(log.batches(16), lambda events: [events.query]):
+            for _ in range(2 * (ahead == "when asked to")):  # asked twice, it looks no further
+                stream.look_ahead()
+            found.append(scores[0])
     torch.testing.assert_close(torch.cat(found), torch.cat(expected))
 
 
-def test_following_can_be_left_early_and_reports_errors():
+@pytest.mark.parametrize("ahead", AHEAD)
+def test_following_can_be_left_early_and_reports_errors(ahead):
     log = EventLog([0, 1, 0, 2, 1, 0], [1, 2, 2, 1, 0, 2], [1, 2, 3, 4, 5, 6])
     model = PINT(dim=4, memory=3)
     stream, control = Stream(model, log.schema, memory_block=2), Stream(model, log.schema, memory_block=2)
+    stream.looks_ahead = ahead == "in a thread"
     for _ in stream.prefetch(log.batches(2), lambda events: [events.query]):
+        if ahead == "when asked to":
+            stream.look_ahead()
         break
+    assert stream.events == (2 if ahead == "in turn" else 4)
     control.observe(log[: stream.events])
     with torch.no_grad():
         torch.testing.assert_close(stream.score(query(0, 1, 9)), control.score(query(0, 1, 9)))

@@ -116,7 +116,7 @@ def limited(megabytes: int) -> None:
         print(json.dumps(kept[0] | {"rank": group.rank}))
 
 
-def command_out_of_memory() -> None:
+def command_out_of_memory(message: str, of_torch: bool) -> None:
     """The command line of a worker whose second step finds no memory."""
     import sys
 
@@ -125,7 +125,7 @@ def command_out_of_memory() -> None:
     def work() -> None:
         with together() as group:
             if group.rank:
-                raise MemoryError("Unable to allocate 30.8 GiB for an array")
+                raise (RuntimeError if of_torch else MemoryError)(message)
             group.any(False)
 
     sys.argv = ["pintgn"]

@@ -255,9 +255,20 @@ def test_blocks_are_refused():
         ))  # fmt: skip
 
 
-def test_memory_that_runs_out_is_one_line():
-    first, second = run_together(f"{PROGRAMS}:command_out_of_memory", 2)
+@pytest.mark.parametrize(
+    ("message", "of_torch", "told"),
+    [
+        ("Unable to allocate 30.8 GiB for an array", False, "Unable to allocate 30.8 GiB for an array"),
+        (
+            "alloc_cpu.cpp:127 can't allocate memory: you tried to allocate 16 bytes.",
+            True,
+            "tried to allocate 16 bytes",
+        ),
+    ],
+)
+def test_memory_that_runs_out_is_one_line(message, of_torch, told):
+    first, second = run_together(f"{PROGRAMS}:command_out_of_memory", 2, message, of_torch)
     assert second.returncode == 2
     assert first.returncode == 3
     (line,) = (first.stderr + second.stderr).splitlines()
-    assert line.startswith("TooLarge: worker 1: memory ran out (Unable to allocate 30.8 GiB for an array). Try")
+    assert line.startswith(f"TooLarge: worker 1: memory ran out ({told}). Try")

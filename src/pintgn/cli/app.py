@@ -15,7 +15,7 @@ from typer import Option
 from pintgn import __version__
 from pintgn.cli import backup, data, demo, evaluate, feed, keys, promote, serve, theory, train, use
 from pintgn.cli.help_format import apply_style
-from pintgn.cli.workers import out_of_memory, run_as_worker
+from pintgn.cli.workers import out_of_memory, ran_out, run_as_worker
 from pintgn.errors import PintgnError, PintgnWarning
 
 app = typer.Typer(
@@ -83,8 +83,8 @@ def run(command: Callable[[], None]) -> None:
             raise
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(2)
-    except MemoryError as error:
-        if os.environ.get("PINTGN_DEBUG"):
+    except (MemoryError, RuntimeError) as error:
+        if os.environ.get("PINTGN_DEBUG") or not ran_out(error):
             raise
         print(out_of_memory(error), file=sys.stderr)
         sys.exit(2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -57,6 +58,7 @@ def restarted() -> bool:
 
 def run_as_worker(command: Callable[[], None]) -> None:
     """Run a command as one of several workers: the first one speaks, and one line tells of an error."""
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")  # before torch: errors come as exceptions, and are told here
     from pintgn.workers import group, start
 
     start.end_with_parent()
@@ -74,8 +76,8 @@ def run_as_worker(command: Callable[[], None]) -> None:
         if not (started and lost) and group.first_to_say():  # who started us says who was lost
             print(f"{type(error).__name__}: {error}", file=stderr, flush=True)
         _leave(start.LOST if lost else 2)
-    except MemoryError as error:
-        if os.environ.get("PINTGN_DEBUG"):
+    except (MemoryError, RuntimeError) as error:
+        if os.environ.get("PINTGN_DEBUG") or not ran_out(error):
             raise
         if group.first_to_say():
             print(out_of_memory(error, int(os.environ["RANK"])), file=stderr, flush=True)
@@ -87,10 +89,21 @@ def run_as_worker(command: Callable[[], None]) -> None:
         _leave(stop.code if isinstance(stop.code, int) else int(stop.code is not None))
 
 
-def out_of_memory(error: MemoryError, rank: int | None = None) -> str:
+def ran_out(error: MemoryError | RuntimeError) -> bool:
+    """Whether an error is about memory; torch has no class of its own for that.
+
+    >>> ran_out(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 16 bytes."))
+    True
+    """
+    return isinstance(error, MemoryError) or bool(re.search("allocate memory|out of memory", str(error)))
+
+
+def out_of_memory(error: MemoryError | RuntimeError, rank: int | None = None) -> str:
     """One line for memory that ran out where nobody had counted it before."""
     who = "" if rank is None else f"worker {rank}: "
     what = (str(error).splitlines() or [""])[0].strip().removesuffix(".")
+    if tried := re.search(r"tried to allocate [\d.]+ \w+", what, re.IGNORECASE):  # torch says more than helps
+        what = tried[0].lower()
     advice = "fewer workers on one machine with --partition" if rank is not None else "fewer events"
     return f"TooLarge: {who}memory ran out{f' ({what})' if what else ''}. Try a smaller --set train.batch, or {advice}."
 
