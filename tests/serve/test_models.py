@@ -343,10 +343,21 @@ def test_a_service_that_stops_gives_a_candidate_up(run_folder, other_folder, new
     assert not candidate.is_alive()
 
 
+def test_a_snapshot_of_the_run_that_was_served_before_is_no_damage(run_folder, other_folder, columns, tmp_path):
+    with opened(run_folder, tmp_path) as service:
+        service.submit(as_batch(service.live, columns, TRAINED, 300)).result(30)
+        service.snapshot().result(30)
+    with opened(other_folder, tmp_path) as service:
+        assert service.replayed == 60
+        assert not service.reports
+        assert answers.health(service)["status"] == "ok"
+
+
 def test_over_http(run_folder, other_folder, columns, tmp_path):
     with opened(run_folder, tmp_path) as service, TestClient(create_app(service)) as client:
         for body in ({}, {"run": "x", "back": True}, {"rnu": "x"}, {"run": "nowhere"}, {"back": True}):
             assert client.post("/models", json=body).status_code == 422, body
+        assert "'run', 'back', 'force', 'scored'" in client.post("/models", json={"unknown": 1}).json()["message"]
         answer = client.post("/models", json={"run": str(other_folder), "force": True})
         assert answer.status_code == 202
         ended(service.candidate)

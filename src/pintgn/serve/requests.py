@@ -22,6 +22,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 LONGEST_KEY = 200
 SPARE = 10_000
 """Commas and brackets that a body may have beyond what its events need: texts have some, too."""
+PROMOTION = "requests"
 FIELDS = 6
 """Values of an event besides its features."""
 
@@ -216,7 +217,7 @@ class Requests:
 
     def promotion(self, body: bytes | bytearray) -> Promotion:
         """What is to be served instead."""
-        given = self._decoded(self._promotion, body, 1, "requests")
+        given = self._decoded(self._promotion, body, 1, PROMOTION)
         if (given.run is None) != given.back:
             raise BadInput('the body is {"run": FOLDER} or {"back": true}.')
         return given
@@ -251,6 +252,7 @@ class Requests:
             return BadInput(f"{where} has no {missing[1]}.")
         if unknown:
             known = [*self.declared.any_events.__struct_fields__, "pairs", "at", "against", "given"]
+            known = list(Promotion.__struct_fields__) if what == PROMOTION else known
             return UnknownName(f'{where} has a field "{unknown[1]}", which is unknown.{suggest(unknown[1], known)}')
         if field in ("src", "dst") and "length" in said:
             return BadInput(f"{where}: an id has 1 to {LONGEST_ID:,} characters, unlike {field}.")

@@ -25,6 +25,7 @@ from pintgn.models.base import Model
 FORMAT = 2
 MANIFEST = {"format": AtLeast(1), "run": str, "weights": str, "total": AtLeast(0), "files": Each([(AtLeast(0), str)])}
 MANIFEST_FILE = "manifest.json"
+OTHER = "it belongs to another run"
 KEEP = 2
 """Snapshots that are kept: the newest, and one to fall back on."""
 
@@ -98,7 +99,7 @@ class SnapshotFolder:
             trouble = self._trouble(number, self.path(number))
             if trouble is None:
                 yield number, self.path(number)
-            else:
+            elif trouble != OTHER:  # what was served before a promotion left its own, and nothing is wrong with them
                 self.discard(number, trouble)
 
     def oldest(self) -> int:
@@ -117,7 +118,9 @@ class SnapshotFolder:
 
     def discard(self, number: int, why: str) -> None:
         """Pass over a snapshot that looked whole but could not be used."""
-        self.reports.append(f"snapshot {self.path(number).name} is not used: {why}.")
+        said = f"snapshot {self.path(number).name} is not used: {why}."
+        if said not in self.reports:
+            self.reports.append(said)
 
     def _trouble(self, number: int, folder: Path) -> str | None:
         try:
@@ -125,7 +128,7 @@ class SnapshotFolder:
             check_format(manifest["format"], FORMAT, "it", "The events are replayed instead.")
             check(manifest, MANIFEST, "its manifest")
             if manifest["run"] != self.fingerprint:
-                return "it belongs to another run"
+                return OTHER
             if manifest["weights"] != self.weights:
                 return "its run has other weights now"
             if manifest["total"] != number:

@@ -54,7 +54,7 @@ def _restored(service: Service, progress: Callable[[str], None]) -> Live:
     if dropped > service.covered:
         raise BadFile(
             f"the store in {service.store.name} was compacted, and none of its snapshots can be used: "
-            + " ".join(snapshots.reports)
+            + (" ".join(snapshots.reports) or "they belong to another run, or there is none.")
             + " Put back a snapshot from a backup, or start an empty store with --store."
         )
     live = state_of(service.run, service.options, service.covered)
