@@ -169,8 +169,20 @@ def test_the_command_explains_a_column(tmp_path, log, monkeypatch, capsys):
     assert "  3. " in out
     code, out, _ = command(monkeypatch, capsys, *said, "--json")
     assert json.loads(out)["said"].startswith("fraud=True")
+    code, _, err = command(monkeypatch, capsys, *said[:4])
+    assert code == 2
+    assert "this run is told amount, channel with every question" in err
     for wrong, words in (("amount=much", "amount is a number"), ("amount", "NAME=VALUE"), ("amuont=1", "'amount'")):
         code, _, err = command(monkeypatch, capsys, *said, "--given", wrong)
         assert code == 2
         assert words in err
         assert err.count("\n") == 1
+
+
+def test_a_column_without_any_value_cannot_be_predicted(tmp_path, monkeypatch, capsys):
+    rows = "\n".join(f"a{k % 5},b{k % 3},{k},," for k in range(60))
+    (tmp_path / "log.csv").write_text(f"src,dst,t,fraud,note\n{rows}\n")
+    said = "train", tmp_path / "log.csv", "--predict", "fraud", "-o", tmp_path / "empty"
+    code, _, err = command(monkeypatch, capsys, *said)
+    assert code == 2
+    assert "no event of the training part has a value of 'fraud'" in err.splitlines()[-1]

@@ -160,3 +160,9 @@ def test_the_command_explains_by_relation(tmp_path, log, monkeypatch, capsys):
         assert code == 2
         assert words in err
         assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("column", ["s", "o", "t"])
+def test_an_end_or_the_time_of_events_is_no_relation(log, column):
+    with pytest.raises(BadInput, match=f"'{column}' is the .* of every event, not a relation"):
+        pintgn.fit("pint", log, relation=column, progress=False)

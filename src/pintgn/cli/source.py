@@ -182,10 +182,10 @@ def read_predicted(source: Any, name: str, options: dict[str, Any]) -> None:
 
     name = source.column(name)
     values = plain(next(iter(source.batches([name]))).column(0))
-    numbers = pa.types.is_integer(values.type) or pa.types.is_floating(values.type)
+    numbers = any(kind(values.type) for kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_null))
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         filled = values.filter(pa.compute.not_equal(values, ""))
-        numbers = len(filled) > 0 and try_cast(filled, pa.float64()) is not None
+        numbers = try_cast(filled, pa.float64()) is not None  # also where nothing is filled in
     if numbers and name not in options["categorical"] and options["label"] is None:
         options["label"] = name
         return

@@ -52,6 +52,11 @@ def given_columns(live: Answers, given: Sequence[Any] | None, count: int) -> np.
     names, used = live.run.settings.task.given, live.run.deployed
     asking, bare = live.stream.schema.asking, used.task.bare(live.run.log[:0]).schema
     assert asking is not None
+    if given is None and asking.given and count:
+        listed = ", ".join(names)
+        raise BadInput(
+            f"this run is told {listed} with every question: say what it is, by given= (--given NAME=VALUE)."
+        )
     told = [None] * count if given is None else list(given)
     if len(told) != count:
         raise BadInput(f"given has {len(told)} rows for {count} events.")

@@ -66,6 +66,10 @@ class Related(Link):
         super().__init__(settings)
         assert settings.relation is not None
         self.name = settings.relation
+        schema = train.schema
+        for role, column in (("source", schema.src), ("destination", schema.dst), ("time", schema.t)):
+            if self.name == column:
+                raise BadInput(f"{self.name!r} is the {role} of every event, not a relation. Name another column.")
         values = column_values(train, self.name, "of relations")
         met = values[~np.isnan(values) & train.learnable]
         self.codes = np.unique(met)
