@@ -48,12 +48,15 @@ class Refit(Run):
 
     @property
     def stream(self) -> Stream:
-        if self._stream is None and self.folder is not None and (self.folder / "stream" / "stream.json").exists():
+        if self._stream is None:
+            saved = self.folder is not None and (self.folder / "stream").exists()
+            if self.settings.stream.partition and not saved:  # workers that kept a part of the past each saved none
+                self._stream = self.new_stream()
+                observe_log(self._stream, self.parts.log)
+                return self._stream
+            assert self.folder is not None
             self._stream = Stream.open(self.folder / "stream", type(self.model), device=self.device or "cpu")
             self.model = self._stream.model
-        elif self._stream is None:  # workers that kept a part of the past each have saved none
-            self._stream = self.new_stream()
-            observe_log(self._stream, self.parts.log)
         return self._stream
 
     def start_weights(self) -> dict[str, Tensor]:
