@@ -58,6 +58,8 @@ SIZES = {
     "learn.relation_ranks.PAIRS": "tests/learn/test_relations.py::test_no_rank_depends_on_batches",
     "learn.tasks.relation.MOST_RELATIONS": "tests/learn/test_relations.py::test_an_id_is_no_relation",
     "live.live.BLOCK": "tests/test_sizes.py",
+    "live.waiting.MOST": "tests/live/test_waiting.py::test_so_many_answers_and_so_many_numbers_wait",
+    "live.waiting.NUMBERS": "tests/live/test_waiting.py::test_so_many_answers_and_so_many_numbers_wait",
     "live.candidates.CANDIDATES": "tests/live/test_candidates.py::test_a_source_has_so_many_candidates_and_no_more",
     "live.candidates.EXACT": "tests/live/test_candidates.py::test_every_destination_is_ranked_up_to_so_many",
     "live.candidates.NEWEST": "tests/live/test_candidates.py::test_candidates_are_those_that_walks_reach",

@@ -215,3 +215,16 @@ def test_what_waits_is_bounded_and_the_oldest_is_given_up(run, batch, monkeypatc
     assert alike(live, happened(opened(run), columns, target, 1))
     numbers = [kept.number for kept in live.prequential.waiting.kept.values()]
     assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize("numbers", [1, 4])
+@pytest.mark.parametrize("offset", [-1, 0, 1])
+def test_so_many_answers_and_so_many_numbers_wait(numbers, offset, monkeypatch):
+    monkeypatch.setattr(waiting, "MOST", 10)
+    monkeypatch.setattr(waiting, "NUMBERS", 24)
+    most, kept = {1: 10, 4: 6}[numbers], waiting.Waiting()
+    for k in range(most + offset):
+        kept.keep(waiting.Event(k, k, k, 0), waiting.Kept(k, [0.0] * numbers))
+    assert len(kept) == min(most, most + offset)
+    assert kept.given_up == max(0, offset)
+    assert next(iter(kept.kept)).src == max(0, offset)
