@@ -51,7 +51,7 @@ bench: $(INSTALLED) ## every benchmark, each a ratio measured side by side
 explore: $(INSTALLED) ## the property tests with cases drawn anew; again and again, if you like
 	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n 2 -m hypothesis
 
-torture: $(INSTALLED) ## kill, damage, fill and confuse a service many times (20 minutes); ARGS="--kills 50"
+torture: $(INSTALLED) ## kill, damage, fill and confuse a service many times (takes long); ARGS="--kills 50"
 	@$(BIN)/python -m tests.serve.torture $(ARGS)
 
 malformed: $(INSTALLED) ## 2,000 malformed files through the commands that read them (half an hour); ARGS="100 --seed 1"
