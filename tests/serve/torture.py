@@ -306,9 +306,8 @@ def main() -> None:
             for k in range(options.full):
                 survive(run, columns, folder / "full", step * k)
                 shutil.rmtree(folder / "full")
-        tell(
-            f"{options.full} sizes of a full disk, without late events and with: refused, told, nothing lost, no trace"
-        )
+        if options.full:
+            tell(f"{options.full} sizes of a full disk, without late events and with: refused, told, nothing lost")
         if options.requests:
             alive = Served(run, folder / "nonsense")
             try:
