@@ -53,6 +53,7 @@ def test_the_dashboard_shows_metrics_that_there_are(metrics):
     families = {re.sub("_bucket$|_sum$|_count$", "", name) for name in metrics}
     shown = {re.sub("_bucket$", "", name) for name in used}
     unused = {"pintgn_clock", "pintgn_events_per_second", "pintgn_quality_scored", "pintgn_dropped_total"}
+    unused |= {"pintgn_quality_waiting", "pintgn_quality_given_up"}
     assert families - shown == unused | {"pintgn_snapshots_total", "pintgn_snapshot_bytes", "pintgn_event"}
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(set(ids)) == len(ids)
