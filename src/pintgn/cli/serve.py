@@ -92,7 +92,10 @@ def serve(
     ] = None,
     accept_loss: Annotated[
         bool,
-        Option("--accept-loss", help="Accept that events are missing from a damaged store, and exit."),
+        Option(
+            "--accept-loss",
+            help="Accept that events are missing from a damaged store, or from those that wait, and exit.",
+        ),
     ] = False,
     export: Annotated[
         Path | None, Option(help="Write the run's log and all live events to this file, to train on, and exit.")
