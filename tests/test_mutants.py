@@ -71,7 +71,7 @@ def test_every_kernel_is_reached_from_python():
     reached = callers_of_kernels(PACKAGE)
     assert len(reached) > 100
     assert not [kernel for kernel, callers in reached.items() if not callers]
-    asking = {f"neighbors/index.py:NeighborIndex.{name}" for name in ("last", "recent_contacts")}
+    asking = {f"neighbors/index.py:NeighborIndex.{name}" for name in ("last", "pair_history", "recent_contacts")}
     asking.add("neighbors/partitioned.py:PartitionedIndex.recent_contacts")
     assert reached["neighbors/kernels_pairs.py:find"] == asking
 

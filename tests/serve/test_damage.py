@@ -326,4 +326,8 @@ def test_a_loss_is_accepted_from_the_command_line(run_folder, columns, tmp_path,
     command = ["serve", str(run_folder), "--store", str(folder), "--accept-loss"]
     assert "lost 300; the next event will be number 361" in CliRunner().invoke(app, command).stdout
     assert "nothing is missing" in CliRunner().invoke(app, command).stdout
-    assert json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout) == {"lost": [], "events": TOTAL}
+    assert json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout) == {
+        "lost": [],
+        "events": TOTAL,
+        "waiting": [],
+    }
