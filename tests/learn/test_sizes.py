@@ -9,6 +9,7 @@ from sklearn.metrics import average_precision_score
 
 import pintgn
 from pintgn import PINT, EventLog, fit
+from pintgn.errors import BadInput
 from pintgn.explain import worlds
 from pintgn.learn import metrics, train
 from pintgn.learn.defaults import BUSY, MANY, STEPS, from_training
@@ -126,6 +127,8 @@ def test_rules_for_settings_turn_where_they_say():
     assert given.train.patience is None, "who asks for thirty gets thirty"
     assert [chosen(events, 10).train.learning_rate for events in around(1_000)] == [3e-3, 1e-3, 1e-3]
     assert [chosen(MANY + 1, nodes).stream.positions_width for nodes in around(MANY)] == [128, 64, 64]
+    with pytest.raises(BadInput, match="positions_width=0; it is at least 1"):
+        Settings.of({"stream": {"positions_width": 0}})
     wide = Settings.of({"stream": {"positions_width": 96}})
     assert from_training(wide, EventLog(np.arange(9), np.arange(9), np.arange(9))).stream.positions_width == 96
 

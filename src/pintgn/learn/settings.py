@@ -167,6 +167,10 @@ class Streaming:
     device: str = "cpu"
     partition: bool = False
 
+    def __post_init__(self) -> None:
+        if self.positions_width is not None and self.positions_width < 1:
+            raise BadInput(f"stream.positions_width={self.positions_width}; it is at least 1.")
+
 
 class FitSettings(TypedDict, total=False):
     """The fields of `Training`, `Streaming` and `TaskSettings` as keywords of `fit`, for type checkers; a test compares
