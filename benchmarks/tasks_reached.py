@@ -28,6 +28,7 @@ import pintgn
 from paper.paired import Paired
 from paper.results import circumstances, made_by
 from pintgn.events.column_worlds import COLUMN_WORLDS
+from pintgn.learn.beside import trained_beside
 from pintgn.learn.metrics import by_novelty, rank_metrics
 from pintgn.learn.relation_ranks import both_ways
 from pintgn.learn.run import Run
@@ -89,7 +90,7 @@ QUESTIONS: dict[str, Question] = {
     "funnel": _world("funnel", ("log_loss", "auc")),
     "yago": Question(
         _read("yago", features=["relation"]), {"relation": "relation"}, ("mrr", "hits@1", "hits@3", "hits@10"), 3,
-        plain=True, boosted=False, most=1_000, train={"train_until": 178, "val_until": 183, "hidden": 0},
+        plain=True, most=1_000, train={"train_until": 178, "val_until": 183, "hidden": 0},
     ),
 }  # fmt: skip
 SMALLER_IS_BETTER = ("log_loss", "brier", "rmse", "mae")
@@ -109,7 +110,8 @@ def measured(name: str, seed: int, folder: Path) -> dict[str, Any]:
     beside = [*run.task.rows, *(["boosted"] if question.boosted else [])]
     ahead: dict[str, Any] = {}
     if isinstance(run.task, Related):
-        found, ahead = ranked({"pint": run, "positions=0": trained(positions=0)}, question.most)
+        others = {"boosted": trained_beside(run, "boosted")} if question.boosted else {}
+        found, ahead = ranked({"pint": run, "positions=0": trained(positions=0)} | others, question.most)
     else:
         found = next(iter(pintgn.evaluate(run, beside=beside).negatives.values()))
     if question.plain and "positions=0" not in found:
