@@ -57,7 +57,7 @@ def embed_many(
             if apart:
                 sides = live.names.sides
                 columns.append(pa.array([("src", "dst")[sides[k]] if k < len(sides) else side for k in some.tolist()]))
-            columns += [pa.FixedSizeListArray.from_arrays(values, width), pa.array(_flags(live, some), pa.string())]
+            columns += [pa.FixedSizeListArray.from_arrays(values, width), _flags(live, some)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
             if progress is not None:
                 progress(done, len(nodes))
@@ -65,9 +65,9 @@ def embed_many(
     return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _flags(live: Answers, nodes: np.ndarray) -> list[str]:
+def _flags(live: Answers, nodes: np.ndarray) -> pa.Array:
     degree = np.zeros(len(nodes), np.int64)
     met = nodes < len(live.nodes.degree)
     degree[met] = live.nodes.degree.values[nodes[met]]
     words = [", ".join(filter(None, (about_node, live.run.unfinished))) for about_node in ("", NO_EVENTS, UNKNOWN)]
-    return [words[k] for k in np.where(nodes >= len(live.names), 2, degree == 0).tolist()]
+    return pa.array(words, pa.string()).take(pa.array(np.where(nodes >= len(live.names), 2, degree == 0)))

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from pintgn.errors import BadInput, LostWorker, PintgnError, suggest
 from pintgn.packages import need
+from pintgn.workers.packed import Address, Exchange, Packed, packed, unpacked
 
 PLACES = ("local", "ray")
 RETRIES = 3
@@ -81,6 +82,8 @@ class LocalPool:
 
     def __init__(self, workers: int, prepare: Callable[[], Any] | None = None):
         self.workers, self.prepare = workers, prepare
+        self._exchanges: list[Exchange] = []
+        self._free: list[Exchange] = []
         self._pool = self._started()
         if prepare is not None:
             with _one_thread_each():
@@ -95,7 +98,7 @@ class LocalPool:
     ) -> Iterator[tuple[int, Any]]:
         coming, lost = enumerate(jobs), 0
         taken: dict[int, tuple[Any, ...]] = {}  # and not done yet
-        running: dict[Future[Any], int] = {}
+        running: dict[Future[Any], tuple[int, Exchange | None]] = {}
         while True:
             while len(taken) < self.workers + ahead and (job := next(coming, None)) is not None:
                 taken[job[0]] = job[1]
@@ -103,10 +106,17 @@ class LocalPool:
                 return
             try:
                 with _one_thread_each():
-                    for number in taken.keys() - set(running.values()):
-                        running[self._pool.submit(_attempt, function, taken[number])] = number
+                    for number in taken.keys() - {number for number, _ in running.values()}:
+                        exchange = self._exchange()
+                        address = None if exchange is None else exchange.address
+                        submitted = self._pool.submit(_packed_attempt, function, taken[number], address)
+                        running[submitted] = number, exchange
                 done = wait(running, return_when=FIRST_COMPLETED).done.pop()
-                result, number = done.result(), running.pop(done)
+                rest, ends = done.result()
+                number, exchange = running.pop(done)
+                result = unpacked(rest, ends, exchange)
+                if exchange is not None:
+                    self._free.append(exchange)
             except BrokenProcessPool as error:
                 lost += 1
                 if lost > RETRIES:
@@ -118,10 +128,22 @@ class LocalPool:
             lost = 0
             yield number, _checked(result)
 
+    def _exchange(self) -> Exchange | None:
+        if self._free:
+            return self._free.pop()
+        try:
+            self._exchanges.append(Exchange())
+        except OSError:
+            return None
+        return self._exchanges[-1]
+
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
             child.kill()
+        for exchange in self._exchanges:
+            exchange.close()
+        self._exchanges, self._free = [], []
 
 
 class RayCluster:
@@ -180,6 +202,10 @@ def _attempt(function: Callable[..., Any], job: tuple[Any, ...]) -> tuple[Any, P
     except PintgnError as error:
         error.__cause__ = None
         return None, error
+
+
+def _packed_attempt(function: Callable[..., Any], job: tuple[Any, ...], address: Address | None) -> Packed:
+    return packed(_attempt(function, job), address)
 
 
 def _checked(result: tuple[Any, PintgnError | None]) -> Any:
