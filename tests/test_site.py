@@ -74,6 +74,9 @@ def test_the_picture_and_the_table_can_be_made_from_the_rows_there_are():
     for data, one in sets.items():
         assert one["methods"].keys() >= picture.OURS.keys() or not picture.best_rows(data)
         assert f"| {one['name']} | " in picture.table(sets)
+    readme = picture.TABLE.search((ROOT / "README.md").read_text())
+    assert readme is not None
+    assert picture.table(sets) in readme[0], "run python tools/picture.py"
 
 
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
