@@ -12,7 +12,7 @@ import pytest
 from pintgn.errors import BadInput
 from pintgn.workers import packed as module
 from pintgn.workers.jobs import open_jobs
-from pintgn.workers.packed import LARGE, ROOM, Exchange, packed, unpacked
+from pintgn.workers.packed import LARGE, ROOM, Tray, packed, unpacked
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="memory without a name is Linux's")
 
@@ -30,48 +30,48 @@ def refused(number: int) -> None:
 
 
 def kept() -> list[str]:
-    """Exchanges whose files are open in this process."""
+    """Trays whose files are open in this process."""
     files = [Path(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd")]
     return [f"{file}" for file in files if file.is_symlink() and "memfd:pintgn" in os.readlink(file)]
 
 
 @pytest.fixture
-def exchange():
-    made = Exchange()
+def tray():
+    made = Tray()
     yield made
     made.close()
     module._opened.cache_clear()  # which workers keep until they end
 
 
 @pytest.mark.parametrize("size", [0, 1, LARGE - 1, LARGE, LARGE + 1, ROOM - 1, ROOM, ROOM + 1])
-def test_an_array_of_any_size_arrives_and_goes_by_shared_memory_where_that_pays(exchange, size):
+def test_an_array_of_any_size_arrives_and_goes_by_shared_memory_where_that_pays(tray, size):
     sent = filled(size, size)
-    rest, ends = packed(sent, exchange.address)
+    rest, ends = packed(sent, tray.address)
     assert (len(rest) < LARGE) == (size < LARGE - 1_000 or LARGE <= size <= ROOM)
     assert ends == ([0, size] if LARGE <= size <= ROOM else [0])
-    found = unpacked(rest, ends, exchange)
-    packed(filled(size, size + 1), exchange.address)  # the next result overwrites nothing that has arrived
+    found = unpacked(rest, ends, tray)
+    packed(filled(size, size + 1), tray.address)  # the next result overwrites nothing that has arrived
     np.testing.assert_array_equal(found, sent)
     assert found.flags.writeable
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
-def test_arrays_that_fit_together_share_an_exchange_and_the_rest_goes_by_the_pipe(exchange, more):
+def test_arrays_that_fit_together_share_a_tray_and_the_rest_goes_by_the_pipe(tray, more):
     sent = [filled(ROOM // 2, 1), filled(ROOM // 2 + more, 2), filled(LARGE, 3)]
-    rest, ends = packed(sent, exchange.address)
+    rest, ends = packed(sent, tray.address)
     assert ends[-1] <= ROOM
     assert len(ends) == 3
-    for one, other in zip(unpacked(rest, ends, exchange), sent, strict=True):
+    for one, other in zip(unpacked(rest, ends, tray), sent, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_what_has_no_exchange_goes_by_the_pipe(exchange):
+def test_what_has_no_tray_goes_by_the_pipe(tray):
     sent = filled(3 * LARGE, 1)
     for address in (None, ("/proc/self/fd/no-such-file", -1)):
         rest, ends = packed(sent, address)
         assert ends == [0]
         np.testing.assert_array_equal(unpacked(rest, ends, None), sent)
-        np.testing.assert_array_equal(unpacked(rest, ends, exchange), sent)
+        np.testing.assert_array_equal(unpacked(rest, ends, tray), sent)
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -83,9 +83,9 @@ def test_workers_answer_alike_with_and_without_shared_memory_and_keep_none_of_it
             np.testing.assert_array_equal(found["array"], several(number)["array"])
             assert found["words"] == ["a", number]
             assert found["table"].equals(several(number)["table"])
-        assert len(jobs._exchanges) == (4 if there else 0)
+        assert len(jobs._trays) == (4 if there else 0)
         assert len(kept()) == (8 if there else 0)  # a file, and that of its memory
         with pytest.raises(BadInput, match="7 cannot"):
             list(jobs.run(refused, [(7,)]))
-    assert jobs._exchanges == []
+    assert jobs._trays == []
     assert not kept()

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from pintgn.errors import BadInput, LostWorker, PintgnError, suggest
 from pintgn.packages import need
-from pintgn.workers.packed import Address, Exchange, Packed, packed, unpacked
+from pintgn.workers.packed import Address, Packed, Tray, packed, unpacked
 
 PLACES = ("local", "ray")
 RETRIES = 3
@@ -82,8 +82,8 @@ class LocalPool:
 
     def __init__(self, workers: int, prepare: Callable[[], Any] | None = None):
         self.workers, self.prepare = workers, prepare
-        self._exchanges: list[Exchange] = []
-        self._free: list[Exchange] = []
+        self._trays: list[Tray] = []
+        self._free: list[Tray] = []
         self._pool = self._started()
         if prepare is not None:
             with _one_thread_each():
@@ -98,7 +98,7 @@ class LocalPool:
     ) -> Iterator[tuple[int, Any]]:
         coming, lost = enumerate(jobs), 0
         taken: dict[int, tuple[Any, ...]] = {}  # and not done yet
-        running: dict[Future[Any], tuple[int, Exchange | None]] = {}
+        running: dict[Future[Any], tuple[int, Tray | None]] = {}
         while True:
             while len(taken) < self.workers + ahead and (job := next(coming, None)) is not None:
                 taken[job[0]] = job[1]
@@ -107,16 +107,16 @@ class LocalPool:
             try:
                 with _one_thread_each():
                     for number in taken.keys() - {number for number, _ in running.values()}:
-                        exchange = self._exchange()
-                        address = None if exchange is None else exchange.address
+                        tray = self._tray()
+                        address = None if tray is None else tray.address
                         submitted = self._pool.submit(_packed_attempt, function, taken[number], address)
-                        running[submitted] = number, exchange
+                        running[submitted] = number, tray
                 done = wait(running, return_when=FIRST_COMPLETED).done.pop()
                 rest, ends = done.result()
-                number, exchange = running.pop(done)
-                result = unpacked(rest, ends, exchange)
-                if exchange is not None:
-                    self._free.append(exchange)
+                number, tray = running.pop(done)
+                result = unpacked(rest, ends, tray)
+                if tray is not None:
+                    self._free.append(tray)
             except BrokenProcessPool as error:
                 lost += 1
                 if lost > RETRIES:
@@ -128,22 +128,22 @@ class LocalPool:
             lost = 0
             yield number, _checked(result)
 
-    def _exchange(self) -> Exchange | None:
+    def _tray(self) -> Tray | None:
         if self._free:
             return self._free.pop()
         try:
-            self._exchanges.append(Exchange())
+            self._trays.append(Tray())
         except OSError:
             return None
-        return self._exchanges[-1]
+        return self._trays[-1]
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
             child.kill()
-        for exchange in self._exchanges:
-            exchange.close()
-        self._exchanges, self._free = [], []
+        for tray in self._trays:
+            tray.close()
+        self._trays, self._free = [], []
 
 
 class RayCluster:

@@ -16,16 +16,16 @@ from typing import Any
 LARGE = 1 << 16
 """Bytes from which an array goes by shared memory."""
 ROOM = 1 << 24
-"""Bytes of an exchange: what does not fit goes by the pipe."""
+"""Bytes of a tray: what does not fit goes by the pipe."""
 
 Address = tuple[str, int]
-"""Where an exchange is opened, and its number: files of different ones may have the same path, one after the other."""
+"""Where a tray is opened, and its number: files of different ones may have the same path, one after the other."""
 Packed = tuple[bytes, list[int]]
-"""The pickled result without its large buffers, and where each of those ends in the exchange."""
+"""The pickled result without its large buffers, and where each of those ends in the tray."""
 _numbers = count()
 
 
-class Exchange:
+class Tray:
     """Memory in which a worker leaves the large arrays of one result. It has no name that could outlive this process.
 
     Raises:
@@ -52,7 +52,7 @@ def _opened(address: Address) -> mmap.mmap:
 
 
 def packed(result: Any, address: Address | None) -> Packed:
-    """A result, ready to be sent; its large arrays lie in the exchange at this address, if there is one."""
+    """A result, ready to be sent; its large arrays lie in the tray at this address, if there is one."""
     large: list[memoryview] = []
 
     def keep(buffer: pickle.PickleBuffer) -> bool:
@@ -74,9 +74,9 @@ def packed(result: Any, address: Address | None) -> Packed:
     return rest, ends
 
 
-def unpacked(rest: bytes, ends: list[int], exchange: Exchange | None) -> Any:
-    """The result, in memory of its own: the exchange can be used again."""
-    if exchange is None:
+def unpacked(rest: bytes, ends: list[int], tray: Tray | None) -> Any:
+    """The result, in memory of its own: the tray can be used again."""
+    if tray is None:
         return pickle.loads(rest)
-    with memoryview(exchange.memory) as memory:
+    with memoryview(tray.memory) as memory:
         return pickle.loads(rest, buffers=[bytearray(memory[begin:end]) for begin, end in pairwise(ends)])
