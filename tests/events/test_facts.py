@@ -83,6 +83,7 @@ def test_arrays_are_whole_or_refused(tmp_path):
     np.savez(path, a=np.arange(100), b=np.zeros((3, 4)))
     good = path.read_bytes()
     assert read_arrays(path)["b"].shape == (3, 4)
+    assert all(array.flags.owndata for array in read_arrays(path).values())
     rng = np.random.default_rng(0)
     for place in range(0, len(good), 13):
         bad = bytearray(good)

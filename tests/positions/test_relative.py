@@ -148,6 +148,7 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(tmp_path, backend, set
     assert (opened.clock, opened.size, opened.backend) == (positions.clock, positions.size, backend)
     for each in (positions, opened):
         each.observe([0, 1], [2, 4], [3, 8])
+        each.observe([300], [1], [9])  # a node beyond those that were saved
     for transform in ("raw", "log1p", *(["rate"] if "time_unit" in settings else [])):
         assert np.array_equal(everything(positions, 6, None, transform), everything(opened, 6, None, transform))
     assert os.listdir(tmp_path) == ["positions.npz"]

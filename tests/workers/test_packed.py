@@ -44,7 +44,7 @@ def tray():
 
 
 @pytest.mark.parametrize("size", [0, 1, LARGE - 1, LARGE, LARGE + 1, ROOM - 1, ROOM, ROOM + 1])
-def test_an_array_of_any_size_arrives_and_goes_by_shared_memory_where_that_pays(tray, size):
+def test_an_array_of_any_size_arrives(tray, size):
     sent = filled(size, size)
     rest, ends = packed(sent, tray.address)
     assert (len(rest) < LARGE) == (size < LARGE - 1_000 or LARGE <= size <= ROOM)
@@ -56,7 +56,7 @@ def test_an_array_of_any_size_arrives_and_goes_by_shared_memory_where_that_pays(
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
-def test_arrays_that_fit_together_share_a_tray_and_the_rest_goes_by_the_pipe(tray, more):
+def test_arrays_that_fit_share_a_tray(tray, more):
     sent = [filled(ROOM // 2, 1), filled(ROOM // 2 + more, 2), filled(LARGE, 3)]
     rest, ends = packed(sent, tray.address)
     assert ends[-1] <= ROOM

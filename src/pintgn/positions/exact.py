@@ -139,8 +139,8 @@ class ExactTables:
             "arena": self.arena[: int(self.book[TOP])],
         }
 
-    def load(self, arrays: dict[str, np.ndarray]) -> None:
-        """Take over copies of what `arrays` gave."""
+    def load(self, arrays: dict[str, np.ndarray], copy: bool) -> None:
+        """Take over copies of what `arrays` gave: the arena needs room after it."""
         self.heads, self.stamps, self.book = (np.array(arrays[name]) for name in ("heads", "stamps", "book"))
         self.arena = _extended(arrays["arena"], len(arrays["arena"]) + 8 * int(self.book[WIDEST]) + START)
 

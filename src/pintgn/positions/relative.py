@@ -34,7 +34,7 @@ BACKENDS = ("auto", "exact", "sketch")
 WIDTH = 128
 """Numbers that a sketch keeps for each node and level, unless it is told."""
 SETTINGS = ("d", "width", "decay", "time_unit", "budget", "seed")
-BUDGET, FORMAT = 2**29, 1
+BUDGET, FORMAT = 3 * 2**27, 1
 NO_EVENTS, NO_NODES = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
 # as the passes take them; see `kernels`
 NO_GROUPS = (NO_EVENTS, NO_EVENTS, np.zeros(0), np.zeros(1, np.int64), np.zeros(0))
@@ -199,7 +199,7 @@ class RelativePositions:
     def fork(self) -> RelativePositions:
         """An independent copy."""
         self._finish_backlog()
-        return self._restored(self._settings(), self._arrays(), self._part)
+        return self._restored(self._settings(), self._arrays(), self._part, copy=True)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to one file of plain arrays; it is replaced as a whole or not at all."""
@@ -387,7 +387,7 @@ class RelativePositions:
 
     @classmethod
     def _restored(
-        cls, settings: dict[str, Any], arrays: dict[str, np.ndarray], part: tuple[int, int] = (0, 1)
+        cls, settings: dict[str, Any], arrays: dict[str, np.ndarray], part: tuple[int, int] = (0, 1), copy: bool = False
     ) -> RelativePositions:
         backend = "sketch" if settings["backend"] == "sketch" else "auto" if settings["auto"] else "exact"
         made = cls(backend=backend, part=part, **{name: settings[name] for name in SETTINGS})
@@ -396,7 +396,7 @@ class RelativePositions:
         kind = np.int64 if integers else np.float64
         made._clock = None if settings["clock"] is None else kind(settings["clock"])
         made._origin = None if settings["origin"] is None else kind(settings["origin"])
-        made._store.load(arrays)
+        made._store.load(arrays, copy)
         made._store.reserve(made._size)
         made._open, made._opened = np.stack((arrays["open_src"], arrays["open_dst"])), len(arrays["open_src"])
         return made

@@ -85,7 +85,9 @@ class SketchRows:
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: getattr(self, name)[: self.nodes] for name in ("rows", "stamps", "seen")}
 
-    def load(self, arrays: dict[str, np.ndarray]) -> None:
-        """Take over copies of what `arrays` gave."""
-        self.rows, self.stamps, self.seen = (np.array(arrays[name]) for name in ("rows", "stamps", "seen"))
+    def load(self, arrays: dict[str, np.ndarray], copy: bool) -> None:
+        """Take over what `arrays` gave, or copies of it."""
+        named = (arrays[name] for name in ("rows", "stamps", "seen"))
+        owned = (np.array(one) if copy else np.require(one, requirements="O") for one in named)  # they will grow
+        self.rows, self.stamps, self.seen = owned
         self.nodes = len(self.rows)
