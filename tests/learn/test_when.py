@@ -83,3 +83,11 @@ def test_what_cannot_be_asked_is_refused_in_one_line(task, words):
     with pytest.raises(BadInput, match=words) as caught:
         train.fit(asked(**task), habits(600))
     assert "\n" not in str(caught.value)
+
+
+def test_a_part_that_leaves_too_few_questions_is_refused_before_anything_is_written(tmp_path):
+    log = habits()
+    horizon = int(log.t[-1] - log.t[int(0.85 * len(log))]) - 3  # nearly as long as the test part
+    with pytest.raises(BadInput, match="leaves . questions"):
+        train.fit(asked(predict="return", within=horizon), log, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

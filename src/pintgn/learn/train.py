@@ -110,7 +110,7 @@ def fit(
     folder = current().writes(folder)
     run_folder = None if folder is None else Folder(folder)
     run = Run(chosen, seed, log, made, run_folder, start=start)
-    run.parts  # noqa: B018 - data that cannot be cut is refused before anything is written
+    run.task.check(run.parts)  # data that cannot be cut, or asked about, is refused before anything is written
     if run.scaling.vocabulary is not None:
         warnings.warn(str(run.scaling.vocabulary), PintgnWarning, stacklevel=3)
     if run_folder is None:

@@ -100,6 +100,9 @@ class Task:
         """The schema of events that come one by one, and the feature that they may lack."""
         return schema, None
 
+    def check(self, parts: Parts) -> None:
+        """Refuse parts that cannot be measured by, before anything is written."""
+
     # -- training --------------------------------------------------------------------------------------------------
 
     def asker(self, run: Run, negatives: Negatives | None) -> Asker:

@@ -332,7 +332,7 @@ class Related(Link):
         )  # fmt: skip
 
     def title(self) -> str:
-        return f"both ways by {self.name}, among all, filtered"
+        return f"who comes next by {self.name}, both ways, among all, filtered"
 
 
 def _together(ranked: Groups, told_apart: Groups) -> Groups:

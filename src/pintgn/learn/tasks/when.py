@@ -121,6 +121,11 @@ class When(Questioning):
             )
         return asked, query, truth
 
+    def check(self, parts: Parts) -> None:
+        for part in (parts.val, parts.test):
+            if len(part):
+                self.questions(part, parts)
+
     def trainable(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
         actors = self._actors(parts)
         (_, query), truth = self._ask(events, actors, parts.trained[-1:].t[0], rng)
