@@ -11,8 +11,9 @@ case two figures:
 - processor time: what all workers together have used ÷ what one has. It hardly depends on what else runs. Where two
   workers use 1.2 times the processor time of one, two idle cores are at most 2 / 1.2 = 1.67 times as fast.
 
-Starting processes and reading data are left out, and measured apart: whole commands as users type them, at the end
-(`--commands 0` leaves them out). It ends after `--minutes`; the first turn of each case warms up and does not count.
+Starting processes, reading data and what a run prepares once are left out, and measured apart: whole commands as users
+type them, at the end (`--commands 0` leaves them out). It ends after `--minutes`; the first turn of each case warms up
+and does not count.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ MEASURING: dict[str, tuple[dict[str, Any], float | None]] = {
 }
 USING = {"predict": 1.8, "recommend": 1.8, "embed": 1.8}
 BARS = {name: bar for name, (*_, bar) in (TRAINING | MEASURING).items()} | USING  # type: ignore[operator]
-TRAINED, MEASURED, RANKED = 30_000, 400_000, 3_000
-"""Events of the logs that training and measuring see, and how many of them are ranked; times the scale."""
+TRAINED, MEASURED, RANKED = 30_000, 400_000, 40_000
+"""Events of the logs that are trained on, measured by, and whose test part is ranked; times the scale."""
 USED, NODES, PAIRS, SOURCES = 1_000_000, 700_000, 300_000, 600
 """Events and nodes of the run that predicts, recommends and embeds; pairs and sources that it is asked about."""
 
@@ -61,7 +62,8 @@ def prepare(folder: Path, scale: float) -> None:
     from benchmarks.powerlaw import power_law
 
     untrained: dict[str, Any] = {"epochs": 0, "threads": 1, "progress": False}
-    pintgn.fit("pint", pintgn.simulate("shop", int(MEASURED * scale), seed=0), folder=folder / "shop", **untrained)
+    for name, events in (("shop", MEASURED), ("ranked", RANKED)):
+        pintgn.fit("pint", pintgn.simulate("shop", int(events * scale), seed=0), folder=folder / name, **untrained)
     log = power_law(int(USED * scale), int(NODES * scale))
     pintgn.fit("pint", log, folder=folder / "large", positions_backend="sketch", **untrained)
     rng = np.random.default_rng(0)
@@ -96,14 +98,20 @@ def work(folder: Path, scale: float) -> None:
     from pintgn.workers.group import together
 
     log = pintgn.simulate("shop", events=int(TRAINED * scale), seed=0)
-    run = Run.open(folder / "shop")
+    measured = {name: Run.open(folder / name) for name in ("shop", "ranked")}
 
-    def training(model: dict[str, Any], train: dict[str, Any]) -> None:
+    @lru_cache
+    def prepared(case: str) -> Run:
+        """Which is done once for a run of many epochs."""
+        model, train, _ = TRAINING[case]
         given = {"model": {"name": "pint"} | model, "train": {"epochs": 1, "threads": 1} | train}
         chosen = resolved(Settings.of(given), log)
         run = Run(chosen, 0, log, chosen.make_model())
         run.prepare()
-        trainer = Trainer(run, None, lambda entry: None, Stopper())
+        return run
+
+    def training(case: str) -> None:
+        trainer = Trainer(prepared(case), None, lambda entry: None, Stopper())
         trainer._validate = lambda: {key: {"ap": 0.0} for key in ("all", "new")}  # type: ignore[method-assign]
         trainer.learn()
 
@@ -118,10 +126,9 @@ def work(folder: Path, scale: float) -> None:
             return turn
 
         def measuring(options: dict[str, Any]) -> None:
-            most = {"most": int(RANKED * scale)} if "rank" in options else {}
-            pintgn.evaluate(run, beside=[], **options, **most)
+            pintgn.evaluate(measured["ranked" if "rank" in options else "shop"], beside=[], **options)
 
-        cases = {name: waited(lambda a=a, b=b: training(a, b)) for name, (a, b, _) in TRAINING.items()}  # type: ignore[misc]
+        cases = {name: waited(partial(training, name)) for name in TRAINING}
         cases |= {name: waited(lambda a=a: measuring(a)) for name, (a, _) in MEASURING.items()}  # type: ignore[misc]
         turns_of(cases)
 
