@@ -1,6 +1,6 @@
 """What questions about columns, times and relations reach: the tables of docs/tasks.md and docs/relations.md.
 
-    python -m benchmarks.tasks_reached --data-folder FOLDER [--only NAME ...] [--seeds 0 1 2]
+    python -m benchmarks.tasks_reached --data-folder FOLDER [--only NAME ...] [--seeds 0 1 2] [--runs FOLDER]
     python -m benchmarks.tasks_reached --show
 
 Each row, a question with a seed, is appended to results/tasks.jsonl when it is there: the figures of PINT, of PINT
@@ -96,15 +96,16 @@ QUESTIONS: dict[str, Question] = {
 SMALLER_IS_BETTER = ("log_loss", "brier", "rmse", "mae")
 
 
-def measured(name: str, seed: int, folder: Path) -> dict[str, Any]:
-    """A row: figures of all, seen and new by model, and what they were made with."""
+def measured(name: str, seed: int, folder: Path, runs: Path | None = None) -> dict[str, Any]:
+    """A row: figures of all, seen and new by model, and what they were made with; `runs` are kept, to be continued."""
     question, begin = QUESTIONS[name], time.process_time()
     log = question.log(folder, seed)
 
     def trained(**model: Any) -> Run:
         train = {"epochs": question.epochs, "threads": 1} | question.train
         how = Settings.of({"model": {"name": "pint"} | model, "train": train, "task": question.task})
-        return pintgn.fit(how, log, seed=seed, progress=False)
+        kept = None if runs is None else runs / "-".join([name.replace(" ", "-"), str(seed), *model])
+        return pintgn.fit(how, log, folder=kept, seed=seed, progress=False)
 
     run = trained()
     beside = [*run.task.rows, *(["boosted"] if question.boosted else [])]
@@ -233,6 +234,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=QUESTIONS, default=list(QUESTIONS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--runs", type=Path, help="where runs are kept, to be continued")
     parser.add_argument("--show", action="store_true", help="print what is there")
     options = parser.parse_args()
     if options.show:
@@ -250,7 +252,7 @@ def main() -> None:
         for seed in options.seeds:
             if (name, seed) in rows(options.results):
                 continue
-            row = measured(name, seed, options.data_folder)
+            row = measured(name, seed, options.data_folder, options.runs)
             with open(options.results, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
             print(name, seed, f"{row['seconds']} s", flush=True)
