@@ -17,42 +17,42 @@ OPTIONS = {"snapshot_every": 70, "evaluate_every": 10}
 # -- a full disk -------------------------------------------------------------------------------------------------------
 
 
-def survive_full(run: Path, columns: dict, folder: Path, limit: int) -> int:
-    """Let every file end at so many bytes while a service takes events; returns how many it acknowledged.
-
-    It refuses, says so, keeps nothing of what it refused, goes on when there is room again, and stops in peace.
-    """
+def taken_until_full(run: Path, folder: Path, options: dict, limit: int, sent: list[list[dict]]) -> int:
+    """How many requests a service in a process of its own acknowledges before its disk is full, and one more after;
+    all but the last where it never is."""
     import resource
 
     mine, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         try:
-            from pintgn.serve import answers
+            from pintgn.serve import answers, late
             from pintgn.serve.limits import Options
             from pintgn.serve.service import Service
             from pintgn.serve.store import StoreFull
 
+            late.GATHER, late.AGAIN = 0.0, 0.02
             most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-            service = Service.open(run, folder, Options(**OPTIONS))
+            service = Service.open(run, folder, Options(**options))
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
-            begin, full = TRAINED, False
-            while begin < 900 and not full:
+            done, full = 0, False
+            while done < len(sent) - 1 and not full:
                 try:
-                    service.submit(service.requests.rows(as_events(columns, begin, begin + 20, keyed=True))).result()
-                    begin += 20
+                    service.submit(service.requests.rows(sent[done])).result()
+                    done += 1
                 except StoreFull:
                     full = True
+                full = full or not service.taking  # events that wait do so on, because the store cannot take them
             if full:
                 told = answers.health(service)
                 assert (told["status"], told["taking"]) == ("degraded", False), told
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-                service.submit(service.requests.rows(as_events(columns, begin, begin + 20, keyed=True))).result()
-                begin += 20
+                service.submit(service.requests.rows(sent[done])).result()
+                done += 1
                 assert answers.health(service)["taking"]
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
             service.close()
-            theirs.sendall(struct.pack("<I", begin))
+            theirs.sendall(struct.pack("<I", done))
             os._exit(0)
         except BaseException:
             traceback.print_exc()
@@ -60,8 +60,18 @@ def survive_full(run: Path, columns: dict, folder: Path, limit: int) -> int:
             os._exit(1)
     theirs.close()
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    (acknowledged,) = struct.unpack("<I", mine.recv(4))
+    (done,) = struct.unpack("<I", mine.recv(4))
     mine.close()
+    return int(done)
+
+
+def survive_full(run: Path, columns: dict, folder: Path, limit: int) -> int:
+    """Let every file end at so many bytes while a service takes events; returns how many it acknowledged.
+
+    It refuses, says so, keeps nothing of what it refused, goes on when there is room again, and stops in peace.
+    """
+    sent = [as_events(columns, begin, begin + 20, keyed=True) for begin in range(TRAINED, 900, 20)]
+    acknowledged = TRAINED + 20 * taken_until_full(run, folder, OPTIONS, limit, sent)
     from pintgn.serve.service import Service
 
     with Service.open(run, folder) as service:

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
-import struct
-import traceback
 from pathlib import Path
 from typing import Any
 
-from tests.serve.hardship import OPTIONS
+from tests.serve.hardship import OPTIONS, taken_until_full
 from tests.serve.helpers import TRAINED, as_events, assert_same_state
 
 LATENESS = 8
@@ -133,50 +130,8 @@ def survive_damaged_waiting(run: Path, folder: Path, sent: list[dict]) -> int:
 
 def survive_full_waiting(run: Path, columns: dict, folder: Path, limit: int) -> int:
     """As `hardship.survive_full`, while events wait and come late; returns how many it acknowledged."""
-    import resource
-    import socket
-
-    mine, theirs = socket.socketpair()
     sent = batches(out_of_order(columns))
-    pid = os.fork()
-    if pid == 0:
-        try:
-            from pintgn.serve import answers, late
-            from pintgn.serve.limits import Options
-            from pintgn.serve.service import Service
-            from pintgn.serve.store import StoreFull
-
-            late.GATHER, late.AGAIN = 0.0, 0.02
-            most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
-            service = Service.open(run, folder, Options(lateness=LATENESS, too_late="rewind", **OPTIONS))
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
-            done, full = 0, False
-            while done < len(sent) - 1 and not full:
-                try:
-                    service.submit(service.requests.rows(sent[done])).result()
-                    done += 1
-                except StoreFull:
-                    full = True
-                full = full or not service.taking  # they wait on, because the store cannot take them
-            if full:
-                told = answers.health(service)
-                assert (told["status"], told["taking"]) == ("degraded", False), told
-                resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-                service.submit(service.requests.rows(sent[done])).result()
-                done += 1
-                assert answers.health(service)["taking"]
-                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
-            service.close()
-            theirs.sendall(struct.pack("<I", done))
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-    theirs.close()
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    (done,) = struct.unpack("<I", mine.recv(4))
-    mine.close()
+    done = taken_until_full(run, folder, OPTIONS | {"lateness": LATENESS, "too_late": "rewind"}, limit, sent)
     acknowledged = [event for some in sent[:done] for event in some]
     check_all(run, folder, acknowledged)
     return len(acknowledged)
