@@ -9,8 +9,8 @@ event beside that of the shortest log, which is trained again right before each 
 cancels. The second prints what holds how many bytes after a simulated log (`powerlaw.py`, or a file) has been observed,
 per event and per node; what `pintgn train --dry-run` predicts; and the peak of `pintgn train` itself, one epoch with
 defaults, in a process of its own. The third is for logs whose epoch takes hours: the stream observes the whole log but
-for its newest events, and trains on those, with one thread; printed are processor time for each event, what that makes
-for one epoch over the training part, and the peak, beside which nothing is larger in a training.
+for its newest events, and trains on those, on one thread and on two in turns; printed are microseconds an event, what
+that makes for one epoch over the training part, and the peak, beside which nothing is larger in a training.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,9 @@ from pintgn.learn.measure import observe_log
 from pintgn.learn.memory import predict, resident
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.settings import Settings
+
+TURNS = 4
+"""Of one thread and of two."""
 
 
 def train(log: EventLog, batch: int = 200) -> float:
@@ -127,25 +131,33 @@ def newest(options: argparse.Namespace) -> None:
 def train_newest(path: Path, count: int) -> None:
     torch.set_num_threads(1)
     log = read_events(path)
-    made = trainer(log, {"train": {"threads": 1}})
-    predicted, trained, batch = sum(predict(made.run.settings, log).values()), made.parts.trained, made.settings.batch
-    events = made.parts.log
+    made = trainer(log, {"train": {"threads": 2}})
+    stream, batch = made.stream, made.settings.batch
+    predicted, trained, events = sum(predict(made.run.settings, log).values()), made.parts.trained, made.parts.log
     begin = max(len(events) - count, 0)
     started = time.process_time()
-    observe_log(made.stream, events[:begin])
-    observed, held = time.process_time() - started, made.stream.nbytes
+    observe_log(stream, events[:begin])
+    observed, held = time.process_time() - started, stream.nbytes
+
+    def learn(part: EventLog, threads: int) -> tuple[float, float]:
+        """Microseconds an event by the clock, and of the processor."""
+        stream.looks_ahead = threads == 2
+        wall, used = time.perf_counter(), time.process_time()
+        for some, scores in stream.prefetch(part.batches(batch), made._ask, made.compute):
+            made._step(scores, made.truths.pop(some.first))
+        return 1e6 * (time.perf_counter() - wall) / len(part), 1e6 * (time.process_time() - used) / len(part)
+
     with reproducible(1):
-        for part in (events[begin : begin + batch], events[begin + batch :]):  # the first compiles
-            started = time.process_time()
-            for some, scores in made.stream.prefetch(part.batches(batch), made._ask, made.compute):
-                made._step(scores, made.truths.pop(some.first))
-        learned = time.process_time() - started
-    newest = len(events) - begin - batch
-    each = learned / max(newest, 1)
+        learn(events[begin : begin + batch], 1)  # compiles
+        bounds = np.linspace(begin + batch, len(events), 2 * TURNS + 1).astype(np.int64).tolist()
+        turns = [learn(events[low:high], 1 + k % 2) for k, (low, high) in enumerate(pairwise(bounds))]
     print(f"{log}; {len(trained):,} to train on, stream {size(held)}")
     print(f"observing: {1e6 * observed / max(begin, 1):.2f} µs of one processor an event")
-    print(f"training:  {1e6 * each:.1f} µs of one processor an event, over the newest {newest:,}")
-    print(f"one epoch: {each * len(trained) / 3600:.2f} hours of one processor")
+    for threads in (1, 2):
+        wall, used = np.array(turns[threads - 1 :: 2]).T
+        each = f"{wall.mean():.0f} µs an event by the clock ({wall.min():.0f} to {wall.max():.0f})"
+        print(f"training, {threads} thread(s): {each}, {used.mean():.0f} of processors; {TURNS} turns of both")
+        print(f"one epoch: {wall.mean() * len(trained) / 60e6:.0f} minutes")
     print(f"peak: {size(peak_memory() or 0)}; predicted for the whole of `pintgn train`: {size(predicted)}", flush=True)
 
 
