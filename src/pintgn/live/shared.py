@@ -17,7 +17,7 @@ from pintgn.live.live import open as open_run
 from pintgn.live.many import everyone
 from pintgn.workers.jobs import Jobs
 
-PIECES = 4
+PIECES = 8
 """Jobs for each worker, so that one that is slow or lost does not hold up the rest for long."""
 
 
@@ -45,7 +45,7 @@ class Shared:
     def embed_each(self, pieces: Iterable[np.ndarray], when: Any) -> Iterator[np.ndarray]:
         """As of `Live.embed_each`; workers go on while what is ready is taken."""
         parts = [np.array_split(nodes, min(self.jobs.workers, -(-len(nodes) // NODES) or 1)) for nodes in pieces]
-        jobs = ((*self.opened, some, when) for several in parts for some in several)
+        jobs = ((*self.opened, some.astype(np.int32), when) for several in parts for some in several)  # half to send
         waiting, number = dict[int, np.ndarray](), 0  # those that came before their turn
         answers = self.jobs.run(_embedded, jobs, self.jobs.workers)
         for several in parts:
@@ -105,8 +105,8 @@ def _scored(folder: str, observe: tuple[str, ...], *arguments: Any) -> np.ndarra
     return opened_run(folder, observe).score_nodes(*arguments)
 
 
-def _embedded(folder: str, observe: tuple[str, ...], *arguments: Any) -> np.ndarray:
-    return opened_run(folder, observe).embed_nodes(*arguments)
+def _embedded(folder: str, observe: tuple[str, ...], nodes: np.ndarray, when: Any) -> np.ndarray:
+    return opened_run(folder, observe).embed_nodes(nodes.astype(np.int64), when)
 
 
 def _recommended(
