@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import mean
 
 from paper.page import between_marks
-from paper.paired import Paired
+from paper.paired import Interval, Paired
 from paper.results import Row, made_by
 from paper.training_free import TRAINING_FREE
 from pintgn.errors import BadFile
@@ -97,7 +97,7 @@ def write_page(path: Path, rows: Sequence[Row]) -> None:
 
 def _tables(rows: Sequence[Row]) -> list[tuple[str, Table]]:
     return [
-        ("Random negatives: AP over chunks of 200, all / new nodes", _random(rows)),
+        ("Random negatives: AP over chunks of 200", _random(rows)),
         ("Other kinds of negatives: AP over chunks of 200, the same models", _other_kinds(rows)),
         ("Beside simpler models: AP over chunks of 200, as of each query / everything by block", _beside_simpler(rows)),
         ("Logs unlike these: AP over chunks of 200, all / new nodes", _elsewhere(rows)),
@@ -112,13 +112,23 @@ def _random(rows: Sequence[Row]) -> Table:
     for model, how in TRAINED.items():
         for data, some in _by_data(rows, model, "best"):
             shown = [model] if model in ("blocks", "stale") else [*VIEWS]
-            both = {view: [spread_of([_percent(row, view)[k] for row in some]) for k in (0, 1)] for view in shown}
-            published = " / ".join(f"{figure:.2f}" for figure in PUBLISHED[data])
             # wall time says how busy the machine was
             seconds = f"{mean(row['processor_seconds'] for row in some):.0f} s"
-            figures = (" / ".join(both[view]) if view in both else "-" for view in VIEWS)
-            body.append([SETS[data] + how, str(len(some)), published, *figures, seconds])
+            for k, group in enumerate(("all", "new nodes")):
+                published = PUBLISHED[data][k]
+                found = {view: [_percent(row, view)[k] for row in some] for view in shown}
+                cells = (_judged(found.get(view, []), None if view == "stream" else published) for view in VIEWS)
+                body.append([f"{SETS[data]}, {group}{how}", str(len(some)), f"{published:.2f}", *cells, seconds])
     return head, body
+
+
+def _judged(values: Sequence[float], published: float | None, digits: int = 2) -> str:
+    """Mean ± sample deviation (95 % interval of the mean), and on which side of the published figure that is."""
+    if not values:
+        return "-"
+    interval = Interval.of(values)
+    verdict = "" if published is None else f" {interval.against(published)}"
+    return f"{spread_of(values, digits)} ({interval.shown(digits)}){verdict}"
 
 
 def _other_kinds(rows: Sequence[Row]) -> Table:
@@ -126,8 +136,10 @@ def _other_kinds(rows: Sequence[Row]) -> Table:
     body = []
     for kind, published in KINDS.items():
         for data, some in _by_data(rows, "default", "best"):
-            views = (spread_of([_percent(row, view, kind)[0] for row in some]) for view in ("papers", "stale"))
-            one = spread_of([_percent(row, "papers", kind, "one_score")[0] for row in some])
+            views = (
+                _judged([_percent(row, view, kind)[0] for row in some], published[data]) for view in ("papers", "stale")
+            )
+            one = _judged([_percent(row, "papers", kind, "one_score")[0] for row in some], published[data])
             body.append([f"{SETS[data]}, {kind}", str(len(some)), f"{published[data]:.2f}", *views, one])
     return head, body
 
@@ -177,9 +189,9 @@ def _ranking(rows: Sequence[Row]) -> Table:
     head = ["", "seeds", "best published", *views.values()]
     body = []
     for measure, name, digits, published in (
-        ("mrr", "MRR", 4, f"{MRR:.4f}"),
-        ("hits@1", "Hits@1", 2, "-"),
-        ("hits@10", "Hits@10", 2, "-"),
+        ("mrr", "MRR", 4, MRR),
+        ("hits@1", "Hits@1", 2, None),
+        ("hits@10", "Hits@10", 2, None),
     ):
         for model, how in TRAINED.items():
             for data, some in _by_data(rows, model, "rank"):
@@ -188,8 +200,9 @@ def _ranking(rows: Sequence[Row]) -> Table:
                     view: [scale * row["ranking"][view]["all"][measure] for row in some if view in row["ranking"]]
                     for view in views
                 }
-                cells = (spread_of(values, digits) if values else "-" for values in found.values())
-                body.append([f"{SETS[data]}{how}, {name}", str(len(some)), published, *cells])
+                cells = (_judged(values, published, digits) for values in found.values())
+                best = "-" if published is None else f"{published:.{digits}f}"
+                body.append([f"{SETS[data]}{how}, {name}", str(len(some)), best, *cells])
     return head, body
 
 

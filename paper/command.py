@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from paper.jobs import BEST, LAYOUT, SETTINGS, jobs_of, parse_seeds
+from paper.jobs import BEST, LAYOUT, SETTINGS, jobs_of, parse_seeds, shown_seeds
 from pintgn.cli.app import run
 from pintgn.cli.common import AsJson, emit_json, say
 from pintgn.cli.help_format import apply_style
@@ -29,8 +29,9 @@ def reproduce(
     data: Annotated[str | None, Option(help="Only these data sets, with commas: uci,enron,…")] = None,
     seeds: Annotated[
         str | None,
-        Option(help="How many seeds (3), or which (0,4 or 2-4). By default 3 on UCI and Enron, 1 of slow rows."),
+        Option(help="Which seeds: 7, or 3,5, or 0-9. By default 0-2 on UCI and Enron, 0 of slow rows; best: 0-9."),
     ] = None,
+    runs: Annotated[int | None, Option(min=1, help="How many seeds, from 0 on, instead of --seeds.")] = None,
     cap: Annotated[
         float,
         Option(help="Processor seconds per run, after which its best epoch so far counts; 0 for no cap. Not for best."),
@@ -67,7 +68,7 @@ def reproduce(
 
     folder = folder or Path("runs/best" if what == "best" else "runs/paper")
     store = Results(results or folder / "results.jsonl")
-    chosen = _split(models), _split(data), parse_seeds(seeds)
+    chosen = _split(models), _split(data), parse_seeds(seeds, runs)
     spread = (on, workers) if (on, workers) != ("local", 1) else None
     if what == "best" and spread is not None:
         raise BadInput("--workers and --on spread the rows of the paper's tables; `best` has none of them.")
@@ -127,14 +128,15 @@ def _best(
     from pintgn.cli.train import EpochLines
 
     jobs = best_jobs(config, *chosen)
+    todo = [job for job in jobs if job.key not in store.newest()]
     if dry_run:
-        todo = [job for job in jobs if job.key not in store.newest()]
         if as_json:
             emit_json({"jobs": [job.key for job in todo]})
         else:
-            print("\n".join([*(job.key for job in todo), f"{len(jobs)} rows, {len(jobs) - len(todo)} of them done."]))
+            print("\n".join([*(job.key for job in todo), f"{_summary(jobs, len(todo))}."]))
         return
     if not show:
+        say(f"{_summary(jobs, len(todo))}; rows go to {store.path}")
         for name in dict.fromkeys(job.data for job in jobs if find(job.data, data_folder) is None):
             say(f"{name} {missing(name)}.")
         with EpochLines() as lines:
@@ -156,6 +158,11 @@ def _best(
         print(text(rows) if rows else f"{store.path} has no rows yet. `python -m paper best` makes them.")
 
 
+def _summary(jobs: list[Any], todo: int) -> str:
+    """How many rows there are, of which seeds, and how many of them are done."""
+    return f"{len(jobs)} rows of {shown_seeds(jobs)}, {len(jobs) - todo} of them done"
+
+
 def _split(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
@@ -167,7 +174,7 @@ def _run(runner: Any, jobs: list[Any], published: Any, spread: tuple[str, int] |
     from pintgn.workers.jobs import open_jobs
 
     todo = runner.open_jobs(jobs)
-    say(f"{len(jobs)} rows, {len(jobs) - len(todo)} of them done; rows go to {runner.results.path}")
+    say(f"{_summary(jobs, len(todo))}; rows go to {runner.results.path}")
     try:
         with EpochLines() as lines:
 

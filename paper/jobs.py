@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,8 @@ SLOW = ("caw", "pint-d10", "pint-d15", "pint-d20")
 """Models that take ten minutes and more."""
 SEVERAL_SEEDS = ("uci", "enron")
 """Data sets on which other rows have three seeds, unless --seeds says otherwise; on all others, and slow rows, one."""
+SEEDS = re.compile(r"\s*(\d{1,9})(?:-(\d{1,9}))?\s*", re.ASCII)
+"""A seed, or the first and last of a range."""
 
 
 @dataclass(frozen=True, order=True)
@@ -122,24 +125,41 @@ def check_among(option: str, given: Sequence[str] | None, known: Iterable[str]) 
             raise UnknownName(f"{option} {name}: there is no such row here.{suggest(name, names)}")
 
 
-def parse_seeds(text: str | None) -> list[int] | None:
-    """`3` is the seeds 0, 1, 2; `1,4` and `2-4` are these.
+def parse_seeds(text: str | None, runs: int | None = None) -> list[int] | None:
+    """`7` is seed 7, `3,5` and `0-9` are these; `runs` is a number of seeds, from 0 on.
 
-    >>> parse_seeds("3"), parse_seeds("1,4"), parse_seeds("2-4"), parse_seeds(None)
-    ([0, 1, 2], [1, 4], [2, 3, 4], None)
+    >>> parse_seeds("7"), parse_seeds("3,5"), parse_seeds("2-4"), parse_seeds("0-2,7"), parse_seeds(None, runs=2)
+    ([7], [3, 5], [2, 3, 4], [0, 1, 2, 7], [0, 1])
     """
+    if runs is not None:
+        if text is not None:
+            raise BadInput(f"--seeds {text} says which seeds, --runs {runs} how many. Give one of them.")
+        return list(range(runs))
     if text is None:
         return None
-    try:
-        if "," in text:
-            found = [int(part) for part in text.split(",") if part.strip()]
-        elif "-" in text.strip()[1:]:
-            first, last = (int(part) for part in text.split("-"))
-            found = list(range(first, last + 1))
+    found: set[int] = set()
+    for part in text.split(","):
+        read = SEEDS.fullmatch(part)
+        some = range(int(read[1]), int(read[2] or read[1]) + 1) if read else ()
+        if not some:
+            raise BadInput(f"--seeds {text}: give one (7), a list (3,5) or a range (0-9); --runs 3 is for a number.")
+        found |= set(some)
+    return sorted(found)
+
+
+def shown_seeds(jobs: Iterable[Job]) -> str:
+    """Which seeds some jobs have, as `--seeds` takes them.
+
+    >>> shown_seeds(Job("best", "default", "uci", seed) for seed in (0, 1, 2, 7, 8, 1))
+    'seeds 0-2,7-8'
+    >>> shown_seeds([Job("best", "default", "uci", 7)])
+    'seed 7'
+    """
+    ranges: list[list[int]] = []
+    for seed in sorted({job.seed for job in jobs}):
+        if ranges and ranges[-1][1] == seed - 1:
+            ranges[-1][1] = seed
         else:
-            found = list(range(int(text)))
-    except ValueError:
-        found = []
-    if not found or min(found) < 0:
-        raise BadInput(f"--seeds {text} is neither a number of seeds (3), nor a list (0,1,2), nor a range (0-2).")
-    return found
+            ranges.append([seed, seed])
+    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+    return f"seed {text}" if text.isdecimal() else f"seeds {text}"

@@ -7,18 +7,20 @@ Below prose that states figures stands a list, invisible on the page, of where e
     90.97 = published enron new
     0.96 = published enron new - best default/enron papers random new
     94.6, 87.0 = elsewhere: trials on validation
+    behind = best default/enron papers random new - published enron new
     -->
 
 It speaks for all prose since the list or heading before it, figure by figure, in order. A figure is a number with a
-decimal point, with or without its ± spread. Code, links and tables are no prose: tables are generated, or are the
-record of what they say. Sources:
+decimal point, with or without its ± spread. `ahead`, `behind` and `not decided` are figures, too: what the 95 %
+interval of a difference says, or of each of several with semicolons between them. Code, links and tables are no prose:
+tables are generated, or are the record of what they say. Sources:
 
     best ROW VIEW KIND GROUP      our row of results/best.jsonl: chunked AP, mean over seeds
     one-score ROW VIEW KIND GROUP the same, by one score for all kinds of negatives
     rank ROW VIEW MEASURE         our row of that file: a measure of ranking, as a fraction
     paper ROW FIGURE              our row of results/paper.jsonl: all, new or auc
     printed ROW FIGURE            what the paper prints for that row
-    published DATA WHAT           the best published figure: all, new, historical or inductive
+    published DATA WHAT           the best published figure: all, new, historical, inductive or mrr
     … seed N                      one seed instead of the mean
     A - B                         the difference of two of these
     elsewhere: WHY                in no file of results; not checked
@@ -31,18 +33,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
-from paper.best_page import KINDS, PUBLISHED
+from paper.best_page import KINDS, MRR, PUBLISHED
 from paper.jobs import ROOT, SETTINGS
+from paper.paired import AHEAD, BEHIND, OPEN, Interval
 from paper.results import Results, Row
 from paper.tables import figure_of
 from pintgn.errors import BadInput
 from pintgn.formatting import spread_of
 from pintgn.learn.settings import published_rows
 
+VERDICTS = (AHEAD, BEHIND, OPEN)
 PAGES = {"README.md": "## Results", "docs/best.md": "# Our best", "docs/results.md": "# Results"}
 """Pages that state our results, and the heading from which on every figure must say where it comes from."""
 LIST = re.compile(r"^<!-- figures\n(.*?)^-->\n?", re.M | re.S)
-FIGURE = re.compile(r"(?<![\w.])(?<![A-Za-z]-)\d*\.\d+(?: ± \d*\.\d+)?(?![\w.]*\d)")
+FIGURE = re.compile(
+    r"(?<![\w.])(?<![A-Za-z]-)\d*\.\d+(?: ± \d*\.\d+)?(?![\w.]*\d)"
+    rf"|\b(?:{'|'.join(VERDICTS)})\b"
+)
 NO_PROSE = re.compile(
     r"^<!-- (?P<mark>\w+):begin.*?^<!-- (?P=mark):end[^\n]*|^```.*?^```|^ *\|[^\n]*|`[^`]*`|\]\([^)]*\)", re.M | re.S
 )
@@ -88,6 +95,8 @@ class Sources:
 
     def shown(self, source: str, like: str) -> str:
         """What a source says now, with as many digits as a figure has."""
+        if like in VERDICTS:
+            return ", ".join(dict.fromkeys(self.verdict(*pair.split(" - ")) for pair in source.split("; ")))
         digits = len(like.partition(" ")[0].partition(".")[2])
         terms = [self.values(term) for term in source.split(" - ")]
         if "±" in like:
@@ -96,8 +105,19 @@ class Sources:
             text = f"{mean(terms[0]) - sum(mean(term) for term in terms[1:]):.{digits}f}"
         return text.removeprefix("0") if like.startswith(".") else text
 
+    def verdict(self, mine: str, theirs: str) -> str:
+        """Whether one is ahead of the other: seed by seed if both are ours, otherwise by the mean of ours."""
+        ours, others = self.by_seed(mine), self.by_seed(theirs)
+        if len(others) > 1:
+            return Interval.of([ours[seed] - others[seed] for seed in ours.keys() & others.keys()]).against(0)
+        return Interval.of(list(ours.values())).against(next(iter(others.values())))
+
     def values(self, source: str) -> list[float]:
         """Every seed of one source."""
+        return list(self.by_seed(source).values())
+
+    def by_seed(self, source: str) -> dict[int, float]:
+        """The figure of every seed of one source; what others published has one."""
         words, _, seed = source.partition(" seed ")
         try:
             found = self._values(words.split(), int(seed) if seed else None)
@@ -107,23 +127,27 @@ class Sources:
             raise BadInput(f"{source!r}: there is no such row among the results.")
         return found
 
-    def _values(self, words: list[str], seed: int | None) -> list[float]:
+    def _values(self, words: list[str], seed: int | None) -> dict[int, float]:
         def rows(among: list[Row], task: str, row: str) -> list[Row]:
             return [one for one in among if (one["task"], one["row"]) == (task, row) and seed in (None, one["seed"])]
 
         match words:
             case ["best" | "one-score" as score, row, view, kind, group]:
                 name = "test" if score == "best" else "one_score"
-                return [100 * one[name][view][kind][group]["chunked_ap"] for one in rows(self.best, "best", row)]
+                found = rows(self.best, "best", row)
+                return {one["seed"]: 100 * one[name][view][kind][group]["chunked_ap"] for one in found}
             case ["rank", row, view, measure]:
-                return [one["ranking"][view]["all"][measure] for one in rows(self.best, "rank", row)]
+                found = rows(self.best, "rank", row)
+                return {one["seed"]: one["ranking"][view]["all"][measure] for one in found if view in one["ranking"]}
             case ["paper", row, figure]:
                 done = rows(self.paper, "nodes" if figure == "auc" else "links", row)
-                return [100 * value for one in done if (value := figure_of(one, figure)) is not None]
+                return {one["seed"]: 100 * value for one in done if (value := figure_of(one, figure)) is not None}
             case ["printed", row, figure]:
-                return [self.printed[row][figure][0]]
+                return {0: self.printed[row][figure][0]}
             case ["published", data, "all" | "new" as group]:
-                return [PUBLISHED[data][group == "new"]]
+                return {0: PUBLISHED[data][group == "new"]}
+            case ["published", "wikipedia", "mrr"]:
+                return {0: MRR}
             case ["published", data, kind]:
-                return [KINDS[kind][data]]
+                return {0: KINDS[kind][data]}
         raise ValueError(words)

@@ -8,7 +8,7 @@ import platform
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -113,14 +113,26 @@ def _git(*words: str) -> str | None:
 
 
 def made_by(rows: Iterable[Row]) -> str:
-    """Which code made these rows, in one line.
+    """Which code made these rows, and on which processors, in one line.
 
     >>> one, other, unknown = ({"versions": {"commit": commit}} for commit in ("1a2b3c4", "5d6e7f8+", None))
-    >>> made_by([one, one])
-    'All rows were made by commit `1a2b3c4`.'
+    >>> made_by([one, one | {"machine": {"processor": "Z80"}}])
+    'All rows were made by commit `1a2b3c4`. Processors: unknown (1), Z80 (1).'
     >>> made_by([one, other, other, unknown])
     'Rows were made by 3 commits: `5d6e7f8+` (2), `1a2b3c4` (1), unknown (1). A plus marks uncommitted changes.'
     """
+    rows = list(rows)
+    return _commits(rows) + _processors(rows)
+
+
+def _processors(rows: Sequence[Row]) -> str:
+    """Where rows were made on several processors, each of which rounds in its own way."""
+    counts = Counter((row.get("machine") or {}).get("processor") or "unknown" for row in rows)
+    listed = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
+    return f" Processors: {listed}." if len(counts) > 1 else ""
+
+
+def _commits(rows: Sequence[Row]) -> str:
     counts = Counter((row.get("versions") or {}).get("commit") for row in rows)
     names = {commit: "unknown" if commit is None else f"`{commit}`" for commit in counts}
     if not counts:

@@ -99,7 +99,7 @@ def test_the_command_shows_and_writes_what_is_there(done):
 
 def test_a_dry_run_lists_what_is_left_and_trains_nothing(done, tmp_path):
     place, results, jobs, _ = done
-    told = ["--config", str(place / "best.toml"), "--seeds", "1", "--dry-run", "--json"]
+    told = ["--config", str(place / "best.toml"), "--seeds", "0", "--dry-run", "--json"]
     left = CliRunner().invoke(app, ["best", "--folder", str(tmp_path / "runs"), *told])
     assert json.loads(left.stdout)["jobs"] == [job.key for job in jobs]
     assert not (tmp_path / "runs").exists()

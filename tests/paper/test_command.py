@@ -40,7 +40,7 @@ def reproduce(monkeypatch, capsys, tmp_path, paper):
 
 
 def test_a_table_is_made_row_by_row_and_shown_beside_the_papers(reproduce, tmp_path):
-    code, out, err = reproduce("table1", "--data", "uci", "--seeds", "1", "--page", "page/results.md")
+    code, out, err = reproduce("table1", "--data", "uci", "--seeds", "0", "--page", "page/results.md")
     assert code == 0, err
     assert "Jodie on UCI, seed 0: AP" in err  # one line per row as soon as it is done
     assert "(paper 96.01" in err
@@ -52,7 +52,7 @@ def test_a_table_is_made_row_by_row_and_shown_beside_the_papers(reproduce, tmp_p
     assert "### Table 1" in (tmp_path / "page/results.md").read_text()
     assert (tmp_path / "page/img/reproduce-dims.svg").exists()
 
-    code, out, err = reproduce("table1", "--data", "uci", "--seeds", "1", "--json")
+    code, out, err = reproduce("table1", "--data", "uci", "--seeds", "0", "--json")
     answer = json.loads(out)
     assert code == 0
     assert "2 of them done" in err
@@ -70,7 +70,7 @@ def test_a_dry_run_lists_what_would_run_and_runs_nothing(reproduce, tmp_path):
     assert "pintgn data fetch reddit" in out
     assert "to do" in out
     assert not (tmp_path / "runs").exists()
-    code, out, _ = reproduce("all", "--dry-run", "--json", "--seeds", "2", "--models", "jodie", "--data", "wikipedia")
+    code, out, _ = reproduce("all", "--dry-run", "--json", "--runs", "2", "--models", "jodie", "--data", "wikipedia")
     jobs = json.loads(out)["jobs"]
     assert [(job["task"], job["row"], job["seed"]) for job in jobs] == [
         ("links", "jodie/wikipedia", 0),
@@ -87,6 +87,7 @@ def test_a_dry_run_lists_what_would_run_and_runs_nothing(reproduce, tmp_path):
         (("tabel1",), "Did you mean 'table1'"),
         (("table1", "--models", "pnt"), "--models pnt"),
         (("table1", "--seeds", "x"), "--seeds x"),
+        (("table1", "--seeds", "7", "--runs", "7"), "--runs 7"),
         (("table1", "--cap", "-1"), "--cap -1"),
         (("table2", "--models", "tgn"), "table2 has no such rows"),
         (("table1", "--data-folder", "nowhere", "--data", "uci"), "nowhere is not a folder"),
@@ -108,7 +109,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(reproduce, monkeypatch):
         raise Interrupted("Stopped in epoch 1, step 3.")
 
     monkeypatch.setattr(Runner, "train", stopped)
-    code, _, err = reproduce("table1", "--data", "uci", "--seeds", "1")
+    code, _, err = reproduce("table1", "--data", "uci", "--seeds", "0")
     assert code == 130
     assert "The same command goes on where this one ended." in err
 
@@ -116,7 +117,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(reproduce, monkeypatch):
 def test_rows_are_computed_on_a_ray_cluster_and_written_here(paper, tmp_path):
     pytest.importorskip("ray", reason="Ray is not here (pip install 'pintgn[ray]')")
     options = ["--config", paper[0], "--data-folder", paper[1], "--on", "ray", "--workers", "2", "--json"]
-    command = [sys.executable, "-m", "paper", "table1", "--data", "uci", "--seeds", "1", *map(str, options)]
+    command = [sys.executable, "-m", "paper", "table1", "--data", "uci", "--seeds", "0", *map(str, options)]
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     given = {"PYTHONPATH": paths, "RAY_USAGE_STATS_ENABLED": "0"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | given, timeout=300)

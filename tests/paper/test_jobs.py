@@ -66,7 +66,19 @@ def test_a_name_that_does_not_exist_is_one_line_with_the_near_miss(arguments, me
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["", "x", "0", "1,x", "-1", "3-1", "1-2-3", "-1,2"])
+@pytest.mark.parametrize(
+    ("text", "seeds"),
+    [("7", [7]), ("0", [0]), ("3,5", [3, 5]), ("0-9", [*range(10)]), ("7-7", [7]), ("0-1, 4", [0, 1, 4])],
+)
+def test_seeds_are_what_they_look_like(text, seeds):
+    assert parse_seeds(text) == seeds
+
+
+def test_a_number_of_seeds_is_said_by_runs():
+    assert parse_seeds(None, runs=3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("text", ["", "x", "1,x", "-1", "3-1", "1-2-3", "-1,2", "1,", "²", "1" * 5000])
 def test_seeds_that_cannot_be_read_are_refused(text):
     with pytest.raises(BadInput, match="--seeds"):
         parse_seeds(text)

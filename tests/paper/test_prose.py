@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from paper.prose import FIGURE, LIST, PAGES, Sources, problems, sections
+from paper.prose import FIGURE, LIST, PAGES, VERDICTS, Sources, problems, sections
 from pintgn.errors import BadInput
 from tests.conftest import ROOT
 
@@ -12,7 +14,7 @@ LISTED = ["README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").
 ENRON = "best default/enron papers random new"
 PAGE = """# Our best
 
-Behind on Enron ({} against 90.97, `--set x=0.5`), see [there](a/1.5.md). Also 1.5 Eqs.
+Lower on Enron ({} against 90.97, `--set x=0.5`), see [there](a/1.5.md). Also 1.5 Eqs.
 
 | a table | 12.34 |
 |---|---|
@@ -50,7 +52,10 @@ def test_a_figure_of_a_page_that_is_changed_in_prose_alone_or_in_both_is_found(n
     checked = [pair for _, _, listed in sections(text) for pair in listed if not pair[1].startswith("elsewhere")]
     assert checked
     for figure, source in checked:
-        wrong = figure[:-1] + str((int(figure[-1]) + 1) % 10)
+        if figure in VERDICTS:
+            wrong = VERDICTS[(VERDICTS.index(figure) + 1) % 3]
+        else:
+            wrong = figure[:-1] + str((int(figure[-1]) + 1) % 10)
         assert sources.shown(source, figure) != wrong
         entry = f"{figure} = {source}"
         assert problems(name, text.replace(entry, f"{wrong} = {source}"), sources), entry
@@ -82,6 +87,24 @@ def test_figures_are_numbers_with_a_point_and_their_spread():
         "96.02 ± 0.15",
         "0.5",
     ]
+
+
+def test_who_is_ahead_follows_from_the_interval_of_the_mean_or_of_the_difference_seed_by_seed(tmp_path):
+    def row(model, seed, ap):
+        figures = {"papers": {"random": {"all": {"chunked_ap": ap}}}}
+        told = {"format": 1, "task": "best", "row": model, "seed": seed, "ended": "by itself", "test": figures}
+        return json.dumps(told | {"job": f"{model} {seed}"})
+
+    mine = {0: 0.9740, 1: 0.9750, 2: 0.9760}  # mean 97.50, 95 % by t(2): 97.25 to 97.75
+    theirs = {0: 0.9738, 1: 0.9748, 2: 0.9757}  # behind by 0.02, 0.02, 0.03: surely, though the means overlap
+    rows = [row(name, seed, ap) for name, some in (("a/uci", mine), ("b/uci", theirs)) for seed, ap in some.items()]
+    (tmp_path / "best.jsonl").write_text("\n".join(rows))
+    sources, a, b = Sources(tmp_path), "best a/uci papers random all", "best b/uci papers random all"
+    assert sources.shown(f"{a} - {b}", "behind") == "ahead"
+    assert sources.shown(f"{b} - {a}", "ahead") == "behind"
+    assert sources.shown(f"{a} - published uci all", "ahead") == "not decided"  # 97.35
+    assert sources.shown(f"{a} - published uci new", "behind") == "ahead"  # 95.74
+    assert sources.shown(f"{a} - {b}; {a} - published uci all", "ahead") == "ahead, not decided"
 
 
 def test_sources_are_shown_with_as_many_digits_as_the_figure_has(sources):

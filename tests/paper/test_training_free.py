@@ -53,7 +53,7 @@ def test_each_row_of_the_settings_is_run(tmp_path):
     (tmp_path / "best.toml").write_text(rows)
     simulate("shop", events=900, seed=1).save(tmp_path / "uci.parquet")
     jobs = best_jobs(tmp_path / "best.toml", None, None, None)
-    assert len(jobs) == 5 * len(TRAINING_FREE)  # as many seeds as the default has
+    assert len(jobs) == 10 * len(TRAINING_FREE)  # as many seeds as the default has
     results = Results(tmp_path / "results.jsonl")
     done = list(run_best(jobs[:4], tmp_path / "runs", results, tmp_path / "best.toml", tmp_path, lambda entry: None))
     assert [row["model"] for row in done] == [*TRAINING_FREE]
