@@ -3,14 +3,13 @@
     python benchmarks/cluster_model.py --measure     # appends to results/cluster.jsonl: 1, 2 and 4 processes
     python benchmarks/cluster_model.py --plot        # the model, its check, and docs/img/cluster.svg
 
-Two designs: *replicated*, where every worker keeps the whole past, and *partitioned* (`--partition`). Both observe
-every event on every worker. A step of `batch` events on W workers takes each of them, in seconds of one processor,
+Every worker observes every event and keeps the whole past. A step of `batch` events on W workers takes each of them, in
+seconds of one processor,
 
-    fixed + observe · batch + question · batch / W + reduce  [+ swap · swaps + byte · bytes, partitioned]
+    fixed + observe · batch + question · batch / W + reduce
 
-and then, on the wire, an all-reduce of the gradients and (partitioned) the bytes of questions and answers. The slowest
-of W workers decides. Processor times and bytes are measured; what a machine and its network are like (`MACHINE`) is
-assumed.
+and then, on the wire, an all-reduce of the gradients. The slowest of W workers decides. Processor times and bytes are
+measured; what a machine and its network are like (`MACHINE`) is assumed.
 
 The constants come from one process at two sizes of a batch, and from two processes; four processes are predicted by
 them and compared. Wall clocks are not: two busy cores say nothing about four machines.
@@ -36,8 +35,8 @@ sys.path.insert(0, str(ROOT))  # also where it is started by its path
 RESULTS, PICTURE = ROOT / "results" / "cluster.jsonl", ROOT / "docs" / "img" / "cluster.svg"
 EVENTS, NODES, STEPS = 40_000, 4_000, 24
 BATCHES, WORKERS = (200, 1_000), (1, 2, 4)
-MACHINE = {"bytes_per_second": 25e9 / 8, "latency": 50e-6, "message": 5e-6, "spread": 0.1, "memory": 512e9}
-"""Assumed: 25 Gbit/s, 50 µs to another machine, 5 µs to send a message, a tenth of spread between steps, 512 GB."""
+MACHINE = {"bytes_per_second": 25e9 / 8, "latency": 50e-6, "spread": 0.1, "memory": 512e9}
+"""Assumed: 25 Gbit/s, 50 µs to another machine, a tenth of spread between steps, 512 GB."""
 PAYS = 1.3
 """Twice the machines pay while they are at least so much faster."""
 PER_NODE = 100
@@ -47,7 +46,7 @@ PER_NODE = 100
 # -- measuring ---------------------------------------------------------------------------------------------------------
 
 
-def work(batch: int, partition: bool) -> None:
+def work(batch: int) -> None:
     """One worker: prints what a step took it, as JSON."""
     import torch
 
@@ -55,7 +54,6 @@ def work(batch: int, partition: bool) -> None:
     from pintgn import Stream
     from pintgn.learn.defaults import resolved
     from pintgn.learn.settings import Settings
-    from pintgn.workers.exchange import Exchange
     from pintgn.workers.gradients import joint_step
     from pintgn.workers.group import together
 
@@ -63,14 +61,11 @@ def work(batch: int, partition: bool) -> None:
     log = power_law(EVENTS, NODES)
     chosen = resolved(Settings.of({"model": {"name": "pint"}}), log)
     with together() as group:
-        partition = partition and group.size > 1
-        channels = [Exchange(group) for _ in range(2)] if partition else []
 
         def learn(stream: Stream, steps: int, begin: int) -> dict[str, float]:
             rng, pool = np.random.default_rng(0), np.unique(log.dst)
             parameters = list(stream.model.parameters())
             optimizer = torch.optim.SGD(parameters, 1e-3)
-            before = [(one.sent, one.swaps) for one in channels]
             started = time.process_time()
             for step in range(steps):
                 part = log[begin + step * batch : begin + (step + 1) * batch]
@@ -83,24 +78,12 @@ def work(batch: int, partition: bool) -> None:
                 joint_step(group, parameters, loss, len(yes), False)
                 optimizer.step()
             spent = (time.process_time() - started) / steps
-            counts = [(one.sent - a, one.swaps - b) for one, (a, b) in zip(channels, before, strict=True)]
-            (contacts, rounds), (positions, more) = counts or [(0, 0), (0, 0)]
-            gradients = 4 * sum(p.numel() for p in parameters)
-            return {
-                "step_us": 1e6 * spent,
-                "contact_bytes": contacts / steps,
-                "position_bytes": positions / steps,
-                "swaps": (rounds + more) / steps,
-                "gradient_bytes": gradients,
-            }
+            return {"step_us": 1e6 * spent, "gradient_bytes": 4 * sum(p.numel() for p in parameters)}
 
         def made() -> Stream:
             model = chosen.make_model()
             model.prepare(log[: 7 * len(log) // 10])
-            exchange = channels[0] if partition else None
-            stream = Stream(model, log.schema, positions_backend="sketch", exchange=exchange)
-            if partition:
-                stream.positions.exchange = channels[1]  # type: ignore[union-attr] # counted apart
+            stream = Stream(model, log.schema, positions_backend="sketch")
             stream.looks_ahead = False
             return stream
 
@@ -111,104 +94,73 @@ def work(batch: int, partition: bool) -> None:
         stream.observe(log[first // 2 : first])
         observing = (time.process_time() - begin) / (first - first // 2)
         found = learn(stream, STEPS, first)
-    stored = {"index": stream.index.nbytes, "positions": stream.positions.nbytes}  # type: ignore[union-attr]
-    print(json.dumps({"observe_us": 1e6 * observing, "bytes": stored} | found))
+    print(json.dumps({"observe_us": 1e6 * observing} | found))
 
 
-def measure(workers: int, batch: int, partition: bool) -> dict[str, Any]:
+def measure(workers: int, batch: int) -> dict[str, Any]:
     """The mean over workers of what each took."""
     with tempfile.TemporaryDirectory() as folder:
         own = {"WORLD_SIZE": f"{workers}", "PINTGN_MEET": (Path(folder) / "meet").as_uri(), "GLOO_SOCKET_IFNAME": "lo"}
         own |= {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-        command = [sys.executable, __file__, "--work", f"{batch}", f"{int(partition)}"]
+        command = [sys.executable, __file__, "--work", f"{batch}"]
         each = [
             subprocess.Popen(command, env=os.environ | own | {"RANK": f"{rank}"}, stdout=subprocess.PIPE, text=True)
             for rank in range(workers)
         ]
         found = [json.loads(one.communicate()[0].splitlines()[-1]) for one in each]
-    mean = {name: float(np.mean([one[name] for one in found])) for name in found[0] if name != "bytes"}
-    held = {name: max(one["bytes"][name] for one in found) for name in ("index", "positions")}
-    told = {"workers": workers, "batch": batch, "partition": partition, "load": round(os.getloadavg()[0], 1)}
-    return told | {name: round(value, 3) for name, value in mean.items()} | {"bytes": held}
+    mean = {name: round(float(np.mean([one[name] for one in found])), 3) for name in found[0]}
+    return {"workers": workers, "batch": batch, "load": round(os.getloadavg()[0], 1)} | mean
 
 
 # -- the model ---------------------------------------------------------------------------------------------------------
 
-Rows = dict[tuple[int, int, bool], dict[str, Any]]
+Rows = dict[tuple[int, int], dict[str, Any]]
 
 
 def newest(path: Path = RESULTS) -> Rows:
-    """The newest row of each number of workers, batch and design."""
+    """The newest row of each number of workers and batch."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    return {(row["workers"], row["batch"], row["partition"]): row for row in rows}
+    return {(row["workers"], row["batch"]): row for row in rows}
 
 
 def constants(rows: Rows) -> dict[str, float]:
     """What the model needs, from one process at two batches and from two processes."""
     small, large = BATCHES
-    one = {batch: rows[1, batch, False] for batch in BATCHES}
+    one = {batch: rows[1, batch] for batch in BATCHES}
     slope = (one[large]["step_us"] - one[small]["step_us"]) / (large - small)
     observe = one[large]["observe_us"]
-    two = rows[2, large, True]
     alike = {"fixed": max(one[small]["step_us"] - slope * small, 0.0), "question": slope - observe}
     known = alike | {"observe": observe, "gradient_bytes": one[large]["gradient_bytes"]}
     two_alike = [alike["fixed"] + observe * b + alike["question"] * b / 2 for b in BATCHES]
-    reducing = [rows[2, b, False]["step_us"] - own for b, own in zip(BATCHES, two_alike, strict=True)]
+    reducing = [rows[2, b]["step_us"] - own for b, own in zip(BATCHES, two_alike, strict=True)]
     known["reduce"] = max(float(np.mean(reducing)), 0.0)
-    known["contact_bytes"] = two["contact_bytes"] / (large / 2 * 1 / 2)
-    known["position_bytes"] = two["position_bytes"] / (large / 2 * 1)
-    known["swaps"] = two["swaps"]
-    # what is left of a step of two partitioned workers is what swapping took: so much a swap, so much a byte
-    parts = {batch: rows[2, batch, True] for batch in BATCHES}
-    own = known["fixed"] + known["reduce"]
-    left = [parts[b]["step_us"] - own - parts[b]["observe_us"] * b - known["question"] * b / 2 for b in BATCHES]
-    sent = [parts[b]["contact_bytes"] + parts[b]["position_bytes"] for b in BATCHES]
-    known["byte_us"] = max((left[1] - left[0]) / (sent[1] - sent[0]), 0.0)
-    known["swap_us"] = max((left[0] - known["byte_us"] * sent[0]) / two["swaps"], 0.0)
-    known["observe_alike"] = max(2 * two["observe_us"] - observe, 0.0)  # of an event, however many share the past
     return known
 
 
-def sent_bytes(known: dict[str, float], workers: int, batch: int) -> float:
-    """What each partitioned worker sends in a step: contacts to owners, reads of a sketch to all."""
-    mine = batch / workers
-    return mine * (workers - 1) * (known["contact_bytes"] / workers + known["position_bytes"])
-
-
-def processor_us(known: dict[str, float], workers: int, batch: int, partition: bool) -> float:
+def processor_us(known: dict[str, float], workers: int, batch: int) -> float:
     """Processor time of a step on each worker."""
-    shared = known["question"] * batch / workers
-    if workers == 1:
-        return known["fixed"] + known["observe"] * batch + shared
-    if not partition:
-        return known["fixed"] + known["observe"] * batch + shared + known["reduce"]
-    alike = min(known["observe_alike"], known["observe"])
-    observing = alike + (known["observe"] - alike) / workers
-    swapping = known["swap_us"] * known["swaps"] + known["byte_us"] * sent_bytes(known, workers, batch)
-    return known["fixed"] + observing * batch + shared + known["reduce"] + swapping
+    own = known["fixed"] + known["observe"] * batch + known["question"] * batch / workers
+    return own + (known["reduce"] if workers > 1 else 0.0)
 
 
-def step_us(known: dict[str, float], workers: int, batch: int, partition: bool) -> float:
+def step_us(known: dict[str, float], workers: int, batch: int) -> float:
     """By the clock, on machines that have nothing else to do: the slowest processor, then the wire."""
     if workers == 1:
-        return processor_us(known, 1, batch, False)
+        return processor_us(known, 1, batch)
     slowest = 1 + MACHINE["spread"] * math.sqrt(2 * math.log(workers))
-    bandwidth, latency, message = (MACHINE[name] for name in ("bytes_per_second", "latency", "message"))
+    bandwidth, latency = MACHINE["bytes_per_second"], MACHINE["latency"]
     wire = (
         2 * (workers - 1) / workers * known["gradient_bytes"] / bandwidth + 2 * math.ceil(math.log2(workers)) * latency
     )
-    if partition:
-        wire += sent_bytes(known, workers, batch) / bandwidth
-        wire += known["swaps"] * 2 * (latency + (workers - 1) * message)
-    return slowest * processor_us(known, workers, batch, partition) + 1e6 * wire
+    return slowest * processor_us(known, workers, batch) + 1e6 * wire
 
 
-def stops_paying(known: dict[str, float], partition: bool, per_machine: int | None) -> int:
+def stops_paying(known: dict[str, float], per_machine: int | None) -> int:
     """The most machines, in powers of two, to which doubling pays; batches of 1,000, or so many events a machine."""
     workers = 1
     while workers < 256:
         sizes = [1_000 if per_machine is None else per_machine * one for one in (workers, 2 * workers)]
-        now, then = (step_us(known, w, b, partition) / b for w, b in zip((workers, 2 * workers), sizes, strict=True))
+        now, then = (step_us(known, w, b) / b for w, b in zip((workers, 2 * workers), sizes, strict=True))
         if now / then < PAYS:
             break
         workers *= 2
@@ -217,15 +169,11 @@ def stops_paying(known: dict[str, float], partition: bool, per_machine: int | No
 
 def checks(rows: Rows, known: dict[str, float]) -> list[tuple[str, float, float]]:
     """What was measured and what the model says, for all but what its constants come from."""
-    found = []
-    for (workers, batch, partition), row in sorted(rows.items()):
-        if workers > 2:
-            name = f"{workers} workers, batch {batch:,}, {'partitioned' if partition else 'replicated'}"
-            found.append((f"{name}: µs of each", row["step_us"], processor_us(known, workers, batch, partition)))
-            if partition:
-                sent = row["contact_bytes"] + row["position_bytes"]
-                found.append((f"{name}: bytes of each", sent, sent_bytes(known, workers, batch)))
-    return found
+    return [
+        (f"{workers} workers, batch {batch:,}: µs of each", row["step_us"], processor_us(known, workers, batch))
+        for (workers, batch), row in sorted(rows.items())
+        if workers > 2
+    ]
 
 
 def at_scale(known: dict[str, float], events: float) -> tuple[dict[str, float], float]:
@@ -241,6 +189,11 @@ def at_scale(known: dict[str, float], events: float) -> tuple[dict[str, float], 
     return known | {"question": known["question"] * max(now / before, 1.0), "observe": observe}, held
 
 
+def hours(known: dict[str, float], workers: int, power: int) -> float:
+    """Of an epoch over 10^power events, with batches of 200 for each machine."""
+    return step_us(known, workers, 200 * workers) / (200 * workers) * 10.0**power / 3.6e9
+
+
 def picture(known: dict[str, float]) -> str:
     """Hours of an epoch by the number of machines, for three sizes of logs."""
     from pintgn.drawing.plot import Axis, Plot, sheet
@@ -248,61 +201,47 @@ def picture(known: dict[str, float]) -> str:
     charts, machines = {}, [2**k for k in range(9)]
     for power in (9, 10, 11):
         large, held = at_scale(known, 10.0**power)
-        lines = {
-            partition: [step_us(large, w, 200 * w, partition) / (200 * w) * 10.0**power / 3.6e9 for w in machines]
-            for partition in (False, True)
-        }
-        top, low = max(map(max, lines.values())), min(map(min, lines.values()))
-        plot = Plot(Axis(0.9, 280, "machines", log=True), Axis(low / 2, 2 * top, "hours an epoch", log=True), left=52)
-        for partition, line in lines.items():
-            fits = [held / (w if partition else 1) <= MACHINE["memory"] for w in machines]
-            series = "k1" if partition else "k0"
-            plot.line(machines, line, series, dash=True)
-            plot.line(machines, [y if ok else math.nan for y, ok in zip(line, fits, strict=True)], series)
-            for w, y, ok in zip(machines, line, fits, strict=True):
-                plot.dot(w, y, series, f"{w} machines: {y:,.1f} hours{'' if ok else ', does not fit'}", hollow=not ok)
+        line, fits = [hours(large, w, power) for w in machines], held <= MACHINE["memory"]
+        sides = Axis(0.9, 280, "machines", log=True), Axis(min(line) / 2, 2 * max(line), "hours an epoch", log=True)
+        plot = Plot(*sides, left=52)
+        plot.line(machines, line, "k0", dash=not fits)
+        for w, y in zip(machines, line, strict=True):
+            plot.dot(w, y, "k0", f"{w} machines: {y:,.1f} hours{'' if fits else ', does not fit'}", hollow=not fits)
         charts[f"10^{power} events"] = plot
-    legend = [("k0", "dot", "replicated"), ("k1", "dot", "partitioned"), ("k0", "ring", "does not fit in 512 GB")]
+    legend = [("k0", "dot", "fits in 512 GB"), ("k0", "ring", "does not fit")]
     return sheet("An epoch on several machines, by a model", charts, legend, columns=3)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measure", action="store_true")
-    parser.add_argument("--work", type=int, nargs=2, metavar=("BATCH", "PARTITION"), help="as one worker")
+    parser.add_argument("--work", type=int, metavar="BATCH", help="as one worker")
     parser.add_argument("--plot", action="store_true")
     options = parser.parse_args()
     if options.work:
-        work(options.work[0], bool(options.work[1]))
+        work(options.work)
     if options.measure:
         for workers in WORKERS:
             for batch in BATCHES:
-                for partition in (False, True) if workers > 1 else (False,):
-                    row = json.dumps(measure(workers, batch, partition))
-                    with open(RESULTS, "a", encoding="utf-8") as file:
-                        file.write(row + "\n")
-                    print(row, flush=True)
+                row = json.dumps(measure(workers, batch))
+                with open(RESULTS, "a", encoding="utf-8") as file:
+                    file.write(row + "\n")
+                print(row, flush=True)
     if options.plot:
         rows = newest()
         known = constants(rows)
         print(json.dumps({name: round(value, 4) for name, value in known.items()}))
         for name, measured, predicted in checks(rows, known):
             print(f"{name:55} {measured:12,.0f} measured, {measured / predicted:.2f} times predicted")
-        for workers in WORKERS:
-            held = rows[workers, BATCHES[-1], workers > 1]["bytes"]
-            print(f"{workers} workers: index {held['index']:,} B, positions {held['positions']:,} B each")
         for power in (9, 10, 11):
             large, held = at_scale(known, 10.0**power)
             costs = f"{large['question']:.0f} µs a question, {large['observe']:.1f} µs to observe an event"
-            one = step_us(large, 1, 200, False) / 200 * 10.0**power / 3.6e9
-            print(f"1e{power}: {costs}, {held / 1e9:,.0f} GB, {one:,.0f} h alone")
-            for partition in (False, True):
-                ends = [stops_paying(large, partition, each) for each in (None, 200)]
-                best = [step_us(large, w, 200 * w, partition) / (200 * w) * 10.0**power / 3.6e9 for w in (16, 64, 256)]
-                print(
-                    f"   {'partitioned' if partition else 'replicated'}: pays to {ends[0]} (batch 1,000), {ends[1]} "
-                    f"(200 a machine); hours on 16, 64, 256: {', '.join(f'{h:,.1f}' for h in best)}"
-                )
+            ends = [stops_paying(large, each) for each in (None, 200)]
+            print(f"1e{power}: {costs}, {held / 1e9:,.0f} GB, {hours(large, 1, power):,.0f} h alone")
+            print(
+                f"   pays to {ends[0]} (batch 1,000), {ends[1]} (200 a machine); hours on 16, 64, 256: "
+                f"{', '.join(f'{hours(large, w, power):,.1f}' for w in (16, 64, 256))}"
+            )
         PICTURE.write_text(picture(known), encoding="utf-8")
 
 

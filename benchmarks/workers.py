@@ -1,6 +1,6 @@
 """Several workers against one, one thread each, in alternating turns on the same questions.
 
-    python benchmarks/workers.py [--workers 2] [--minutes 7] [--scale 1] [--only evaluate predict]
+    python benchmarks/workers.py [--workers 2] [--minutes 7] [--scale 1] [--only evaluate]
 
 One process, and a group of several as `--workers` starts them, are started once and warmed up. Then they take turns,
 case by case, so that whatever else the machine does meets both; a turn is some seconds of work for one worker. For each
@@ -11,8 +11,8 @@ case two figures:
 - processor time: what all workers together have used ÷ what one has. It hardly depends on what else runs. Where two
   workers use 1.2 times the processor time of one, two idle cores are at most 2 / 1.2 = 1.67 times as fast.
 
-Starting processes, reading data and what a run prepares once are left out, and measured apart: whole commands as users
-type them, at the end (`--commands 0` leaves them out). It ends after `--minutes`; the first turn of each case warms up
+Starting processes, reading data and what a run prepares once are left out, and measured apart: a whole command as users
+type it, at the end (`--commands 0` leaves it out). It ends after `--minutes`; the first turn of each case warms up
 and does not count.
 """
 
@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import resource
 import subprocess
@@ -48,44 +47,27 @@ MEASURING: dict[str, tuple[dict[str, Any], float | None]] = {
     "evaluate": ({}, 1.5),
     "evaluate, ranking all": ({"rank": "all"}, 1.8),
 }
-USING = {"predict": 1.8, "recommend": 1.8, "embed": 1.8}
-BARS = {name: bar for name, (*_, bar) in (TRAINING | MEASURING).items()} | USING  # type: ignore[operator]
+BARS = {name: bar for name, (*_, bar) in (TRAINING | MEASURING).items()}  # type: ignore[operator]
 TRAINED, MEASURED, RANKED = 30_000, 400_000, 40_000
 """Events of the logs that are trained on, measured by, and whose test part is ranked; times the scale."""
-USED, NODES, PAIRS, SOURCES = 1_000_000, 700_000, 300_000, 600
-"""Events and nodes of the run that predicts, recommends and embeds; pairs and sources that it is asked about."""
 
 
 def prepare(folder: Path, scale: float) -> None:
-    """The runs: not trained, as that changes no time; and what is asked."""
+    """The runs that are measured: not trained, as that changes no time."""
     import pintgn
-    from benchmarks.powerlaw import power_law
 
     untrained: dict[str, Any] = {"epochs": 0, "threads": 1, "progress": False}
     for name, events in (("shop", MEASURED), ("ranked", RANKED)):
         pintgn.fit("pint", pintgn.simulate("shop", int(events * scale), seed=0), folder=folder / name, **untrained)
-    log = power_law(int(USED * scale), int(NODES * scale))
-    pintgn.fit("pint", log, folder=folder / "large", positions_backend="sketch", **untrained)
-    rng = np.random.default_rng(0)
-    some = np.sort(rng.choice(len(log), int(PAIRS * scale), replace=PAIRS * scale > len(log)))
-    write(folder / "pairs.parquet", {"src": log.src[some], "dst": rng.permutation(log.dst[some])})
-    write(folder / "sources.parquet", {"src": rng.permutation(np.unique(log.src))[: int(SOURCES * scale)]})
 
 
-def write(path: Path, columns: dict[str, np.ndarray]) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    parquet.write_table(pa.table(columns), path)
-
-
-def turns_of(cases: dict[str, Callable[[], Any]], others: Callable[[], float] = lambda: 0.0) -> None:
+def turns_of(cases: dict[str, Callable[[], Any]]) -> None:
     """For each line of standard input a turn of the case that it names; prints seconds, and those of the processor."""
     print("ready", flush=True)
     for name in iter(sys.stdin.readline, ""):
-        start, used = time.perf_counter(), time.process_time() + others()
+        start, used = time.perf_counter(), time.process_time()
         cases[name.strip()]()
-        print(f"turn {time.perf_counter() - start} {time.process_time() + others() - used}", flush=True)
+        print(f"turn {time.perf_counter() - start} {time.process_time() - used}", flush=True)
 
 
 def work(folder: Path, scale: float) -> None:
@@ -133,58 +115,19 @@ def work(folder: Path, scale: float) -> None:
         turns_of(cases)
 
 
-def use(folder: Path, workers: int) -> None:
-    """Predict, recommend and embed by so many independent workers."""
-    from pyarrow import parquet
-
-    from pintgn.live.embeddings import embed_many
-    from pintgn.live.live import open as open_run
-    from pintgn.live.predict import predict
-    from pintgn.live.shared import Shared, opened_run
-    from pintgn.workers.jobs import open_jobs
-
-    sources = parquet.read_table(folder / "sources.parquet")["src"].to_pylist()
-    prepare = partial(opened_run, f"{folder / 'large'}", ())
-    with open_jobs("local", workers, prepare) as jobs:
-        live: Any = open_run(folder / "large")
-        shared: Any = Shared(live, str(folder / "large"), [], jobs) if workers > 1 else live
-        cases: dict[str, Callable[[], Any]] = {
-            "predict": lambda: predict(shared, folder / "pairs.parquet"),
-            "recommend": lambda: shared.recommend_many(sources, 10, None, None),
-            "embed": lambda: embed_many(shared, "all", None, "src", None).read_all(),
-        }
-        while workers > 1 and len({pid for _, pid in jobs.run(who, [()] * 2 * workers)}) < workers:
-            pass  # one of them is still opening the run
-        turns_of(cases, children_seconds)
-
-
-def who() -> int:
-    time.sleep(0.1)
-    return os.getpid()
-
-
-def children_seconds() -> float:
-    """Processor seconds of this process's children so far."""
-    fields = [Path(f"/proc/{one.pid}/stat").read_text().rpartition(")")[2] for one in multiprocessing.active_children()]
-    ticks = sum(int(word) for line in fields for word in line.split()[11:13])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
 class Group:
     """Processes that were started together, and wait for turns."""
 
-    def __init__(self, workers: int, folder: Path, scale: float, kind: str):
+    def __init__(self, workers: int, folder: Path, scale: float):
         self.folder = tempfile.TemporaryDirectory()
         own = one_thread()
-        count = workers if kind == "work" else 1
-        if count > 1:
+        if workers > 1:
             meet = (Path(self.folder.name) / "meet").as_uri()
-            own |= {"WORLD_SIZE": f"{count}", "PINTGN_MEET": meet, "GLOO_SOCKET_IFNAME": "lo"}
-        command = [sys.executable, __file__, "--as", kind, "--folder", f"{folder}", "--scale", f"{scale}"]
+            own |= {"WORLD_SIZE": f"{workers}", "PINTGN_MEET": meet, "GLOO_SOCKET_IFNAME": "lo"}
+        command = [sys.executable, __file__, "--work", "--folder", f"{folder}", "--scale", f"{scale}"]
         pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.each: list[Any] = [
-            subprocess.Popen([*command, "--workers", f"{workers}"], env=own | {"RANK": f"{rank}"}, **pipes)
-            for rank in range(count)
+            subprocess.Popen(command, env=own | {"RANK": f"{rank}"}, **pipes) for rank in range(workers)
         ]
         for one in self.each:
             said(one, "ready")
@@ -221,11 +164,11 @@ def said(process: Any, word: str) -> list[str]:
 
 
 @contextmanager
-def started(workers: int, folder: Path, scale: float, kind: str) -> Iterator[list[Group]]:
+def started(workers: int, folder: Path, scale: float) -> Iterator[list[Group]]:
     groups = []
     try:
         for count in (1, workers):
-            groups.append(Group(count, folder, scale, kind))
+            groups.append(Group(count, folder, scale))
         yield groups
     finally:
         for group in groups:
@@ -253,27 +196,17 @@ def taken_turns(names: list[str], groups: list[Group], end: float, most: int) ->
     return [row(name, some) for name, some in turns.items()]
 
 
-def whole_commands(folder: Path, workers: int, times: int) -> list[dict[str, Any]]:
-    """Commands as users type them: from the start of Python to its end."""
-    large = [f"{folder / 'large'}"]
-    commands = {
-        "pintgn evaluate": ["evaluate", f"{folder / 'shop'}"],
-        "pintgn predict": ["predict", *large, f"{folder / 'pairs.parquet'}", "-o", f"{folder / 'scores.parquet'}"],
-        "pintgn recommend": ["recommend", *large, "--src-file", f"{folder / 'sources.parquet'}"],
-        "pintgn embed": ["embed", *large, "-o", f"{folder / 'vectors.parquet'}"],
-    }
-    commands["pintgn recommend"] += ["-o", f"{folder / 'best.parquet'}"]
+def whole_command(folder: Path, workers: int, times: int) -> dict[str, Any]:
+    """A command as users type it: from the start of Python to its end."""
 
-    def taken(words: list[str], count: int) -> tuple[float, float]:
-        more = [*words, "--workers", f"{count}", *(["--overwrite"] if "-o" in words else [])]
+    def taken(count: int) -> tuple[float, float]:
+        command = [sys.executable, "-m", "pintgn", "evaluate", f"{folder / 'shop'}", "--workers", f"{count}"]
         used, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        subprocess.run([sys.executable, "-m", "pintgn", *more], env=one_thread(), check=True, capture_output=True)
+        subprocess.run(command, env=one_thread(), check=True, capture_output=True)
         seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
         return seconds, after.ru_utime + after.ru_stime - used.ru_utime - used.ru_stime
 
-    return [
-        row(name, [(taken(words, 1), taken(words, workers)) for _ in range(times)]) for name, words in commands.items()
-    ]
+    return row("pintgn evaluate", [(taken(1), taken(workers)) for _ in range(times)])
 
 
 def main() -> None:
@@ -282,30 +215,25 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=7.0, help="of all, about; a turn that has begun is ended")
     parser.add_argument("--scale", type=float, default=1.0, help="how large logs are, and how much is asked")
     parser.add_argument("--turns", type=int, default=15, help="at most, of each case")
-    parser.add_argument("--commands", type=int, default=1, help="times that whole commands are run")
+    parser.add_argument("--commands", type=int, default=1, help="times that the whole command is run")
     parser.add_argument("--only", nargs="*", metavar="CASE", help="cases whose names begin like this")
     parser.add_argument("--folder", type=Path, help="where runs are made, or have been made by an earlier call")
-    parser.add_argument("--as", dest="kind", choices=["work", "use"], help="a process of a group")
+    parser.add_argument("--work", action="store_true", help="as a process of a group")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    if given.kind:
-        work(given.folder, given.scale) if given.kind == "work" else use(given.folder, given.workers)
+    if given.work:
+        work(given.folder, given.scale)
         return
     begin = time.monotonic()
     chosen = [name for name in BARS if given.only is None or any(name.startswith(one) for one in given.only)]
-    kinds = {"work": [name for name in chosen if name not in USING], "use": [name for name in chosen if name in USING]}
-    kinds = {kind: names for kind, names in kinds.items() if names}
-    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
-        if not (folder / "sources.parquet").exists():
+        if not (folder / "ranked").exists():
             prepare(folder, given.scale)
-        for kind, names in kinds.items():
-            left = 60 * given.minutes - (time.monotonic() - begin) - 60 * given.commands
-            share = left * len(names) / (len(chosen) - len(rows))
-            with started(given.workers, folder, given.scale, kind) as groups:
-                rows += taken_turns(names, groups, time.monotonic() + share, given.turns)
-        rows += whole_commands(folder, given.workers, given.commands) if given.commands else []
+        with started(given.workers, folder, given.scale) as groups:
+            rows = taken_turns(chosen, groups, begin + 60 * (given.minutes - given.commands), given.turns)
+        if given.commands:
+            rows.append(whole_command(folder, given.workers, given.commands))
     if given.json:
         print(json.dumps({"workers": given.workers, "load": os.getloadavg(), "rows": rows}))
         return

@@ -101,8 +101,6 @@ SIZES = {
     "stream.core.WORTH_A_THREAD": "tests/stream/test_core.py::test_a_log_is_observed_alike_by_one_thread_and_by_two",
     "stream.core.PAIRS_AT_ONCE": "tests/stream",
     "workers.group.TURN": "tests/workers/test_group.py::test_every_row_is_exactly_one_workers",
-    "workers.packed.LARGE": "tests/workers/test_packed.py::test_an_array_of_any_size_arrives",
-    "workers.packed.ROOM": "tests/workers/test_packed.py::test_arrays_that_fit_share_a_tray",
     "theory.anonymous.LARGEST": f"{THEORY}::test_what_is_too_large_to_build_is_refused_and_what_fits_is_built",
     "theory.separation.MOST_WALKS": f"{THEORY}::test_walks_too_many_to_list_leave_the_verdict_open",
     "theory.separation.PAIRS_AT_ONCE": f"{THEORY}::test_a_report_says_the_same_in_pieces_of_any_size",

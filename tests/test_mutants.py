@@ -72,7 +72,6 @@ def test_every_kernel_is_reached_from_python():
     assert len(reached) > 100
     assert not [kernel for kernel, callers in reached.items() if not callers]
     asking = {f"neighbors/index.py:NeighborIndex.{name}" for name in ("last", "pair_history", "recent_contacts")}
-    asking.add("neighbors/partitioned.py:PartitionedIndex.recent_contacts")
     assert reached["neighbors/kernels_pairs.py:find"] == asking
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import resource
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +12,6 @@ import pintgn
 from pintgn.learn import worker
 from pintgn.learn.adam import Adam
 from pintgn.learn.settings import Settings
-from pintgn.learn.train import Trainer
 from pintgn.models.registry import MODELS
 from pintgn.workers.group import together
 
@@ -27,12 +23,11 @@ def small_log() -> pintgn.EventLog:
     return pintgn.EventLog(src, dst, np.sort(rng.integers(0, 120, 260)), features=rng.normal(size=(260, 2)))
 
 
-def gradients(target: str, names: Sequence[str] = tuple(MODELS), partition: bool = False) -> None:
-    """Every gradient that a training of each model gives the optimizer, while the weights stay what they were; and the
-    figures on the test part."""
+def gradients(target: str) -> None:
+    """Every gradient that a training of each model gives the optimizer, while the weights stay what they were."""
     found: dict[str, np.ndarray] = {}
     step = Adam.step
-    for name in names:
+    for name in MODELS:
         steps: list[np.ndarray] = []
 
         def record(self: Adam, steps: list[np.ndarray] = steps) -> None:
@@ -41,14 +36,12 @@ def gradients(target: str, names: Sequence[str] = tuple(MODELS), partition: bool
 
         Adam.step = record  # type: ignore[method-assign]
         model = {"name": name} | ({"dim": 8} if name not in ("boosted", "edgebank", "heuristic") else {})
-        train = {"epochs": 2, "batch": 31, "clip": 0.0, "threads": 2 if partition else 1}  # 2: looks up ahead
-        settings = Settings.of({"model": model, "train": train, "stream": {"partition": partition}})
+        train = {"epochs": 2, "batch": 31, "clip": 0.0, "threads": 1}
+        settings = Settings.of({"model": model, "train": train})
         with together() as group:
-            run = pintgn.fit(settings, small_log(), progress=False)
+            pintgn.fit(settings, small_log(), progress=False)
         if group.rank == 0:
             found[name] = np.array(steps)
-            figures = run.test.get("all", {})
-            found[f"{name} test"] = np.array([figures.get(key, 0.0) for key in ("ap", "auc")])
     Adam.step = step  # type: ignore[method-assign]
     if group.rank == 0:
         np.savez(target, **found)  # type: ignore[arg-type]
@@ -82,38 +75,6 @@ def disagree(what: str) -> None:
             worker.__version__ = "0.0.0"  # type: ignore[attr-defined]
         settings = Settings.of({"model": {"name": "pint", "dim": 8}, "train": {"epochs": 1} | options})
         pintgn.fit(dataclasses.replace(settings), log, seed=seed, progress=False)
-
-
-def limited(megabytes: int) -> None:
-    """Train with so much memory beyond what this process has when the log is read and the kernels are compiled."""
-
-    def train(events: int, **options: object) -> pintgn.Run:
-        rng = np.random.default_rng(0)
-        src, dst = rng.integers(0, 2000, (2, events))
-        log = pintgn.EventLog(src, dst, np.arange(events))
-        model = pintgn.PINT(dim=8, neighbors=4, positions=4)
-        return pintgn.fit(
-            model, log, epochs=1, threads=1, progress=False, partition=True, positions_backend="exact",
-            batch=500, **options,
-        )  # fmt: skip
-
-    with together() as group:
-        train(300)
-        status = Path("/proc/self/status").read_text()
-        held = int(status.split("VmData:")[1].split()[0]) * 1024
-        resource.setrlimit(resource.RLIMIT_DATA, (held + megabytes * 2**20, held + megabytes * 2**20))
-        kept: list[dict[str, int]] = []
-        check = Trainer._validate
-
-        def validate(self: Trainer) -> dict:
-            found = check(self)
-            assert self.ready is not None
-            kept.append({"positions": self.ready.positions.nbytes, "index": self.ready.index.nbytes})  # type: ignore
-            return found
-
-        Trainer._validate = validate  # type: ignore[method-assign]
-        train(30_000)
-        print(json.dumps(kept[0] | {"rank": group.rank}))
 
 
 def command_out_of_memory(message: str, of_torch: bool) -> None:

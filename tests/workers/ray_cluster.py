@@ -1,4 +1,4 @@
-"""A Ray cluster of three nodes on this machine, one of which dies in the middle of the work."""
+"""A Ray cluster of three nodes on this machine: one dies in the middle of the work, the others answer for a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ def slow_square(number: int, folder: str) -> int:
     return number * number
 
 
-def main(folder: str) -> None:
+def answer(folder: Path, run: Path) -> None:
+    """The commands that answer for many rows, on the cluster."""
+    from pintgn.cli.use import embed, predict, recommend
+
+    recommend(run, everyone=True, k=1, output=folder / "pairs.parquet", on="ray")
+    recommend(run, everyone=True, k=2, output=folder / "best.parquet", on="ray")
+    predict(run, str(folder / "pairs.parquet"), output=folder / "scores.parquet", on="ray")
+    embed(run, output=folder / "vectors.parquet", on="ray")
+
+
+def main(folder: str, run: str) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
@@ -39,6 +49,8 @@ def main(folder: str) -> None:
                     cluster.remove_node(nodes[0], allow_graceful=False)
             print(json.dumps({"found": sorted(found), "workers": jobs.workers}))
         assert ray.is_initialized()  # it was not ours to end
+        answer(Path(folder), Path(run))
+        assert ray.is_initialized()
     finally:
         ray.shutdown()
         cluster.shutdown()

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pintgn
-from tests.workers.helpers import children, no_worker
+from tests.workers.helpers import children, no_worker, run_together
 
 PINTGN = [sys.executable, "-m", "pintgn"]
 
@@ -121,3 +121,22 @@ def running(pid: int) -> bool:
     """Whether a process is there, and no zombie that nobody has asked about."""
     status = Path(f"/proc/{pid}/stat")
     return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+@pytest.mark.parametrize(
+    ("message", "of_torch", "told"),
+    [
+        ("Unable to allocate 30.8 GiB for an array", False, "Unable to allocate 30.8 GiB for an array"),
+        (
+            "alloc_cpu.cpp:127 can't allocate memory: you tried to allocate 16 bytes.",
+            True,
+            "tried to allocate 16 bytes",
+        ),
+    ],
+)
+def test_memory_that_runs_out_is_one_line(message, of_torch, told):
+    first, second = run_together("tests.workers.programs:command_out_of_memory", 2, message, of_torch)
+    assert second.returncode == 2
+    assert first.returncode == 3
+    (line,) = (first.stderr + second.stderr).splitlines()
+    assert line.startswith(f"TooLarge: worker 1: memory ran out ({told}). Try")

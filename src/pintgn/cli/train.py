@@ -17,7 +17,7 @@ from typer import Option
 from pintgn.cli.common import AsJson, Bar, Overwrite, emit_json, next_steps, say
 from pintgn.cli.evaluate import after_training
 from pintgn.cli.source import reads_events
-from pintgn.cli.workers import On, Workers, check_several, restarted, share_out, writes
+from pintgn.cli.workers import On, Workers, restarted, share_out, writes
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.formatting import size
@@ -94,9 +94,6 @@ def train(
         bool, Option("--report/--no-report", help="Write a report at the end: FOLDER/report.html.")
     ] = True,
     workers: Workers = 1,
-    partition: Annotated[
-        bool, Option("--partition", help="Each worker keeps a part of the contacts and positions, in place of all.")
-    ] = False,
     on: Annotated[
         str | None, Option(help="With --runs: train one run on each worker, local or on ray, in place of all on each.")
     ] = None,
@@ -108,9 +105,6 @@ def train(
     given.setdefault("train", {}).update({name: value for name, value in short.items() if value is not None})
     data = str(load.data)  # type: ignore[attr-defined]
     one, many = ((Path(data) / name).exists() for name in ("run.json", "runs.json"))
-    if partition:
-        check_several(workers, on)
-        given.setdefault("stream", {})["partition"] = True
     if on is None:
         share_out(workers, data)
     elif runs < 2 and not (resume and many):
@@ -366,8 +360,6 @@ def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool)
         return
     if not as_json:
         print(several_table(made) if len(made) > 1 else made[0])
-    if with_report and (with_report := not made[0].settings.stream.partition) is False:
-        say(f"No report yet: it takes the whole past in one process. Where that fits: pintgn report {folder}")
     written = after_training(made, folder) if with_report else None
     if as_json:
         results = [

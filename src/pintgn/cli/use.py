@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,10 +16,12 @@ from typer import Argument, Option
 
 from pintgn.cli.common import STDOUT, AsJson, Bar, Overwrite, answer, check_output, emit_json, say
 from pintgn.cli.evaluate import RunFolder
-from pintgn.cli.workers import On, Workers
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.formatting import plural, shown_address, text_table
 
+On = Annotated[
+    str, Option(help="Where answers are computed: local, in this process; or ray, shared out over a Ray cluster.")
+]
 Observe = Annotated[
     list[str] | None,
     Option(help="File of newer events to observe first; may be repeated, in order of time."),
@@ -57,7 +59,6 @@ def predict(
     overwrite: Overwrite = False,
     delimiter: Annotated[str | None, Option(help="Separator of the columns of PAIRS; detected by default.")] = None,
     charset: Annotated[str, Option(help="Encoding of PAIRS, such as latin-1.")] = "utf-8",
-    workers: Workers = 1,
     on: On = "local",
     as_json: AsJson = False,
 ) -> None:
@@ -73,8 +74,8 @@ def predict(
 
     output = table_output(output, overwrite)
     options: dict[str, Any] = {"src": src, "dst": dst, "t": time, "at": at, "against": against}
-    with opened(run, observe, on, workers) as (_, shared):
-        table = score(shared, pairs, **options, delimiter=delimiter, charset=charset)
+    with opened(run, observe, on) as live:
+        table = score(live, pairs, **options, delimiter=delimiter, charset=charset)
     note_flags(table)
     give_table(table, output, as_json, {"run": run}, "pairs")
 
@@ -108,7 +109,6 @@ def recommend(
         Path | None, Option("--output", "-o", help="Output file, .csv or .parquet; printed by default.")
     ] = None,
     overwrite: Overwrite = False,
-    workers: Workers = 1,
     on: On = "local",
     as_json: AsJson = False,
 ) -> None:
@@ -122,13 +122,13 @@ def recommend(
     if among and among_file is not None:
         raise BadInput("--among and --among-file cannot both be given.")
     to_stdout, output = output == STDOUT, table_output(output, overwrite)
-    with opened(run, observe, on, workers) as (live, shared):
+    with opened(run, observe, on) as live:
         sources = "all" if everyone else ids_of(live, src, src_file, "src")
         chosen = None if among is None and among_file is None else ids_of(live, among, among_file, "dst")
         if len(sources) == 1:
             note_unseen(live, sources[0])
         with Bar("ranking", "sources") as bar:
-            table = shared.recommend_many(
+            table = live.recommend_many(
                 sources, k, at, chosen, exclude_met=exclude_met, active_since=active_since, exact=exact,
                 relation=relation, progress=bar,
             )  # fmt: skip
@@ -181,7 +181,6 @@ def embed(
     side: Annotated[str, Option(help="Whether --node are src or dst, where the two are named apart.")] = "src",
     at: At = None,
     observe: Observe = None,
-    workers: Workers = 1,
     on: On = "local",
     as_json: AsJson = False,
 ) -> None:
@@ -197,12 +196,10 @@ def embed(
         raise BadInput(f"{output} does not end in .parquet, .csv or .npz, which embeddings are written as.")
     if node and node_file is not None:
         raise BadInput("--node and --node-file cannot both be given.")
-    from pintgn.live.embeddings import embed_many
-
-    with opened(run, observe, on, workers) as (live, shared):
+    with opened(run, observe, on) as live:
         ids: Any = "all" if node is None and node_file is None else ids_of(live, node, node_file, side)
         with Bar("embedding", "nodes") as bar:
-            reader = embed_many(shared, ids, at, side, bar)
+            reader = live.embed_many(ids, at, side, progress=bar)
             flagged = write_embeddings(reader, output)
     count, width = flagged.total(), reader.schema.field("embedding").type.list_size
     del flagged[""]
@@ -329,21 +326,17 @@ def open_live(run: Path, observe: list[str] | None) -> Any:
 
 
 @contextmanager
-def opened(run: Path, observe: list[str] | None, on: str, workers: int) -> Iterator[tuple[Any, Any]]:
-    """The live state of a run, and the same with answers that are computed by workers, if there are several: they open
-    the run for themselves, at the same time."""
-    if on == "local" and workers == 1:
-        live = open_live(run, observe)
-        yield live, live
+def opened(run: Path, observe: list[str] | None, on: str) -> Iterator[Any]:
+    """The live state of a run, whose answers are computed here or on a Ray cluster."""
+    if on == "local":
+        yield open_live(run, observe)
         return
-    from pintgn.live.shared import Shared, opened_run
+    from pintgn.live.on_ray import OnRay
     from pintgn.workers.jobs import open_jobs
 
-    files = tuple(str(Path(path).resolve()) if Path(path).exists() else path for path in observe or [])
-    folder = str(run.resolve())
-    with open_jobs(on, workers, partial(opened_run, folder, files)) as jobs:
-        live = open_live(run, observe)
-        yield live, Shared(live, folder, files, jobs)
+    files = [str(Path(path).resolve()) if Path(path).exists() else path for path in observe or []]
+    with open_jobs(on, os.cpu_count() or 1) as jobs:
+        yield OnRay(open_live(run, observe), str(run.resolve()), files, jobs)
 
 
 def _convert_first(live: Any, path: str, error: str) -> str:

@@ -38,14 +38,6 @@ def share_out(count: int, data: str = "") -> None:
     raise typer.Exit
 
 
-def check_several(count: int, on: str | None) -> None:
-    """What --partition needs."""
-    if on is not None:
-        raise BadInput("--partition shares one run out; with --on every run is one worker's. Leave out one of them.")
-    if count == 1 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        raise BadInput("--partition shares the past out over workers; say how many: --workers 4, or use torchrun.")
-
-
 def writes() -> bool:
     """Whether this process writes files: the only one, or the first of several."""
     return int(os.environ.get("RANK", "0")) == 0
@@ -104,7 +96,7 @@ def out_of_memory(error: MemoryError | RuntimeError, rank: int | None = None) ->
     what = (str(error).splitlines() or [""])[0].strip().removesuffix(".")
     if tried := re.search(r"tried to allocate [\d.]+ \w+", what, re.IGNORECASE):  # torch says more than helps
         what = tried[0].lower()
-    advice = "fewer workers on one machine with --partition" if rank is not None else "fewer events"
+    advice = "fewer workers on one machine" if rank is not None else "fewer events"
     return f"TooLarge: {who}memory ran out{f' ({what})' if what else ''}. Try a smaller --set train.batch, or {advice}."
 
 

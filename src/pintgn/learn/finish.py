@@ -48,13 +48,10 @@ def finish(run: Run, ready: Stream | None, negatives: Negatives | None, progress
     }
     if (memory := peak_memory()) is not None:
         run.spent["peak_memory_bytes"] = memory
-    if run.partitioned:
-        run._stream = None  # nobody has all of it; who uses the run in one process observes the log again
-    elif run.folder is not None:
+    if run.folder is not None:
         progress({"phase": "saving"})
         with run.folder.errors(run.folder / "stream"):
             run.stream.save(run.folder / "stream")
-    if run.folder is not None:
         run.folder.write_json("result.json", run.result())
     run.write_metrics()
 

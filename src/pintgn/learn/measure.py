@@ -16,7 +16,6 @@ from pintgn.learn.ranking import Candidates
 from pintgn.models.base import eval_mode
 from pintgn.models.registry import model_class
 from pintgn.stream import Stream
-from pintgn.stream.core import PAIRS_AT_ONCE
 from pintgn.stream.history import History, KnownHistory
 from pintgn.workers.group import current
 
@@ -153,7 +152,7 @@ def ranks_in_part(
     those alone that a mask of the scored events names, where there is one."""
     group, rows = current(), np.flatnonzero(part.learnable)
     asked = np.ones(len(rows), bool) if only is None else only
-    mine = my_share(part, rows[asked], ranked_at_once(stream, candidates) * group.size)
+    mine = my_share(part, rows[asked], ranked_at_once(candidates) * group.size)
     my_own = asked.copy()
     my_own[asked] = mine
     ranked = ranked_in_part(stream, part, candidates, on_batch, my_own, group.size)
@@ -161,10 +160,9 @@ def ranks_in_part(
     return group.merged(np.concatenate(found) if found else np.zeros(0), mine)
 
 
-def ranked_at_once(stream: Stream, candidates: Candidates) -> int:
+def ranked_at_once(candidates: Candidates) -> int:
     """Events that a worker ranks at once."""
-    at_once = PAIRS if stream.exchange is None else PAIRS_AT_ONCE  # where `rank` cannot take them part by part
-    return min(BATCH, max(1, at_once // candidates.count))
+    return min(BATCH, max(1, PAIRS // candidates.count))
 
 
 def ranked_in_part(
@@ -179,7 +177,7 @@ def ranked_in_part(
     and which of these (q, c) count. Arguments as of `ranks_in_part`; a batch is shared out over so many workers."""
     done = 0
     with eval_mode(stream.model):
-        for batch in part.batches(workers * ranked_at_once(stream, candidates)):
+        for batch in part.batches(workers * ranked_at_once(candidates)):
             events = scored_events(batch)
             rows = np.arange(len(events)) if only is None else np.flatnonzero(only[done : done + len(events)])
             if len(rows):

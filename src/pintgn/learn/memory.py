@@ -38,11 +38,10 @@ def predict(settings: Settings, log: EventLog) -> dict[str, int]:
     trained = int(len(train) * (1 - hidden))
     held = {name: getattr(log, name) for name in COLUMNS}
     columns = sum(column.nbytes for column in held.values() if column is not None)
-    parts = int(os.environ.get("WORLD_SIZE", "1")) if settings.stream.partition else 1
     stream = {
-        "index": (int(2 * events * ENTRY * SPARE) + 16 * nodes) // parts,
+        "index": int(2 * events * ENTRY * SPARE) + 16 * nodes,
         "event features": 4 * log.schema.width * events,
-        "positions": positions(int(model.get("positions") or 0), nodes, settings.stream) // parts,
+        "positions": positions(int(model.get("positions") or 0), nodes, settings.stream),
     }
     found = {
         "program": PROGRAM,

@@ -17,7 +17,6 @@ from pintgn import compiled
 from pintgn.events.facts import reading
 from pintgn.events.log import EventLog
 from pintgn.learn.folder import Folder
-from pintgn.learn.measure import observe_log
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.progress import Progress
@@ -49,11 +48,6 @@ class Refit(Run):
     @property
     def stream(self) -> Stream:
         if self._stream is None:
-            saved = self.folder is not None and (self.folder / "stream").exists()
-            if self.settings.stream.partition and not saved:  # workers that kept a part of the past each saved none
-                self._stream = self.new_stream()
-                observe_log(self._stream, self.parts.log)
-                return self._stream
             assert self.folder is not None
             self._stream = Stream.open(self.folder / "stream", type(self.model), device=self.device or "cpu")
             self.model = self._stream.model
@@ -97,17 +91,15 @@ def refit(run: Run, negatives: Negatives | None, progress: Progress) -> Run:
             trainer = Refitter(again, negatives, progress, stopper)
             trainer.learn()
         trainer.load_best()
-        if not again.partitioned:
-            again._stream = again.new_stream()
-            again.stream.observe(again.parts.log)
+        again._stream = again.new_stream()
+        again.stream.observe(again.parts.log)
     _measured_by(again, run)
     again.spent = {"training_seconds": compiled.working_time() - started}
     if again.folder is not None and run.folder is not None:
         progress({"phase": "saving"})
         again.folder.write("settings.toml", again.settings.to_toml())
-        if not again.partitioned:
-            with again.folder.errors(again.folder / "stream"):
-                again.stream.save(again.folder / "stream")
+        with again.folder.errors(again.folder / "stream"):
+            again.stream.save(again.folder / "stream")
         facts = {"epochs": again.best_epoch, "events": len(again.log), "seconds": again.spent["training_seconds"]}
         run.folder.write_json("refit.json", facts)
     run.note(f"trained on the whole log: {again.best_epoch} epochs, {len(again.log)} events")

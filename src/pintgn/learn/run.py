@@ -31,8 +31,6 @@ from pintgn.learn.tasks.base import Task
 from pintgn.learn.tasks.registry import make_task
 from pintgn.models.base import Model, check_device
 from pintgn.stream import Stream
-from pintgn.workers.exchange import Exchange
-from pintgn.workers.group import current
 
 if TYPE_CHECKING:
     from pintgn.drawing.curves import Picture
@@ -170,23 +168,15 @@ class Run:
 
     def new_stream(self, model: Model | None = None) -> Stream:
         """An empty stream of this run's model, or of another."""
-        given = dataclasses.asdict(self.settings.stream) | ({} if self.device is None else {"device": self.device})
-        del given["partition"]
         made = Stream(
             model or self.model,
             self.schema,
             node_features=self.parts.log.node_features,
             seed=self.seed,
-            exchange=Exchange(current()) if self.partitioned else None,
-            **given,
+            **dataclasses.asdict(self.settings.stream) | ({} if self.device is None else {"device": self.device}),
         )
         made.looks_ahead = self.settings.train.threads != 1
         return made
-
-    @property
-    def partitioned(self) -> bool:
-        """Whether workers keep a part of the past each, just now."""
-        return self.settings.stream.partition and current().size > 1
 
     @property
     def stream(self) -> Stream:

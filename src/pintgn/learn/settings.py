@@ -44,7 +44,7 @@ LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
         "val_until": None,
     },
     "model": {"pair_history": False, "historical": False},
-    "stream": {"history_refresh": "event", "partition": False, "positions_width": WIDTH},
+    "stream": {"history_refresh": "event", "positions_width": WIDTH},
     "task": {"predict": "link", "given": [], "known_after": None, "of": "event", "within": None, "relation": None},
 }
 """Settings that early runs do not name, and what they had; so those runs stay readable."""
@@ -155,8 +155,6 @@ class Streaming:
         positions_width: numbers that estimated positions keep for each node and level; by the log: fewer where there
             are very many nodes.
         device: `cpu`, `cuda`, `cuda:1` or `mps`. Look-ups stay on the processor.
-        partition: whether workers keep a part of the contacts and positions each, in place of all; see
-            docs/distributed.md.
     """
 
     memory_block: int = 200
@@ -165,7 +163,6 @@ class Streaming:
     positions_width: int | None = None
     history_refresh: str = "event"
     device: str = "cpu"
-    partition: bool = False
 
     def __post_init__(self) -> None:
         if self.positions_width is not None and self.positions_width < 1:
@@ -203,7 +200,6 @@ class FitSettings(TypedDict, total=False):
     positions_width: int | None
     history_refresh: str
     device: str
-    partition: bool
     predict: str
     given: list[str]
     known_after: str | int | float | None

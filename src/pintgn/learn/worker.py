@@ -10,7 +10,6 @@ import numpy as np
 import torch
 
 from pintgn import __version__
-from pintgn.errors import BadInput
 from pintgn.learn.run import Run
 from pintgn.models.base import Model
 from pintgn.workers.group import current
@@ -35,18 +34,10 @@ def agree(run: Run, refit: bool) -> None:
         "weights to begin with": "none" if run.start is None else f"those after {run.start.events} events",
         "use of --refit": f"{refit}",
     })  # fmt: skip
-    if run.settings.stream.partition:
-        check_partition(run)
     found = group.from_first(lambda: (run.finished, run.refit is not None, run.best_epoch))
     if group.rank:
         run.finished, refitted, run.best_epoch = found
         run.refit = run if refitted else None
-
-
-def check_partition(run: Run) -> None:
-    """Refuse what workers that keep a part of the past each cannot do, before the first event."""
-    if run.settings.train.protocol == "paper":
-        raise BadInput("protocol='paper' shows another past than each worker's part; leave it out, or --partition.")
 
 
 def unwritten(folder: str | Path, model: type[Model] | Model | None) -> Run:

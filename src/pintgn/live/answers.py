@@ -101,6 +101,10 @@ class Answers(Ranking):
         """Logits of pairs that are given by number, at times in the log's count."""
         return self._computed(lambda rows: self.stream.score(query[rows], against), len(query), SCORED)
 
+    def answer_nodes(self, query: Query) -> np.ndarray:
+        """What the model of a run that predicts a column answers about events that are given by number."""
+        return self._computed(lambda rows: self.stream.replay(None, [query[rows]])[0], len(query), SCORED)
+
     def check_links(self, against: str) -> None:
         """Refuse a question about links that this run does not answer."""
         self._links_only()
@@ -133,7 +137,7 @@ class Answers(Ranking):
         when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
         one, other = self.names.find_pairs(self.codec.ids(src), self.codec.ids(dst))
         query = self.task.asked(one, other, when, given_columns(self, given, len(one)))
-        found = self._computed(lambda rows: self.stream.replay(None, [query[rows]])[0], len(query), SCORED)
+        found = self.answer_nodes(query)
         shaped = found.reshape(len(query), -1) if len(query) else np.zeros((0, self.model.answer_shape(0)[-1]))
         return self.task.shown(self.task.calibrated(shaped, self.run.answer_calibration))
 

@@ -142,10 +142,8 @@ def recommend_many(
     """See `Live.recommend_many`."""
     if k < 1:
         raise BadInput(f"k={k}; at least one is recommended.")
-    if isinstance(src, str) and src != "all":
-        raise BadInput(f"src={src!r}; it is a list of ids, or 'all'. For one source: recommend({src!r}).")
     side = live.side_of(relation)
-    ids = [live.codec.id(one) for one in (everyone(live, side) if isinstance(src, str) else dict.fromkeys(src))]
+    ids = sources(live, src, side)
     when = live.time_of(at)
     pool = Pool(live, ids, when, among, exclude_met, active_since, side)
     found: list[tuple[np.ndarray, ...]] = [(*[np.zeros(0, np.int64)] * 3, *[np.zeros(0, np.float32)] * 2)]
@@ -179,6 +177,13 @@ def recommend_many(
         "logit": pa.array(logits),
         "flags": pa.array(flag_words(unknown[row], pool.unknown(column), live.run.unfinished), pa.string()),
     })  # fmt: skip
+
+
+def sources(live: Live, src: Iterable[Any] | str, side: int) -> list[Any]:
+    """The ids that are recommended to, each once."""
+    if isinstance(src, str) and src != "all":
+        raise BadInput(f"src={src!r}; it is a list of ids, or 'all'. For one source: recommend({src!r}).")
+    return [live.codec.id(one) for one in (everyone(live, side) if isinstance(src, str) else dict.fromkeys(src))]
 
 
 def ranks_some(destinations: int, exact: bool | None) -> bool:

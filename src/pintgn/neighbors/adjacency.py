@@ -35,9 +35,8 @@ NO_HUBS = np.iinfo(np.int64).max
 class Adjacency:
     """Every node's entries, newest first; see `NeighborIndex`, which adds the look-ups."""
 
-    def __init__(self, nodes: int = 0, *, time: DTypeLike | None = None, part: tuple[int, int] = (0, 1)) -> None:
+    def __init__(self, nodes: int = 0, *, time: DTypeLike | None = None) -> None:
         nodes = inputs.at_least(nodes, 0, "nodes")
-        self._part = part  # of an index that is shared out by node: the number of this part, and how many there are
         self._time = None if time is None else np.dtype(time)
         if self._time is not None and self._time not in inputs.LIMITS:
             raise BadInput(f"time must be 'int64' or 'float64', got {time!r}.")
@@ -49,7 +48,7 @@ class Adjacency:
         self._clock: Any = None
         self._open_numbers, self._open_ties = np.zeros(0, np.int64), np.zeros(0, np.uint64)  # of the clock's own group
         self._heads = np.zeros((0, 2), np.int64)
-        self._hub = HUB if part[1] == 1 else NO_HUBS  # another part may have the other end's list
+        self._hub = HUB
         self._new_arena(0)
         self._grow_nodes(nodes)
 
@@ -146,7 +145,7 @@ class Adjacency:
             while done < total:
                 done, need = storage.append_events(
                     self._heads, *self._arenas, *self._pairs, self._hub, self._free, self._used, src, dst, t, own,
-                    first, done, tied, keys, *self._part,
+                    first, done, tied, keys,
                 )  # fmt: skip
                 if need:
                     # What is left needs about two entries each: a bulk load grows the arena once.
@@ -161,24 +160,12 @@ class Adjacency:
                 least = 0 if begin == 0 else int(own[begin]) if own.size else first + begin
                 here = slice(*np.searchsorted(tied, [least, self._events]))
                 self._open_numbers, self._open_ties = tied[here].copy(), keys[here].copy()
-                self._entries += self._entries_of(src[:done], dst[:done])
+                self._entries += 2 * done - int(np.count_nonzero(src[:done] == dst[:done]))
         return int(own[0]) if own.size else first
 
-    def _entries_of(self, src: np.ndarray, dst: np.ndarray) -> int:
-        if self._part[1] == 1:
-            return 2 * len(src) - int(np.count_nonzero(src == dst))
-        here = np.count_nonzero(self.lists(src) >= 0) + np.count_nonzero((self.lists(dst) >= 0) & (src != dst))
-        return int(here)
-
-    def lists(self, nodes: np.ndarray) -> np.ndarray:
-        """Where the lists of nodes are; -1 where another part has them, or for -1."""
-        part, parts = self._part
-        return nodes if parts == 1 else np.where((nodes >= 0) & (nodes % parts == part), nodes // parts, -1)
-
     def _grow_nodes(self, nodes: int) -> None:
-        lists = -(-nodes // self._part[1])
-        if lists > len(self._heads):
-            capacity = max(lists, len(self._heads) * 3 // 2)
+        if nodes > len(self._heads):
+            capacity = max(nodes, len(self._heads) * 3 // 2)
             _afford(capacity, 16, "nodes")
             heads = np.zeros((capacity, 2), np.int64)
             heads[: len(self._heads)] = self._heads
@@ -215,7 +202,7 @@ class Adjacency:
 
     def _enter_hubs(self, src: int, dst: int) -> None:
         """The ends of an event that have just become hubs get a list with each of the others."""
-        ends = [node for node in dict.fromkeys((src, dst)) if self._part[1] == 1 and self._heads[node, 1] == self._hub]
+        ends = [node for node in dict.fromkeys((src, dst)) if self._heads[node, 1] == self._hub]
         for node in ends:  # where both have, the second enters the list of the two
             self._enter(node, len(self._heads), ends[1] if node != ends[-1] else -1)
 
@@ -253,7 +240,6 @@ class Adjacency:
         With `spare_newest`, entries at the clock's own time are kept beside the `keep_last`, so that a question at
         t = clock, which does not see them, is answered as before, too.
         """
-        self._require_whole("forget")
         keep = np.iinfo(np.int64).max if keep_last is None else inputs.at_least(keep_last, 0, "keep_last")
         floor = inputs.as_times(0 if before_t is None else before_t, self._time, "before_t")
         if floor.ndim != 0 or np.isnan(floor):
@@ -316,7 +302,6 @@ class Adjacency:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to one file of plain arrays, whole or not at all."""
-        self._require_whole("be saved")
         facts = (
             self._clock, self._time, self._events, self._forgotten, self._uneven, self._open_numbers, self._open_ties,
         )  # fmt: skip
@@ -328,10 +313,6 @@ class Adjacency:
             for arena, dtype, by in zip(self._arenas, types, copied, strict=True)
         )
         files.write(Path(path), files.Stored._make((lengths, *columns, *facts)))
-
-    def _require_whole(self, what: str) -> None:
-        if self._part[1] > 1:
-            raise BadInput(f"an index of which workers keep a part each cannot {what}; go without --partition.")
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:

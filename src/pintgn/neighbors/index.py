@@ -184,23 +184,12 @@ class NeighborIndex(Adjacency):
         query, v = NeighborQuery.of_pairs(self, u, v, t, before)
         found = [np.empty((v.size, width), np.float32) for width in (2, 2, 2, 3)]
         kernel: Any = kernels_pairs.recent_contacts
-        kernel(*query.adjacency, *self._both(query, v), inputs.at_least(k, 1, "k"), unit, *found)
+        kernel(*query.adjacency, query.nodes, v, query.t, query.before, inputs.at_least(k, 1, "k"), unit, *found)
         return RecentContacts(*(one.reshape(*query.shape, -1) for one in found))
-
-    def settle(self) -> None:
-        """All look-ups of a batch have been made. An index that workers share waits for those of the others."""
-
-    @property
-    def _forgets(self) -> bool:
-        """Whether of two nodes that met, the shorter list may lack what the other has."""
-        return self._uneven or self._part[1] > 1
 
     def _asked_of(self, query: NeighborQuery, v: np.ndarray) -> tuple[Any, ...]:
         """What kernels about two nodes take: where their entries are, and what is asked."""
-        return *query.adjacency, *self._pairs[:2], self._hub, self._forgets, *self._both(query, v)
-
-    def _both(self, query: NeighborQuery, v: np.ndarray) -> tuple[np.ndarray, ...]:
-        return query.nodes, self.lists(v), query.asked, v, query.t, query.before
+        return *query.adjacency, *self._pairs[:2], self._hub, self._uneven, query.nodes, v, query.t, query.before
 
     def _answer(
         self, kernel: Any, query: NeighborQuery, k: int, out: Neighbors | None, threads: int, *keys: np.ndarray

@@ -2,8 +2,6 @@
 
 `sent` counts what went out, so questions about a whole list take a few steps however long it is. Two busy nodes have a
 list of their own (`own_list`); only where one has fewer than `hub` entries, these are read through.
-
-`at_src` and `at_dst` say where the lists of two nodes are: their own numbers, unless the index is shared out by node.
 """
 
 from __future__ import annotations
@@ -54,14 +52,14 @@ def own_list(heads, times, numbers, pair_keys, pair_heads, hub, u, v, t, before)
 
 
 @inner
-def shorter_first(heads, times, numbers, at_u, at_v, u, v, t, before):
+def shorter_first(heads, times, numbers, u, v, t, before):
     """Of two nodes the entries that a query may see, and whom to look for in them; the shorter list comes first.
 
     Both hold an entry for what they had with each other, so the shorter list will do. Only where trimming was `uneven`
     it may have dropped one of the two: each list keeps its newest, so then the other is read where the first has less.
     """
-    first, stop = visible(heads, times, numbers, at_u, t, before, False, t)
-    other_first, other_stop = visible(heads, times, numbers, at_v, t, before, False, t)
+    first, stop = visible(heads, times, numbers, u, t, before, False, t)
+    other_first, other_stop = visible(heads, times, numbers, v, t, before, False, t)
     if other_stop - other_first < stop - first:
         return other_first, other_stop, u, first, stop, v
     return first, stop, v, other_first, other_stop, u
@@ -69,17 +67,15 @@ def shorter_first(heads, times, numbers, at_u, at_v, u, v, t, before):
 
 @kernel
 def last(
-    heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, at_src, at_dst, src, dst, t, before,
-    out_t, out_numbers, out_met,
+    heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, src, dst, t, before, out_t, out_numbers,
+    out_met,
 ):  # fmt: skip
     """The last event between two nodes that each query may see."""
     for q in range(src.shape[0]):
-        p, stop, known = own_list(
-            heads, times, numbers, pair_keys, pair_heads, hub, at_src[q], at_dst[q], t[q], before[q]
-        )
+        p, stop, known = own_list(heads, times, numbers, pair_keys, pair_heads, hub, src[q], dst[q], t[q], before[q])
         if not known:
             first, stop, target, other_first, other_stop, other = shorter_first(
-                heads, times, numbers, at_src[q], at_dst[q], src[q], dst[q], t[q], before[q]
+                heads, times, numbers, src[q], dst[q], t[q], before[q]
             )
             p = find(ids, first, stop, target)
             if p == stop and uneven:
@@ -90,18 +86,16 @@ def last(
 
 
 @kernel
-def count(
-    heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, at_src, at_dst, src, dst, t, before, out
-):  # fmt: skip
+def count(heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, src, dst, t, before, out):
     """How many events between two nodes each query may see."""
     for q in range(src.shape[0]):
         first, stop, known = own_list(
-            heads, times, numbers, pair_keys, pair_heads, hub, at_src[q], at_dst[q], t[q], before[q]
+            heads, times, numbers, pair_keys, pair_heads, hub, src[q], dst[q], t[q], before[q]
         )
         out[q] = stop - first
         if not known:
             first, stop, target, other_first, other_stop, other = shorter_first(
-                heads, times, numbers, at_src[q], at_dst[q], src[q], dst[q], t[q], before[q]
+                heads, times, numbers, src[q], dst[q], t[q], before[q]
             )
             out[q] = tally(ids, first, stop, target)
             if uneven:
@@ -185,8 +179,8 @@ def count_named(ids, times, sent, first, stop, node, now, oldest, counts, dt, wi
 
 @kernel
 def pair_history(
-    heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, at_src, at_dst, src, dst, t, before, sent, windows,
-    counts, dt, within,
+    heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, src, dst, t, before, sent, windows, counts,
+    dt, within,
 ):  # fmt: skip
     """How often, how long ago at last, and how often within each window: u to v, v to u, u to anyone, anyone to u,
     v to anyone, anyone to v.
@@ -199,13 +193,11 @@ def pair_history(
         u, v, now, gate = src[q], dst[q], t[q], before[q]
         for k in range(windows.shape[0]):
             oldest[k] = now - windows[k]
-        first_u, stop_u = visible(heads, times, numbers, at_src[q], now, gate, False, now)
-        first_v, stop_v = visible(heads, times, numbers, at_dst[q], now, gate, False, now)
+        first_u, stop_u = visible(heads, times, numbers, u, now, gate, False, now)
+        first_v, stop_v = visible(heads, times, numbers, v, now, gate, False, now)
         count_list(times, sent, first_u, stop_u, now, oldest, counts[q], dt[q], within[q], 2, 3)
         count_list(times, sent, first_v, stop_v, now, oldest, counts[q], dt[q], within[q], 4, 5)
-        first, stop, known = own_list(
-            heads, times, numbers, pair_keys, pair_heads, hub, at_src[q], at_dst[q], now, gate
-        )
+        first, stop, known = own_list(heads, times, numbers, pair_keys, pair_heads, hub, u, v, now, gate)
         if known:
             out, into = (0, 1) if u <= v else (1, 0)
             count_list(times, sent, first, stop, now, oldest, counts[q], dt[q], within[q], out, into)
@@ -238,13 +230,13 @@ def distinct(ids, first, stop):
 
 @kernel
 def recent_contacts(
-    heads, ids, times, numbers, at_src, at_dst, src, dst, t, before, newest_k, unit, ranks, partners, held, shared
+    heads, ids, times, numbers, src, dst, t, before, newest_k, unit, ranks, partners, held, shared
 ):  # fmt: skip
     """What the newest contacts of two nodes say of them; see `NeighborIndex.recent_contacts`."""
     for q in range(src.shape[0]):
         u, v, now, gate = src[q], dst[q], t[q], before[q]
-        first_u, stop_u = visible(heads, times, numbers, at_src[q], now, gate, False, now)
-        first_v, stop_v = visible(heads, times, numbers, at_dst[q], now, gate, False, now)
+        first_u, stop_u = visible(heads, times, numbers, u, now, gate, False, now)
+        first_v, stop_v = visible(heads, times, numbers, v, now, gate, False, now)
         stop_u, stop_v = min(stop_u, first_u + newest_k), min(stop_v, first_v + newest_k)
         ranks[q, 0], ranks[q, 1] = rank_of(ids, first_u, stop_u, v), rank_of(ids, first_v, stop_v, u)
         partners[q, 0], partners[q, 1] = distinct(ids, first_u, stop_u), distinct(ids, first_v, stop_v)

@@ -27,19 +27,11 @@ GROW_PAIRS = -1  # instead of the arena size that an append needs: the table of 
 
 
 @inner
-def list_of(node, part, parts):
-    """Where the list of a node stands in one part of an index that is shared out by node; -1 for another part's."""
-    return node // parts if node % parts == part else -1
-
-
-@inner
 def next_power(heads, node):
     """The power of two of the segment that a node moves to with its next entry; -1 where there is space in its own.
 
     A segment is always the smallest power of two, from SMALLEST on, that holds its entries: its size need not be kept.
     """
-    if node < 0:
-        return -1
     length = heads[node, 1]
     if length != 0 and (length < SMALLEST or length & (length - 1) != 0):
         return -1
@@ -159,14 +151,14 @@ def sort_newest(heads, ids, times, numbers, sent, node, tied_numbers, ties):
 @inner
 def settle_group(
     heads, ids, times, numbers, sent, pair_keys, pair_heads, hub, src, dst, own_numbers, next_number, begin, end,
-    tied_numbers, ties, part, parts,
+    tied_numbers, ties,
 ):  # fmt: skip
     """Order the entries of a group of simultaneous events, of which begin … end - 1 were just appended."""
     for i in range(end - 1, begin - 1, -1):
         number = own_numbers[i] if own_numbers.shape[0] > 0 else next_number + i
-        u, v = list_of(src[i], part, parts), list_of(dst[i], part, parts)
+        u, v = src[i], dst[i]
         for node in (u, v):
-            if node >= 0 and numbers[heads[node, 0]] == number:  # its newest entry: the node's turn, once
+            if numbers[heads[node, 0]] == number:  # its newest entry: the node's turn, once
                 sort_newest(heads, ids, times, numbers, sent, node, tied_numbers, ties)
         if is_hub(heads, u, hub) and is_hub(heads, v, hub):
             slot = pair_slot(pair_keys, u, v)
@@ -178,7 +170,7 @@ def settle_group(
 @kernel
 def append_events(
     heads, ids, times, numbers, sent, pair_keys, pair_heads, pairs, hub, free, used, src, dst, t, own_numbers,
-    next_number, begin, tied_numbers, ties, part, parts,
+    next_number, begin, tied_numbers, ties,
 ):  # fmt: skip
     """Append events from `begin` on; returns (events done, what is needed to go on).
 
@@ -186,25 +178,23 @@ def append_events(
     hub and is to be entered (`enter_hub`).
 
     One entry for each endpoint, one in all for a self-loop, which goes out. `ties`, of the events `tied_numbers`, are
-    those of these events and of earlier ones at the clock; none means that numbers alone decide. Of an index that is
-    shared out, only the lists of this part are kept.
+    those of these events and of earlier ones at the clock; none means that numbers alone decide.
     """
     group = begin
     while group > 0 and t[group - 1] == t[begin]:
         group -= 1
     for i in range(begin, src.shape[0]):
         if i + 2 * AHEAD < src.shape[0]:
-            prefetch(heads, 2 * list_of(src[i + 2 * AHEAD], part, parts))
-            prefetch(heads, 2 * list_of(dst[i + 2 * AHEAD], part, parts))
+            prefetch(heads, 2 * src[i + 2 * AHEAD])
+            prefetch(heads, 2 * dst[i + 2 * AHEAD])
         if i + AHEAD < src.shape[0]:
-            for node in (list_of(src[i + AHEAD], part, parts), list_of(dst[i + AHEAD], part, parts)):
-                if node >= 0:
-                    p = heads[node, 0] - 1
-                    prefetch(ids, p)
-                    prefetch(times, p)
-                    prefetch(numbers, p)
-                    prefetch(sent, p)
-        u, v = list_of(src[i], part, parts), list_of(dst[i], part, parts)
+            for node in (src[i + AHEAD], dst[i + AHEAD]):
+                p = heads[node, 0] - 1
+                prefetch(ids, p)
+                prefetch(times, p)
+                prefetch(numbers, p)
+                prefetch(sent, p)
+        u, v = src[i], dst[i]
         need = used[0] + space_needed(heads, free, u, v)
         slot = -1
         if is_hub(heads, u, hub) and is_hub(heads, v, hub):
@@ -216,21 +206,20 @@ def append_events(
         if need > ids.shape[0]:
             return i, need
         number = own_numbers[i] if own_numbers.shape[0] > 0 else next_number + i
-        if u >= 0:
-            push(heads, ids, times, numbers, sent, free, used, u, dst[i], t[i], number, 1)
-        if v >= 0 and v != u:
-            push(heads, ids, times, numbers, sent, free, used, v, src[i], t[i], number, 0)
+        push(heads, ids, times, numbers, sent, free, used, u, v, t[i], number, 1)
+        if v != u:
+            push(heads, ids, times, numbers, sent, free, used, v, u, t[i], number, 0)
         if slot >= 0:
             take_slot(pair_keys, pair_heads, pairs, slot, u, v)
-            push(pair_heads, ids, times, numbers, sent, free, used, slot, dst[i], t[i], number, u <= v)
+            push(pair_heads, ids, times, numbers, sent, free, used, slot, v, t[i], number, u <= v)
         if i + 1 == src.shape[0] or t[i + 1] != t[i]:
             if ties.shape[0] > 0 and (i > group or group == 0):  # the first group may go on from before
                 settle_group(
                     heads, ids, times, numbers, sent, pair_keys, pair_heads, hub, src, dst, own_numbers, next_number,
-                    group, i + 1, tied_numbers, ties, part, parts,
+                    group, i + 1, tied_numbers, ties,
                 )  # fmt: skip
             group = i + 1
-        if slot < 0 and ((u >= 0 and heads[u, 1] == hub) or (v >= 0 and heads[v, 1] == hub)):
+        if slot < 0 and (heads[u, 1] == hub or heads[v, 1] == hub):
             return i + 1, 0
     return src.shape[0], 0
 

@@ -15,10 +15,7 @@ from pintgn.neighbors.adjacency import Adjacency
 
 
 class NeighborQuery:
-    """Flat arrays with one value per query, as the kernels take them. A node of -1 is not to be looked at.
-
-    `nodes` are where the lists of nodes are, which differs from `asked` in an index that is shared out.
-    """
+    """Flat arrays with one value per query, as the kernels take them. A node of -1 is not to be looked at."""
 
     def __init__(
         self,
@@ -37,10 +34,8 @@ class NeighborQuery:
         self.before = inputs.per_query(gates, shape, "before")
         seen = None if valid is None else inputs.per_query(inputs.as_mask(valid), shape, "valid")
         self.check(self.nodes, seen)
-        self.asked = self.nodes
         if seen is not None:
             self.nodes = np.where(seen, self.nodes, -1)
-        self.nodes = index.lists(self.nodes)
         self.window = inputs.as_window(window, self.t.dtype)
         times = index._times if index._times.dtype == self.t.dtype else np.empty(0, self.t.dtype)  # still empty
         self.adjacency = index._heads, index._ids, times, index._numbers

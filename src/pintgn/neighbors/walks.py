@@ -55,7 +55,6 @@ def causal_walks(
     ends of an event different keys. `window` keeps only entries with time >= t - window, in every step.
     A step costs the logarithm of the node's degree, not the degree (`kernels.block_table`).
     """
-    index._require_whole("be walked")
     query = NeighborQuery(index, nodes, t, before, valid, window)
     walks, length = inputs.at_least(walks, 1, "walks"), inputs.at_least(length, 1, "length")
     try:

@@ -36,8 +36,7 @@ LONGEST = 2**31  # an arena of four-byte counts; its lists of free blocks are fo
 class ExactTables:
     """Storage of the exact backend.
 
-    `limit` is what a pass may take: bytes in all, or bytes for each node, if that is more. `part` (its number, and how
-    many there are) says which nodes rows keep, where several storages share them out.
+    `limit` is what a pass may take: bytes in all, or bytes for each node, if that is more.
 
     Counts take four bytes while all of them are below 2**31, eight (float64) from then on: exact up to 2**53, then to
     16 digits, and never above 1e300.
@@ -45,10 +44,8 @@ class ExactTables:
 
     name = "exact"
 
-    def __init__(
-        self, levels: int, decay: float, limit: tuple[int, int] = NO_LIMIT, part: tuple[int, int] = (0, 1)
-    ) -> None:
-        self.levels, self.decay, self.limit, self.part = levels, decay, limit, part
+    def __init__(self, levels: int, decay: float, limit: tuple[int, int] = NO_LIMIT) -> None:
+        self.levels, self.decay, self.limit = levels, decay, limit
         self.heads = np.zeros((0, 6), np.int32)
         self.stamps = np.zeros(0)  # when each root was last written: used with decay
         self.book = np.zeros(FREE + len(SIZES), np.int64)
@@ -76,7 +73,7 @@ class ExactTables:
             self.heads, self.arena.view(np.uint32), self.arena, self.book, self.stamps, self.decay, *self.limit,
             groups, queries, open_pairs, progress,
             np.empty(scratch + BINS, np.uint32), np.empty(scratch, self.arena.dtype),
-            np.empty(out.shape[2], np.int64), np.empty(out.shape[2], np.uint32), *self.part, out,
+            np.empty(out.shape[2], np.uint32), out,
         )  # fmt: skip
 
     def extend(self, status: int) -> None:

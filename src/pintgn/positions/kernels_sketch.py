@@ -46,13 +46,9 @@ def sign_word(seed, node, word):
 
 
 @inner(allocates=False)
-def write_signs(seed, node, first, signs):
-    """The signs of a node in the columns from `first` on."""
-    end = first + len(signs)
-    for word in range(first // WORD, (end + WORD - 1) // WORD):
-        begin = max(word * WORD, first)
-        bits = sign_word(seed, node, word) >> np.uint64(begin - word * WORD)
-        some = signs[begin - first : min((word + 1) * WORD, end) - first]
+def write_signs(seed, node, signs):
+    for word in range((len(signs) + WORD - 1) // WORD):
+        bits, some = sign_word(seed, node, word), signs[word * WORD : (word + 1) * WORD]
         for i in range(len(some)):
             bit = (bits >> np.uint64(i)) & np.uint64(1)
             some[i] = np.float32(1.0) - np.float32(2.0) * np.float32(np.int32(bit))
@@ -95,7 +91,7 @@ def freshen(rows, stamps, decay, node, elapsed):
 
 
 @inner(allocates=False)
-def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, elapsed, first_column, signs):
+def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, elapsed, signs):
     """Apply one group: levels from the last to the first, so that right-hand sides are from before the group."""
     for i in range(first, last):
         if i + AHEAD < len(one):
@@ -111,12 +107,12 @@ def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, e
                 if k > 1:
                     add(rows[into, k - 1], rows[source, k - 2], np.float32(times[i]))
                 else:
-                    write_signs(seed, source, first_column, signs)
+                    write_signs(seed, source, signs)
                     add(rows[into, 0], signs, np.float32(times[i]))
 
 
 @inner(allocates=False)
-def view_root(rows, stamps, decay, seed, root, elapsed, sees_open, open_pairs, first_column, signs, view):
+def view_root(rows, stamps, decay, seed, root, elapsed, sees_open, open_pairs, signs, view):
     """Write to `view` the root's row as a query sees it: with the open group's part, faded to the query's time."""
     levels = rows.shape[1]
     view[:] = 0.0
@@ -140,7 +136,7 @@ def view_root(rows, stamps, decay, seed, root, elapsed, sees_open, open_pairs, f
                 if decay > 0.0:
                     factor *= fade(decay, when - stamps[other], k)
                 add(view[k], rows[other, k - 1], factor)
-            write_signs(seed, other, first_column, signs)
+            write_signs(seed, other, signs)
             add(view[0], signs, np.float32(times[p]))
     if decay > 0.0:
         for k in range(levels):
@@ -148,13 +144,8 @@ def view_root(rows, stamps, decay, seed, root, elapsed, sees_open, open_pairs, f
 
 
 @kernel(allocates=False)
-def sketch_pass(
-    rows, stamps, seen, decay, seed, groups, queries, open_pairs, progress, first_column, whole, signs, views, out
-):  # fmt: skip
-    """The interleaved pass. out: estimates (q, w, m, d); views (w, levels, width) and signs (width,) are scratch.
-
-    Rows may hold some columns alone, of `whole` in all, from `first_column` on: estimates are those columns' part then.
-    """
+def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, open_pairs, progress, signs, views, out):
+    """The interleaved pass. out: estimates (q, w, m, d); views (w, levels, width) and signs (width,) are scratch."""
     one, two, times, starts, when = groups
     nodes, roots, order, before, sees_open, elapsed = queries
     closing, levels = len(starts) - 1, rows.shape[1]
@@ -163,9 +154,7 @@ def sketch_pass(
         wanted = before[q] if q < len(order) else closing
         while progress[GROUP] < wanted:
             g = progress[GROUP]
-            close_group(
-                rows, stamps, seen, decay, seed, one, two, times, starts[g], starts[g + 1], when[g], first_column, signs
-            )
+            close_group(rows, stamps, seen, decay, seed, one, two, times, starts[g], starts[g + 1], when[g], signs)
             progress[GROUP] += 1
         if q == len(order):
             return
@@ -174,10 +163,7 @@ def sketch_pass(
             for j in range(out.shape[1]):
                 prefetch_row(rows, roots[order[q + AHEAD], j])
         for j in range(out.shape[1]):
-            view_root(
-                rows, stamps, decay, seed, roots[row, j], elapsed[q], sees_open[q], open_pairs, first_column, signs,
-                views[j],
-            )  # fmt: skip
+            view_root(rows, stamps, decay, seed, roots[row, j], elapsed[q], sees_open[q], open_pairs, signs, views[j])
         for i in range(out.shape[2]):
             node = nodes[row, i]
             reached = 0 <= node < len(seen) and seen[node]
@@ -185,18 +171,18 @@ def sketch_pass(
                 index = first_of(open_pairs[0], node)
                 reached = index < len(open_pairs[0]) and open_pairs[0][index] == node
             if reached:
-                write_signs(seed, node, first_column, signs)
+                write_signs(seed, node, signs)
             for j in range(out.shape[1]):
                 out[row, j, i, 0] = 1.0 if node == roots[row, j] and node >= 0 else 0.0
                 for k in range(levels):
-                    out[row, j, i, k + 1] = dot(views[j, k], signs) / whole if reached else 0.0
+                    out[row, j, i, k + 1] = dot(views[j, k], signs) / len(signs) if reached else 0.0
         progress[QUERY] += 1
 
 
 @kernel(allocates=False)
-def project(rows, seed, owners, nodes, counts, first_column, signs):
+def project(rows, seed, owners, nodes, counts, signs):
     """Add exact counts to the sketch: row owners[i] (root * levels + level) gets counts[i] of node nodes[i]."""
     levels = rows.shape[1]
     for i in range(len(owners)):
-        write_signs(seed, nodes[i], first_column, signs)
+        write_signs(seed, nodes[i], signs)
         add(rows[owners[i] // levels, owners[i] % levels], signs, np.float32(min(counts[i], MOST)))

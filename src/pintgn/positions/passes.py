@@ -59,7 +59,7 @@ def scale_row(heads, counts, levels, stamps, decay, node, elapsed):
 
 
 @inner(allocates=False)
-def begin_group(heads, counts, book, levels, stamps, decay, one, two, first, last, elapsed, budget, per_node, parts):
+def begin_group(heads, counts, book, levels, stamps, decay, one, two, first, last, elapsed, budget, per_node):
     """Make the group's nodes known and bring their rows to its time; False if the tables are too big for that."""
     nodes = book[NODES]
     for i in range(first, last):
@@ -68,7 +68,7 @@ def begin_group(heads, counts, book, levels, stamps, decay, one, two, first, las
     if size > budget and size > nodes * per_node:
         return False
     if nodes > book[NODES]:
-        book[NODES], book[WIDEST] = nodes, SIZES[dense_class((nodes + parts - 1) // parts)]
+        book[NODES], book[WIDEST] = nodes, SIZES[dense_class(nodes)]
     for i in range(first, last if decay > 0.0 else first):
         scale_row(heads, counts, levels, stamps, decay, one[i], elapsed)
         scale_row(heads, counts, levels, stamps, decay, two[i], elapsed)
@@ -76,12 +76,11 @@ def begin_group(heads, counts, book, levels, stamps, decay, one, two, first, las
 
 
 @inner(allocates=False)
-def close_group(heads, slots, counts, book, levels, one, two, times, first, last, progress, keys, vals, part, parts):
+def close_group(heads, slots, counts, book, levels, one, two, times, first, last, progress, keys, vals):
     """Apply one group, Eqs. 10-11 and the appendix: r(v) += P * sum of r(u), right-hand sides from before.
 
     Levels go from the last to the first, each over the whole group: level k needs level k - 1 as it was before
-    the group, and that is written only afterwards. So nothing has to be copied. Nodes enter rows at level 1 alone, so a
-    part that keeps only its own nodes there keeps only them everywhere.
+    the group, and that is written only afterwards. So nothing has to be copied.
     """
     # No pair takes more: both directions, enlarging the target and then inserting into it or making it dense.
     last_top, narrow = len(counts) - 4 * book[WIDEST] - SIZES[16], book[RATIO] == 1
@@ -102,8 +101,8 @@ def close_group(heads, slots, counts, book, levels, one, two, times, first, last
                 into, source, other = (b, a - 1, u) if direction == 0 else (a, b - 1, v)
                 if k > 1:
                     add_table(heads, slots, counts, book, into, source, counts.dtype.type(times[i]), keys, vals)
-                elif other % parts == part:
-                    add_node(heads, slots, counts, book, into, other // parts, counts.dtype.type(times[i]), keys, vals)
+                else:
+                    add_node(heads, slots, counts, book, into, other, counts.dtype.type(times[i]), keys, vals)
         progress[PAIR] = first
     progress[LEVEL] = 0
     return DONE
@@ -132,12 +131,10 @@ def count_level(heads, slots, counts, book, table, nodes, names, times, factor, 
 
 
 @inner(allocates=False)
-def count_walks(
-    heads, slots, counts, book, stamps, decay, nodes, held, names, root, elapsed, sees_open, open_pairs, raw
-):  # fmt: skip
+def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, elapsed, sees_open, open_pairs, raw):
     """Counts (m, d) of each node relative to one root; `sees_open`: the open group is seen, too.
 
-    `held` is what rows call the nodes, `names` their keys in sparse tables.
+    `names` are the nodes' keys in sparse tables.
     """
     levels = raw.shape[1] - 1
     for i in range(len(nodes)):
@@ -148,7 +145,7 @@ def count_walks(
     if root < 0 or root >= len(stamps) or levels == 0:
         return
     for k in range(levels):
-        count_level(heads, slots, counts, book, root * levels + k, held, names, 1.0, 1.0, raw, k + 1)
+        count_level(heads, slots, counts, book, root * levels + k, nodes, names, 1.0, 1.0, raw, k + 1)
     since = stamps[root]
     if sees_open:
         into, source, times, when = open_pairs
@@ -163,7 +160,7 @@ def count_walks(
                     raw[i, 1] = min(raw[i, 1] + times[p], MOST)
             for k in range(levels - 1):
                 factor = fade(decay, when - stamps[other], k + 1) if decay > 0.0 else 1.0
-                count_level(heads, slots, counts, book, other * levels + k, held, names, times[p], factor, raw, k + 2)
+                count_level(heads, slots, counts, book, other * levels + k, nodes, names, times[p], factor, raw, k + 2)
     if decay > 0.0:
         scale_counts(raw, decay, elapsed - since)
 
@@ -171,15 +168,12 @@ def count_walks(
 @kernel(allocates=False)
 def exact_pass(
     heads, slots, counts, book, stamps, decay, budget, per_node,
-    groups, queries, open_pairs, progress, keys, vals, held, names, part, parts, out,
+    groups, queries, open_pairs, progress, keys, vals, names, out,
 ):  # fmt: skip
     """The interleaved pass. out: counts (q, w, m, d). See `kernels` for groups, queries and open_pairs.
 
     It stops with TOO_BIG before a group if the tables take more than `budget` bytes and more than `per_node`
     bytes a node. What they take depends on the events so far alone, not on calls or spare memory.
-
-    Rows keep the nodes of one part alone: those with node % parts == part, under the number node // parts. For the
-    others counts are zero.
     """
     one, two, times, starts, when = groups
     nodes, roots, rows, before, sees_open, elapsed = queries
@@ -192,13 +186,11 @@ def exact_pass(
             first, last = starts[g], starts[g + 1]
             if progress[LEVEL] == 0:
                 if not begin_group(
-                    heads, counts, book, levels, stamps, decay, one, two, first, last, when[g], budget, per_node, parts
+                    heads, counts, book, levels, stamps, decay, one, two, first, last, when[g], budget, per_node
                 ):
                     return TOO_BIG
                 progress[LEVEL], progress[PAIR] = levels, first
-            status = close_group(
-                heads, slots, counts, book, levels, one, two, times, first, last, progress, keys, vals, part, parts
-            )
+            status = close_group(heads, slots, counts, book, levels, one, two, times, first, last, progress, keys, vals)
             if status != DONE:
                 return status
             progress[GROUP] += 1
@@ -206,12 +198,10 @@ def exact_pass(
             return DONE
         row = rows[q]
         for i in range(len(names)):
-            node = nodes[row, i]
-            held[i] = node // parts if node >= 0 and node % parts == part else -1
-            names[i] = scramble(held[i])
+            names[i] = scramble(nodes[row, i])
         for j in range(out.shape[1]):
             count_walks(
-                heads, slots, counts, book, stamps, decay, nodes[row], held, names, roots[row, j],
+                heads, slots, counts, book, stamps, decay, nodes[row], names, roots[row, j],
                 elapsed[q], sees_open[q], open_pairs, out[row, j],
             )  # fmt: skip
         progress[QUERY] += 1

@@ -57,7 +57,6 @@ class RelativePositions:
         time_unit: What transform `rate` counts per, in the events' unit of time.
         budget: Bytes; see `backend`.
         seed: Of the sketch's random signs.
-        part: Which part of the counts is kept, and of how many, where several share them; see `PartitionedPositions`.
 
     Events between the same two nodes at different times, exact repeats and self-loops all count; see docs/positions.md.
 
@@ -80,7 +79,6 @@ class RelativePositions:
         time_unit: float | None = None,
         budget: int = BUDGET,
         seed: int = 0,
-        part: tuple[int, int] = (0, 1),
     ) -> None:
         if backend not in BACKENDS:
             raise BadInput(f"backend={backend!r}; it is 'auto', 'exact' or 'sketch'.")
@@ -90,11 +88,10 @@ class RelativePositions:
         self._seed = at_least(seed, 0, "seed") % 2**64
         self._decay = 0.0 if decay is None or decay == 0 else inputs.positive("decay", decay)
         self._time_unit = None if time_unit is None else inputs.positive("time_unit", time_unit)
-        self._part = part
         self._auto = backend == "auto"
         limit = (self._budget, bytes_per_node(self._d - 1, self._width)) if self._auto else NO_LIMIT
         exact = backend != "sketch"
-        self._store = ExactTables(self._d - 1, self._decay, limit, part) if exact else self._sketch()
+        self._store = ExactTables(self._d - 1, self._decay, limit) if exact else self._sketch()
         self._size = 0
         self._clock: Any = None
         self._origin: Any = None  # the first event's time
@@ -106,7 +103,7 @@ class RelativePositions:
         self._store.reserve(at_least(nodes, 0, "nodes"))
 
     def _sketch(self) -> SketchRows:
-        return SketchRows(self._d - 1, self._decay, self._width, self._seed, self._part)
+        return SketchRows(self._d - 1, self._decay, self._width, self._seed)
 
     # -- what there is ---------------------------------------------------------------------------------------------
 
@@ -199,7 +196,7 @@ class RelativePositions:
     def fork(self) -> RelativePositions:
         """An independent copy."""
         self._finish_backlog()
-        return self._restored(self._settings(), self._arrays(), self._part, copy=True)
+        return self._restored(self._settings(), self._arrays(), copy=True)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write to one file of plain arrays; it is replaced as a whole or not at all."""
@@ -387,10 +384,10 @@ class RelativePositions:
 
     @classmethod
     def _restored(
-        cls, settings: dict[str, Any], arrays: dict[str, np.ndarray], part: tuple[int, int] = (0, 1), copy: bool = False
+        cls, settings: dict[str, Any], arrays: dict[str, np.ndarray], copy: bool = False
     ) -> RelativePositions:
         backend = "sketch" if settings["backend"] == "sketch" else "auto" if settings["auto"] else "exact"
-        made = cls(backend=backend, part=part, **{name: settings[name] for name in SETTINGS})
+        made = cls(backend=backend, **{name: settings[name] for name in SETTINGS})
         made._auto, made._size, integers = settings["auto"], settings["size"], settings["integers"]
         made._time = None if integers is None else INT64 if integers else FLOAT64
         kind = np.int64 if integers else np.float64

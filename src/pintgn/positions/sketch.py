@@ -16,18 +16,12 @@ def bytes_per_node(levels: int, width: int) -> int:
 
 
 class SketchRows:
-    """Storage of the sketch: (nodes, levels, width) single-precision sums.
-
-    Several may share the columns: `part` is the number of this one, and how many there are. Its estimates are then
-    terms of a sum over all.
-    """
+    """Storage of the sketch: (nodes, levels, width) single-precision sums."""
 
     name = "sketch"
 
-    def __init__(self, levels: int, decay: float, width: int, seed: int, part: tuple[int, int] = (0, 1)) -> None:
-        self.whole = width
-        self.first, end = (width * k // part[1] for k in (part[0], part[0] + 1))
-        self.levels, self.decay, self.width, self.seed = levels, decay, end - self.first, seed
+    def __init__(self, levels: int, decay: float, width: int, seed: int) -> None:
+        self.levels, self.decay, self.width, self.seed = levels, decay, width, seed
         self.nodes = 0
         self.rows = np.zeros((0, levels, width), np.float32)
         self.stamps = np.zeros(0)  # when each root was last written: used with decay
@@ -66,7 +60,7 @@ class SketchRows:
         views = np.empty((out.shape[1], self.levels, self.width), np.float32)
         sketch_pass(
             self.rows, self.stamps, self.seen, self.decay, np.uint64(self.seed),
-            groups, queries, open_pairs, progress, self.first, self.whole, signs, views, out,
+            groups, queries, open_pairs, progress, signs, views, out,
         )  # fmt: skip
         return 0
 
@@ -80,7 +74,7 @@ class SketchRows:
         self.seen[:nodes] = exact.seen(nodes)
         signs = np.empty(self.width, np.float32)
         for owners, members, counts in exact.emptied(CHUNK):
-            project(self.rows, np.uint64(self.seed), owners, members, counts, self.first, signs)
+            project(self.rows, np.uint64(self.seed), owners, members, counts, signs)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: getattr(self, name)[: self.nodes] for name in ("rows", "stamps", "seen")}

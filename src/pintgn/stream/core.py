@@ -24,13 +24,11 @@ from pintgn.models.fused import Distinct
 from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.state import State
 from pintgn.neighbors.index import NeighborIndex
-from pintgn.neighbors.partitioned import Exchange
 from pintgn.positions import RelativePositions
 from pintgn.positions.relative import WIDTH
 from pintgn.stream.blocks import Gathered, MemoryBlocks, Span
 from pintgn.stream.checks import Checks
 from pintgn.stream.history import History
-from pintgn.stream.partition import new_past
 from pintgn.stream.reads import Positions, add_blocks, serve_positions
 
 REFRESH = ("event", "block")
@@ -68,7 +66,6 @@ class Stream(Checks):
         positions_width: numbers that a sketch keeps for each node and level, 128 by default.
         history_refresh: `event`; or `block`: contacts and pair histories, too, are those of the block's start, as in
             published code, which updates them batch by batch. For comparisons.
-        exchange: between workers that keep a part of the contacts and positions each; see `stream.partition`.
 
     >>> import pintgn
     >>> log = pintgn.simulate("repeat", events=300, seed=0)
@@ -91,7 +88,6 @@ class Stream(Checks):
         positions_backend: str = "auto",
         positions_width: int | None = None,
         history_refresh: str = "event",
-        exchange: Exchange | None = None,
     ):
         if memory_block < 1:
             raise BadInput(f"memory_block={memory_block}; a block has at least one event.")
@@ -107,8 +103,13 @@ class Stream(Checks):
         self.history_refresh = history_refresh
         self.model = model.build(schema, seed).to(check_device(device))
         late = schema.late if schema.asking is not None and schema.asking.late else None
-        self.exchange = exchange
-        self.history, self.positions = new_past(self, late, memory_block if history_refresh == "block" else 1)
+        block = memory_block if history_refresh == "block" else 1
+        self.history = History(schema.width, block, late, schema.relation)
+        self.positions: Positions | None = None
+        if model.positions:
+            self.positions = RelativePositions(
+                model.positions, positions_backend, width=self.positions_width, time_unit=model.dt_unit
+            )
         self.state: Any = None  # made with the first events or queries, which tell the type of the times
         self._time_dtype: np.dtype | None = None
         self._numbering = Distinct()
@@ -157,7 +158,7 @@ class Stream(Checks):
             raise BadInput(
                 f"candidates have shape {wide.shape}; one row for each of the {len(query)} queries is needed."
             )
-        shares = self.model.positions > 0 and type(self.model).rank is not Model.rank and self.exchange is None
+        shares = self.model.positions > 0 and type(self.model).rank is not Model.rank
         if not shares or wide.shape[1] < WORTH_RANKING:
             many = np.repeat(np.arange(len(query)), wide.shape[1])
             scores = self.replay(batch, [query[many].toward(wide.ravel())])[0]
@@ -253,7 +254,6 @@ class Stream(Checks):
         spans = self.blocks.plan(query.t, events, clock, self._in_blocks)
         views = [self._view(query.t[span.rows], before[span.rows]) for span in spans]
         inputs = [gather(query[s.rows], view) if len(s.rows) else None for s, view in zip(spans, views, strict=True)]
-        self.history.index.settle()
         if apart is not None:
             apart.result()
         elif self.positions is not None and self.positions_refresh == "event":

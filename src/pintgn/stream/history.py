@@ -24,7 +24,6 @@ class History:
         block: events that become visible together, counted from the first; simultaneous ones are never parted. 1: each
             as soon as it is past.
         late: feature columns that become known at a time of their own; the last says whether there is anything to know.
-        index: where contacts are kept; a new `NeighborIndex` by default.
         relation: the feature column that is the number of a relation, and how many there are.
     """
 
@@ -33,11 +32,10 @@ class History:
         width: int = 0,
         block: int = 1,
         late: slice | None = None,
-        index: NeighborIndex | None = None,
         relation: tuple[int, int] | None = None,
     ):
         self.block, self.block_starts = block, np.zeros(0, np.int64)
-        self.index = NeighborIndex() if index is None else index
+        self.index = NeighborIndex()
         self.event_table = np.zeros((0, width), np.float32) if width else None
         self.node_marks = NO_MARKS  # by which simultaneous events are told apart; logs bring those of their ids
         self.clock: int | float | None = None

@@ -8,7 +8,6 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.models.history_view import Events, HistoryView
-from pintgn.positions.partitioned import PartitionedPositions
 
 
 class Positions(Protocol):
@@ -27,15 +26,10 @@ class Positions(Protocol):
 def serve_positions(positions: Positions, transform: str, views: list[HistoryView], events: Events) -> None:
     """Answer every read of a batch, each as of its own query's time, while the batch's events become visible."""
     reads = [read for view in views for read in view.reads]
-    shared = isinstance(positions, PartitionedPositions)  # workers answer one another once, also one that asks nothing
-    if not len(events.t) and not shared:
+    if not len(events.t):
         for read in reads:
             nothing = (events.src, events.dst, events.t)
             read.answer = positions.replay(*nothing, read.nodes, read.roots, read.t, transform=transform)
-        return
-    if not reads and shared:
-        none = np.zeros((0, 1), np.int64)
-        positions.replay(events.src, events.dst, events.t, none, none, events.t[:0], transform=transform)
         return
     if not reads:
         positions.append(events.src, events.dst, events.t)

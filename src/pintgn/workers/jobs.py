@@ -13,12 +13,11 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from pintgn.errors import BadInput, LostWorker, PintgnError, suggest
 from pintgn.packages import need
-from pintgn.workers.packed import Address, Packed, Tray, packed, unpacked
 
 PLACES = ("local", "ray")
 RETRIES = 3
@@ -32,33 +31,28 @@ class Jobs(Protocol):
 
     workers: int
 
-    def run(
-        self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], ahead: int = 0
-    ) -> Iterator[tuple[int, Any]]:
+    def run(self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         """The number and the result of each job, as soon as it is known. An error of ours ends all of them.
 
-        A job is taken from `jobs` when a worker is free for it, so it may depend on earlier results; or, where it does
-        not, so many jobs `ahead`, so that no worker waits for whoever takes the results.
+        A job is taken from `jobs` when a worker is free for it, so it may depend on earlier results.
         """
 
 
 @contextmanager
-def open_jobs(on: str = "local", workers: int = 1, prepare: Callable[[], Any] | None = None) -> Iterator[Jobs]:
+def open_jobs(on: str = "local", workers: int = 1) -> Iterator[Jobs]:
     """Workers for independent jobs.
 
     Args:
         on: `local` for processes of this machine, `ray` for a cluster: the one that `RAY_ADDRESS` names, or else one on
             this machine.
         workers: how many jobs run at once; one thread each.
-        prepare: what processes of this machine do at once, before their first job, such as opening what all jobs need;
-            it can be pickled. What goes wrong there is left for the job to say.
     """
     if on not in PLACES:
         raise BadInput(f"on={on!r} does not exist.{suggest(on, PLACES)}")
     if on == "local" and workers == 1:
         yield InThisProcess()
         return
-    opened: Any = LocalPool(workers, prepare) if on == "local" else RayCluster(workers)
+    opened: Any = LocalPool(workers) if on == "local" else RayCluster(workers)
     try:
         yield opened
     finally:
@@ -70,9 +64,7 @@ class InThisProcess:
 
     workers = 1
 
-    def run(
-        self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], ahead: int = 0
-    ) -> Iterator[tuple[int, Any]]:
+    def run(self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         for number, job in enumerate(jobs):
             yield number, function(*job)
 
@@ -80,43 +72,29 @@ class InThisProcess:
 class LocalPool:
     """Processes of this machine. They end with this one, however it ends."""
 
-    def __init__(self, workers: int, prepare: Callable[[], Any] | None = None):
-        self.workers, self.prepare = workers, prepare
-        self._trays: list[Tray] = []
-        self._free: list[Tray] = []
+    def __init__(self, workers: int):
+        self.workers = workers
         self._pool = self._started()
-        if prepare is not None:
-            with _one_thread_each():
-                self._pool.submit(int)  # the first job starts all processes
 
     def _started(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")  # a fork would share threads that do not survive it
-        return ProcessPoolExecutor(self.workers, context, _begin, (self.prepare,))
+        return ProcessPoolExecutor(self.workers, context, _begin)
 
-    def run(
-        self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], ahead: int = 0
-    ) -> Iterator[tuple[int, Any]]:
+    def run(self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         coming, lost = enumerate(jobs), 0
         taken: dict[int, tuple[Any, ...]] = {}  # and not done yet
-        running: dict[Future[Any], tuple[int, Tray | None]] = {}
+        running: dict[Future[Any], int] = {}
         while True:
-            while len(taken) < self.workers + ahead and (job := next(coming, None)) is not None:
+            while len(taken) < self.workers and (job := next(coming, None)) is not None:
                 taken[job[0]] = job[1]
             if not taken:
                 return
             try:
                 with _one_thread_each():
-                    for number in taken.keys() - {number for number, _ in running.values()}:
-                        tray = self._tray()
-                        address = None if tray is None else tray.address
-                        submitted = self._pool.submit(_packed_attempt, function, taken[number], address)
-                        running[submitted] = number, tray
+                    for number in taken.keys() - running.values():
+                        running[self._pool.submit(_attempt, function, taken[number])] = number
                 done = wait(running, return_when=FIRST_COMPLETED).done.pop()
-                rest, ends = done.result()
-                number, tray = running.pop(done)
-                result = unpacked(rest, ends, tray)
-                if tray is not None:
-                    self._free.append(tray)
+                result, number = done.result(), running.pop(done)
             except BrokenProcessPool as error:
                 lost += 1
                 if lost > RETRIES:
@@ -128,22 +106,10 @@ class LocalPool:
             lost = 0
             yield number, _checked(result)
 
-    def _tray(self) -> Tray | None:
-        if self._free:
-            return self._free.pop()
-        try:
-            self._trays.append(Tray())
-        except OSError:
-            return None
-        return self._trays[-1]
-
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
             child.kill()
-        for tray in self._trays:
-            tray.close()
-        self._trays, self._free = [], []
 
 
 class RayCluster:
@@ -164,15 +130,13 @@ class RayCluster:
                 raise LostWorker(f"the Ray cluster at {address or 'this machine'} cannot be used: {reason}") from error
         self.workers = max(workers, int(self.ray.cluster_resources().get("CPU", workers)))
 
-    def run(
-        self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], ahead: int = 0
-    ) -> Iterator[tuple[int, Any]]:
+    def run(self, function: Callable[..., Any], jobs: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
         own = {"OMP_NUM_THREADS": "1"} | {name: os.environ[name] for name in PASSED if name in os.environ}
         attempt = self.ray.remote(max_retries=RETRIES, num_cpus=1, runtime_env={"env_vars": own})(_attempt)
         coming = enumerate(jobs)
         running: dict[Any, int] = {}
         while True:
-            while len(running) < self.workers + ahead and (job := next(coming, None)) is not None:
+            while len(running) < self.workers and (job := next(coming, None)) is not None:
                 running[attempt.remote(function, job[1])] = job[0]
             if not running:
                 return
@@ -204,10 +168,6 @@ def _attempt(function: Callable[..., Any], job: tuple[Any, ...]) -> tuple[Any, P
         return None, error
 
 
-def _packed_attempt(function: Callable[..., Any], job: tuple[Any, ...], address: Address | None) -> Packed:
-    return packed(_attempt(function, job), address)
-
-
 def _checked(result: tuple[Any, PintgnError | None]) -> Any:
     value, error = result
     if error is not None:
@@ -231,8 +191,8 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _begin(prepare: Callable[[], Any] | None) -> None:
-    """In a worker: leave Ctrl-C to the process that started it, and end with that one; then get ready."""
+def _begin() -> None:
+    """In a worker: leave Ctrl-C to the process that started it, and end with that one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -242,6 +202,3 @@ def _begin(prepare: Callable[[], Any] | None) -> None:
         os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
-    if prepare is not None:
-        with suppress(Exception):
-            prepare()
