@@ -13,7 +13,6 @@ import torch
 
 import pintgn
 from pintgn.learn import worker
-from pintgn.learn.adam import Adam
 from pintgn.learn.settings import Settings
 from pintgn.learn.train import Trainer
 from pintgn.models.registry import MODELS
@@ -31,15 +30,15 @@ def gradients(target: str, names: Sequence[str] = tuple(MODELS), partition: bool
     """Every gradient that a training of each model gives the optimizer, while the weights stay what they were; and the
     figures on the test part."""
     found: dict[str, np.ndarray] = {}
-    step = Adam.step
+    step = torch.optim.Adam.step
     for name in names:
         steps: list[np.ndarray] = []
 
-        def record(self: Adam, steps: list[np.ndarray] = steps) -> None:
-            given = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        def record(self: torch.optim.Adam, steps: list[np.ndarray] = steps) -> None:
+            given = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.param_groups[0]["params"]]
             steps.append(torch.cat([g.flatten() for g in given]).numpy().copy())
 
-        Adam.step = record  # type: ignore[method-assign]
+        torch.optim.Adam.step = record  # type: ignore[method-assign]
         model = {"name": name} | ({"dim": 8} if name not in ("boosted", "edgebank", "heuristic") else {})
         train = {"epochs": 2, "batch": 31, "clip": 0.0, "threads": 2 if partition else 1}  # 2: looks up ahead
         settings = Settings.of({"model": model, "train": train, "stream": {"partition": partition}})
@@ -49,7 +48,7 @@ def gradients(target: str, names: Sequence[str] = tuple(MODELS), partition: bool
             found[name] = np.array(steps)
             figures = run.test.get("all", {})
             found[f"{name} test"] = np.array([figures.get(key, 0.0) for key in ("ap", "auc")])
-    Adam.step = step  # type: ignore[method-assign]
+    torch.optim.Adam.step = step  # type: ignore[method-assign]
     if group.rank == 0:
         np.savez(target, **found)  # type: ignore[arg-type]
 
