@@ -11,7 +11,6 @@ import pytest
 
 import pintgn
 from pintgn import interop, theory
-from pintgn.lazy import attach
 from tests.conftest import ROOT
 
 PACKAGES = (pintgn, theory, interop)
@@ -111,15 +110,6 @@ def test_every_name_of_a_stub_is_there(package):
     assert dir(package) == sorted(package.__all__)
 
 
-def test_a_mistyped_name_is_suggested():
-    with pytest.raises(AttributeError, match="pintgn has no 'ftt'. Did you mean 'fit'"):
+def test_a_mistyped_name_is_named():
+    with pytest.raises(AttributeError, match="pintgn.*ftt"):
         pintgn.ftt  # noqa: B018
-
-
-@pytest.mark.parametrize(
-    "line", ["from .a import b", "from .a import b as c", "from a import b as b", "from .a import (", "import a as a"]
-)
-def test_a_stub_that_could_not_be_read_as_it_stands_is_refused(tmp_path, line):
-    (tmp_path / "__init__.pyi").write_text(f'"""Names."""\n\n{line}\n')
-    with pytest.raises(ImportError, match="from .MODULE import NAME as NAME"):
-        attach("somewhere", str(tmp_path / "__init__.py"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
-import hashlib
 import os
 import socket
 import threading
@@ -84,7 +83,6 @@ def site(server):
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("PINTGN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("pintgn.events.download.PAUSE", 0)
     return tmp_path / "cache"
 
 
@@ -123,7 +121,6 @@ def test_published_counts_are_those_of_the_papers_table():
         assert one.name == name
         assert one.about
         assert one.citation
-        assert one.licence
         assert one.url is None or one.url.startswith("https://")
     assert [one.file for one in DATASETS.values()] == [
         "wikipedia.csv",
@@ -211,9 +208,12 @@ def test_the_cache_folder_can_be_named(small, cache, tmp_path):
     assert left_in(cache) == []
 
 
-def test_without_the_variable_the_users_cache_folder_is_used(monkeypatch):
+def test_without_the_variable_the_users_cache_folder_is_used(monkeypatch, tmp_path):
     monkeypatch.delenv("PINTGN_CACHE", raising=False)
-    assert datasets.cache_folder().name == "pintgn"
+    monkeypatch.setattr(datasets.platformdirs, "user_cache_dir", lambda name: str(tmp_path / name))
+    (tmp_path / "pintgn" / "datasets").mkdir(parents=True)
+    (tmp_path / "pintgn" / "datasets" / "uci.parquet").touch()
+    assert cached("uci")
 
 
 @pytest.mark.parametrize("where", ["", "/", "/CollegeMsg.txt.gz"])
@@ -279,7 +279,7 @@ def test_no_network_says_how_to_do_without(small, cache, monkeypatch):
     [
         ("/nothing-here", r"CollegeMsg.txt.gz is not there \(404\). Try another place with mirror"),
         ("/busy", r"was refused \(503 Service Unavailable\). Try later"),
-        ("/broken", "broke off after 16 of 1,000 bytes, 4 times in a row. Try again"),
+        ("/broken", r"CollegeMsg.txt.gz broke off .* Try again"),
     ],
 )
 def test_a_failing_server_leaves_nothing_behind(small, cache, where, message):
@@ -295,15 +295,6 @@ def test_counts_that_do_not_match_are_refused(small, cache, monkeypatch):
     with pytest.raises(BadFile, match=message):
         fetch("uci")
     assert left_in(cache) == []
-
-
-def test_a_known_checksum_is_verified(small, cache, monkeypatch):
-    right = hashlib.sha256((small.folder / "CollegeMsg.txt.gz").read_bytes()).hexdigest()
-    change(monkeypatch, "uci", sha256="0" * 64)
-    with pytest.raises(BadFile, match="its sha256 differs"):
-        fetch("uci")
-    change(monkeypatch, "uci", sha256=right)
-    assert fetch("uci").is_file()
 
 
 def test_a_cache_that_cannot_be_written_is_named(small, tmp_path):

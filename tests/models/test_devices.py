@@ -21,7 +21,6 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from pintgn import PINT, TGN, EventLog, Model, Stream, fit
 from pintgn.errors import PintgnWarning
 from pintgn.events.log import Query
-from pintgn.learn.adam import Adam
 from pintgn.learn.checkpoint import Average
 from pintgn.learn.loss import loss_of
 from pintgn.learn.settings import Training
@@ -79,7 +78,7 @@ def train(model: Model, monkeypatch) -> list[Tensor]:
         move(model, mode)
         rng, learns = np.random.default_rng(0), [p for p in model.parameters() if p.requires_grad]
         with mode:
-            optimizer, average = Adam(learns, 1e-3) if learns else None, Average(model, 0.9)
+            optimizer, average = torch.optim.Adam(learns, 1e-3) if learns else None, Average(model, 0.9)
         for batch in log.batches(100):
             queries = [batch.query, batch.query.toward(rng.integers(0, 25, len(batch)))]  # some were never seen
             scores = stream.replay(batch, queries)

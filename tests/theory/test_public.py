@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-import pytest
-
 import pintgn
 from pintgn import theory
 
@@ -19,8 +17,3 @@ def test_every_public_name_is_what_it_says():
         assert module.name not in theory.__all__
     assert callable(pintgn.theory.distinguish)
     assert set(theory.__all__) <= set(dir(theory))
-
-
-def test_a_mistyped_name_is_suggested():
-    with pytest.raises(AttributeError, match="pintgn.theory has no 'distinguis'. Did you mean 'distinguish'"):
-        theory.distinguis  # noqa: B018

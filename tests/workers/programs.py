@@ -10,7 +10,6 @@ import torch
 
 import pintgn
 from pintgn.learn import worker
-from pintgn.learn.adam import Adam
 from pintgn.learn.settings import Settings
 from pintgn.models.registry import MODELS
 from pintgn.workers.group import together
@@ -26,15 +25,15 @@ def small_log() -> pintgn.EventLog:
 def gradients(target: str) -> None:
     """Every gradient that a training of each model gives the optimizer, while the weights stay what they were."""
     found: dict[str, np.ndarray] = {}
-    step = Adam.step
+    step = torch.optim.Adam.step
     for name in MODELS:
         steps: list[np.ndarray] = []
 
-        def record(self: Adam, steps: list[np.ndarray] = steps) -> None:
-            given = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        def record(self: torch.optim.Adam, steps: list[np.ndarray] = steps) -> None:
+            given = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.param_groups[0]["params"]]
             steps.append(torch.cat([g.flatten() for g in given]).numpy().copy())
 
-        Adam.step = record  # type: ignore[method-assign]
+        torch.optim.Adam.step = record  # type: ignore[method-assign]
         model = {"name": name} | ({"dim": 8} if name not in ("boosted", "edgebank", "heuristic") else {})
         train = {"epochs": 2, "batch": 31, "clip": 0.0, "threads": 1}
         settings = Settings.of({"model": model, "train": train})
@@ -42,7 +41,7 @@ def gradients(target: str) -> None:
             pintgn.fit(settings, small_log(), progress=False)
         if group.rank == 0:
             found[name] = np.array(steps)
-    Adam.step = step  # type: ignore[method-assign]
+    torch.optim.Adam.step = step  # type: ignore[method-assign]
     if group.rank == 0:
         np.savez(target, **found)  # type: ignore[arg-type]
 

@@ -96,7 +96,7 @@ def _fetched(
     folder = Path(tempfile.mkdtemp(prefix="pintgn-"))
     try:
         path = folder / (unquote(parts.path).rstrip("/").rpartition("/")[2] or "events")
-        download(url, path, progress, shown=shown_address(url))
+        download(url, path, progress, shown_address(url))
         return _kept(open_source(path, wanted, t, query=query, **text), folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

@@ -5,7 +5,6 @@ docs/datasets.md says where each file comes from, what it holds, and how to cite
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import tempfile
@@ -18,17 +17,11 @@ import numpy as np
 import platformdirs
 
 from pintgn.errors import BadFile, UnknownName, suggest
-from pintgn.events.download import Progress, download, sha256
+from pintgn.events.download import Progress, download
 from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
 from pintgn.events.sources import open_parquet
 from pintgn.files import replacing, write_errors
-
-ELSEWHERE = "Set PINTGN_CACHE to a folder that can be written."
-JODIE = (
-    "S. Kumar, X. Zhang, J. Leskovec: Predicting Dynamic Embedding Trajectory in Temporal Interaction Networks. "
-    "KDD 2019."
-)
 
 
 @dataclass(frozen=True)
@@ -41,76 +34,50 @@ class DataSet:
     """jodie: CSV whose rows are longer than their header. snap: src dst t. ml: CSV with columns u, i, ts in a zip."""
     events: int
     nodes: int
+    features: int
     url: str | None
-    features: int = 0
+    """None where everyone has to make a copy, whose counts then differ from the published ones."""
+    citation: str
     bipartite: bool = False
-    citation: str = ""
-    licence: str = "see the publisher's page"
-    sha256: str | None = None
-    """Of the published file, where the publisher gives one; otherwise the counts are what is checked."""
-    exact: bool = True
-    """Whether everyone's copy has the published counts."""
 
     @property
     def file(self) -> str:
         """What the published file is called, also in a mirror."""
-        return f"{self.name}.csv" if self.url is None else self.url.rsplit("/", 1)[-1].split("?")[0]
+        return f"{self.name}.csv" if self.url is None else self.url.rsplit("/", 1)[-1]
 
 
 def _jodie(name: str, about: str, events: int, nodes: int, features: int) -> DataSet:
     url = f"https://snap.stanford.edu/jodie/{name}.csv"
-    return DataSet(name, about, "jodie", events, nodes, url, features, bipartite=True, citation=JODIE)
+    paper = "Predicting Dynamic Embedding Trajectory in Temporal Interaction Networks. KDD 2019."
+    citation = f"S. Kumar, X. Zhang, J. Leskovec: {paper}"
+    return DataSet(name, about, "jodie", events, nodes, features, url, citation, bipartite=True)
 
 
-DATASETS: dict[str, DataSet] = {
-    one.name: one
-    for one in (
-        _jodie("wikipedia", "edits of 1,000 pages by 8,227 editors in a month", 157_474, 9_227, 172),
-        _jodie("reddit", "posts of 10,000 users to 984 subreddits in a month", 672_447, 10_984, 172),
-        _jodie("mooc", "actions of 7,047 students on 97 items of a course", 411_749, 7_144, 4),
-        _jodie("lastfm", "songs that 980 users listened to, 1,000 songs", 1_293_103, 1_980, 0),
-        DataSet(
-            "uci",
-            "messages between students of UC Irvine (CollegeMsg)",
-            "snap",
-            59_835,
-            1_899,
-            "https://snap.stanford.edu/data/CollegeMsg.txt.gz",
-            citation="P. Panzarasa, T. Opsahl, K. M. Carley: Patterns and dynamics of users' behavior and interaction. "
-            "JASIST 60(5), 2009.",
-        ),
-        DataSet(
-            "enron",
-            "e-mail among 184 people at Enron",
-            "ml",
-            125_235,
-            184,
-            "https://zenodo.org/records/7213796/files/enron.zip",
-            citation="F. Poursafaei, S. Huang, K. Pelrine, R. Rabbany: Towards Better Evaluation for Dynamic Link "
-            "Prediction. NeurIPS 2022 (the file); the e-mail: https://www.cs.cmu.edu/~enron/.",
-            licence="see the Zenodo record",
-        ),
-        DataSet(
-            "twitter",
-            "retweets; not public, bring your own copy (docs/datasets.md)",
-            "jodie",
-            406_564,
-            8_925,
-            None,
-            768,
-            citation="A. Souza, D. Mesquita, S. Kaski, V. Garg: Provably expressive temporal graph networks. "
-            "NeurIPS 2022 (the recipe).",
-            licence="the RecSys Challenge 2021's terms",
-            exact=False,
-        ),
-    )
-}
+_SETS = (
+    _jodie("wikipedia", "edits of 1,000 pages by 8,227 editors in a month", 157_474, 9_227, 172),
+    _jodie("reddit", "posts of 10,000 users to 984 subreddits in a month", 672_447, 10_984, 172),
+    _jodie("mooc", "actions of 7,047 students on 97 items of a course", 411_749, 7_144, 4),
+    _jodie("lastfm", "songs that 980 users listened to, 1,000 songs", 1_293_103, 1_980, 0),
+    DataSet(
+        "uci", "messages between students of UC Irvine (CollegeMsg)", "snap", 59_835, 1_899, 0,
+        "https://snap.stanford.edu/data/CollegeMsg.txt.gz",
+        "P. Panzarasa, T. Opsahl, K. M. Carley: Patterns and dynamics of users' behavior and interaction. "
+        "JASIST 60(5), 2009.",
+    ),
+    DataSet(
+        "enron", "e-mail among 184 people at Enron", "ml", 125_235, 184, 0,
+        "https://zenodo.org/records/7213796/files/enron.zip",
+        "F. Poursafaei, S. Huang, K. Pelrine, R. Rabbany: Towards Better Evaluation for Dynamic Link Prediction. "
+        "NeurIPS 2022 (the file); the e-mail: https://www.cs.cmu.edu/~enron/.",
+    ),
+    DataSet(
+        "twitter", "retweets; not public, bring your own copy (docs/datasets.md)", "jodie", 406_564, 8_925, 768, None,
+        "A. Souza, D. Mesquita, S. Kaski, V. Garg: Provably expressive temporal graph networks. "
+        "NeurIPS 2022 (the recipe).",
+    ),
+)  # fmt: skip
+DATASETS: dict[str, DataSet] = {one.name: one for one in _SETS}
 """Every set by name."""
-
-
-def cache_folder(cache: str | Path | None = None) -> Path:
-    """Where fetched sets are kept: the argument, else $PINTGN_CACHE, else the user's cache folder."""
-    return Path(cache or os.environ.get("PINTGN_CACHE") or platformdirs.user_cache_dir("pintgn")).expanduser()
 
 
 def cached(name: str, cache: str | Path | None = None) -> bool:
@@ -138,7 +105,7 @@ def fetch(
         name: one of `DATASETS`.
         mirror: take the file from here instead: a URL or a folder that holds it under its published name (or as
             NAME.parquet with the columns src, dst, t), or the file itself.
-        cache: where to keep it; see `cache_folder`.
+        cache: where to keep it; $PINTGN_CACHE when not given, else the user's cache folder.
         progress: called with the bytes received so far and how many there will be, or None where that is unknown.
         again: fetch it even if it is here.
     """
@@ -146,23 +113,14 @@ def fetch(
     path = _path_of(one, cache)
     if path.is_file() and not again:
         return path
-    given = None if mirror is None else str(mirror)
-    with contextlib.ExitStack() as stack:
-        with write_errors(path.parent, ELSEWHERE):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-")))
-        if given is not None and "://" not in given:
-            source = _in_folder(one, Path(given).expanduser())
-        else:
-            source = folder / one.file
-            with write_errors(folder, ELSEWHERE):
-                part = path.with_name(f".{one.name}.download")  # outlives this call, to go on from
-                download(_address(one, given), source, progress, part=part)
-        if one.sha256 is not None and source.name == one.file and sha256(source) != one.sha256:
-            raise BadFile(f"{source.name} is not the published file: its sha256 differs. Get it elsewhere.")
-        log = read_published(name, source)
-        with write_errors(folder, ELSEWHERE), replacing(path) as part:
-            log.save(part)
+    here = None if mirror is None or "://" in str(mirror) else _in_folder(one, Path(mirror).expanduser())
+    with write_errors(path.parent, "Set PINTGN_CACHE to a folder that can be written."):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-") as folder:
+            source = here or download(_address(one, mirror), Path(folder, one.file), progress)
+            log = read_published(name, source)
+            with replacing(path) as part:
+                log.save(part)
     return path
 
 
@@ -187,7 +145,7 @@ def read_published(name: str, path: str | Path) -> EventLog:
     wrong = [
         f"{found[what]:,} {what} where {getattr(one, what):,}" for what in found if found[what] != getattr(one, what)
     ]
-    if one.exact and wrong:
+    if one.url is not None and wrong:
         raise BadFile(f"{path.name} is not the published {name}: {', '.join(wrong)} were published. Get it elsewhere.")
     return log
 
@@ -202,14 +160,16 @@ def _known(name: str) -> DataSet:
 
 
 def _path_of(one: DataSet, cache: str | Path | None) -> Path:
-    return cache_folder(cache) / "datasets" / f"{one.name}.parquet"
+    folder = Path(cache or os.environ.get("PINTGN_CACHE") or platformdirs.user_cache_dir("pintgn")).expanduser()
+    return folder / "datasets" / f"{one.name}.parquet"
 
 
-def _address(one: DataSet, mirror: str | None) -> str:
+def _address(one: DataSet, mirror: str | Path | None) -> str:
     if mirror is not None:
-        if not mirror.startswith(("http://", "https://")):
-            raise BadFile(f"mirror {mirror} is neither a folder nor an http(s) URL.")
-        return mirror if mirror.endswith(one.file) else f"{mirror.rstrip('/')}/{one.file}"
+        given = str(mirror)
+        if not given.startswith(("http://", "https://")):
+            raise BadFile(f"mirror {given} is neither a folder nor an http(s) URL.")
+        return given if given.endswith(one.file) else f"{given.rstrip('/')}/{one.file}"
     if one.url is None:
         raise BadFile(
             f"{one.name} is not public. Make your own copy as docs/datasets.md says, then pass it as mirror "
@@ -223,13 +183,12 @@ def _in_folder(one: DataSet, mirror: Path) -> Path:
         return mirror
     if not mirror.is_dir():
         raise BadFile(f"mirror {mirror} is neither a folder, a file nor a URL.")
-    names = [one.file, f"{one.file}.gz", one.file.removesuffix(".gz"), f"{one.name}.zip", f"ml_{one.name}.csv"]
-    names = list(dict.fromkeys([*names, f"{one.name}.parquet"]))
+    names = [one.file, f"{one.file}.gz", one.file.removesuffix(".gz"), f"{one.name}.zip", f"{one.name}.parquet"]
     for name in names:
         for folder in (mirror, mirror / one.name):
             if (folder / name).is_file():
                 return folder / name
-    raise BadFile(f"folder {mirror} has no {one.file} (nor {', '.join(names[1:])}).")
+    raise BadFile(f"folder {mirror} has no {one.file} (nor {', '.join(dict.fromkeys(names[1:]))}).")
 
 
 # -- how files are written ---------------------------------------------------------------------------------

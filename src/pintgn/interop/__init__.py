@@ -4,6 +4,6 @@ Every name loads on first use, and its package only when it is called: none of t
 (pandas, Polars, Arrow, JSON lines and CSV go straight into `pintgn.read_events`.)
 """
 
-from pintgn.lazy import attach
+from lazy_loader import attach_stub
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

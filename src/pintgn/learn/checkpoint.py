@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from pintgn.events.facts import check
-from pintgn.learn.adam import Adam
 from pintgn.learn.run import PROGRESS, Run
 from pintgn.models.base import Model
 from pintgn.stream import Stream
@@ -78,7 +77,9 @@ def save_best(run: Run) -> None:
         run.folder.write_tensors("best.safetensors", weights, {"run": run.fingerprint})
 
 
-def save_last(run: Run, cursor: Cursor, optimizer: Adam | None, average: Average, stream: Stream | None) -> None:
+def save_last(
+    run: Run, cursor: Cursor, optimizer: torch.optim.Adam | None, average: Average, stream: Stream | None
+) -> None:
     """Weights, their mean, the optimizer, memory and cursor; neighbors and positions are rebuilt from the log."""
     if run.folder is None:
         return
@@ -98,7 +99,7 @@ def save_last(run: Run, cursor: Cursor, optimizer: Adam | None, average: Average
 
 def load_last(
     run: Run,
-    optimizer: Adam | None,
+    optimizer: torch.optim.Adam | None,
     average: Average,
     arrays: dict[str, np.ndarray],
     metadata: dict[str, Any],

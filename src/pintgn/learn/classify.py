@@ -21,7 +21,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits as cross_entrop
 
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
-from pintgn.learn.adam import Adam
 from pintgn.learn.measure import BATCH
 from pintgn.learn.metrics import area_under_curve
 from pintgn.learn.reproducible import reproducible
@@ -145,7 +144,7 @@ def classify(
         mean, std = features[labelled["train"]].mean(0), features[labelled["train"]].std(0) + 1e-6
         features = (features - mean) / std
         decoder = Decoder(features.shape[1])
-        optimizer = Adam(decoder.parameters(), learning_rate)
+        optimizer = torch.optim.Adam(decoder.parameters(), learning_rate)
         rows = torch.from_numpy(labelled["train"])
         for epoch in range(1, epochs + 1):
             decoder.train()

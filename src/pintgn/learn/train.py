@@ -18,7 +18,6 @@ from pintgn.events.checks import same
 from pintgn.events.facts import check
 from pintgn.events.log import EventLog, Query
 from pintgn.learn import paper
-from pintgn.learn.adam import Adam
 from pintgn.learn.arguments import check_arguments, warn_of_device
 from pintgn.learn.checkpoint import Average, Cursor, load_last, load_memory, save_best, save_last
 from pintgn.learn.defaults import resolved
@@ -319,7 +318,7 @@ class Trainer:
             return Step(0.0, count, self.stopper.asked)
         steps = -(-len(self.parts.trained) // self.settings.batch)
         done = (self.cursor.epoch - 1) * steps + self.cursor.step
-        self.optimizer.rate = rate(self.settings, done, steps * (self.settings.epochs or 1))
+        self.optimizer.param_groups[0]["lr"] = rate(self.settings, done, steps * (self.settings.epochs or 1))
         self.optimizer.zero_grad()
         loss = self.task.loss(scores, truth, self.settings) if count else None
         parameters, asked = self.average.parameters, self.stopper.asked
@@ -425,14 +424,15 @@ class Trainer:
         seconds = max(compiled.working_time() - started, 1e-9)
         self.run.note(f"rebuilt the stream from {len(events):,} events, {len(events) / seconds:,.0f} a second")
 
-    def _optimizer(self) -> Adam | None:
+    def _optimizer(self) -> torch.optim.Adam | None:
         """Adam; nothing for a model without parameters, which is measured as it is."""
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         if not parameters:
             return None
         rate = self.settings.learning_rate
         assert rate is not None
-        return Adam(parameters, rate, self.settings.weight_decay)
+        fused = all(p.device.type == "cpu" for p in parameters) or None  # elsewhere torch knows best
+        return torch.optim.Adam(parameters, rate, weight_decay=self.settings.weight_decay, fused=fused)
 
     def _stop_if(self, asked: bool) -> None:
         if asked:

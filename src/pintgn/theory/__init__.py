@@ -6,6 +6,6 @@ Public names load on first use. Modules have other names than the functions in t
 becomes an attribute of the package and would hide the function.
 """
 
-from pintgn.lazy import attach
+from lazy_loader import attach_stub
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
