@@ -131,6 +131,19 @@ class SqliteStore(Store):
         ]
 
     @property
+    def keyed(self) -> bool:
+        return self.db.execute("SELECT value FROM facts WHERE name = 'keyed'").fetchone() is not None
+
+    def set_keyed(self, keyed: bool) -> None:
+        try:
+            if keyed:
+                self.set_fact("keyed", 1)
+            else:
+                self.db.execute("DELETE FROM facts WHERE name = 'keyed'")
+        except sqlite3.Error as error:
+            raise StoreFull(f"that there are keys could not be written to {self.path}: {error}.") from error
+
+    @property
     def nbytes(self) -> int:
         return sum(size_of(Path(f"{self.path}{suffix}")) for suffix in ("", "-wal", "-shm"))
 
