@@ -682,6 +682,7 @@ FOREIGN = [
     {"origin": "http://evil.example"},
     {"origin": "https://testserver"[:13] + "evil"},
     {"origin": "http://testserver:3000"},
+    {"origin": "https://testserver"},
     {"origin": "null"},
     {"origin": "http://testserver.evil.example", "sec-fetch-site": "same-origin"},
 ]
@@ -704,6 +705,28 @@ def test_our_own_page_and_programs_can(service, headers):
     client = TestClient(create_app(service))
     assert client.post("/events", json=EVENT, headers=headers).status_code == 200
     assert client.post("/snapshot", headers=headers).json()["events"] == 1
+
+
+def test_behind_tls_our_own_page_is_the_one_by_https(service):
+    client = TestClient(create_app(service), base_url="https://testserver")
+    assert client.post("/events", json=EVENT, headers={"origin": "https://testserver"}).status_code == 200
+    refused(client.post("/events", json=EVENT, headers={"origin": "http://testserver"}), 403, "foreign_page")
+
+
+@pytest.mark.parametrize("path", ["/events", "/score", "/snapshot", "/nowhere"])
+def test_a_request_with_two_lengths_is_refused_and_nothing_after_it_is_read(service, path):
+    """RFC 9112, 6.1: a proxy that believes the other one would let a second request through."""
+    body = json.dumps(EVENT).encode()
+    chunked = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(chunked)}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with listening(service) as (_, connect):
+        line = connect(head.encode() + chunked + asked("/health"))
+        status, told = answered(line)
+        assert (status, told["error"]) == (400, "two_lengths")
+        assert line.recv(4096) == b"", "closed, and the next request unanswered"
+        assert answered(connect(asked("/health")))[0] == 200
+    assert service.store.total == 0
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"])

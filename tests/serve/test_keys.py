@@ -11,9 +11,11 @@ import pytest
 from pintgn.errors import BadFile, BadInput
 from pintgn.serve import keys as module
 from pintgn.serve.app import create_app
-from pintgn.serve.keys import FILE, Keys, add_key, remove_key, stored
+from pintgn.serve.keys import FILE, Keys, add_key, hold_to, remove_key, stored
 from pintgn.serve.service import Service
+from tests.feed.helpers import ran
 from tests.serve.helpers import TestClient
+from tests.serve.victims import Served
 
 EVENT = {"src": "ann", "dst": "bob", "t": 9_000}
 
@@ -180,3 +182,75 @@ def test_no_key_is_ever_logged(client, tmp_path, caplog):
     may(client, text)
     may(client, text + "x")
     assert text not in caplog.text
+
+
+def test_a_file_of_keys_that_was_changed_is_refused(tmp_path):
+    add_key(tmp_path, "ann", "read")
+    whole = json.loads((tmp_path / FILE).read_text())
+    for changed in (whole | {"keys": []}, whole | {"keys": [whole["keys"][0] | {"scope": "admin"}]}):
+        (tmp_path / FILE).write_text(json.dumps(changed))
+        with pytest.raises(BadFile, match=f"{FILE} is damaged: it is not what was written"):
+            stored(tmp_path / FILE)
+    whole.pop("checksum")  # as an older pintgn wrote it
+    (tmp_path / FILE).write_text(json.dumps(whole))
+    assert [key.name for key in stored(tmp_path / FILE)] == ["ann"]
+
+
+@pytest.mark.parametrize("left", [None, {"format": 1, "keys": []}])
+def test_a_store_that_had_keys_is_not_served_without(run_folder, new_store, tmp_path, left):
+    where = new_store()
+    with Service.open(run_folder, where) as service:
+        hold_to(Keys.of_store(tmp_path), service)  # there were none yet
+        text = add_key(tmp_path, "ann", "read")
+        hold_to(Keys.of_store(tmp_path), service)
+    lost = tmp_path / "lost"
+    lost.mkdir()
+    if left is not None:
+        (lost / FILE).write_text(json.dumps(left))
+    for _ in range(2):
+        with Service.open(run_folder, where) as service:
+            with pytest.raises(BadInput, match="was served with API keys") as found:
+                hold_to(Keys.of_store(lost), service)
+            for word in (str(lost / FILE), "--new-key", "--without-keys"):
+                assert word in str(found.value)
+    with Service.open(run_folder, where) as service:
+        with pytest.raises(BadInput, match="keys remove"):
+            hold_to(Keys.of_store(tmp_path), service, without=True)
+        hold_to(Keys.of_store(tmp_path), service)
+        assert asked(TestClient(create_app(service, Keys.of_store(tmp_path))), text)[0] == 200
+        hold_to(Keys.of_store(lost), service, without=True)  # which is meant
+    with Service.open(run_folder, where) as service:
+        hold_to(Keys.of_store(lost), service)
+
+
+def test_the_first_key_of_a_running_service_is_remembered(run_folder, new_store, tmp_path):
+    where = new_store()
+    with Service.open(run_folder, where) as service:
+        keys = Keys.of_store(tmp_path)
+        hold_to(keys, service)
+        client = TestClient(create_app(service, keys))
+        assert asked(client, None)[0] == 200
+        add_key(tmp_path, "ann", "read")
+        assert asked(client, None)[0] == 401
+    (tmp_path / FILE).unlink()
+    with Service.open(run_folder, where) as service, pytest.raises(BadInput, match="was served with API keys"):
+        hold_to(Keys.of_store(tmp_path), service)
+
+
+def test_the_command_does_not_open_a_service_whose_keys_are_gone(run_folder, tmp_path):
+    store = tmp_path / "store"
+    add_key(store, "ann", "admin")
+    served = Served(run_folder, store)
+    served.started()
+    served.bury()
+    (store / FILE).unlink()
+    code, out, said = ran("serve", run_folder, "--store", store, "--port", 0)
+    assert (code, out) == (2, "")
+    assert "--without-keys" in said
+    served = Served(run_folder, store, "--without-keys")
+    with served.client() as client:
+        assert client.get("/status").status_code == 200
+    served.bury()
+    code, _, said = ran("serve", run_folder, "--store", store, "--without-keys", "--new-key")
+    assert code == 2
+    assert "choose one" in said

@@ -36,6 +36,9 @@ def serve(
     new_key: Annotated[
         bool, Option("--new-key", help="Create the API key `default`, for everything, and print it once.")
     ] = False,
+    without_keys: Annotated[
+        bool, Option("--without-keys", help="Let in whoever reaches it from now on, though it was served with keys.")
+    ] = False,
     tls_cert: Annotated[
         Path | None, Option(help="Certificate (PEM, with its chain): serve HTTPS. SIGHUP reads it again.")
     ] = None,
@@ -117,7 +120,7 @@ def serve(
     from pintgn.serve.auth import is_local
     from pintgn.serve.connections import check_certificate
     from pintgn.serve.journal import note_action, write_logs
-    from pintgn.serve.keys import Keys, add_key
+    from pintgn.serve.keys import Keys, add_key, hold_to
     from pintgn.serve.limits import Options
     from pintgn.serve.rewind import accept_lost
     from pintgn.serve.service import Service
@@ -128,6 +131,8 @@ def serve(
         raise BadInput("--follow only reads; --compact, --accept-loss and --undo-after change the store. Leave it out.")
     if key_file is not None and new_key:
         raise BadInput("--key-file and --new-key exclude each other; choose one.")
+    if without_keys and (new_key or key_file is not None):
+        raise BadInput("--without-keys excludes --new-key and --key-file; choose one.")
     if log_format not in ("text", "json"):
         raise BadInput(f"--log-format {log_format}; it is text or json.")
     check_certificate(tls_cert, tls_key)
@@ -182,6 +187,8 @@ def serve(
         if new_key:  # now that the store is ours
             text, keys = add_key(folder, "default", renew=True), Keys.of_store(folder)
             answer(as_json, {"key": text}, f"API key (shown only now): {text}")
+        assert keys is not None
+        hold_to(keys, service, without_keys)
         _listen(service, keys, host, port, as_json, tls_cert, tls_key)
 
 

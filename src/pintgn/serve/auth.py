@@ -18,21 +18,23 @@ def given_key(headers: Mapping[str, str]) -> str | None:
     return headers.get("x-api-key")
 
 
-def foreign(headers: Mapping[str, str], by_host: bool = True) -> bool:
+def foreign(headers: Mapping[str, str], by_host: bool = True, scheme: str = "http") -> bool:
     """Whether a browser sends this on behalf of a page that is not the service's own.
 
     Browsers say it themselves (`Sec-Fetch-Site`); older ones only name the page (`Origin`), which is compared with the
-    name that the service was called by, unless a proxy may have changed that.
+    scheme and the name that the service was called by, unless a proxy may have changed that.
 
     >>> foreign({"sec-fetch-site": "cross-site"}), foreign({"sec-fetch-site": "same-origin"}), foreign({})
     (True, False, False)
     >>> foreign({"origin": "http://evil.example", "host": "localhost:8000"}), foreign({"origin": "null"})
     (True, True)
+    >>> foreign({"origin": "https://localhost", "host": "localhost"})
+    True
     """
     if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         return True
     page = headers.get("origin", "").lower()
-    return by_host and bool(page) and page.partition("://")[2] != headers.get("host", "?").lower()
+    return by_host and bool(page) and page != f"{scheme}://{headers.get('host', '?').lower()}"
 
 
 def is_local(host: str) -> bool:

@@ -148,13 +148,16 @@ class Guard:
 
     def _refused(self, headers: Headers, asked: str, scope: Scope) -> Response | None:
         """The answer to somebody who may not ask."""
+        if "content-length" in headers and "transfer-encoding" in headers:  # two lengths: a proxy may mean the other
+            said, close = "The request has both Content-Length and Transfer-Encoding.", {"Connection": "close"}
+            return self._turned_away(scope, 400, "two_lengths", said, "Send one of them.", close)
         if self.hosts is not None:
             name = host_name(headers.get("host", ""))
             if name not in self.hosts and not is_local(name):
                 said = f"This service is not {name[:100]!r}."
                 return self._turned_away(scope, 421, "wrong_host", said, "Call it by the name it was started with.")
         changes = scope["method"] not in ("GET", "HEAD", "OPTIONS")
-        if changes and foreign(headers, by_host=not self.keys):
+        if changes and foreign(headers, not self.keys, scope["scheme"]):
             said = "This request comes from a web page of somebody else's."
             next_step = "Send it from a program, or from the service's own page."
             return self._turned_away(scope, 403, "foreign_page", said, next_step)

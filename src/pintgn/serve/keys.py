@@ -7,6 +7,7 @@ looked up by it: whoever times the look-up learns about the hash of what was sen
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
@@ -15,14 +16,20 @@ import os
 import re
 import secrets
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.events.facts import AtLeast, check, check_format, read_json
-from pintgn.files import try_lock, write_errors, write_file
+from pintgn.events.facts import AtLeast, Maybe, check, check_format, read_json
+from pintgn.files import PRIVATE, try_lock, write_errors, write_file
 from pintgn.serve.auth import given_key
+
+if TYPE_CHECKING:
+    from pintgn.serve.service import Service
 
 log = logging.getLogger("pintgn.serve")
 FORMAT = 1
@@ -37,9 +44,10 @@ NEEDS = {"POST /events": "write", "POST /targets": "write", "POST /score": "read
 """What a request needs, where it is not what its method says: read for those that change nothing, admin for others."""
 SHAPE = {
     "format": AtLeast(1),
+    "checksum": Maybe(int),
     "keys": [{"name": str, "scope": {*SCOPES}, "sha256": str, "rate": (float, None), "made": str}],
 }
-AGAIN = "Make a new key with --new-key."
+AGAIN = "Put it back from a backup, or make a new key with --new-key."
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 HASH = re.compile(r"[0-9a-f]{64}")
 
@@ -62,7 +70,8 @@ class Keys:
     """The keys of a service, as the file says now.
 
     Without any a service is open to whoever reaches it. Once it has had one it stays closed, whatever becomes of the
-    file: `pintgn keys` adds the first key to a running service, and removing the last one lets nobody in.
+    file: `pintgn keys` adds the first key to a running service, and removing the last one lets nobody in. The store
+    remembers that there were keys (`hold_to`), so that a service does not start without them either.
     """
 
     def __init__(self, path: Path, read: Callable[[Path], list[Key]]):
@@ -71,6 +80,7 @@ class Keys:
         self._known: dict[str, Key] = {}
         self._due: dict[str, float] = {}  # when the requests of a key with a rate will have been paid for
         self.required = False
+        self.on_required: Callable[[], None] = lambda: None
         self._take(read(path))
 
     @classmethod
@@ -88,7 +98,9 @@ class Keys:
 
     def _take(self, keys: list[Key]) -> None:
         self._known = {key.sha256: key for key in keys}
-        self.required = self.required or bool(keys)
+        if keys and not self.required:
+            self.required = True
+            self.on_required()
 
     def _refresh(self, stamp: tuple[int, ...] | None) -> None:
         """Read the file again; one that cannot be read changes nothing."""
@@ -127,6 +139,40 @@ class Keys:
         return key.name, None, 0
 
 
+def hold_to(keys: Keys, service: Service, without: bool = False) -> None:
+    """Refuse to serve a store without keys that was served with some, unless that is meant (`without`); from now on it
+    remembers that there are keys, also when the first one comes while the service runs."""
+    from pintgn.serve.limits import Stopped
+
+    store = service.store
+
+    def remember(keyed: bool) -> None:
+        if store.writes and store.keyed != keyed:
+            store.set_keyed(keyed)
+
+    def remember_soon() -> None:
+        with contextlib.suppress(Stopped):  # the next start remembers it
+            service.call(functools.partial(remember, True)).add_done_callback(_say)
+
+    keys.on_required = remember_soon
+    if keys:
+        if without:
+            raise BadInput(f"--without-keys, but there are keys in {keys.path}. Remove them with `pintgn keys remove`.")
+        service.call(functools.partial(remember, True)).result()
+    elif service.call(lambda: store.keyed).result():
+        if not without:
+            raise BadInput(
+                f"{store.name} was served with API keys, and {keys.path} has none. Put that file back, make a key with "
+                "--new-key, or let in whoever reaches the service from now on with --without-keys."
+            )
+        service.call(functools.partial(remember, False)).result()
+
+
+def _say(done: Future) -> None:
+    if (error := done.exception()) is not None:
+        log.error("%s", error)
+
+
 def needed(asked: str) -> str:
     """The scope that a request needs.
 
@@ -152,7 +198,13 @@ def stored(path: Path) -> list[Key]:
     for key in keys:
         if not HASH.fullmatch(key.sha256) or not (key.rate is None or key.rate > 0):
             raise BadFile(f"{path} is damaged: key {key.name[:64]!r} has no hash, or no rate. {AGAIN}")
+    if found.get("checksum", checksum := _checksum(found["keys"])) != checksum:
+        raise BadFile(f"{path} is damaged: it is not what was written. {AGAIN}")
     return keys
+
+
+def _checksum(rows: list[dict[str, object]]) -> int:
+    return zlib.crc32(json.dumps(rows, sort_keys=True).encode())
 
 
 def _before(path: Path) -> list[Key]:
@@ -189,8 +241,9 @@ def _changing(folder: Path) -> Iterator[None]:
 
 
 def _write(folder: Path, keys: list[Key]) -> None:
-    rows = {"format": FORMAT, "keys": [asdict(key) for key in keys]}
-    write_file(folder / FILE, json.dumps(rows, indent=1) + "\n", mode=0o600)
+    rows = [asdict(key) for key in keys]
+    facts = {"format": FORMAT, "checksum": _checksum(rows), "keys": rows}
+    write_file(folder / FILE, json.dumps(facts, indent=1) + "\n", mode=PRIVATE)
     (folder / BEFORE).unlink(missing_ok=True)
 
 

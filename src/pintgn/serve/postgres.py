@@ -252,6 +252,17 @@ class PostgresStore(Store):
         return self._dropped
 
     @property
+    def keyed(self) -> bool:
+        return bool(self.count("pintgn_keyed"))
+
+    def set_keyed(self, keyed: bool) -> None:
+        with self.changing(f"that there are keys could not be written to {self.name}") as db:
+            db.execute("CREATE TABLE IF NOT EXISTS pintgn_keyed (single boolean PRIMARY KEY CHECK (single))")
+            db.execute("DELETE FROM pintgn_keyed")
+            if keyed:
+                db.execute("INSERT INTO pintgn_keyed VALUES (true)")
+
+    @property
     def nbytes(self) -> int:
         return self._nbytes
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from pintgn.errors import BadFile
 from pintgn.events.codec import EventBatch
-from pintgn.files import sync_folder
+from pintgn.files import PRIVATE_FOLDER, make_private, regular, sync_folder
 from pintgn.learn.folder import Folder
 from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.repair import open_database, repair, size_of
@@ -84,7 +84,13 @@ class SqliteStore(Store):
         self._counted = 0  # events up to this number count in a state, whether they can still be read or not
         self.db: sqlite3.Connection
         self._open = contextlib.ExitStack()
+        with self.folder.errors(self.folder.path):
+            self.folder.path.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        for path in self._paths:
+            regular(path)
         self._open.enter_context(self.folder.locked())
+        make_private(self.folder.path, deep=False)
+        make_private(self.folder / "snapshots")
         try:
             self.mark = HighWater(self.folder / MARK, log, run)
             self._open.callback(self.mark.close)
@@ -123,6 +129,19 @@ class SqliteStore(Store):
         return [
             Gap(a, b, bool(c), {int(n): key for n, key in json.loads(keys or "{}").items()}) for a, b, c, keys in rows
         ]
+
+    @property
+    def keyed(self) -> bool:
+        return self.db.execute("SELECT value FROM facts WHERE name = 'keyed'").fetchone() is not None
+
+    def set_keyed(self, keyed: bool) -> None:
+        try:
+            if keyed:
+                self.set_fact("keyed", 1)
+            else:
+                self.db.execute("DELETE FROM facts WHERE name = 'keyed'")
+        except sqlite3.Error as error:
+            raise StoreFull(f"that there are keys could not be written to {self.path}: {error}.") from error
 
     @property
     def nbytes(self) -> int:

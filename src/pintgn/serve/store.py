@@ -102,6 +102,14 @@ class Store(ABC):
     def nbytes(self) -> int:
         """Its size, without snapshots."""
 
+    @property
+    @abstractmethod
+    def keyed(self) -> bool:
+        """Whether it was served with API keys: then it is not served without."""
+
+    @abstractmethod
+    def set_keyed(self, keyed: bool) -> None: ...
+
     # -- writing -------------------------------------------------------------------------------------------------------
 
     @abstractmethod
