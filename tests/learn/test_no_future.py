@@ -148,6 +148,20 @@ def test_nothing_learned_depends_on_what_comes_later(name):
     check(tiny(name, hidden=0.0, epochs=2))
 
 
+def test_the_chosen_epoch_and_its_weights_do_not_depend_on_the_test_part():
+    """Of several epochs, after one of which validation is better than after the last; nor how long a refit trains."""
+    given = tiny("pint", hidden=0.0, epochs=8, learning_rate=0.1, average=0.0, schedule="constant")
+    one, other = (train.fit(Settings.of(given), log, refit=True) for log in (plain(), scrambled(borders(plain())[1])))
+    assert 1 < one.best_epoch < len(one.history), "else there was nothing to choose"
+    assert one.best_epoch == other.best_epoch == one.refit.best_epoch == other.refit.best_epoch
+    assert [entry["val"] for entry in one.history] == [entry["val"] for entry in other.history]
+    weights = [
+        {name: value.numpy().tobytes() for name, value in run.model.state_dict().items()} for run in (one, other)
+    ]
+    assert weights[0] == weights[1]
+    assert one.test != other.test, "else nothing was scrambled"
+
+
 def test_nodes_are_hidden_by_who_appears_later_and_by_nothing_else():
     check(tiny("pint", hidden=0.2, epochs=2), keep_nodes=True)
 

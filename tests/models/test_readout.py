@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
 
 from pintgn import PINT, EventLog, Stream, check_model
 from pintgn.errors import UnknownName
@@ -14,9 +16,21 @@ from pintgn.events.log import Query
 from pintgn.events.splits import time_scale
 from pintgn.models.history_view import HistoryView
 from pintgn.models.layers import InjectiveLayer
-from pintgn.models.pair_features import COLUMNS, LEAST_DEVIATION, NEWEST, RECENT, SAMPLED, pair_features, usual_columns
+from pintgn.models.pair_features import (
+    COLUMNS,
+    EVER,
+    LEAST_DEVIATION,
+    NEWEST,
+    RECENT,
+    SAMPLED,
+    WINDOWS,
+    pair_features,
+    usual_columns,
+)
 from pintgn.models.registry import model_class
+from pintgn.neighbors import adjacency
 from pintgn.neighbors.index import WAYS, NeighborIndex
+from tests.neighbors.oracle import loops
 
 EXTRAS = [
     {"pair_history": True},
@@ -116,6 +130,12 @@ def test_acquaintance_tells_which_way_round_two_nodes_met():
         assert (abs(forth - back) > 1e-4) == pair_history
 
 
+def ever(count: int, dt: float) -> list[float]:
+    """The columns of a direction in which there were events, the last so long ago."""
+    ages = [math.log1p(scale * dt) for scale in (1, 100, 10_000)]
+    return [1, math.log1p(count), *ages, 2 ** (-0.1 * dt), 2**-dt, 2 ** (-10 * dt)]
+
+
 def test_columns_of_a_pair_are_what_they_say():
     """0 wrote to 1 at 1, 2 and 10, and to 2 at 20; 1 wrote to 2 at 21. It is 30, and the unit is 10."""
     index = NeighborIndex()
@@ -123,21 +143,17 @@ def test_columns_of_a_pair_are_what_they_say():
     history = HistoryView(index, np.array([30]), np.array([5]), None, None)
     found = dict(zip(COLUMNS, pair_features(np.array([0]), np.array([1]), history, 10.0)[0].tolist(), strict=True))
 
-    def ever(count: int, dt: float) -> list[float]:
-        ages = [math.log1p(scale * dt) for scale in (1, 100, 10_000)]
-        return [1, math.log1p(count), *ages, 2 ** (-0.1 * dt), 2**-dt, 2 ** (-10 * dt)]
-
     wanted = {
         "u to v": ever(3, 2.0),
         "u to anyone": ever(4, 1.0),
         "v to anyone": ever(1, 0.9),
-        "anyone to v": ever(3, 2.0),
+        "anyone else to v": ever(3, 2.0),
     }
     for way in WAYS:
         columns = [value for name, value in found.items() if name.startswith(f"{way}: ")]
         assert columns == pytest.approx(wanted.get(way, [0] * 8)), way
     rates = {"u to v": [0, 0, 0, 3, 3], "u to anyone": [0, 0, 1, 4, 4], "v to anyone": [0, 0, 1, 1, 1]}
-    rates["anyone to v"] = rates["u to v"]
+    rates["anyone else to v"] = rates["u to v"]
     for way in WAYS:  # within 0 (at least 1), 1, 10, 100 and 1,000
         columns = [value for name, value in found.items() if name.startswith(f"{way} within ")]
         assert columns == pytest.approx(np.log1p(rates.get(way, [0] * 5))), way
@@ -145,6 +161,36 @@ def test_columns_of_a_pair_are_what_they_say():
     # 1 comes after one newer contact of 0, and 0 after one of 1; both know two nodes by four contacts; both know 2
     near, busy, shared = [1, math.log1p(1)] * 2, [0.5, 4 / 32] * 2, [1, 1 / (1 + 1.0), 1 / (1 + 0.9)]
     assert recent == pytest.approx([*near, *busy, *np.log1p(shared)])
+
+
+@pytest.mark.parametrize("hub", [3, adjacency.HUB])
+@given(log=loops())
+def test_every_column_of_a_pair_is_what_the_log_says_with_self_loops(hub, log):
+    """Against reading the whole log. A self-loop is outgoing: what comes in is from anyone else."""
+    with patch.object(adjacency, "HUB", hub):
+        index, naive = log.index(), log.naive()
+    last = log.t[-1] if log.t else 0
+    u, v = (one.ravel() for one in np.meshgrid(np.arange(3), np.arange(3), indexing="ij"))
+    for now in {last, last + 1}:
+        when = np.full(len(u), now, log.kind)
+        before = np.searchsorted(np.array(log.t, log.kind), when)
+        found = pair_features(u, v, HistoryView(index, when, before, None, None), 2.0)
+        windows = [max(2 * window, 1 if log.kind is np.int64 else 0) for window in WINDOWS]
+        windows = [int(window) if log.kind is np.int64 else window for window in windows]
+        for row in range(len(u)):
+            counts, dt, within = naive.pair_history(u[row], v[row], now, windows=windows)
+            wanted = dict.fromkeys(COLUMNS, 0.0)
+            for way, count, since, rates in zip(WAYS, counts, dt, within, strict=True):
+                wanted |= {f"{way} within {w:g}": math.log1p(rate) for w, rate in zip(WINDOWS, rates, strict=True)}
+                wanted |= (
+                    dict(zip((f"{way}: {what}" for what in EVER), ever(count, since / 2), strict=True)) if count else {}
+                )
+            near = naive.recent_contacts(u[row], v[row], now, NEWEST, 2.0)
+            ranks = [one for rank in near["ranks"] for one in (float(rank >= 0), math.log1p(max(rank, 0)))]
+            held = zip(near["partners"], near["held"], strict=True)
+            busy = [one for partners, many in held for one in (partners / max(many, 1), many / NEWEST)]
+            wanted |= dict(zip(RECENT, [*ranks, *busy, *np.log1p(near["shared"])], strict=True))
+            assert dict(zip(COLUMNS, found[row].tolist(), strict=True)) == pytest.approx(wanted, rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("newer", [NEWEST - 2, NEWEST - 1, NEWEST])

@@ -41,8 +41,7 @@ class Naive:
         return sorted(met, key=lambda one: (one[0], self.ties[one[1]], one[1]), reverse=True)
 
     def pair_history(self, u, v, t, before=math.inf, windows=()) -> tuple[list[int], list[float], list[list[int]]]:
-        """Counts, times since the last event, and counts within windows: u to v, v to u, u to anyone, anyone to u, v to
-        anyone, anyone to v."""
+        """Counts, times since the last event, and counts within windows: by `WAYS`."""
         seen = [(a, b, when) for a, b, when, n in self.events if when < t and n < before]
         ways = (
             lambda a, b: (a, b) == (u, v),
@@ -113,6 +112,15 @@ def logs(draw, most_events: int = 40, most_nodes: int = 6) -> Log:
     t = [kind(start + unit * x).item() for x in np.cumsum(gaps)] if size else []
     cuts = sorted(draw(st.lists(st.integers(0, size), max_size=4)))
     return Log(draw(ids), draw(ids), t, cuts, kind)
+
+
+@st.composite
+def loops(draw) -> Log:
+    """Logs in which about every other event is a self-loop, many of them repeats at one time."""
+    log = draw(logs(most_nodes=3))
+    at_once = draw(st.lists(st.booleans(), min_size=len(log.t), max_size=len(log.t)))
+    log.dst = [u if loop else v for u, v, loop in zip(log.src, log.dst, at_once, strict=True)]
+    return log
 
 
 @st.composite

@@ -13,7 +13,7 @@ from pintgn.errors import TooLarge
 from pintgn.neighbors import NeighborIndex, adjacency
 from pintgn.neighbors.contents import contents, left_out, renumber
 from tests.conftest import around
-from tests.neighbors.oracle import Log, logs
+from tests.neighbors.oracle import Log, Naive, logs
 
 many = settings(max_examples=150, deadline=None)
 HUBS = st.sampled_from([1, 2, 3, 6])
@@ -134,6 +134,33 @@ def test_at_the_size_from_which_on_there_is_one(length):
     half = length // 2
     assert found.counts[:, :2].tolist() == [[half, 0], [0, half]]
     assert made.count_pair([0] * 4, [1] * 4, [0, 2, 4, length]).tolist() == [0, 1, 2, half]
+
+
+def test_the_list_of_a_busy_pair_sees_no_future_and_is_what_the_log_says():
+    """Of two nodes with more than 4,096 entries each, with ties, repeats and self-loops; asked in the midst of them, at
+    the times of events, while the future is there: this one or another."""
+    rng, events = np.random.default_rng(0), 3 * adjacency.HUB
+    src, dst = rng.integers(0, 3, (2, events))
+    t = np.sort(rng.integers(0, events // 3, events))
+    first = int(np.searchsorted(t, t[2 * events // 3], "left"))
+    other = [np.r_[column[:first], rng.permutation(column[first:])] for column in (src, dst)]
+    naive, found = Naive(), []
+    naive.append(src[:first].tolist(), dst[:first].tolist(), t[:first].tolist())
+    asked = np.sort([*rng.choice(t[:first], 6).tolist(), t[first]])
+    u, v, at = (one.ravel() for one in np.meshgrid([0, 1], [0, 1], asked, indexing="ij"))
+    for ends, later in (((src, dst), t), (other, np.r_[t[:first], t[first] + np.arange(events - first)])):
+        made = NeighborIndex()
+        made.append(*ends, later)
+        assert (made.count([0, 1], t[first]) > adjacency.HUB).all()
+        assert made._pairs[2][0] >= 3, "0 and 1, 0 and 0, 1 and 1 have a list each"
+        found.append([*made.pair_history(u, v, at, windows=[1, 50]), *made.last(u, v, at), made.count_pair(u, v, at)])
+    for one, two in zip(*found, strict=True):
+        assert np.array_equal(one, two)
+    counts, dt, within, *_, pairs = found[0]
+    for row in range(len(u)):
+        wanted = naive.pair_history(u[row], v[row], at[row].item(), windows=[1, 50])
+        assert (counts[row].tolist(), dt[row].tolist(), within[row].tolist()) == wanted
+        assert pairs[row] == len(naive.pair(u[row], v[row], at[row].item()))
 
 
 def test_where_memory_runs_out_amid_becoming_a_hub_answers_are_still_right():

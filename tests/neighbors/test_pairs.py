@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pintgn.neighbors import NeighborIndex
-from tests.neighbors.oracle import logs
+from pintgn.neighbors import NeighborIndex, adjacency
+from pintgn.neighbors.index import WAYS
+from tests.neighbors.oracle import logs, loops
 
 
 @st.composite
@@ -45,6 +49,25 @@ def test_recent_contacts_are_what_the_log_says(data):
         wanted = naive.recent_contacts(u[row], v[row], t[row].item(), k, unit, before[row])
         for name, values in wanted.items():
             np.testing.assert_allclose(getattr(found, name)[row], values, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("hub", [2, adjacency.HUB])
+@given(log=loops())
+def test_a_self_loop_goes_out_and_never_comes_in(hub, log):
+    """With repeats and ties, in lists of one node and of a busy pair; about every pair at every time."""
+    with patch.object(adjacency, "HUB", hub):
+        index, naive = log.index(), log.naive()
+    times = np.array(sorted({*log.t, (log.t[-1] if log.t else 0) + 1}), log.kind)
+    u, v, t = (one.ravel() for one in np.meshgrid(np.arange(3), np.arange(3), times, indexing="ij"))
+    found, of_one = index.pair_history(u, v, t, windows=[1, 5]), index.count(u, t)
+    for row in range(len(u)):
+        counts, dt, within = naive.pair_history(u[row], v[row], t[row].item(), windows=[1, 5])
+        assert found.counts[row].tolist() == counts
+        assert found.dt[row].tolist() == dt
+        assert found.within[row].tolist() == within
+    by_way = dict(zip(WAYS, found.counts.T, strict=True))
+    assert (by_way["u to anyone"] + by_way["anyone else to u"] == of_one).all(), "a self-loop is one entry"
+    assert not by_way["v to u"][u == v].any()
 
 
 @given(logs())

@@ -56,6 +56,18 @@ def test_relations_are_counted_as_of_any_time(seed, dtype):
         assert (getattr(found, name) == expected[:, :, k]).all(), name
 
 
+def test_a_self_loop_counts_once_for_its_triple_and_for_its_node_at_either_end():
+    """Node 4 loops twice at 10 and once at 20, and writes to 5 at 20."""
+    index = RelationIndex(KINDS, np.dtype(np.int64))
+    events = np.array([4, 4, 4, 4]), np.array([1, 1, 1, 1]), np.array([4, 4, 4, 5]), np.array([10, 10, 20, 20])
+    index.add(*events)
+    asked = np.array([(4, 1, 4, 20), (4, 1, 4, 21), (4, 1 + KINDS, 4, 21), (6, 1, 4, 21), (4, 1, 5, 21)]).T
+    found = index.look_up(*(column.copy() for column in asked))
+    assert found.count.tolist() == [[2, 2, 2, 2], [3, 4, 3, 4], [3, 3, 4, 4], [0, 0, 3, 4], [1, 4, 1, 4]]
+    for row in range(asked.shape[1]):
+        assert found.count[row].tolist() == slow(*events, *asked[:, row])[:, 0].tolist()
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_question_without_some_events_is_that_to_an_index_which_never_had_them(seed):
     src, relation, dst, t = random_events(seed, (np.int64, np.float64)[seed % 2])

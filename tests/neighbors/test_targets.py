@@ -47,6 +47,15 @@ def test_look_ups_agree_with_a_slow_count(dtype, delay):
                 np.testing.assert_allclose(found.last[q, chain], last, atol=1e-12)
 
 
+def test_what_is_known_of_a_self_loop_is_known_of_its_node_at_either_end():
+    """Node 4 loops twice at once, with 1 and 5, and writes to 5 with 6."""
+    index = TargetIndex(1, np.dtype(np.int64))
+    index.add(np.array([4, 4, 4]), np.array([4, 4, 5]), np.array([10, 10, 20]), np.array([[1.0], [5.0], [6.0]]))
+    found = index.look_up(np.array([4, 9]), np.array([4, 4]), np.array([21, 21]))
+    assert found.count.tolist() == [[3, 2, 2], [0, 2, 0]]  # as a source, as a destination, with itself
+    assert found.mean[:, :, 0].tolist() == [[4, 3, 3], [0, 3, 0]]
+
+
 def test_a_copy_is_independent_and_saved_arrays_restore_it():
     index = TargetIndex(1, np.dtype(np.int64))
     one = np.array([0]), np.array([1]), np.array([5]), np.array([[2.0]])

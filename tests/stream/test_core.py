@@ -319,6 +319,43 @@ def test_a_history_refreshed_by_block_sees_whole_blocks_only(batch):
             torch.testing.assert_close(fresh.score(log[row : row + 1].query)[0], found[row])
 
 
+@pytest.mark.parametrize("batch", [7, 260])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"history_refresh": "block"},
+        {"positions_refresh": "block"},
+        {"history_refresh": "block", "positions_refresh": "block"},
+        {"positions_backend": "sketch", "positions_width": 64},
+        {"positions_backend": "sketch", "positions_width": 64, "positions_refresh": "block"},
+    ],
+    ids=lambda how: " ".join(map(str, how.values())),
+)
+def test_blocks_and_estimated_positions_know_nothing_of_the_future(how, batch):
+    """Scores before T are the same, bit for bit, when everything at and after T is others: ends, features, and times
+    two blocks later (before that, as many queries are computed together: a sum's last bit depends on it)."""
+    log, size = random_log(3), 10
+    first = int(np.searchsorted(log.t, log.t[150], "left"))
+    rng, later = np.random.default_rng(1), len(log) - first
+    src, dst, t, features = (np.array(column) for column in (log.src, log.dst, log.t, log.features))
+    src[first:], dst[first:] = rng.permutation(src[first:]), rng.permutation(dst[first:])
+    t[first + 2 * size :] = t[first + 2 * size] + np.arange(later - 2 * size)
+    features[first:] = 100 * rng.normal(size=(later, features.shape[1]))
+    other = EventLog(
+        src, dst, t, features=features, op=log.op, node_features=log.node_features, ids=log.ids, schema=log.schema
+    )
+    model = PINT(dim=8, neighbors=4, positions=4, pair_history=True, memory=6)
+    found = []
+    for one in (log, other):
+        stream = Stream(model, log.schema, node_features=log.node_features, memory_block=size, **how)
+        with torch.no_grad():
+            parts = [stream.replay(part, [part.query])[0] for part in one.batches(batch)]
+        found.append(torch.cat(parts))
+    before, at_t = ([one[part] for one in found] for part in (slice(0, first), slice(first, None)))
+    assert torch.equal(*before)
+    assert not torch.equal(*at_t), "else nothing was scrambled"
+
+
 def test_how_a_history_is_refreshed_is_kept_on_disk(tmp_path):
     log = random_log(3)
     stream = Stream(Honest(), log.schema, node_features=log.node_features, memory_block=7, history_refresh="block")

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import pintgn
+from pintgn.learn.folder import KEY
 from tests.workers.helpers import children, no_worker, run_together
 
 PINTGN = [sys.executable, "-m", "pintgn"]
@@ -98,6 +99,51 @@ def test_torchrun_trains_a_run(events, tmp_path):
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)["folder"] == str(tmp_path / "run")
     assert pintgn.Run.open(tmp_path / "run").finished
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for workers in /proc")
+def test_a_worker_killed_amid_the_third_epoch_of_torchrun_resumes_to_the_same_figures(events, tmp_path):
+    """As a training that nobody killed: weights, losses, validation and test figures, bit for bit."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    options = ("--model", "tgn", "--set", "dim=8", "--no-report", "--epochs", "4", "--set", "train.batch=50")
+    often = ("--set", "train.checkpoint_seconds=0")
+
+    def command(name, *more):
+        return [*torchrun, "-m", "pintgn", "train", str(events), "-o", str(tmp_path / name), *options, *often, *more]
+
+    ended = subprocess.run(command("whole"), capture_output=True, text=True, env=no_worker(), timeout=180)
+    assert ended.returncode == 0, ended.stderr
+    cut = subprocess.Popen(command("cut"), env=no_worker(), stdout=subprocess.DEVNULL, stderr=-1, text=True)
+    try:
+        while not ((at := progress(tmp_path / "cut"))[0] == 3 and at[1] >= 3):
+            assert cut.poll() is None, cut.communicate()
+            assert at[0] <= 3, "the third epoch has passed"
+            time.sleep(0.005)
+        os.kill(children(cut.pid)[1], signal.SIGKILL)
+        cut.communicate(timeout=60)
+    finally:
+        cut.terminate()
+    assert cut.returncode != 0
+    epoch, step = progress(tmp_path / "cut")
+    assert (epoch, 0 < step < 20) == (3, True)
+    ended = subprocess.run(command("cut", "--resume"), capture_output=True, text=True, env=no_worker(), timeout=180)
+    assert ended.returncode == 0, ended.stderr
+    whole, again = (pintgn.Run.open(tmp_path / name) for name in ("whole", "cut"))
+    weights = [run.model.state_dict() for run in (whole, again)]
+    assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert [(entry["loss"], entry["val"]) for entry in again.history] == [(e["loss"], e["val"]) for e in whole.history]
+    assert (again.test, again.best_epoch) == (whole.test, whole.best_epoch)
+
+
+def progress(folder: Path) -> tuple[int, int]:
+    """The epoch of the last checkpoint, and how many of its steps are done; from the head of its file."""
+    path = folder / "last.safetensors"
+    if not path.exists():
+        return 0, 0
+    with path.open("rb") as file:
+        head = json.loads(file.read(int.from_bytes(file.read(8), "little")))["__metadata__"]
+    facts = json.loads(head[KEY])
+    return facts["epoch"], facts["step"]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for workers in /proc")

@@ -12,7 +12,8 @@ from pintgn.neighbors import inputs, kernels, kernels_pairs
 from pintgn.neighbors.adjacency import Adjacency
 from pintgn.neighbors.queries import NeighborQuery
 
-WAYS = ("u to v", "v to u", "u to anyone", "anyone to u", "v to anyone", "anyone to v")
+WAYS = ("u to v", "v to u", "u to anyone", "anyone else to u", "v to anyone", "anyone else to v")
+"""Directions that are counted. A self-loop goes out and never comes in: it is one entry."""
 
 
 class Neighbors(NamedTuple):
@@ -47,8 +48,8 @@ class Last(NamedTuple):
 class PairHistory(NamedTuple):
     """How often two nodes had events with each other and with anyone, and how long ago the last was; by `WAYS`.
 
-    A self-loop goes out of its node. `dt` is 0 where there was no event. `within` counts the events not older than each
-    window.
+    A self-loop goes out of its node and does not come in. `dt` is 0 where there was no event. `within` counts the
+    events not older than each window.
     """
 
     counts: np.ndarray  # (…, 6) int64
@@ -165,7 +166,7 @@ class NeighborIndex(Adjacency):
     def pair_history(
         self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None, windows: ArrayLike = ()
     ) -> PairHistory:
-        """How often u and v had events before t, and how long ago the last was: with each other and with anyone.
+        """How often u and v had events before t, and how long ago the last was, with each other and anyone (`WAYS`).
 
         Also how often within each of `windows`, lengths of time that increase.
         """

@@ -182,8 +182,8 @@ def pair_history(
     heads, ids, times, numbers, pair_keys, pair_heads, hub, uneven, src, dst, t, before, sent, windows, counts,
     dt, within,
 ):  # fmt: skip
-    """How often, how long ago at last, and how often within each window: u to v, v to u, u to anyone, anyone to u,
-    v to anyone, anyone to v.
+    """How often, how long ago at last, and how often within each window: u to v, v to u, u to anyone, anyone else
+    to u, v to anyone, anyone else to v. A self-loop goes out.
 
     What two nodes had with each other stands in a list of their own or in both of theirs, so the shorter one is read;
     see `shorter_first`. The arrays of answers hold zeros.

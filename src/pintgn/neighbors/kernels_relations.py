@@ -2,7 +2,8 @@
 
 An entry is one moment of a key: when it was, how many events and how many distinct other ends there were by its end,
 and the entry before it. A key is a triple (source, relation, destination); a node and a relation (node, relation, -1),
-where the relation says the direction, too; or a relation alone (-1, relation, -1).
+where the relation says the direction, too; or a relation alone (-1, relation, -1). Ends are counted by what they are in
+an event: a self-loop is one event of the triple, and one of its node at either end.
 """
 
 from __future__ import annotations

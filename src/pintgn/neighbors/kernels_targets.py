@@ -2,7 +2,7 @@
 
 An entry of a chain is one moment: when it was, how many values had become known by its end, their sum, and the entry
 before it. So a mean as of any time is found at the newest entry before that time, and the last value as the difference
-of two entries.
+of two entries. What becomes known about a self-loop is known of its node as a source and as a destination.
 """
 
 from __future__ import annotations

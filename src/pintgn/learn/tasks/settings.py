@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from pintgn.errors import BadInput
 
+NO_COLUMNS = ("link", "return", "meet")
+"""What `predict` names that is no column of the log."""
+
 
 @dataclass(frozen=True)
 class TaskSettings:
@@ -47,7 +50,7 @@ class TaskSettings:
     @property
     def asks_column(self) -> bool:
         """Whether the question is about a column of the log."""
-        return self.predict not in ("link", "return", "meet")
+        return self.predict not in NO_COLUMNS
 
     @property
     def sides(self) -> tuple[int, ...]:
