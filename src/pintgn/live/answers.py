@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.learn.calibration import Calibration, next_probabilities
@@ -176,6 +177,7 @@ class Answers(Ranking):
         columns = (table[name].to_pylist() for name in (self.schema.dst, *Recommendation._fields[1:]))
         return list(map(Recommendation, *columns))
 
+    @takes_progress(counting("ranking", "sources"))
     def recommend_many(
         self,
         src: Iterable[Any] | str = "all",
@@ -187,13 +189,13 @@ class Answers(Ranking):
         active_since: Any = None,
         exact: bool | None = None,
         relation: Any = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | bool | None = None,
     ) -> pa.Table:
         """The k most likely destinations of many sources, as one table with a row for each, best first.
 
         Args:
             src: ids; or `"all"`, everyone who has acted so far.
-            progress: called with how many sources are done, and of how many.
+            progress: True for a bar, or a function that is called with how many sources are done, and of how many.
 
         The others as of `recommend`.
         """
@@ -212,7 +214,8 @@ class Answers(Ranking):
             steps: longest walks that are listed, 1 to 3.
             limit: how many reasons of each kind.
             replay: for models with memory, take that back as well, by replaying the log for each reason; slow.
-            progress: called with how many reasons have been replayed, and of how many.
+            progress: True for a bar, or a function that is called with how many reasons have been replayed, and of how
+                many.
         """
         return self.explaining(src, dst, at, **options)()
 
@@ -227,7 +230,7 @@ class Answers(Ranking):
         steps: int = 3,
         limit: int = 5,
         replay: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | bool | None = None,
     ) -> Callable[[], Explanation]:
         """`explain` in two parts: this one copies what it needs, the call of what it returns does the work.
 
@@ -282,7 +285,7 @@ class Answers(Ranking):
         at: Any = None,
         side: str = "src",
         *,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | bool | None = None,
     ) -> pa.RecordBatchReader:
         """Embeddings of many nodes as a stream of Arrow batches, computed while they are read: a row for each node.
 
@@ -292,7 +295,7 @@ class Answers(Ranking):
         Args:
             ids: ids; or `"all"`, every node there is.
             at, side: as of `embed`.
-            progress: called with how many nodes are done, and of how many.
+            progress: True for a bar, or a function that is called with how many nodes are done, and of how many.
 
         >>> import pintgn
         >>> log = pintgn.simulate("shop", events=400, seed=0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from pintgn.display.progress import counting, shown
 from pintgn.errors import BadInput
 from pintgn.models.base import Model
 
@@ -34,7 +36,7 @@ def nodes_asked(live: Answers, ids: Iterable[Any] | None, side: str) -> np.ndarr
 
 
 def embed_many(
-    live: Answers, ids: Iterable[Any] | str, at: Any, side: str, progress: Progress | None
+    live: Answers, ids: Iterable[Any] | str, at: Any, side: str, progress: Progress | bool | None
 ) -> pa.RecordBatchReader:
     """See `Live.embed_many`."""
     if isinstance(ids, str) and ids != "all":
@@ -46,7 +48,7 @@ def embed_many(
     kinds = {"id": live.names.type} | ({"side": pa.string()} if apart else {})
     schema = pa.schema(kinds | {"embedding": pa.list_(pa.float32(), width), "flags": pa.string()})
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches(told: Callable[..., None]) -> Iterator[pa.RecordBatch]:
         names = live.names.ids
         pieces = [nodes[begin : begin + CHUNK] for begin in range(0, len(nodes), CHUNK)]
         done = 0
@@ -59,10 +61,14 @@ def embed_many(
                 columns.append(pa.array([("src", "dst")[sides[k]] if k < len(sides) else side for k in some.tolist()]))
             columns += [pa.FixedSizeListArray.from_arrays(values, width), _flags(live, some)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
-            if progress is not None:
-                progress(done, len(nodes))
+            told(done, len(nodes))
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+    def shown_batches() -> Iterator[pa.RecordBatch]:
+        with shown(progress, counting("embedding", "nodes")) as told:
+            yield from batches(told)
+
+    with shown(progress, nullcontext):  # what cannot be shown is refused now, not when the first batch is read
+        return pa.RecordBatchReader.from_batches(schema, shown_batches())
 
 
 def _flags(live: Answers, nodes: np.ndarray) -> pa.Array:
