@@ -111,8 +111,8 @@ def test_answers_of_workers_are_those_of_one_process(folder, pool):
     live = pintgn.open(folder)
     shared = Shared(live, str(folder), [], pool)
     one, many = live.recommend_many("all", 4).to_pydict(), shared.recommend_many("all", 4, None, None).to_pydict()
-    assert {name: one[name] for name in ("src", "rank", "flags")} == {
-        name: many[name] for name in ("src", "rank", "flags")
+    assert {name: one[name] for name in ("src", "rank", "notes")} == {
+        name: many[name] for name in ("src", "rank", "notes")
     }
     np.testing.assert_allclose(many["logit"], one["logit"], atol=1e-5)
     for count in (0, 1, 2 * PIECES - 1, 2 * PIECES, 2 * PIECES + 1, len(one["src"])):

@@ -139,7 +139,7 @@ class Answers(Ranking):
         return self.task.shown(self.task.calibrated(shaped, self.run.answer_calibration))
 
     def predict(self, pairs: Any, **options: Any) -> Any:
-        """A logit, a probability and flags for every row of a table of pairs; of a run that predicts a column, what
+        """A logit, a probability and notes for every row of a table of pairs; of a run that predicts a column, what
         `ask` says. A frame gives a frame of its kind.
 
         Arguments as of `pintgn.live.predict.predict`.
@@ -289,7 +289,7 @@ class Answers(Ranking):
     ) -> pa.RecordBatchReader:
         """Embeddings of many nodes as a stream of Arrow batches, computed while they are read: a row for each node.
 
-        Columns: `id`, `side` (where sources and destinations are named apart), `embedding`, and `flags`: `unknown` for
+        Columns: `id`, `side` (where sources and destinations are named apart), `embedding`, and `notes`: `unknown` for
         an id that was never seen, `no events` for a node that has met nobody yet; empty for most.
 
         Args:
@@ -301,8 +301,8 @@ class Answers(Ranking):
         >>> log = pintgn.simulate("shop", events=400, seed=0)
         >>> live = pintgn.open(pintgn.fit("tgat", log, epochs=1))
         >>> table = live.embed_many([log.id(log.src[0]), "nobody"]).read_all()
-        >>> table.column_names, table["flags"].to_pylist()
-        (['id', 'embedding', 'flags'], ['', 'unknown'])
+        >>> table.column_names, table["notes"].to_pylist()
+        (['id', 'embedding', 'notes'], ['', 'unknown'])
         """
         from pintgn.live.embeddings import embed_many
 

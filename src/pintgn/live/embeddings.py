@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 CHUNK = 16_384
 """Nodes of one batch of the answer."""
 UNKNOWN, NO_EVENTS = "unknown", "no events"
-"""Flags: an id that was never seen; a node of the node table that has met nobody yet."""
+"""Notes: an id that was never seen; a node of the node table that has met nobody yet."""
 Progress = Callable[[int, int], None]
 
 
@@ -46,7 +46,7 @@ def embed_many(
     when, apart = live.time_of(at), live.names.separate_namespaces
     width = live.embed_nodes(nodes[:1] if len(nodes) else np.zeros(1, np.int64), when).shape[1]
     kinds = {"id": live.names.type} | ({"side": pa.string()} if apart else {})
-    schema = pa.schema(kinds | {"embedding": pa.list_(pa.float32(), width), "flags": pa.string()})
+    schema = pa.schema(kinds | {"embedding": pa.list_(pa.float32(), width), "notes": pa.string()})
 
     def batches(told: Callable[..., None]) -> Iterator[pa.RecordBatch]:
         names = live.names.ids
@@ -59,7 +59,7 @@ def embed_many(
             if apart:
                 sides = live.names.sides
                 columns.append(pa.array([("src", "dst")[sides[k]] if k < len(sides) else side for k in some.tolist()]))
-            columns += [pa.FixedSizeListArray.from_arrays(values, width), _flags(live, some)]
+            columns += [pa.FixedSizeListArray.from_arrays(values, width), _notes(live, some)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
             told(done, len(nodes))
 
@@ -71,7 +71,7 @@ def embed_many(
         return pa.RecordBatchReader.from_batches(schema, shown_batches())
 
 
-def _flags(live: Answers, nodes: np.ndarray) -> pa.Array:
+def _notes(live: Answers, nodes: np.ndarray) -> pa.Array:
     degree = np.zeros(len(nodes), np.int64)
     met = nodes < len(live.nodes.degree)
     degree[met] = live.nodes.degree.values[nodes[met]]
