@@ -143,7 +143,7 @@ def test_predict_in_users_own_ids_after_observing_newer_events(pintgn_command, t
     assert "observed 200 events" in err
     assert later != out
     code, _, _ = pintgn_command("predict", trained, "pairs.csv", "-o", "out.parquet")
-    assert pq.read_table(tmp_path / "out.parquet").column_names[-3:] == ["logit", "probability", "flags"]
+    assert pq.read_table(tmp_path / "out.parquet").column_names[-3:] == ["logit", "probability", "notes"]
     code, _, err = pintgn_command("predict", trained, "nowhere.csv")
     assert (code, "nowhere.csv" in err) == (2, True)
 
@@ -174,7 +174,7 @@ def test_recommend_and_embed(pintgn_command, trained, shop, tmp_path):
     assert pintgn_command("embed", trained)[0] == 0
     assert (trained / "embeddings.parquet").exists()
     table = pq.read_table(tmp_path / "nodes.parquet")
-    assert table.column_names == ["id", "embedding", "flags"]
+    assert table.column_names == ["id", "embedding", "notes"]
     assert len(table.column("embedding")[0]) == 8
     assert pintgn_command("embed", trained, "-o", "nodes.npz", "--at", "2024-06-01T00:00:00Z")[0] == 0
     arrays = np.load(tmp_path / "nodes.npz")  # no pickles: ids are plain text
@@ -182,10 +182,10 @@ def test_recommend_and_embed(pintgn_command, trained, shop, tmp_path):
     assert arrays["embedding"].tolist() == table["embedding"].to_pylist()
     some = ("--node", "user1", "--node", "nobody", "--at", "2024-06-01T00:00:00Z")
     code, out, err = pintgn_command("embed", trained, "-o", "some.csv", *some, "--json")
-    assert json.loads(out)["flags"] == {"unknown": 1}
-    assert "1 node flagged: unknown" in err
+    assert json.loads(out)["notes"] == {"unknown": 1}
+    assert "1 node noted: unknown" in err
     rows = pyarrow.csv.read_csv(tmp_path / "some.csv")
-    assert rows.column_names == ["id", *(f"e{k}" for k in range(8)), "flags"]
+    assert rows.column_names == ["id", *(f"e{k}" for k in range(8)), "notes"]
     assert rows["id"].to_pylist() == ["user1", "nobody"]
     known = table["embedding"][table["id"].to_pylist().index("user1")].as_py()
     assert [rows[f"e{k}"][0].as_py() for k in range(8)] == pytest.approx(known, rel=1e-6)

@@ -91,7 +91,22 @@ def test_a_bound_without_a_zone_is_in_the_zone_that_dates_are_shown_in(value):
         unit = TimeUnit("s", zone)
         found = read_time(value, unit, INT, bound=True)
         assert found == midnight - east
-        assert unit.show(found) == "2024-03-16"
+        assert unit.show(found).startswith("2024-03-16 00:00:00")
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "America/New_York", "+05:30"])
+@pytest.mark.parametrize("unit", [None, "s", "ms", "us", "ns"])
+@pytest.mark.parametrize("written", [None, "%d.%m.%Y", "own unit"])
+def test_what_is_printed_is_read_back(unit, zone, written):
+    if unit is None and zone is not None:
+        pytest.skip("numbers have no zone")
+    kind = TimeUnit(unit, zone, unit if written == "own unit" else written, zone)
+    per = 1000 ** ("s", "ms", "us", "ns").index(unit or "s")
+    seconds = [0, NOON, NOON - 43_200, 1_729_990_800, 1_729_994_400, -3_000_000_000]  # 27.10.2024, 3 o'clock, twice
+    for count in [second * per + rest for second in seconds for rest in {0, 1, per // 2, per - 1} if rest < per]:
+        text = kind.show(np.int64(count))
+        assert read_time(text, kind, INT) == count, text
+        assert read_time(text, kind, INT, bound=True) == count, text
 
 
 @pytest.mark.parametrize("value", ["2024-03-16", datetime.date(2024, 3, 16), np.datetime64("2024-03-16"), "soon"])

@@ -345,7 +345,7 @@ def test_a_question_about_a_node_needs_its_column_only(task, column):
     live = pintgn.open(train.fit(asked(**task), payments()))
     table = live.predict({column: [1, 12, 99_999]})
     assert table.column_names[0] == column
-    assert table["flags"].to_pylist()[-1] == f"unknown {column}"
+    assert table["notes"].to_pylist()[-1] == f"unknown {column}"
     both = live.predict({"src": [1, 12, 99_999], "dst": [1, 12, 99_999]})
     assert table.equals(both)
     with pytest.raises(UnknownName, match=f"has no column '{column}'"):

@@ -170,7 +170,7 @@ def test_nodes_that_were_never_seen_are_flagged():
     table = {"src": log.src, "dst": log.dst, "t": log.t}
     live = pintgn.open(fit(PINT(dim=4), pintgn.read_events(table, nodes=nodes), **QUICK))
     found = live.embed_many([0, 99, 1234]).read_all()
-    assert found["flags"].to_pylist() == ["", "no events", "unknown"]
+    assert found["notes"].to_pylist() == ["", "no events", "unknown"]
     assert live.embed_many([]).read_all().num_rows == 0
 
 

@@ -58,7 +58,7 @@ def rows_of(table: pa.Table, src) -> list[dict]:
 # -- pairs -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_frame_of_pairs_gives_a_frame_with_logit_probability_and_flags(live):
+def test_a_frame_of_pairs_gives_a_frame_with_logit_probability_and_notes(live):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(
         {"src": ["user1", "nobody", "user2"], "dst": ["item1", "item2", "nothing"]}, index=[7, 3, 9]
@@ -66,13 +66,13 @@ def test_a_frame_of_pairs_gives_a_frame_with_logit_probability_and_flags(live):
     found = live.predict(frame)
     assert isinstance(found, pandas.DataFrame)
     assert found.index.tolist() == [7, 3, 9]
-    assert found.columns.tolist() == ["src", "dst", "t", "logit", "probability", "flags"]
-    assert found["flags"].tolist() == ["", "unknown src", "unknown dst"]
+    assert found.columns.tolist() == ["src", "dst", "t", "logit", "probability", "notes"]
+    assert found["notes"].tolist() == ["", "unknown src", "unknown dst"]
     assert found["logit"][7] == pytest.approx(live.score("user1", "item1")["item1"], abs=1e-6)
     assert found["probability"][7] == pytest.approx(live.probability("user1", "item1")["item1"], abs=1e-6)
     both = live.predict({"src": ["nobody"], "dst": ["nothing"]})
     assert isinstance(both, pa.Table)
-    assert both["flags"].to_pylist() == ["unknown src, unknown dst"]
+    assert both["notes"].to_pylist() == ["unknown src, unknown dst"]
     assert predict(live, {"src": [], "dst": []}).num_rows == 0
 
 
@@ -80,21 +80,21 @@ def test_a_frame_of_polars_gives_one_of_polars(live):
     polars = pytest.importorskip("polars")
     found = live.predict(polars.DataFrame({"src": ["user1"], "dst": ["item1"]}))
     assert isinstance(found, polars.DataFrame)
-    assert found["flags"].to_list() == [""]
+    assert found["notes"].to_list() == [""]
 
 
 def test_every_answer_of_a_run_that_has_not_ended_is_flagged(stopped, tmp_path):
     live = pintgn.open(stopped)
-    assert set(live.predict({"src": [1, 2, 99], "dst": [3, 4, 5]})["flags"].to_pylist()) == {
+    assert set(live.predict({"src": [1, 2, 99], "dst": [3, 4, 5]})["notes"].to_pylist()) == {
         "training unfinished",
         "unknown src, training unfinished",
     }
-    assert {one.flags for one in live.recommend(1)} == {"training unfinished"}
+    assert {one.notes for one in live.recommend(1)} == {"training unfinished"}
     command = ["recommend", str(stopped), "--src", "1", "--src", "99", "-k", "2", "--json"]
     result = CliRunner().invoke(app, command)
-    flags = [row["flags"] for row in json.loads(result.stdout)["recommended"]]
-    assert flags == ["training unfinished"] * 2 + ["unknown src, training unfinished"] * 2
-    assert "note: 2 rows flagged: training unfinished" in result.stderr
+    notes = [row["notes"] for row in json.loads(result.stdout)["recommended"]]
+    assert notes == ["training unfinished"] * 2 + ["unknown src, training unfinished"] * 2
+    assert "note: 2 rows noted: training unfinished" in result.stderr
 
 
 def test_a_run_whose_refit_was_stopped_is_flagged_until_it_has_ended(tmp_path):
@@ -105,9 +105,9 @@ def test_a_run_whose_refit_was_stopped_is_flagged_until_it_has_ended(tmp_path):
     log = random_log()
     with pytest.raises(Killed):
         fit("heuristic", log, folder=tmp_path / "run", refit=True, progress=kill)
-    assert {one.flags for one in pintgn.open(tmp_path / "run").recommend(1)} == {"refit unfinished"}
+    assert {one.notes for one in pintgn.open(tmp_path / "run").recommend(1)} == {"refit unfinished"}
     fit("heuristic", log, folder=tmp_path / "run", refit=True)
-    assert {one.flags for one in pintgn.open(tmp_path / "run").recommend(1)} == {""}
+    assert {one.notes for one in pintgn.open(tmp_path / "run").recommend(1)} == {""}
     assert Run.open(tmp_path / "run").unfinished == ""
 
 
@@ -116,14 +116,14 @@ def test_a_run_whose_refit_was_stopped_is_flagged_until_it_has_ended(tmp_path):
 
 def test_many_sources_are_recommended_what_each_is_recommended_alone(live):
     table = live.recommend_many(["user1", "user7", "stranger"], k=4)
-    assert table.column_names == ["src", "dst", "rank", "next_probability", "probability", "logit", "flags"]
+    assert table.column_names == ["src", "dst", "rank", "next_probability", "probability", "logit", "notes"]
     for src in ("user1", "user7", "stranger"):
         scores = live.score(src, [live.names.ids[node] for node in live.candidates(src)])
         best = sorted(scores, key=scores.get, reverse=True)[:4]
         rows = rows_of(table, src)
         assert [row["rank"] for row in rows] == [1, 2, 3, 4]
         assert [row["logit"] for row in rows] == pytest.approx([scores[dst] for dst in best], abs=1e-5)
-        assert {row["flags"] for row in rows} == {"unknown src" if src == "stranger" else ""}
+        assert {row["notes"] for row in rows} == {"unknown src" if src == "stranger" else ""}
         alone = live.recommend(src, k=4)
         assert [one.dst for one in alone] == [row["dst"] for row in rows]
         assert [one.logit for one in alone] == pytest.approx([row["logit"] for row in rows], abs=1e-5)
@@ -165,10 +165,10 @@ def test_only_among_these_and_only_the_active(live):
     log, wanted = live.run.log, ["item5", "item3", "nothing", "item9", "item5"]
     found = live.recommend("user1", among=wanted)
     assert {one.dst for one in found} == set(wanted)
-    assert {one.dst: one.flags for one in found}["nothing"] == "unknown dst"
+    assert {one.dst: one.notes for one in found}["nothing"] == "unknown dst"
     since = log.t[-100]
     active = {log.id(node) for node in np.unique(log.dst[log.t >= since]).tolist()}
-    shown = log.schema.time.show(since).replace(" ", "T") + "Z"
+    shown = log.schema.time.show(since)
     for time in (since, shown):
         assert {one.dst for one in live.recommend("user1", 10_000, active_since=time)} == active
     both = live.recommend("user1", among=wanted, active_since=since)
@@ -249,7 +249,7 @@ def test_recommend_for_many_to_files_and_back(folder, live, tmp_path):
     assert [row["src"] for row in rows] == ["user1"] * 3 + ["user2"] * 3
     assert {row["dst"] for row in rows} == {"item1", "item2", "item3"}
     result = run("recommend", folder, "--src", "user1", "--src", "user2", "-k", "1", "--exclude-met")
-    assert result.stdout.splitlines()[0] == '"src","dst","rank","next_probability","probability","logit","flags"'
+    assert result.stdout.splitlines()[0] == '"src","dst","rank","next_probability","probability","logit","notes"'
     assert len(result.stdout.splitlines()) == 3
     result = run("recommend", folder, "--src", "user1", "--among", "item1", "--among", "item2")
     assert result.stdout.splitlines()[0].split("  ")[0] == "dst"
@@ -271,3 +271,9 @@ def test_mistakes_on_the_command_line_are_one_line(folder, options, message, tmp
     result = run("recommend", folder, *options)
     assert result.exit_code != 0
     assert message in str(result.exception)
+
+
+def test_every_column_of_an_answer_can_be_read_as_an_attribute_of_a_frame(live):
+    found = live.predict(pd.DataFrame({"src": [1, 99], "dst": [3, 4]}))
+    assert found.notes.tolist() == ["", "unknown src"]
+    assert not [name for name in found.columns if hasattr(pd.DataFrame, name)]

@@ -58,7 +58,7 @@ def test_by_an_inverse_relation_a_destination_asks_for_sources(shop):
     back = shop.recommend(3, 20, relation="^buys")
     assert {one.dst for one in back} == set(range(8))
     assert {one.dst for one in shop.recommend(3, 20, relation="buys")} == set(range(5))
-    assert not any(one.flags for one in back)
+    assert not any(one.notes for one in back)
     scores = shop.score(3, [one.dst for one in back], relation="^buys")
     assert [one.logit for one in back] == pytest.approx([scores[one.dst] for one in back], abs=1e-4)
     item, user = (shop.names.numbers[side][3] for side in (1, 0))
@@ -68,9 +68,9 @@ def test_by_an_inverse_relation_a_destination_asks_for_sources(shop):
     assert scores[3] == pytest.approx(expected, abs=1e-5)
     every = shop.recommend_many("all", 2, relation="^buys")
     assert set(every["user"].to_pylist()) == set(range(5))
-    assert shop.recommend(7, 1, relation="^buys")[0].flags == "unknown src"
+    assert shop.recommend(7, 1, relation="^buys")[0].notes == "unknown src"
     table = shop.predict({"user": [4, 7], "item": [7, 4], "type": ["^buys", "^buys"]})
-    assert table["flags"].to_pylist() == ["", "unknown src"]
+    assert table["notes"].to_pylist() == ["", "unknown src"]
     why = shop.explain(3, 7, relation="^buys")
     assert why.logit == pytest.approx(shop.score(3, [7], relation="^buys")[7], abs=1e-5)
     assert not any(reason.nodes[0] != 3 for reason in why.reasons if reason.of == "pair")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pintgn.positions import RelativePositions
+from pintgn.positions import RelativePositions, relative
 from pintgn.positions.kernels_sketch import sign_word
 from tests.positions.helpers import columns, cuts, everything, groups, logs, numpy_rows, oracle
 
@@ -152,7 +152,8 @@ def test_new_nodes_change_no_other_estimate():
 
 @pytest.mark.parametrize("hint", [0, 5000])
 @pytest.mark.parametrize("size", [1, 40, 1500])
-def test_auto_becomes_the_sketch_it_would_have_been(caplog, hint, size):
+def test_auto_becomes_the_sketch_it_would_have_been(caplog, monkeypatch, hint, size):
+    monkeypatch.setattr(relative, "_noted", False)
     log = busy_log(nodes=300)
     auto = RelativePositions(4, "auto", width=4, budget=60_000, nodes=hint)
     sketch = RelativePositions(4, "sketch", width=4)
@@ -164,6 +165,14 @@ def test_auto_becomes_the_sketch_it_would_have_been(caplog, hint, size):
     assert auto.backend == "sketch"
     assert "estimated" in caplog.text
     assert np.array_equal(everything(auto, 300, None), everything(sketch, 300, None))
+
+
+def test_that_positions_are_estimated_is_said_once_however_often_a_log_is_replayed(caplog, monkeypatch):
+    monkeypatch.setattr(relative, "_noted", False)
+    with caplog.at_level(logging.WARNING, "pintgn"):
+        for _ in range(3):
+            RelativePositions(4, "auto", width=4, budget=60_000).observe(*busy_log(nodes=300))
+    assert caplog.text.count("estimated from here on") == 1
 
 
 def test_auto_switches_at_the_same_event_whatever_the_calls():

@@ -62,7 +62,7 @@ def predict(
     on: On = "local",
     as_json: AsJson = False,
 ) -> None:
-    """Predict how likely each pair is: a logit, a probability, and flags for ids never seen.
+    """Predict how likely each pair is: a logit, a probability, and notes on ids never seen.
 
     The probability is that of the pair against one random destination (or, with --against known, against one pair that
     met before), calibrated on validation. It is no forecast: for that, see next_probability of recommend.
@@ -76,7 +76,7 @@ def predict(
     options: dict[str, Any] = {"src": src, "dst": dst, "t": time, "at": at, "against": against}
     with opened(run, observe, on) as live:
         table = score(live, pairs, **options, delimiter=delimiter, charset=charset)
-    note_flags(table)
+    note_doubts(table)
     give_table(table, output, as_json, {"run": run}, "pairs")
 
 
@@ -133,7 +133,7 @@ def recommend(
                 relation=relation, progress=bar,
             )  # fmt: skip
     note_candidates(live, chosen, exact)
-    note_flags(table)
+    note_doubts(table)
     if len(sources) == 1 and output is None and not (as_json or to_stdout):
         columns = ["next_probability", "probability", "logit"]
         shown = zip(table[live.schema.dst].to_pylist(), *(table[name].to_pylist() for name in columns), strict=True)
@@ -184,9 +184,9 @@ def embed(
     on: On = "local",
     as_json: AsJson = False,
 ) -> None:
-    """Write an embedding of every node, or of some, as of a time: id, (side,) embedding, flags.
+    """Write an embedding of every node, or of some, as of a time: id, (side,) embedding, notes.
 
-    Flags: unknown for an id never seen, no events for a node that has met nobody yet. Parquet and CSV are written chunk
+    Notes: unknown for an id never seen, no events for a node that has met nobody yet. Parquet and CSV are written chunk
     by chunk, so that the number of nodes is no matter of memory.
     """
     if output is not None:
@@ -200,17 +200,17 @@ def embed(
         ids: Any = "all" if node is None and node_file is None else ids_of(live, node, node_file, side)
         with Bar("embedding", "nodes") as bar:
             reader = live.embed_many(ids, at, side, progress=bar)
-            flagged = write_embeddings(reader, output)
-    count, width = flagged.total(), reader.schema.field("embedding").type.list_size
-    del flagged[""]
-    for words, rows in flagged.items():
-        say(f"note: {plural(rows, 'node')} flagged: {words}")
-    facts = {"run": run, "output": output, "nodes": count, "width": width, "flags": flagged}
+            noted = write_embeddings(reader, output)
+    count, width = noted.total(), reader.schema.field("embedding").type.list_size
+    del noted[""]
+    for words, rows in noted.items():
+        say(f"note: {plural(rows, 'node')} noted: {words}")
+    facts = {"run": run, "output": output, "nodes": count, "width": width, "notes": noted}
     answer(as_json, facts, f"{output}: {plural(count, 'node')}, {plural(width, 'number')} each")
 
 
 def write_embeddings(reader: Any, path: Path) -> Counter[str]:
-    """Batches of embeddings, by the ending of the name; whole or not at all. Returns how many rows have which flags."""
+    """Batches of embeddings, by the ending of the name; whole or not at all. Returns how many rows have which notes."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.csv
@@ -218,11 +218,11 @@ def write_embeddings(reader: Any, path: Path) -> Counter[str]:
 
     from pintgn.events.store import writing_table
 
-    flags: Counter[str] = Counter()
+    notes: Counter[str] = Counter()
 
     def batches() -> Iterator[Any]:
         for batch in reader:
-            flags.update(batch.column("flags").to_pylist())
+            notes.update(batch.column("notes").to_pylist())
             yield batch
 
     with writing_table(path) as part:
@@ -247,7 +247,7 @@ def write_embeddings(reader: Any, path: Path) -> Counter[str]:
             with pyarrow.parquet.ParquetWriter(part, reader.schema) as file:
                 for batch in batches():
                     file.write_batch(batch)
-    return flags
+    return notes
 
 
 def flat_embeddings(batch: Any) -> Any:
@@ -256,9 +256,9 @@ def flat_embeddings(batch: Any) -> Any:
 
     values, names = batch.column("embedding"), [name for name in batch.schema.names if name != "embedding"]
     matrix = values.flatten().to_numpy().reshape(len(values), -1)
-    columns = {name: batch.column(name) for name in names if name != "flags"}
+    columns = {name: batch.column(name) for name in names if name != "notes"}
     columns |= {f"e{k}": pa.array(column) for k, column in enumerate(matrix.T.copy())}
-    return pa.RecordBatch.from_pydict(columns | {"flags": batch.column("flags")})
+    return pa.RecordBatch.from_pydict(columns | {"notes": batch.column("notes")})
 
 
 def explain(
@@ -359,13 +359,13 @@ def note_unseen(live: Any, id: Any, side: int = 0) -> None:
         say(f"note: {id!r} has never been seen, and counts as a new node.{near if 'Did' in near else ''}")
 
 
-def note_flags(table: Any) -> None:
-    """Say how many rows are flagged, and why."""
+def note_doubts(table: Any) -> None:
+    """Say how many rows have notes, and which."""
     import pyarrow.compute as pc
 
-    for one in pc.value_counts(table["flags"].combine_chunks()).to_pylist():
+    for one in pc.value_counts(table["notes"].combine_chunks()).to_pylist():
         if one["values"]:
-            say(f"note: {plural(one['counts'], 'row')} flagged: {one['values']}")
+            say(f"note: {plural(one['counts'], 'row')} noted: {one['values']}")
 
 
 TABLES, EMBEDDED = (".csv", ".parquet", ".pq"), (".csv", ".parquet", ".pq", ".npz")

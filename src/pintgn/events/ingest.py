@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pintgn.display.progress import counting, shown
 from pintgn.errors import BadInput, suggest
 from pintgn.events.builder import Plan, build
 from pintgn.events.clean import without_duplicates
@@ -55,7 +56,7 @@ def read_events(
     skip_lines: int = 0,
     comment: str | None = None,
     charset: str = "utf-8",
-    progress: Callable[[int, int | None], None] | None = None,
+    progress: Callable[[int, int | None], None] | bool | None = None,
 ) -> EventLog:
     """Read events by column name; nodes are numbered by first appearance in time, src before dst.
 
@@ -104,7 +105,8 @@ def read_events(
         delimiter, header, columns, skip_lines, comment, charset: the layout of a text file; found out when not given.
             `columns` names the columns of a file without a header, or instead of it. Lines that begin with `comment`
             are left out; where a file begins with # or %, these are.
-        progress: called with how many rows have been read, and of about how many where that is known.
+        progress: True for a bar, or a function that is called with how many rows have been read, and of about how many
+            where that is known.
 
     Raises:
         BadInput: a value that cannot be used; the message names its row (counted from 0) or, in a text file, its
@@ -168,7 +170,9 @@ def read_events(
     for kind in [encoding] if isinstance(encoding, str) else encoding.values():
         if kind not in ENCODINGS:
             raise BadInput(f"there is no encoding {kind!r}.{suggest(kind, ENCODINGS)}")
-    log = build(opened, plan, progress).finish(None if nodes is None else open_source(nodes, ["id"], charset=charset))
+    with shown(progress, counting("reading", "events")) as told:
+        built = build(opened, plan, told)
+    log = built.finish(None if nodes is None else open_source(nodes, ["id"], charset=charset))
     return without_duplicates(log) if drop_duplicates else log
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -128,26 +129,27 @@ class TimeUnit:
     """The zone of dates that are written without one, where that was said."""
 
     def show(self, t: Any) -> str:
-        """A time as a person writes it.
+        """A time as a person writes it, with its zone where dates have one; `read_time` reads it back.
 
         >>> TimeUnit("s").show(1_700_000_000)
         '2023-11-14 22:13:20'
         >>> TimeUnit().show(1588)
         '1588'
-        >>> TimeUnit("ms", "+02:00").show(1_700_000_000_000)
-        '2023-11-15 00:13:20'
+        >>> TimeUnit("ms", "+02:00").show(1_700_000_000_500)
+        '2023-11-15 00:13:20.500+02:00'
         """
         if self.unit is None:
             return f"{t:g}" if isinstance(t, float | np.floating) and abs(float(t)) < 1e6 else str(t)
         stamp = np.datetime64(int(t), self.unit)  # type: ignore[call-overload]
-        text = str(stamp).replace("T", " ")
+        text = re.sub(r"\.0+$", "", str(stamp).replace("T", " "))
         if self.zone:
             try:
-                moment = stamp.astype("datetime64[us]").astype(datetime.datetime).replace(tzinfo=datetime.UTC)
-                text = moment.astimezone(zone_of(self.zone)).strftime("%Y-%m-%d %H:%M:%S")
-            except (KeyError, ValueError, OverflowError):
-                pass
-        return text.removesuffix(".000").removesuffix(" 00:00:00")
+                moment = stamp.astype("datetime64[s]").astype(datetime.datetime).replace(tzinfo=datetime.UTC)
+                local = moment.astimezone(zone_of(self.zone)).isoformat(sep=" ")
+                return local[:19] + text[19:] + local[19:]  # a fraction of a second is the same in every zone
+            except (AttributeError, KeyError, ValueError, OverflowError):
+                pass  # beyond what Python's datetime holds
+        return text.removesuffix(" 00:00:00")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadInput
 from pintgn.events.schema import TimeUnit
 from pintgn.explain.answer import Contact, Explanation, Reason, Without
@@ -31,6 +32,7 @@ NAMED = 3
 """Relations of several events that are named one by one."""
 
 
+@takes_progress(counting("replaying"))
 def explain(
     stream: Stream | Frozen,
     src: int,
@@ -40,7 +42,7 @@ def explain(
     steps: int = LONGEST,
     limit: int = 5,
     replay: bool = False,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     name: Callable[[int], Any] = int,
     calibration: Callable[[np.ndarray], np.ndarray] | None = None,
     names: tuple[Any, Any] | None = None,
@@ -55,11 +57,12 @@ def explain(
         steps: longest walks that are listed one by one, 1 to 3.
         limit: how many reasons of each kind.
         replay: replay the log without each reason's events where nothing less is exact, as for models with memory;
-            slow. `progress` is called with how many reasons are done, and of how many.
+            slow. `progress` shows how many reasons are done, and of how many: True for a bar, or a function of these.
         name: the id of a node number, for the answer; `names` those of src and dst, which may be strangers.
         calibration: probabilities of logits.
         asked: another question than whether the two meet.
     """
+    assert callable(progress)  # by `takes_progress`
     if not 1 <= steps <= LONGEST:
         raise BadInput(f"steps={steps}; walks of 1 to {LONGEST} steps are listed (longer ones are counted).")
     if limit < 1:
@@ -85,7 +88,7 @@ class _Question:
     name: Callable[[int], Any]  # the id of a node number
     asked: Asked
     replay: bool
-    progress: Progress | None
+    progress: Progress
 
     @property
     def unit(self) -> TimeUnit:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.display.html import paragraph
+from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema
@@ -87,6 +88,7 @@ class Evaluation:
         return data_frame(lines + ranked)
 
 
+@takes_progress(counting("measuring", "events"))
 def evaluate(
     run: Run | str | Path | Sequence[Run | str | Path],
     negatives: str | Negatives | Sequence[str | Negatives] | None = None,
@@ -99,7 +101,7 @@ def evaluate(
     seed: int = 0,
     most: int = MOST,
     device: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Evaluation:
     """Measure a run (or several, then mean ± std) on a part of its log, or on events after it.
 
@@ -118,7 +120,8 @@ def evaluate(
         most: of more events than this, whole stretches at even distances are scored, and all are observed. By
             `protocol="paper"` all are scored.
         device: where runs of folders compute; as they were trained when not given.
-        progress: called with the events done, how many there are, and what is being measured.
+        progress: True for a bar, or a function that is called with the events done, how many there are, and what is
+            being measured.
 
     >>> import pintgn
     >>> run = pintgn.fit("edgebank", pintgn.simulate("repeat", events=400, seed=0))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from pintgn.display.bars import open_bar
-from pintgn.errors import BadInput
+from pintgn.display.progress import shown
 from pintgn.formatting import plural
 from pintgn.learn.tables import first_figure
 
@@ -18,10 +17,6 @@ every batch {"epoch", "epochs", "done", "total", "loss", "events_per_second"}; a
 `run.history`, which has "val". What it raises ends the training; a run with a folder can then be continued from its
 last checkpoint."""
 Fit = TypeVar("Fit", bound=Callable[..., Any])
-
-
-def no_progress(entry: dict[str, Any]) -> None:
-    """Keep quiet."""
 
 
 class EpochBar:
@@ -55,29 +50,15 @@ class EpochBar:
             self.done, self.figures = entry["epoch"], "  val " + " ".join(figure)
 
 
-@contextmanager
-def shown(progress: Progress | bool) -> Iterator[Progress]:
-    """The callable that `progress` means: itself, a bar for True, nothing for False."""
-    if callable(progress):
-        yield progress
-    elif progress:
-        with EpochBar() as bar:
-            yield bar
-    else:
-        yield no_progress
-
-
 def for_people(check: Callable[[Any, Any, Any], None]) -> Callable[[Fit], Fit]:
     """Lets a function such as `fit` be called as people do: arguments in the wrong places get one line, and
-    `progress` may be True or False."""
+    `progress` may be all that `pintgn.display.progress` takes."""
 
     def decorate(fit: Fit) -> Fit:
         @functools.wraps(fit)
         def called(model: Any = None, log: Any = None, *, progress: Any = True, **options: Any) -> Any:
             check(model, log, options.get("seed", 0))
-            if not callable(progress) and not isinstance(progress, bool):
-                raise BadInput(f"progress={progress!r}; it is True (a bar), False (nothing) or a function of a dict.")
-            with shown(progress) as call:
+            with shown(progress, EpochBar) as call:
                 return fit(model, log, progress=call, **options)
 
         return cast(Fit, called)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pintgn.display.progress import silent
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.learn.folder import Folder
-from pintgn.learn.progress import Progress, no_progress
+from pintgn.learn.progress import Progress
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
 from pintgn.learn.tables import mean_of
@@ -59,7 +60,7 @@ def _fit_on(
     seeds: Sequence[int],
     folder: Path,
     refit: bool,
-    progress: Progress = no_progress,
+    progress: Progress = silent,
     resume: bool = True,
 ) -> None:
     """One run for each seed, trained by workers. A run whose worker was lost goes on from its last checkpoint."""
@@ -82,9 +83,7 @@ def fit_one(settings: dict[str, Any], log: str, seed: int, folder: str, refit: b
     fit(Settings.of(settings), EventLog.open(log), folder=folder, seed=seed, refit=refit, progress=False)
 
 
-def resume(
-    folder: str | Path, progress: Progress = no_progress, refit: bool = False, jobs: Jobs | None = None
-) -> list[Run]:
+def resume(folder: str | Path, progress: Progress = silent, refit: bool = False, jobs: Jobs | None = None) -> list[Run]:
     """Continue a folder of several runs to the end of the last."""
     metadata = Folder(folder).read_json("runs.json")
     log = EventLog.open(Folder(Folder(folder) / f"seed-{metadata['seeds'][0]}").events)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pintgn import compiled
+from pintgn.display.progress import silent
 from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.checks import same
 from pintgn.events.facts import check
@@ -28,7 +29,7 @@ from pintgn.learn.loss import rate
 from pintgn.learn.measure import observe_log
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives
-from pintgn.learn.progress import Progress, for_people, no_progress
+from pintgn.learn.progress import Progress, for_people
 from pintgn.learn.protocol import scored_events
 from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible, seed_step, step_rng
 from pintgn.learn.run import Run
@@ -63,7 +64,7 @@ def fit(
     resume: bool = True,
     negatives: Negatives | None = None,
     refit: bool = False,
-    progress: Progress | bool = True,
+    progress: Progress | bool | None = True,
     **settings: Unpack[FitSettings],
 ) -> Run:
     """Train on the first 70 % of a log, choose the epoch on the next 15 %, measure on the last.
@@ -81,8 +82,8 @@ def fit(
         negatives: what to tell events from; random destinations by default.
         refit: after the measurement, train on the whole log for as many epochs as validation chose. That model is then
             used (`run.deployed`); the figures stay those of the one that was measured.
-        progress: True shows a bar in a terminal or a notebook, and nothing elsewhere; False shows none; a function is
-            called with a dict, after every batch and every epoch: see `pintgn.learn.progress.Progress`.
+        progress: True shows a bar in a terminal or a notebook, and nothing elsewhere; False or None shows none; a
+            function is called with a dict, after every batch and every epoch: see `pintgn.learn.progress.Progress`.
         settings: fields of `Training` (epochs, learning_rate, …), of `Streaming` (memory_block, …) and of
             `TaskSettings`: `predict="fraud", given=["amount"]` asks about a column of events; see docs/tasks.md.
 
@@ -158,7 +159,7 @@ def _settings_of(model: Model | str | Settings, given: Mapping[str, Any]) -> Set
 def resume(
     folder: str | Path,
     model: Model | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = silent,
     negatives: Negatives | None = None,
     refit: bool = False,
 ) -> Run:
@@ -210,7 +211,7 @@ def resumed(
     return found
 
 
-def train(run: Run, negatives: Negatives | None = None, progress: Progress = no_progress) -> Run:
+def train(run: Run, negatives: Negatives | None = None, progress: Progress = silent) -> Run:
     """Train a run from its last step to its end."""
     with reproducible(run.settings.train.threads):
         if run.folder is None or not (run.folder / "last.safetensors").exists():

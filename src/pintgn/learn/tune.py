@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pintgn.display.bars import open_bar
+from pintgn.display.progress import takes_progress
 from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.formatting import shown_address
@@ -61,6 +63,19 @@ class Tuned:
         return {"settings": self.settings, "value": self.value, "trials": self.trials}
 
 
+@contextmanager
+def trial_bar() -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A bar that says which trial is being made, and the last figure."""
+    with open_bar("searching") as bar:
+
+        def told(entry: dict[str, Any]) -> None:
+            known = f"val {entry['value']:.4f}" if "value" in entry else f"epoch {entry['epoch']}"
+            bar.doing(f"trial {entry['trial']}  {known}")
+
+        yield told
+
+
+@takes_progress(trial_bar)
 def tune(
     log: EventLog,
     folder: str | Path,
@@ -71,7 +86,7 @@ def tune(
     seed: int = 0,
     storage: str | None = None,
     jobs: Jobs | None = None,
-    progress: Callable[[dict[str, Any]], None] = lambda entry: None,
+    progress: Callable[[dict[str, Any]], None] | bool | None = None,
 ) -> Tuned:
     """Search a space of settings; the best go to `folder/best.toml`.
 
@@ -86,8 +101,9 @@ def tune(
             database that optuna takes. Several machines that name the same search there, each with a folder of the same
             name, work on it together.
         jobs: workers that try in parallel (see `pintgn.workers.jobs`); they must see the folder.
-        progress: called after every epoch and every trial.
+        progress: True for a bar, or a function that is called with a dict after every epoch and every trial.
     """
+    assert callable(progress)  # by `takes_progress`
     optuna = need_optuna()
     base = dict(settings or {})
     chosen = _space(space)

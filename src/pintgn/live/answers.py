@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.learn.calibration import Calibration, next_probabilities
@@ -142,7 +143,7 @@ class Answers(Ranking):
         return self.task.shown(self.task.calibrated(shaped, self.run.answer_calibration))
 
     def predict(self, pairs: Any, **options: Any) -> Any:
-        """A logit, a probability and flags for every row of a table of pairs; of a run that predicts a column, what
+        """A logit, a probability and notes for every row of a table of pairs; of a run that predicts a column, what
         `ask` says. A frame gives a frame of its kind.
 
         Arguments as of `pintgn.live.predict.predict`.
@@ -180,6 +181,7 @@ class Answers(Ranking):
         columns = (table[name].to_pylist() for name in (self.schema.dst, *Recommendation._fields[1:]))
         return list(map(Recommendation, *columns))
 
+    @takes_progress(counting("ranking", "sources"))
     def recommend_many(
         self,
         src: Iterable[Any] | str = "all",
@@ -191,13 +193,13 @@ class Answers(Ranking):
         active_since: Any = None,
         exact: bool | None = None,
         relation: Any = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | bool | None = None,
     ) -> pa.Table:
         """The k most likely destinations of many sources, as one table with a row for each, best first.
 
         Args:
             src: ids; or `"all"`, everyone who has acted so far.
-            progress: called with how many sources are done, and of how many.
+            progress: True for a bar, or a function that is called with how many sources are done, and of how many.
 
         The others as of `recommend`.
         """
@@ -216,7 +218,8 @@ class Answers(Ranking):
             steps: longest walks that are listed, 1 to 3.
             limit: how many reasons of each kind.
             replay: for models with memory, take that back as well, by replaying the log for each reason; slow.
-            progress: called with how many reasons have been replayed, and of how many.
+            progress: True for a bar, or a function that is called with how many reasons have been replayed, and of how
+                many.
         """
         return self.explaining(src, dst, at, **options)()
 
@@ -231,7 +234,7 @@ class Answers(Ranking):
         steps: int = 3,
         limit: int = 5,
         replay: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | bool | None = None,
     ) -> Callable[[], Explanation]:
         """`explain` in two parts: this one copies what it needs, the call of what it returns does the work.
 
@@ -286,24 +289,24 @@ class Answers(Ranking):
         at: Any = None,
         side: str = "src",
         *,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | bool | None = None,
     ) -> pa.RecordBatchReader:
         """Embeddings of many nodes as a stream of Arrow batches, computed while they are read: a row for each node.
 
-        Columns: `id`, `side` (where sources and destinations are named apart), `embedding`, and `flags`: `unknown` for
+        Columns: `id`, `side` (where sources and destinations are named apart), `embedding`, and `notes`: `unknown` for
         an id that was never seen, `no events` for a node that has met nobody yet; empty for most.
 
         Args:
             ids: ids; or `"all"`, every node there is.
             at, side: as of `embed`.
-            progress: called with how many nodes are done, and of how many.
+            progress: True for a bar, or a function that is called with how many nodes are done, and of how many.
 
         >>> import pintgn
         >>> log = pintgn.simulate("shop", events=400, seed=0)
         >>> live = pintgn.open(pintgn.fit("tgat", log, epochs=1))
         >>> table = live.embed_many([log.id(log.src[0]), "nobody"]).read_all()
-        >>> table.column_names, table["flags"].to_pylist()
-        (['id', 'embedding', 'flags'], ['', 'unknown'])
+        >>> table.column_names, table["notes"].to_pylist()
+        (['id', 'embedding', 'notes'], ['', 'unknown'])
         """
         from pintgn.live.embeddings import embed_many
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from pintgn.display.progress import counting, shown
 from pintgn.errors import BadInput
 from pintgn.models.base import Model
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 CHUNK = 16_384
 """Nodes of one batch of the answer."""
 UNKNOWN, NO_EVENTS = "unknown", "no events"
-"""Flags: an id that was never seen; a node of the node table that has met nobody yet."""
+"""Notes: an id that was never seen; a node of the node table that has met nobody yet."""
 Progress = Callable[[int, int], None]
 
 
@@ -34,7 +36,7 @@ def nodes_asked(live: Answers, ids: Iterable[Any] | None, side: str) -> np.ndarr
 
 
 def embed_many(
-    live: Answers, ids: Iterable[Any] | str, at: Any, side: str, progress: Progress | None
+    live: Answers, ids: Iterable[Any] | str, at: Any, side: str, progress: Progress | bool | None
 ) -> pa.RecordBatchReader:
     """See `Live.embed_many`."""
     if isinstance(ids, str) and ids != "all":
@@ -44,9 +46,9 @@ def embed_many(
     when, apart = live.time_of(at), live.names.separate_namespaces
     width = live.embed_nodes(nodes[:1] if len(nodes) else np.zeros(1, np.int64), when).shape[1]
     kinds = {"id": live.names.type} | ({"side": pa.string()} if apart else {})
-    schema = pa.schema(kinds | {"embedding": pa.list_(pa.float32(), width), "flags": pa.string()})
+    schema = pa.schema(kinds | {"embedding": pa.list_(pa.float32(), width), "notes": pa.string()})
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def batches(told: Callable[..., None]) -> Iterator[pa.RecordBatch]:
         names = live.names.ids
         pieces = [nodes[begin : begin + CHUNK] for begin in range(0, len(nodes), CHUNK)]
         done = 0
@@ -57,15 +59,19 @@ def embed_many(
             if apart:
                 sides = live.names.sides
                 columns.append(pa.array([("src", "dst")[sides[k]] if k < len(sides) else side for k in some.tolist()]))
-            columns += [pa.FixedSizeListArray.from_arrays(values, width), _flags(live, some)]
+            columns += [pa.FixedSizeListArray.from_arrays(values, width), _notes(live, some)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
-            if progress is not None:
-                progress(done, len(nodes))
+            told(done, len(nodes))
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+    def shown_batches() -> Iterator[pa.RecordBatch]:
+        with shown(progress, counting("embedding", "nodes")) as told:
+            yield from batches(told)
+
+    with shown(progress, nullcontext):  # what cannot be shown is refused now, not when the first batch is read
+        return pa.RecordBatchReader.from_batches(schema, shown_batches())
 
 
-def _flags(live: Answers, nodes: np.ndarray) -> pa.Array:
+def _notes(live: Answers, nodes: np.ndarray) -> pa.Array:
     degree = np.zeros(len(nodes), np.int64)
     met = nodes < len(live.nodes.degree)
     degree[met] = live.nodes.degree.values[nodes[met]]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from pintgn.display.progress import counting, shown
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning
 from pintgn.events.codec import Codec, EventBatch
 from pintgn.events.columns import Growing
@@ -117,18 +118,20 @@ class Live(Answers):
 
     # -- observing ---------------------------------------------------------------------------------------------------
 
-    def observe(self, events: Any, *, progress: Callable[[int, int], None] | None = None) -> int:
+    def observe(self, events: Any, *, progress: Callable[[int, int], None] | bool | None = None) -> int:
         """Let events happen; returns how many.
 
         Args:
             events: (src, dst, t) or (src, dst, t, {feature: value}) each, in order of time; or a file, frame or table
                 with the columns of the log that the run was trained on.
-            progress: called with how many events of a file, frame or table have happened, and of how many.
+            progress: True for a bar, or a function that is called with how many events of a file, frame or table have
+                happened, and of how many.
         """
         if isinstance(events, EventLog):
             raise BadInput("an EventLog has node numbers of its own; pass its file, or log.to_table().")
         if not isinstance(events, Sequence) or isinstance(events, str | bytes):
-            return self._observe_table(events, progress)
+            with shown(progress, counting("observing", "events")) as told:
+                return self._observe_table(events, told)
         if not len(events):
             return 0
         src, dst, t, given = map(list, zip(*(_parted(event, row) for row, event in enumerate(events)), strict=True))
@@ -159,7 +162,7 @@ class Live(Answers):
             self.observe_batch(new.as_events(self.clock))
         return len(new)
 
-    def _observe_table(self, source: Any, progress: Callable[[int, int], None] | None) -> int:
+    def _observe_table(self, source: Any, progress: Callable[..., None]) -> int:
         """A file or frame, read like a later file of the run's own log."""
         from pintgn.events.ingest import read_events
 
@@ -173,8 +176,7 @@ class Live(Answers):
         learnable = log.learnable
 
         def block(rows: slice) -> tuple[Events, np.ndarray]:
-            if progress is not None:
-                progress(rows.stop, len(log))
+            progress(rows.stop, len(log))
             return events[rows], learnable[rows]
 
         self._observe(len(log), block)

@@ -19,14 +19,14 @@ from pintgn.neighbors.contents import contents
 if TYPE_CHECKING:
     from pintgn.live.live import Live
 
-FLAGS = ("unknown src", "unknown dst")
+NOTES = ("unknown src", "unknown dst")
 Progress = Callable[[int, int], None]
 
 
-def flag_words(unknown_src: np.ndarray, unknown_dst: np.ndarray, about_run: str = "") -> list[str]:
+def note_words(unknown_src: np.ndarray, unknown_dst: np.ndarray, about_run: str = "") -> list[str]:
     """What is doubtful about each row, in words; nothing for most."""
     words = [
-        ", ".join(filter(None, (FLAGS[0] * src, FLAGS[1] * dst, about_run)))
+        ", ".join(filter(None, (NOTES[0] * src, NOTES[1] * dst, about_run)))
         for src in (False, True)
         for dst in (False, True)
     ]
@@ -175,7 +175,7 @@ def recommend_many(
         "next_probability": pa.array(chances),
         "probability": pa.array(live.calibration(logits)),
         "logit": pa.array(logits),
-        "flags": pa.array(flag_words(unknown[row], pool.unknown(column), live.run.unfinished), pa.string()),
+        "notes": pa.array(note_words(unknown[row], pool.unknown(column), live.run.unfinished), pa.string()),
     })  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Predictions for a table of pairs: a file, frame or dict in, the same rows with logit, probability and flags out."""
+"""Predictions for a table of pairs: a file, frame or dict in, the same rows with logit, probability and notes out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pintgn.events.schema import TimeUnit
 from pintgn.events.sources import Source, open_source
 from pintgn.events.times import TimeColumn
 from pintgn.live.live import Live
-from pintgn.live.many import flag_words
+from pintgn.live.many import note_words
 
 
 def predict(
@@ -29,9 +29,9 @@ def predict(
     against: str = "anyone",
     **layout: Any,
 ) -> pa.Table:
-    """A logit, a probability and flags for every row.
+    """A logit, a probability and notes for every row.
 
-    The probability is calibrated on validation: that of the link against one random destination, no forecast. Flags say
+    The probability is calibrated on validation: that of the link against one random destination, no forecast. Notes say
     what is doubtful: `unknown src`, `unknown dst` (an id that was never seen counts as a new node), and `training
     unfinished` of a run that was stopped; they are empty for most rows.
 
@@ -80,14 +80,14 @@ def predict(
         one, other = live.names.find_pairs(ids[0], ids[1], live.task.turned(by, len(ids[0])))
         logits = live.score_nodes(Query(one, other, found, by), against)
         said = {"logit": logits, "probability": live.calibrated(logits, against)}
-        flags = flag_words(one >= len(live.names), other >= len(live.names), live.run.unfinished)
+        notes = note_words(one >= len(live.names), other >= len(live.names), live.run.unfinished)
     else:
-        said, flags = live.ask(ids[0], ids[1], told if given else None, found), live.flags(*ids)
+        said, notes = live.ask(ids[0], ids[1], told if given else None, found), live.notes(*ids)
     answer = {
         **{name: pa.array(ids[side], live.names.type) for name, side in zip(columns, sides, strict=True)},
         when or schema.t: _times(found, schema.time),
         **{name: pa.array(column) for name, column in said.items()},
-        "flags": pa.array(flags, pa.string()),
+        "notes": pa.array(notes, pa.string()),
     }
     return pa.table(answer)
 

@@ -19,7 +19,7 @@ from pintgn.learn.measure import eval_mode
 from pintgn.learn.metrics import check_finite
 from pintgn.learn.run import Run
 from pintgn.live.candidates import Candidates
-from pintgn.live.many import flag_words, rank_pieces, ranks_some
+from pintgn.live.many import note_words, rank_pieces, ranks_some
 from pintgn.live.names import Names
 from pintgn.live.nodes import NodeTable
 from pintgn.models.base import Model
@@ -30,7 +30,7 @@ class Recommendation(NamedTuple):
     """A destination, how likely it is, and the logit that it is ranked by.
 
     `next_probability` is the probability that it is the next one, of all that were ranked; `probability` that of this
-    link against one random destination. `flags` says what is doubtful: an id that was never seen, a run that has not
+    link against one random destination. `notes` says what is doubtful: an id that was never seen, a run that has not
     ended.
     """
 
@@ -38,7 +38,7 @@ class Recommendation(NamedTuple):
     next_probability: float
     probability: float
     logit: float
-    flags: str = ""
+    notes: str = ""
 
 
 class Ranking:
@@ -123,8 +123,8 @@ class Ranking:
         order = np.argsort(-logits, kind="stable")[:k]
         names = [self.names.ids[node] for node in pool[order]]
         chances = next_probabilities(self.next_slope, logits)[order]
-        flags = self.flags([src] * len(order), names, self.side_of(relation))
-        columns = (chances.tolist(), self.calibration(logits[order]).tolist(), logits[order].tolist(), flags)
+        notes = self.notes([src] * len(order), names, self.side_of(relation))
+        columns = (chances.tolist(), self.calibration(logits[order]).tolist(), logits[order].tolist(), notes)
         return list(map(Recommendation, names, *columns))
 
     @property
@@ -132,7 +132,7 @@ class Ranking:
         """What logits are multiplied by before they become probabilities of being the next."""
         return 1.0 if self.run.next_slope is None else self.run.next_slope
 
-    def flags(self, src: Sequence[Any], dst: Sequence[Any], turned: Any = 0) -> list[str]:
+    def notes(self, src: Sequence[Any], dst: Sequence[Any], turned: Any = 0) -> list[str]:
         """What is doubtful about pairs of ids: never seen before, or asked of a run that has not ended. Pairs that are
         `turned` go from a destination to a source."""
         known, sides = self.names.numbers, self.run.settings.task.sides
@@ -141,7 +141,7 @@ class Ranking:
             np.array([side in sides and id not in known[side ^ b] for id, b in zip(ids, back, strict=True)], bool)
             for side, ids in enumerate((src, dst))
         )
-        return flag_words(unknown_src, unknown_dst, self.run.unfinished)
+        return note_words(unknown_src, unknown_dst, self.run.unfinished)
 
     def time_of(self, at: Any = None) -> Any:
         """A time that a user says, in the log's count; right after the newest event when none is given."""

@@ -288,7 +288,7 @@ class RelativePositions:
             if status != TOO_BIG:
                 self._store.extend(status)
                 continue
-            log.warning("positions of %s nodes take %s: estimated from here on", f"{self._size:,}", size(self.nbytes))
+            _note_estimate(f"positions of {self._size:,} nodes take {size(self.nbytes)}: estimated from here on")
             sketch = self._sketch()
             sketch.absorb(self._store, self._size)
             self._store = sketch
@@ -397,3 +397,14 @@ class RelativePositions:
         made._store.reserve(made._size)
         made._open, made._opened = np.stack((arrays["open_src"], arrays["open_dst"])), len(arrays["open_src"])
         return made
+
+
+_noted = False
+
+
+def _note_estimate(text: str) -> None:
+    """Say it once in a process: a training replays its log in every epoch."""
+    global _noted
+    if not _noted:
+        log.warning("%s", text)
+    _noted = True

@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from pintgn.display.progress import phases, takes_progress
 from pintgn.drawing.plot import chart_style
 from pintgn.errors import BadInput
 from pintgn.files import replacing, write_errors
@@ -37,6 +38,7 @@ class Report:
         return "\n".join([self.headline + ".", *self.summary])
 
 
+@takes_progress(phases)
 def write_report(
     runs: Run | str | Path | Sequence[Run | str | Path],
     output: str | Path = "report.html",
@@ -46,7 +48,7 @@ def write_report(
     rank: int | str = 20,
     seed: int = 0,
     commands: Sequence[str] | None = None,
-    progress: Progress = lambda phase: None,
+    progress: Progress | bool | None = None,
     steps: Steps | None = None,
 ) -> Report:
     """Write one self-contained page about a run, or about several on the same data side by side.
@@ -61,9 +63,10 @@ def write_report(
         rank: how many destinations each test event is ranked against, or `"all"`.
         seed: of the negatives that all runs share.
         commands: how the runs were made; from their folders when not given.
-        progress: called with what is being done.
+        progress: True for a bar, or a function that is called with what is being done.
         steps: called with how much of that has been done, and of how much, where that is known.
     """
+    assert callable(progress)  # by `takes_progress`
     target = Path(output)
     if target.suffix.lower() not in (".html", ".htm"):
         raise BadInput(f"{target} does not end in .html; the report is an HTML page.")

@@ -28,13 +28,13 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     with service.asking() as live:
         when = _fresh(live, at)
         logits, event = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against, relation), live.total
-    probabilities, flags = (
+    probabilities, notes = (
         live.calibrated(logits, against).tolist(),
-        live.flags(src, dst, live.turned(relation, len(src))),
+        live.notes(src, dst, live.turned(relation, len(src))),
     )
-    columns = zip(src, dst, logits.tolist(), probabilities, flags, strict=True)
+    columns = zip(src, dst, logits.tolist(), probabilities, notes, strict=True)
     rows = [
-        ({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p, "flags": doubtful}
+        ({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p, "notes": doubtful}
         for s, d, logit, p, doubtful in columns
     ]
     return {"at": when.item(), "event": event, "scores": rows} | _without(service)
@@ -47,14 +47,14 @@ def ask(service: Service, body: bytes | bytearray) -> dict[str, Any]:
         when = _fresh(live, at)
         told = given if service.run.settings.task.given or any(given) else None
         said = live.ask(src, dst, told, np.full(len(src), when, live.codec.dtype))
-    flags = live.flags(src, dst)
+    notes = live.notes(src, dst)
     columns = {name: column if isinstance(column, list) else column.tolist() for name, column in said.items()}
     rows = [
         ({"src": s} if paired else {})
         | {"dst": d}
         | {name: column[k] for name, column in columns.items()}
-        | {"flags": f}
-        for k, (s, d, f) in enumerate(zip(src, dst, flags, strict=True))
+        | {"notes": f}
+        for k, (s, d, f) in enumerate(zip(src, dst, notes, strict=True))
     ]
     return {"at": when.item(), "predict": service.run.settings.task.predict, "scores": rows} | _without(service)
 

@@ -57,9 +57,9 @@ MIN_EVENT: Json = {
 FAULT = record({"error": TEXT, "message": TEXT, "next": TEXT})
 PROBABILITY: Json = {"type": "number", "description": "Of this link against one random destination; no forecast."}
 NEXT: Json = {"type": "number", "description": "That this destination is the next one, of all destinations ranked."}
-FLAGS: Json = {"type": "string", "description": "What is doubtful: unknown src, unknown dst, training unfinished."}
-SCORE_ROW = record({"dst": ID, "logit": NUMBER, "probability": PROBABILITY, "flags": FLAGS}, {"src": ID})
-RANKED_ROW = record({"dst": ID, "next_probability": NEXT, "probability": PROBABILITY, "logit": NUMBER, "flags": FLAGS})
+NOTES: Json = {"type": "string", "description": "What is doubtful: unknown src, unknown dst, training unfinished."}
+SCORE_ROW = record({"dst": ID, "logit": NUMBER, "probability": PROBABILITY, "notes": NOTES}, {"src": ID})
+RANKED_ROW = record({"dst": ID, "next_probability": NEXT, "probability": PROBABILITY, "logit": NUMBER, "notes": NOTES})
 
 
 def _route(tag: str, summary: str, answer: Json, faults: tuple[int, ...]) -> dict[str, Any]:

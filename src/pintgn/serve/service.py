@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from pintgn.display.progress import phases, takes_progress
 from pintgn.errors import BadInput, PintgnError
 from pintgn.events.codec import EventBatch
 from pintgn.learn.run import Run
@@ -62,11 +63,13 @@ class Service:
         store: folder of the events and snapshots, locked while the service is open; or postgresql://…, which services
             share: one writes, the others follow, and one of them takes over.
         options, limits: how it runs, and how much at once.
-        progress: called with what a start is doing.
+        progress: called with what a start is doing; True for a bar, False for nothing.
     """
 
+    @takes_progress(phases)
     def __init__(self, run: Run, store: str | Path, options: Options | None = None, limits: Limits | None = None,
-                 progress: Progress = log.info):  # fmt: skip
+                 *, progress: Progress | bool | None = log.info):  # fmt: skip
+        assert callable(progress)  # by `takes_progress`
         self.run, self.options, self.limits = run, options or Options(), limits or Limits()
         self.max_ahead = span_of(run.log.t) if self.options.max_ahead is None else self.options.max_ahead
         if not self.max_ahead > 0:
@@ -119,7 +122,8 @@ class Service:
         options: Options | None = None,
         model: type[Model] | None = None,
         limits: Limits | None = None,
-        progress: Progress = log.info,
+        *,
+        progress: Progress | bool | None = log.info,
         device: str | None = None,
     ) -> Service:
         """Start from a run's folder: the newest valid snapshot, then the events after it; else the run's own log.
@@ -128,7 +132,7 @@ class Service:
         processor by default.
         """
         made = Run.open(run, model, device=device)
-        return cls(made, Path(run) / "live" if store is None else store, options, limits, progress)
+        return cls(made, Path(run) / "live" if store is None else store, options, limits, progress=progress)
 
     def __enter__(self) -> Service:
         return self

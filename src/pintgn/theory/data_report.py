@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadInput, check_count
 from pintgn.events.log import EventLog
 from pintgn.formatting import size
@@ -223,6 +224,7 @@ class DataReport:
         }
 
 
+@takes_progress(counting("comparing"))
 def report(
     log: EventLog,
     at: Any = None,
@@ -234,7 +236,7 @@ def report(
     roots: int = 200,
     seed: int = 0,
     negatives: np.ndarray | None = None,
-    progress: Progress = lambda done, total, what: None,
+    progress: Progress | bool | None = None,
 ) -> DataReport:
     """Say what each class of models can separate in a log as of a time.
 
@@ -247,8 +249,9 @@ def report(
         seed: the same seed draws the same.
         negatives: a wrong destination for every event of the log; any other destination seen before `at` when not
             given.
-        progress: called with steps done, steps in all and what is being done.
+        progress: True for a bar, or a function that is called with steps done, steps in all and what is being done.
     """
+    assert callable(progress)  # by `takes_progress`
     for name, value, least in (("depth", depth, 0), ("d", d, 1), ("steps", steps, 1), ("pairs", pairs, 1)):
         check_count(value, name, least)
     if at is None and len(log):

@@ -80,7 +80,7 @@ const named = (id) => (numbers && /^-?\d+$/.test(id) ? BigInt(id) : id);
 
 /** An answer: the share of each class, a value with its interval, or one probability. */
 function answer(row, predict) {
-  const doubt = row.flags ? el("p", { class: "muted small" }, `Flagged: ${row.flags}.`) : null;
+  const doubt = row.notes ? el("p", { class: "muted small" }, `Note: ${row.notes}.`) : null;
   const classes = Object.entries(row).filter(([name]) => name.startsWith(`${predict}=`));
   if (classes.length) {
     const sorted = classes.sort(([, a], [, b]) => b - a);

@@ -64,7 +64,7 @@ async function recommend(mine) {
   if (mine !== turn) return;
   seen = String(answer.at);
   byId("refresh").classList.remove("eager");
-  const first = answer.items[0], doubt = first?.flags ? ` (${first.flags})` : "";
+  const first = answer.items[0], doubt = first?.notes ? ` (${first.notes})` : "";
   say("next-note", first ? `As of ${time(answer.at)}${doubt}: how likely each is to be the next${by === null ? "" : ` by ${by}`}.` : "There is no destination to recommend yet.");
   put("next", answer.items.map((item) => el("li", {},
     named(item.dst, "a", { class: "name", href: hashOf(item.dst, sideAfter(1, side)) }),

@@ -1,0 +1,61 @@
+"""What `progress` means wherever it is an argument: True shows a bar, False and None nothing, a function is called."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeVar, cast
+
+from pintgn.display.bars import open_bar
+from pintgn.errors import BadInput
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Bar = Callable[[], AbstractContextManager[Any]]
+"""Opens a bar that can be called as a function given for `progress` is."""
+
+
+def silent(*_: Any, **__: Any) -> None:
+    """Keep quiet."""
+
+
+@contextmanager
+def shown(progress: Any, bar: Bar) -> Iterator[Callable[..., None]]:
+    """The function that a `progress` means."""
+    if callable(progress):
+        yield progress
+    elif progress is True:
+        with bar() as call:
+            yield call
+    elif progress is False or progress is None:
+        yield silent
+    else:
+        raise BadInput(f"progress={progress!r}; it is True (a bar), False or None (nothing), or a function.")
+
+
+def takes_progress(bar: Bar) -> Callable[[Function], Function]:
+    """Lets people call a function with any `progress`; its body always gets one to call."""
+
+    def decorate(function: Function) -> Function:
+        usual = (function.__kwdefaults__ or {}).get("progress")
+
+        @functools.wraps(function)
+        def called(*arguments: Any, progress: Any = usual, **options: Any) -> Any:
+            with shown(progress, bar) as call:
+                return function(*arguments, progress=call, **options)
+
+        return cast(Function, called)
+
+    return decorate
+
+
+def counting(what: str, unit: str = "") -> Bar:
+    """A bar that is told how many are done, of how many, and what is being done."""
+    return lambda: open_bar(what, unit)
+
+
+@contextmanager
+def phases(what: str = "starting") -> Iterator[Callable[[str], None]]:
+    """A bar that is told what is being done."""
+    with open_bar(what) as bar:
+        yield bar.doing
