@@ -306,7 +306,7 @@ def test_a_walk_is_told_in_words_with_times(live):
     found = live.explain("bolte", "moritz", at=NOON)
     assert found.summary == ("moritz is reached from bolte by 2 two-step walks, the last 5 minutes ago.",)
     (reason,) = found.reasons
-    assert reason.text == "bolte met max 5 minutes ago; max had met moritz 2 hours ago (2 such walks)"
+    assert reason.text == "bolte met max 5 minutes ago; max met moritz 2 hours ago (2 such walks)"
     assert (reason.kind, reason.of, reason.steps, reason.walks, reason.left_out) == ("walks", "src", 2, 2, 3)
     assert reason.nodes == ("bolte", "max", "moritz")
     assert [contact.when for contact in reason.contacts] == ["2023-11-14 22:08:20", "2023-11-14 20:13:20"]
@@ -321,9 +321,9 @@ def test_direct_contacts_come_first_with_the_score_without_each(live):
     for minute in (50, 30, 5):
         live.observe([("zoe", "yan", NOON - 60 * minute)])
     found = live.explain("zoe", "yan", at=NOON)
-    assert found.summary[0] == "zoe and yan have met 3 times, the last time 5 minutes ago."
+    assert found.summary[0] == "zoe met yan 3 times, the last time 5 minutes ago."
     assert [reason.kind for reason in found.reasons[:4]] == ["contacts", "contact", "contact", "contact"]
-    assert found.reasons[1].text == "zoe and yan met at 2023-11-14 22:08:20, 5 minutes ago"
+    assert found.reasons[1].text == "zoe met yan at 2023-11-14 22:08:20, 5 minutes ago"
     never = opened(live).score("zoe", "yan", at=NOON)["yan"]
     assert found.reasons[0].without.logit == pytest.approx(never, abs=1e-4), "as if they had never met"
     assert found.logit == pytest.approx(live.score("zoe", "yan", at=NOON)["yan"], abs=1e-4)
@@ -412,41 +412,7 @@ def test_ids_with_braces_are_told_as_they_are(live):
     live = opened(live)
     live.observe([("{0}", "{x}", NOON - 60)])
     found = live.explain("{0}", "{x}", at=NOON)
-    assert found.reasons[0].text == "{0} and {x} met at 2023-11-14 22:12:20, 1 minute ago"
-
-
-def bought(src, dst, *events):
-    """Reasons of the last pair, in a log with these columns."""
-    columns = dict(zip((src, dst, "t"), zip(*events, strict=True), strict=True))
-    log = read_events(columns, src, dst, "t")
-    stream = stream_of(PINT(dim=4), log)
-    end = len(log) - 1
-    return explain(stream, int(log.src[end]), int(log.dst[end]), 100, name=log.id)
-
-
-def test_reasons_are_told_in_the_words_of_the_log():
-    events = [("bob", "tea", 90), ("ann", "tea", 94), ("ann", "milk", 96), ("ann", "tea", 98)]
-    found = bought("customer_id", "product", *events)
-    assert [reason.text for reason in found.reasons] == [
-        "ann bought tea twice, the last 2 time units ago",
-        "ann bought tea at 98, 2 time units ago",
-        "ann bought tea at 94, 6 time units ago",
-    ]
-    assert {reason.text for reason in found.neighbors} == {
-        "ann bought milk 4 time units ago",
-        "tea was bought by bob 10 time units ago",
-    }
-    assert found.summary[0] == "ann bought tea twice, the last time 2 time units ago."
-    assert "met" not in found.details()
-    walk = bought("caller", "callee", ("cay", "bob", 1), ("cay", "ann", 2), ("bob", "ann", 90))
-    texts = [reason.text for reason in walk.reasons if reason.kind == "walks"]
-    assert texts == ["ann was called by cay 98 time units ago; cay had called bob 99 time units ago"]
-
-
-def test_where_both_acted_both_are_named():
-    found = bought("caller", "callee", ("ann", "bob", 1), ("bob", "ann", 2))
-    assert found.reasons[0].text == "bob and ann called each other twice, the last 98 time units ago"
-    assert found.reasons[2].text == "bob was called by ann at 1, 99 time units ago"
+    assert found.reasons[0].text == "{0} met {x} at 2023-11-14 22:12:20, 1 minute ago"
 
 
 def test_events_may_happen_while_reasons_are_worked_out(live):
@@ -468,7 +434,7 @@ def test_deletions_are_told_apart():
     found = explain(stream, 0, 1, 4)
     single = [reason for reason in found.reasons if reason.kind == "contact"]
     assert [reason.contacts[0].op for reason in single] == ["add", "delete", "add"]
-    assert [reason.text.split(" at ")[0] for reason in single] == ["0 and 1 met", "0 and 1 parted", "0 and 1 met"]
+    assert [reason.text.split(" at ")[0] for reason in single] == ["0 met 1", "0 parted from 1", "0 met 1"]
 
 
 def test_a_model_that_judges_no_links_still_shows_walks():

@@ -165,7 +165,7 @@ NO_SIZES = {
     "positions.arena.WINDOW": "simd.WIDTH in another type",
     "positions.kernels_sketch.LINE": "numbers that come from memory together: a hint to the processor",
     "positions.exact.SLACK": "a share of what is there: how much the arena grows",
-    "report.data.BINS": "bars of a drawing",
+    "report.data_charts.BINS": "bars of a drawing",
     "report.spread.BLOCKS": "how the interval is defined",
     "report.spread.DRAWS": "how the interval is defined",
     "drawing.plot.HEIGHT": "pixels",

@@ -84,8 +84,8 @@ def test_a_run_keeps_its_slope_and_says_what_comes_next_about_as_often_as_it_doe
     from pintgn.report.study import study
 
     row = study([run], rank=50).rows[0].members[0]
-    assert choice_error(row.said, row.true) < 0.15
-    assert abs(row.said.mean() - row.true.mean()) < 0.12
+    assert choice_error(row.next_probability, row.next_correct) < 0.15
+    assert abs(row.next_probability.mean() - row.next_correct.mean()) < 0.12
 
 
 @pytest.mark.learning

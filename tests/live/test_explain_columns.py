@@ -10,11 +10,11 @@ import torch
 
 import pintgn
 from pintgn.errors import BadInput
-from pintgn.explain.known import known_drafts
+from pintgn.explain.known import target_drafts
 from pintgn.explain.worlds import Absence, Frozen, answers
 from pintgn.learn import train
 from pintgn.learn.settings import Settings
-from pintgn.live.asked import asked_about
+from pintgn.live.task_question import question_about
 from pintgn.models.history_view import Events
 from tests.learn.helpers import tiny
 from tests.learn.test_tasks import FRAUD, TIP, payments
@@ -72,12 +72,12 @@ def test_the_answer_without_is_that_of_a_replay_without(name, task, log):
     run = train.fit(asked(name, **task), log)
     live = pintgn.open(run)
     src, dst, at, given = question(live, log)
-    about = asked_about(live, src, dst, at, given)
+    about = question_about(live, src, dst, at, given)
     frozen = Frozen.of(live.stream, at)
     touching = np.flatnonzero((log.src == src) | (log.dst == dst))
     gone = [touching[-1:], touching[::2], np.arange(0, len(log), 3)]
     absences = [Absence(some, np.unique([log.src[some], log.dst[some]])) for some in gone]
-    absences += [absence for _, absence in known_drafts(frozen, src, dst, at, about, int)]
+    absences += [absence for _, absence in target_drafts(frozen, src, dst, at, about, int)]
     assert (len(absences) > 3) == (run.schema.asking.late > 0)
     found = answers(frozen, about.query, absences)
     for row, absence in zip(found[1:], absences, strict=True):
@@ -96,8 +96,8 @@ def test_memory_is_taken_back_by_a_replay_only(log):
     assert whole.exact
     assert "memory" in quick.note
     known = next(reason for reason in whole.reasons if reason.kind == "known")
-    about = asked_about(live, src, dst, at, given)
-    absence = next(one for reason, one in known_drafts(Frozen.of(live.stream, at), src, dst, at, about, int))
+    about = question_about(live, src, dst, at, given)
+    absence = next(one for reason, one in target_drafts(Frozen.of(live.stream, at), src, dst, at, about, int))
     expected = about.read(replayed(run, log, about.query, absence)[None])[0]
     assert known.without.logit == pytest.approx(expected.number, abs=1e-4)
 

@@ -13,7 +13,7 @@ from pintgn.errors import BadInput, UnknownName
 from pintgn.explain.known import relation_drafts
 from pintgn.explain.worlds import Absence, Frozen, answers
 from pintgn.learn import train
-from pintgn.live.asked import asked_about
+from pintgn.live.task_question import question_about
 from pintgn.models.history_view import Events
 from tests.learn.test_relations import asked, facts
 from tests.test_explain import command
@@ -55,7 +55,7 @@ def test_the_answer_without_is_that_of_a_replay_without(name, relation, log):
     src, dst = (int(ends[forth]) for ends in (log.src, log.dst))
     src, dst = (dst, src) if relation.startswith("^") else (src, dst)
     at = live.time_of()
-    about, frozen = asked_about(live, src, dst, at, None, relation), Frozen.of(live.stream, at)
+    about, frozen = question_about(live, src, dst, at, None, relation), Frozen.of(live.stream, at)
     touching = np.flatnonzero((log.src == src) | (log.dst == dst))
     gone = [touching[-1:], touching[::2], np.arange(0, len(log), 3)]
     absences = [Absence(some, np.unique([log.src[some], log.dst[some]])) for some in gone]
@@ -76,7 +76,7 @@ def test_memory_is_taken_back_by_a_replay_only(log):
     assert whole.exact
     assert "memory" in quick.note
     at, ends = live.time_of(), (log.node(3), log.node(1))
-    about = asked_about(live, *ends, at, None, "likes")
+    about = question_about(live, *ends, at, None, "likes")
     absence = next(one for _, one in relation_drafts(Frozen.of(live.stream, at), *ends, at, about, int))
     known = next(reason for reason in whole.reasons if reason.kind == "known")
     expected = about.read(replayed(live.run, log, about.query, absence)[None])[0]
@@ -112,7 +112,7 @@ def test_a_relation_seen_from_its_destination_is_the_inverse(live):
     assert forth.reasons[-1].kind != "known"
     newest = [next(one for one in found.reasons if one.kind == "contact") for found in (forth, back)]
     assert [one.contacts[0].relation for one in newest] == ["owns", "^owns"]
-    assert newest[0].text.startswith("3 and 1 met by owns at 200")
+    assert newest[0].text.startswith("3 met 1 by owns at 200")
 
 
 def test_what_comes_later_is_no_reason(live, log):

@@ -117,7 +117,7 @@ def test_a_folder_of_several_runs_is_all_of_them_and_none_is_counted_twice(run, 
 
 
 def test_rows_are_named_by_what_tells_them_apart(run, without, place, tmp_path):
-    from pintgn.report.names import row_names
+    from pintgn.report.row_names import row_names
 
     assert row_names([run]) == ["pint"]
     assert row_names([run, without]) == ["pint (positions=4)", "pint (positions=0)"]

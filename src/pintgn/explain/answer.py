@@ -86,7 +86,7 @@ class Explanation:
     >>> log = pintgn.read_events(trades, "buyer", "seller", "when")
     >>> why = pintgn.open(pintgn.fit("edgebank", log, hidden=0.0)).explain("ann", "cay", at=200)
     >>> why.main[0].text
-    'ann bought from cay 50 times, the last 102 time units ago'
+    'ann met cay 50 times, the last 102 time units ago'
     """
 
     src: Any

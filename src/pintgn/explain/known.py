@@ -1,4 +1,4 @@
-"""What is known about earlier events, of questions about columns and by relation; and what is given with a question."""
+"""Reasons other than contacts: columns given with a question, and known targets or relations of earlier events."""
 
 from __future__ import annotations
 
@@ -8,83 +8,82 @@ from typing import Any
 import numpy as np
 
 from pintgn.explain.answer import Reason
-from pintgn.explain.asked import Asked
-from pintgn.explain.words import ago, times
+from pintgn.explain.question import Question, inverse
+from pintgn.explain.words import ago, escaped, times
 from pintgn.explain.worlds import NONE, Absence, Frozen
 from pintgn.formatting import plural
 
 Draft = tuple[Reason, Absence]
-"""A reason before the answer without it is known, and what makes it."""
+"""A reason before its effect is computed, and what to leave out for that."""
 
 
-def given_drafts(asked: Asked) -> list[Draft]:
-    """What was given with the question."""
+def given_drafts(question: Question) -> list[Draft]:
+    """A reason for each given column."""
     return [
-        (Reason("given", "pair", _escaped(one.text), (), 0, (), 1, None), Absence(NONE, NONE, given=one.columns))
-        for one in asked.given
+        (Reason("given", "pair", escaped(one.text), (), 0, (), 1, None), Absence(NONE, NONE, given=one.columns))
+        for one in question.given
     ]
 
 
-def known_drafts(frozen: Frozen, src: int, dst: int, at: Any, asked: Asked, name: Callable[[int], Any]) -> list[Draft]:
-    """What was known about earlier events of the pair, of the source and of the destination."""
-    stream, events = frozen.stream, frozen.events
-    late, schema = stream.history.late, stream.schema
+def target_drafts(
+    frozen: Frozen, src: int, dst: int, at: Any, question: Question, name: Callable[[int], Any]
+) -> list[Draft]:
+    """Targets known before `at`: of events of the pair, of the source and of the destination."""
+    events, late, schema = frozen.events, frozen.stream.history.late, frozen.stream.schema
     if late is None:
         return []
-    numbers = np.arange(len(events.src)) if events.numbers is None else events.numbers
-    there = (late.values[numbers, -1] > 0) & (late.known[numbers] < at)
-    by_src, by_dst = events.src == src, events.dst == dst
-    a, b = name(src), name(dst)
-    chains: list[tuple[str, np.ndarray, str, tuple[Any, ...]]] = [
-        ("src", by_src, f"as {schema.src}, {{0}}", (a,)),
-        ("dst", by_dst, f"as {schema.dst}, {{0}}", (b,)),
-    ]
-    if not asked.of_node:
-        chains.insert(0, ("pair", by_src & by_dst, "{0} and {1}", (a, b)))
+    numbers = events.event_numbers
+    known = (late.values[numbers, -1] > 0) & (late.known[numbers] < at)
+    by_src, by_dst = known & (events.src == src), known & (events.dst == dst)
     drafts: list[Draft] = []
-    for of, mine, who, nodes in chains:
-        rows = np.flatnonzero(mine & there)
-        if not len(rows) or (drafts and of != "pair" and drafts[0][0].left_out == len(rows)):
-            continue  # nothing, or only what is known of the pair
-        rows = rows[np.argsort(late.known[numbers[rows]], kind="stable")]
-        chosen = numbers[rows]
-        newest = ago(at - late.known[chosen[-1]].item(), schema.time)
-        words = _escaped(asked.known(late.values[chosen]))
-        text = f"{who} had {words}, {'the last ' if len(rows) > 1 else ''}known {newest}"
-        drafts.append((Reason("known", of, text, nodes, 0, (), len(rows), None), Absence(NONE, NONE, chosen)))
+    for of, mine, who, nodes in (
+        ("pair", by_src & by_dst & (not question.of_node), "{0} and {1}", (name(src), name(dst))),
+        ("src", by_src, f"as {schema.src}, {{0}}", (name(src),)),
+        ("dst", by_dst, f"as {schema.dst}, {{0}}", (name(dst),)),
+    ):
+        chosen = numbers[mine]
+        chosen = chosen[np.argsort(late.known[chosen], kind="stable")]
+        if _is_news(len(chosen), drafts):
+            what = escaped(question.describe_targets(late.values[chosen]))
+            newest = ago(at - late.known[chosen[-1]].item(), schema.time)
+            text = f"{who} had {what}, {'the last ' if len(chosen) > 1 else ''}known {newest}"
+            drafts.append(_known(of, text, nodes, chosen))
     return drafts
 
 
 def relation_drafts(
-    frozen: Frozen, src: int, dst: int, at: Any, asked: Asked, name: Callable[[int], Any]
+    frozen: Frozen, src: int, dst: int, at: Any, question: Question, name: Callable[[int], Any]
 ) -> list[Draft]:
-    """What is known about the triple that is asked about, the source with its relation and the destination with the
-    inverse. One that training has never met is no relation to know anything about."""
-    by, relations, events = asked.by, frozen.stream.history.relations, frozen.events
-    if by is None or relations is None or not by.number % relations.index.kinds:
+    """Events by the question's relation: of the pair, of the source, and of the destination by the inverse.
+
+    None if training has never met the relation.
+    """
+    asked, relations, events = question.relation, frozen.stream.history.relations, frozen.events
+    if asked is None or relations is None or not asked.number % relations.index.kinds:
         return []
-    numbers = np.arange(len(events.src)) if events.numbers is None else events.numbers
-    mine = (frozen.relation_of(numbers) == by.number % relations.index.kinds) & (events.when < at)
-    near, far = (events.src, events.dst) if by.number < relations.index.kinds else (events.dst, events.src)
-    met, meets = (f"by {_escaped(word)}, {{0}} met" for word in (by.name(by.number), by.inverse))
-    a, b = name(src), name(dst)
-    chains: list[tuple[str, np.ndarray, str, tuple[Any, ...], np.ndarray | None]] = [
-        ("pair", mine & (near == src) & (far == dst), f"{met} {{1}}", (a, b), None),
-        ("src", mine & (near == src), met, (a,), far),
-        ("dst", mine & (far == dst), meets, (b,), near),
-    ]
+    numbers, word = events.event_numbers, asked.name(asked.number)
+    same = (frozen.relation_of(numbers) == asked.number % relations.index.kinds) & (events.when < at)
+    near, far = (events.src, events.dst) if asked.number < relations.index.kinds else (events.dst, events.src)
+    by, back = (f"by {escaped(one)}, {{0}} met" for one in (word, inverse(word)))
     drafts: list[Draft] = []
-    for of, there, who, nodes, others in chains:
-        rows = np.flatnonzero(there)
-        if not len(rows) or (drafts and drafts[0][0].of == "pair" and drafts[0][0].left_out == len(rows)):
-            continue  # nothing, or only what is known of the triple
-        whom = "" if others is None else f" {plural(len(np.unique(others[rows])), 'node')}"
-        newest = ago(at - events.when[rows].max().item(), frozen.stream.schema.time)
-        text = f"{who}{whom} {times(len(rows))}, {'the last ' if len(rows) > 1 else ''}{newest}"
-        drafts.append((Reason("known", of, text, nodes, 0, (), len(rows), None), Absence(NONE, NONE, numbers[rows])))
+    for of, mine, who, nodes, others in (
+        ("pair", same & (near == src) & (far == dst), f"{by} {{1}}", (name(src), name(dst)), None),
+        ("src", same & (near == src), by, (name(src),), far),
+        ("dst", same & (far == dst), back, (name(dst),), near),
+    ):
+        count = int(mine.sum())
+        if _is_news(count, drafts):
+            whom = "" if others is None else f" {plural(len(np.unique(others[mine])), 'node')}"
+            newest = ago(at - events.when[mine].max().item(), frozen.stream.schema.time)
+            text = f"{who}{whom} {times(count)}, {'the last ' if count > 1 else ''}{newest}"
+            drafts.append(_known(of, text, nodes, numbers[mine]))
     return drafts
 
 
-def _escaped(text: str) -> str:
-    """Text that `str.format` leaves as it is."""
-    return text.replace("{", "{{").replace("}", "}}")
+def _known(of: str, text: str, nodes: tuple[Any, ...], events: np.ndarray) -> Draft:
+    return Reason("known", of, text, nodes, 0, (), len(events), None), Absence(NONE, NONE, events)
+
+
+def _is_news(count: int, drafts: list[Draft]) -> bool:
+    """False if there are no events, or only those of the pair, which has a reason already."""
+    return bool(count) and not (drafts and drafts[0][0].of == "pair" and drafts[0][0].left_out == count)

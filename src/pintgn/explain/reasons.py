@@ -1,4 +1,4 @@
-"""Why a question is answered as it is: what joins its ends, what is known, and the answer without each."""
+"""`explain`: the contacts, walks and known facts behind an answer, and the answer without each of them."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import numpy as np
 
 from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadInput
+from pintgn.events.log import Query
 from pintgn.events.schema import TimeUnit
 from pintgn.explain.answer import Contact, Explanation, Reason, Without
-from pintgn.explain.asked import Asked, Told, asked_link, turned
-from pintgn.explain.known import Draft, given_drafts, known_drafts, relation_drafts
+from pintgn.explain.known import Draft, given_drafts, relation_drafts, target_drafts
 from pintgn.explain.paths import LONGEST, Contacts, Paths, Step, paths_of_three, paths_of_two
+from pintgn.explain.question import Answer, Question, inverse, link_question
 from pintgn.explain.replay import Progress, replayed_answers
-from pintgn.explain.verbs import MET, Verb, verb_of
-from pintgn.explain.words import ago, times, walks_of
+from pintgn.explain.words import ago, escaped, times, walks_of
 from pintgn.explain.worlds import Absence, Frozen, WalkCounts, answers
-from pintgn.formatting import plural
+from pintgn.formatting import listed, plural
 from pintgn.models.base import Model
 from pintgn.stream import Stream
 
 ONE_BY_ONE = 3
-"""Newest contacts of the two that are removed one at a time: of many, one more or less hardly matters."""
+"""Newest contacts of the pair that are left out one at a time; of many, one hardly matters."""
 LOOKED_AT = 10
-"""Newest contacts of each end whose partners are tried as reasons, unless the model says how many it reads."""
+"""Newest contacts of each end whose other ends become reasons, unless the model says how many it reads."""
 NAMED = 3
-"""Relations of several events that are named one by one."""
+"""Relations that are named one by one."""
 
 
 @takes_progress(counting("replaying"))
@@ -46,21 +46,21 @@ def explain(
     name: Callable[[int], Any] = int,
     calibration: Callable[[np.ndarray], np.ndarray] | None = None,
     names: tuple[Any, Any] | None = None,
-    asked: Asked | None = None,
+    question: Question | None = None,
 ) -> Explanation:
-    """Explain the answer to a question at a time. Changes nothing; only events strictly before `at` are looked at.
+    """Explain the answer to a question at a time. Changes nothing, and reads only events strictly before `at`.
 
     Args:
-        stream: or a copy of one, `Frozen.of(stream, at)`, where others observe at the same time.
+        stream: or a copy of one, `Frozen.of(stream, at)`, if the stream goes on in another thread.
         src, dst: node numbers.
         at: a time, no earlier than the stream's clock.
         steps: longest walks that are listed one by one, 1 to 3.
         limit: how many reasons of each kind.
-        replay: replay the log without each reason's events where nothing less is exact, as for models with memory;
-            slow. `progress` shows how many reasons are done, and of how many: True for a bar, or a function of these.
-        name: the id of a node number, for the answer; `names` those of src and dst, which may be strangers.
-        calibration: probabilities of logits.
-        asked: another question than whether the two meet.
+        replay: replay the log without each reason's events if nothing faster is exact, as for models with memory;
+            slow. `progress` shows the reasons done and their total: True for a bar, or a function of these.
+        name: the id of a node number; `names` are the ids of src and dst, which may be unknown to the stream.
+        calibration: turns logits into probabilities.
+        question: by default, whether the two meet.
     """
     assert callable(progress)  # by `takes_progress`
     if not 1 <= steps <= LONGEST:
@@ -70,15 +70,16 @@ def explain(
     frozen = stream if isinstance(stream, Frozen) else Frozen.of(stream, at)
     ends = dict(zip((src, dst), names, strict=True)) if names else {}
     when = np.array([at], frozen.stream._time_dtype)
-    asked = asked or asked_link(src, dst, when, frozen.stream.model, calibration)
+    if question is None:
+        question = link_question(Query(np.array([src]), np.array([dst]), when), frozen.stream.model, calibration)
     at = np.asarray(at).item()
-    return _Question(
-        frozen, src, dst, at, steps, limit, lambda n: ends[n] if n in ends else name(n), asked, replay, progress
-    ).answer()
+    return _Explainer(
+        frozen, src, dst, at, steps, limit, lambda n: ends[n] if n in ends else name(n), question, replay, progress
+    ).explanation()
 
 
 @dataclass
-class _Question:
+class _Explainer:
     frozen: Frozen
     src: int
     dst: int
@@ -86,7 +87,7 @@ class _Question:
     steps: int
     limit: int
     name: Callable[[int], Any]  # the id of a node number
-    asked: Asked
+    question: Question
     replay: bool
     progress: Progress
 
@@ -95,18 +96,14 @@ class _Question:
         return self.frozen.stream.schema.time
 
     @property
-    def verb(self) -> Verb:
-        return MET if self.asked.by is not None else verb_of(self.frozen.stream.schema)
-
-    @property
     def exact(self) -> bool:
         return self.replay or self.frozen.reproducible
 
-    def answer(self) -> Explanation:
+    def explanation(self) -> Explanation:
         index = self.frozen.stream.index
         near, far = (Contacts.of(index, node, self.at) for node in (self.src, self.dst))
         found: list[tuple[str, Paths]] = []
-        for of, root, target in (("src", near, far), ("dst", far, near)) if not self.asked.of_node else ():
+        for of, root, target in (("src", near, far), ("dst", far, near)) if not self.question.of_node else ():
             if self.steps >= 2:
                 found.append((of, paths_of_two(root, target)))
             if self.steps >= 3:
@@ -116,75 +113,71 @@ class _Question:
         if self.src != self.dst:
             others += self._others("dst", far, self.src)
         joins.sort(key=lambda draft: (draft[0].steps, draft[0].kind == "walks"))  # stable: newest stay first
-        question = (self.frozen, self.src, self.dst, self.at, self.asked, self.name)
-        joins = given_drafts(self.asked) + known_drafts(*question) + relation_drafts(*question) + joins
-        told, facts, reasons = self._scored(joins + others)
+        about = (self.frozen, self.src, self.dst, self.at, self.question, self.name)
+        joins = given_drafts(self.question) + target_drafts(*about) + relation_drafts(*about) + joins
+        answer, columns, reasons = self._scored(joins + others)
         neighbors = sorted(reasons[len(joins) :], key=lambda one: -abs(one.without.adds) if one.without else 0.0)
-        reached = self._reached()
+        reached, relation = self._reached(), self.question.relation
         return Explanation(
             src=self.name(self.src),
-            dst=None if self.asked.of_node else self.name(self.dst),
+            dst=None if self.question.of_node else self.name(self.dst),
             at=self.at,
             when=self.unit.show(self.at),
-            logit=None if told is None or self.is_value else told.number,
-            probability=None if told is None else told.probability,
-            summary=tuple(self._node_summary(near) if self.asked.of_node else self._summary(near, far, found, reached)),
+            logit=None if answer is None or self.is_value else answer.number,
+            probability=None if answer is None else answer.probability,
+            summary=tuple(
+                self._node_summary(near) if self.question.of_node else self._summary(near, far, found, reached)
+            ),
             reached=reached,
             reasons=tuple(reasons[: len(joins)]),
             neighbors=tuple(r for of in ("src", "dst") for r in [n for n in neighbors if n.of == of][: self.limit]),
             exact=self.exact,
-            note=self._note(told),
-            said="" if told is None else told.head,
-            measure=self.asked.measure,
-            answer=facts,
-            relation=None if self.asked.by is None else self.asked.by.name(self.asked.by.number),
+            note=self._note(answer),
+            said="" if answer is None else answer.text,
+            measure=self.question.measure,
+            answer=columns,
+            relation=None if relation is None else relation.name(relation.number),
         )
 
     # -- reasons -----------------------------------------------------------------------------------------------------
 
     def _contacts(self, near: Contacts) -> list[Draft]:
-        """What happened between the two themselves: all of it at once, and the newest contacts one by one."""
+        """Contacts of the pair: all of them at once, and the newest one by one."""
         mine = near.group(self.dst)
         count = mine.stop - mine.start
         if not count:
             return []
-        a, b = self.name(self.src), self.name(self.dst)
-        ends = np.array([self.src, self.dst])
+        nodes, ends = (self.name(self.src), self.name(self.dst)), np.array([self.src, self.dst])
         steps = [near.step(mine.start + k) for k in range(min(count, self.limit, ONE_BY_ONE))]
         contacts = [self._contact(self.src, self.dst, step) for step in steps]
         drafts = []
         if count > 1:
-            both = self._both(self.src, self.dst, near.events[mine])
-            text = f"{both} {times(count)}{self._by(self.src, near.events[mine])}, the last {contacts[0].ago}"
-            reason = Reason("contacts", "src", text, (a, b), count, tuple(contacts), count, None)
+            met, by = self._met(self.src, self.dst), self._by(self.src, near.events[mine])
+            text = f"{met} {times(count)}{by}, the last {contacts[0].ago}"
+            reason = Reason("contacts", "src", text, nodes, count, tuple(contacts), count, None)
             drafts.append((reason, Absence(near.events[mine], ends)))
         for step, contact in zip(steps, contacts, strict=True):
-            both = self._both(self.src, self.dst, np.array([step.event]), contact.op)
-            text = f"{both}{self._by(self.src, step.event)} at {contact.when}, {contact.ago}"
-            reason = Reason("contact", "src", text, (a, b), 1, (contact,), 1, None)
+            met, by = self._met(self.src, self.dst, contact.op), self._by(self.src, step.event)
+            text = f"{met}{by} at {contact.when}, {contact.ago}"
+            reason = Reason("contact", "src", text, nodes, 1, (contact,), 1, None)
             drafts.append((reason, Absence(np.array([step.event]), ends)))
         return drafts
 
     def _walks(self, of: str, paths: Paths) -> list[Draft]:
         drafts = []
         for path in paths.best(self.limit):
-            pairs = zip(path.nodes[:-1], path.nodes[1:], path.newest, strict=True)
-            contacts = tuple(self._contact(a, b, step) for a, b, step in pairs)
-            ends = zip(path.nodes[:-1], path.nodes[1:], path.newest, contacts, strict=True)
-            met = [
-                (self._met(a, b, [step.event], c.op, k > 0), self._by(a, step.event))
-                for k, (a, b, step, c) in enumerate(ends)
-            ]
-            parts = enumerate(zip(contacts, met, strict=True))
-            text = "; ".join(f"{{{k}}} {verb} {{{k + 1}}}{by} {c.ago}" for k, (c, (verb, by)) in parts)
-            text += f" ({path.walks:,} such walks)" if path.walks > 1 else ""
+            contacts, parts = [], []
+            for k, (a, b, step) in enumerate(zip(path.nodes[:-1], path.nodes[1:], path.newest, strict=True)):
+                contacts.append(self._contact(a, b, step))
+                parts.append(f"{self._met(a, b, contacts[k].op, k)}{self._by(a, step.event)} {contacts[k].ago}")
+            text = "; ".join(parts) + (f" ({path.walks:,} such walks)" if path.walks > 1 else "")
             nodes, left_out = tuple(map(self.name, path.nodes)), len(path.absence.events)
-            reason = Reason("walks", of, text, nodes, path.walks, contacts, left_out, None)
+            reason = Reason("walks", of, text, nodes, path.walks, tuple(contacts), left_out, None)
             drafts.append((reason, path.absence))
         return drafts
 
     def _others(self, of: str, mine: Contacts, other: int) -> list[Draft]:
-        """Everyone among the newest contacts of an end, with all contacts the two have had."""
+        """Each node among an end's newest contacts, with all contacts between the two."""
         looked_at = getattr(self.frozen.stream.model, "neighbors", None) or LOOKED_AT
         newest = self.frozen.stream.index.recent(mine.node, self.at, looked_at)
         drafts = []
@@ -194,38 +187,34 @@ class _Question:
             group = mine.group(node)
             count = group.stop - group.start
             contact = self._contact(mine.node, node, mine.step(group.start))
-            whom = "itself" if node == mine.node else "{1}"
             often = f"{times(count)}, the last " if count > 1 else ""
-            met, by = self._met(mine.node, node, mine.events[group]), self._by(mine.node, mine.events[group])
-            text = f"{{0}} {met} {whom}{by} {often}{contact.ago}"
+            text = f"{self._met(mine.node, node)}{self._by(mine.node, mine.events[group])} {often}{contact.ago}"
             reason = Reason("neighbor", of, text, (contact.a, contact.b), count, (contact,), count, None)
             drafts.append((reason, mine.absence(node)))
         return drafts
 
     @property
     def is_value(self) -> bool:
-        return self.asked.measure != "logit"
+        return self.question.measure != "logit"
 
-    def _scored(self, drafts: list[Draft]) -> tuple[Told | None, dict[str, Any], list[Reason]]:
+    def _scored(self, drafts: list[Draft]) -> tuple[Answer | None, dict[str, Any], list[Reason]]:
         if type(self.frozen.stream.model).forward is Model.forward:
             return None, {}, [reason for reason, _ in drafts]
-        given = (self.frozen, self.asked.query, [absence for _, absence in drafts])
+        given = (self.frozen, self.question.query, [absence for _, absence in drafts])
         replayed = self.replay and not self.frozen.reproducible
         found = replayed_answers(*given, self.progress) if replayed else answers(*given)
-        now, *worlds = self.asked.read(found)
+        now, *without = self.question.read(found)
         reasons = []
-        for (reason, _), told in zip(drafts, worlds, strict=True):
-            logit, value = (None, told.number) if self.is_value else (told.number, None)
-            without = Without(logit, told.probability, now.number - told.number, told.said, value)
-            reasons.append(replace(reason, without=without))
-        return now, self.asked.facts(found[:1]), reasons
+        for (reason, _), other in zip(drafts, without, strict=True):
+            logit, value = (None, other.number) if self.is_value else (other.number, None)
+            effect = Without(logit, other.probability, now.number - other.number, other.short, value)
+            reasons.append(replace(reason, without=effect))
+        return now, self.question.columns(found[:1]), reasons
 
     def _contact(self, a: int, b: int, step: Step) -> Contact:
-        words = self._relations(a, step.event)
-        return Contact(
-            self.name(a), self.name(b), step.t, self.unit.show(step.t), self._ago(step.t), self._op(step.event),
-            words[0] if words else None,
-        )  # fmt: skip
+        relation = next(iter(self._relations(a, step.event)), None)
+        when, ago = self.unit.show(step.t), self._ago(step.t)
+        return Contact(self.name(a), self.name(b), step.t, when, ago, self._op(step.event), relation)
 
     def _ago(self, t: Any) -> str:
         return ago(self.at - t, self.unit)
@@ -238,53 +227,33 @@ class _Question:
         deleted, updated = table[event, schema.feature_width : schema.feature_width + 2]
         return "delete" if deleted else "node" if updated else "add"
 
-    def _met(self, a: int, b: int, events: Any, op: str = "add", earlier: bool = False) -> str:
-        """What one did to the other in some events between them; the neutral word where both acted."""
-        if op != "add":
-            return "had left" if earlier else "left"
-        by_a, by_b = self._acted(a, events), self._acted(b, events)
-        return (MET if by_a and by_b and a != b else self.verb).said(by_a, earlier)
-
-    def _both(self, a: int, b: int, events: Any, op: str = "add") -> str:
-        """What two did with each other in some events between them, as the wording of a sentence that goes on."""
-        other = "{1}" if a != b else "itself"
+    def _met(self, a: int, b: int, op: str = "add", k: int = 0) -> str:
+        """The wording of a contact between the k-th node of a reason and the next."""
         if op == "node":
-            return "{0} was updated"
-        if op == "delete" or self.verb is MET:
-            return f"{{0}} and {other} {'parted' if op == 'delete' else 'met'}"
-        by_a, by_b = self._acted(a, events), self._acted(b, events)
-        if by_a and by_b and a != b:
-            return f"{{0}} and {{1}} {self.verb.done} each other"
-        return f"{{0}} {self.verb.said(by_a)} {other}"
+            return f"{{{k}}} was updated"
+        return f"{{{k}}} {'parted from' if op == 'delete' else 'met'} {'itself' if a == b else f'{{{k + 1}}}'}"
 
     def _relations(self, node: int, events: Any) -> list[str]:
-        """By which relations some events of a node were, as it sees them, the most frequent first."""
-        by, numbers = self.asked.by, np.atleast_1d(events)
-        if by is None:
+        """Relations of a node's events from its own end, the most frequent first."""
+        relation, numbers = self.question.relation, np.atleast_1d(events)
+        if relation is None:
             return []
         ordered = self.frozen.events
-        out = ordered.src[ordered.index_of(numbers)] == node
-        words = (by.name(number) for number in self.frozen.relation_of(numbers).tolist())
-        seen = Counter(word if mine else turned(word) for word, mine in zip(words, out.tolist(), strict=True))
-        return [word for word, _ in seen.most_common()]
+        is_source = ordered.src[ordered.index_of(numbers)] == node
+        names = (relation.name(number) for number in self.frozen.relation_of(numbers).tolist())
+        seen = Counter(name if out else inverse(name) for name, out in zip(names, is_source.tolist(), strict=True))
+        return [name for name, _ in seen.most_common()]
 
     def _by(self, node: int, events: Any) -> str:
-        """The same as a part of a wording."""
-        words = [word.replace("{", "{{").replace("}", "}}") for word in self._relations(node, events)]
-        if len(words) > NAMED:
-            words = [*words[: NAMED - 1], f"{len(words) - NAMED + 1} other relations"]
-        listed = ", ".join(words[:-1])
-        return f" by {f'{listed} and ' if listed else ''}{words[-1]}" if words else ""
+        names = [escaped(name) for name in self._relations(node, events)]
+        if len(names) > NAMED:
+            names = [*names[: NAMED - 1], f"{len(names) - NAMED + 1} other relations"]
+        return f" by {listed(names)}" if names else ""
 
-    def _acted(self, node: int, events: Any) -> bool:
-        """Whether a node is the source of any of some events."""
-        ordered = self.frozen.events
-        return bool((ordered.src[ordered.index_of(np.asarray(events))] == node).any())
-
-    # -- words -------------------------------------------------------------------------------------------------------
+    # -- text -------------------------------------------------------------------------------------------------------
 
     def _reached(self) -> dict[str, tuple[float, ...]]:
-        """Positions of each end relative to the other, as counts of walks of 1, 2, … steps."""
+        """Positions of each end relative to the other: counts of walks of 1, 2, … steps."""
         levels = max(self.frozen.stream.model.positions, self.steps + 1)
         ends = np.array([self.src, self.dst])
         walks = WalkCounts(self.frozen, self.frozen.before(self.at), levels, ends)
@@ -298,10 +267,8 @@ class _Question:
         lines = []
         direct = near.group(self.dst)
         if direct.stop > direct.start:
-            met = f"{a} and {b} have met" if self.src != self.dst else f"{a} has met itself"
+            met = self._met(self.src, self.dst).format(a, b)
             newest = self._ago(near.t[direct.start].item())
-            if self.verb is not MET:
-                met = self._both(self.src, self.dst, near.events[direct]).format(a, b)
             lines.append(f"{met} {times(direct.stop - direct.start)}, the last time {newest}.")
         for of, paths in found:
             root, end = (a, b) if of == "src" else (b, a)
@@ -329,16 +296,16 @@ class _Question:
             return [f"{who} has no contacts before {self.unit.show(self.at)}."]
         return [f"{who} has {plural(len(near), 'contact')}, the last {self._ago(near.t.max().item())}."]
 
-    def _note(self, told: Told | None) -> str:
+    def _note(self, answer: Answer | None) -> str:
         model = type(self.frozen.stream.model).__name__
-        if told is None:
+        if answer is None:
             return f"{model} does not score links: walks are shown, scores are not."
-        what = "logit" if self.asked.measure == "logit" else "answer"
+        what = "logit" if self.question.measure == "logit" else "answer"
         note = f"Without: {model}'s {what} if those events had never happened, the model being the same."
-        if self.asked.given:
+        if self.question.given:
             note += " A given column is as usual when it has its mean."
-        if self.asked.by is not None:
-            note += " Without knowing: if their relation had been none of those that training has met."
+        if self.question.relation is not None:
+            note += " Without knowing: if their relation had been none that training has met."
         if self.exact:
             return note
         if self.frozen.stream.model.remembers:

@@ -1,4 +1,4 @@
-"""Times, counts and walks as a person says them."""
+"""Ages, counts and walks as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 
 
 def ago(dt: Any, unit: TimeUnit) -> str:
-    """How long before the question something was.
+    """Time between an event and the question.
 
     >>> ago(312, TimeUnit("s")), ago(90_000_000, TimeUnit("ms")), ago(40, TimeUnit("us"))
     ('5 minutes ago', '1 day ago', 'less than a second ago')
@@ -23,15 +23,12 @@ def ago(dt: Any, unit: TimeUnit) -> str:
         count = f"{dt:,}" if float(dt).is_integer() else f"{dt:,.4g}"
         return f"{count} time unit{'' if dt == 1 else 's'} ago"
     seconds = dt / PER_SECOND[unit.unit]
-    for name, length in LENGTHS:
-        if seconds >= length:
-            return f"{plural(int(seconds // length), name)} ago"
-    return "less than a second ago"
+    name, length = next((one for one in LENGTHS if seconds >= one[1]), ("", 0))
+    return f"{plural(int(seconds // length), name)} ago" if name else "less than a second ago"
 
 
 def times(count: int) -> str:
-    """How often.
-
+    """
     >>> times(1), times(2), times(1200)
     ('once', 'twice', '1,200 times')
     """
@@ -39,11 +36,15 @@ def times(count: int) -> str:
 
 
 def walks_of(count: float, steps: int) -> str:
-    """Walks of some length.
-
+    """
     >>> walks_of(3, 2), walks_of(1, 3), walks_of(4e18, 12)
     ('3 two-step walks', '1 three-step walk', '4e+18 12-step walks')
     """
-    long = NUMBERS[steps] if steps < len(NUMBERS) else str(steps)
-    many = f"{int(count):,}" if count < 1e12 else f"{count:.0e}"
-    return f"{many} {long}-step walk{'' if count == 1 else 's'}"
+    length = NUMBERS[steps] if steps < len(NUMBERS) else str(steps)
+    shown = f"{int(count):,}" if count < 1e12 else f"{count:.0e}"
+    return f"{shown} {length}-step walk{'' if count == 1 else 's'}"
+
+
+def escaped(text: str) -> str:
+    """Text that `str.format` leaves unchanged."""
+    return text.replace("{", "{{").replace("}", "}}")

@@ -66,6 +66,10 @@ class OrderedEvents:
         events_in_order(*held, np.zeros(0, np.int64) if numbers is None else numbers, src, dst, when)
         return cls(src, dst, when, numbers)
 
+    @property
+    def event_numbers(self) -> np.ndarray:  # (e,)
+        return np.arange(len(self.src)) if self.numbers is None else self.numbers
+
     def index_of(self, events: Any) -> Any:
         """The indices of events, or where they would be, by number."""
         return events if self.numbers is None else np.searchsorted(self.numbers, events)

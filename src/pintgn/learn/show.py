@@ -85,6 +85,13 @@ def run_picture(run: Run) -> Picture:
     """Loss and validation AP by epoch; a ring marks the epoch that was chosen."""
     if not run.history:
         raise BadInput(f"{run.settings.name} has no epochs to draw; it is not trained step by step, or not yet.")
+    legend = [("s0", "line", "all events"), ("s1", "line", "new nodes")]
+    legend += [("ink", "ring", f"epoch {run.best_epoch}, chosen")]
+    return Picture(sheet(f"{run.settings.name}, seed {run.seed}", run_plots(run), legend))
+
+
+def run_plots(run: Run) -> dict[str, Plot]:
+    """Plots of a run's epochs by title: its loss, and its first metric on validation."""
     epochs = [entry["epoch"] for entry in run.history]
 
     def curve(series: str, name: str, *keys: str, chosen: int | None = None) -> Curve:
@@ -105,7 +112,4 @@ def run_picture(run: Run) -> Picture:
         "Training": curves([curve("h1", "loss", "loss")], "loss", short, "{:.4f}".format),
         "Validation": curves(by_group, HEADS.get(shown, shown) + (" (%)" if share else ""), in_percent, exact),
     }
-    legend = [("s0", "line", "all events"), ("s1", "line", "new nodes")]
-    legend += [("ink", "ring", f"epoch {run.best_epoch}, chosen")]
-    plots = {name: plot for name, plot in drawn.items() if plot is not None}
-    return Picture(sheet(f"{run.settings.name}, seed {run.seed}", plots, legend))
+    return {name: plot for name, plot in drawn.items() if plot is not None}

@@ -133,7 +133,7 @@ class Answers(Ranking):
         """
         if self.run.settings.task.scores_links:
             raise BadInput("this run predicts links; ask live.score, live.probability or live.predict.")
-        from pintgn.live.asked import given_columns
+        from pintgn.live.task_question import given_columns
 
         when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
         one, other = self.names.find_pairs(self.codec.ids(src), self.codec.ids(dst))
@@ -242,16 +242,16 @@ class Answers(Ranking):
         """
         from pintgn.explain.reasons import explain
         from pintgn.explain.worlds import Frozen
-        from pintgn.live.asked import asked_about
+        from pintgn.live.task_question import question_about
 
         one, other, names = self._ends(src, dst, relation)
         t = self.time_of(at)
-        asked = asked_about(self, one, other, t, given, relation)
+        question = question_about(self, one, other, t, given, relation)
         with self._in_users_words():
             frozen = Frozen.of(self.stream, t)
         return partial(
             explain, frozen, one, other, t, steps=steps, limit=limit, replay=replay, progress=progress,
-            name=self.names.ids.__getitem__, names=names, asked=asked,
+            name=self.names.ids.__getitem__, names=names, question=question,
         )  # fmt: skip
 
     def _ends(self, src: Any, dst: Any, relation: Any = None) -> tuple[int, int, tuple[Any, Any]]:

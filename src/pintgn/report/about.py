@@ -1,4 +1,4 @@
-"""The sections about everything but quality: the data, time and memory, settings, how to reproduce it."""
+"""Report sections on the data, time and memory, settings, and how to reproduce the runs."""
 
 from __future__ import annotations
 
@@ -11,65 +11,56 @@ import numpy
 import torch
 
 from pintgn import __version__
-from pintgn.events.stats import node_gaps
 from pintgn.formatting import count, plural, size, span
 from pintgn.learn.folder import Folder
 from pintgn.learn.metrics import CHUNK
 from pintgn.learn.run import Run
-from pintgn.report import data as draw
+from pintgn.report import data_charts
 from pintgn.report.charts import heads, series
-from pintgn.report.html import card, cells, code, empty, facts, grid, legend, section, table, text, wide
 from pintgn.report.labels import duration, percent
+from pintgn.report.markup import card, cells, code, empty, facts, grid, legend, section, table, text, wide
 from pintgn.report.study import MOST, Study
 
 
 def data(study: Study) -> str:
-    log, stats, unit = study.log, study.log.statistics(), study.log.schema.time
-    repeated = percent(stats.repeated_links / max(stats.events, 1), 0)
-    lead = (
-        f"<strong>{plural(stats.events, 'event')}</strong> between <strong>{plural(stats.nodes, 'node')}</strong>, "
-        f"from {text(unit.show(log.t[0]))} to {text(unit.show(log.t[-1]))}. {repeated} % repeat an earlier link"
-        + ("; sources and destinations are different nodes." if stats.bipartite else ".")
-    )
+    log, stats = study.log, study.log.statistics()
+    lead = ""
     if log.label is not None:
-        lead += f" The labels ({text(log.schema.label)}) are evaluated by <code>pintgn evaluate RUN --classify</code>."
+        lead = f"The labels ({text(log.schema.label)}) are evaluated by <code>pintgn evaluate RUN --classify</code>."
     key = legend([("k0", "repeated"), ("k1", "new, between known nodes"), ("k2", "with a new node")])
-    gaps, groups = draw.gaps_between_events(log), draw.simultaneous(log)
+    gaps, groups = data_charts.gaps_between_events(log), data_charts.simultaneous(log)
     cards = [
         card("Overview", facts(_facts(study, stats))),
-        card("Events over time", draw.events_over_time(study.parts), "Trained on the left, tested on the right."),
+        card("Events over time", data_charts.events_over_time(study.parts)),
+        card("New and repeated links", data_charts.links_over_time(log), legend=key),
         card(
-            "New and repeated links", draw.links_over_time(log), "What can be remembered, what must be predicted.", key
+            "Time between events of a node", gaps, "Gaps of 0 are not drawn.",
+            why="No node has two events at different times.",
         ),
-        card("Time between events of a node", gaps, _zero_gaps(log), why="No node has two events at different times."),
         card(
-            "Simultaneous events",
-            groups,
-            "Simultaneous events do not see each other.",
+            "Simultaneous events", groups, "Simultaneous events do not see each other.",
             why="No two events share a time.",
         ),
-        card("Events per node", draw.activity(log), draw.busiest_half(log)),
-    ]
+        card("Events per node", data_charts.activity(log)),
+    ]  # fmt: skip
     return section("data", "The data", lead, grid(*cards))
-
-
-def _zero_gaps(log: Any) -> str:
-    gaps = node_gaps(log)
-    zero = float((gaps == 0).mean()) if len(gaps) else 0.0
-    return "Logarithmic." + (f" {percent(zero, 1)} % of gaps are 0 and not drawn." if zero >= 0.0005 else "")
 
 
 def _facts(study: Study, stats: Any) -> list[tuple[str, str]]:
     log, parts, unit = study.log, study.parts, study.log.schema.time
 
     def share(part: int) -> str:
-        return f"{count(part)} <small>({percent(part / max(stats.events, 1), 1)} %)</small>"
+        return _share(part, stats.events)
 
     rows = [
         ("events", count(stats.events)),
+        ("first event", text(unit.show(log.t[0]))),
+        ("last event", text(unit.show(log.t[-1]))),
         ("nodes", count(stats.nodes)),
+        ("nodes with half of all activity", _share(data_charts.busiest_half(log), stats.nodes)),
         ("sources / destinations", f"{count(stats.sources)} / {count(stats.destinations)}"),
         ("distinct pairs", count(stats.distinct_pairs)),
+        ("repeated links", share(stats.repeated_links)),
         ("simultaneous events", share(stats.simultaneous)),
         ("self-loops", share(stats.self_loops)),
     ]
@@ -88,38 +79,30 @@ def _facts(study: Study, stats: Any) -> list[tuple[str, str]]:
     return rows
 
 
+def _share(part: int, whole: int) -> str:
+    return f"{count(part)} <small>({percent(part / max(whole, 1), 1)} %)</small>"
+
+
 def cost(study: Study) -> str:
-    columns = ["", "parameters", "epochs", "training", "events per second", "testing", "peak memory", "threads"]
+    columns = ["", "parameters", "best epoch", "training", "events per second", "testing", "peak memory", "threads"]
     figures = [("all", "ap"), ("seen", "ap"), ("new", "ap"), ("all", "auc"), ("all", "chunked_ap")]
     spent = recorded = ""
-    notes = []
     for row, run in study.runs:
-        name = f"{text(row.name)} <small>seed {run.seed}</small>"
+        marks = ["", "stopped"][not run.finished], ["", "paper protocol"][run.settings.train.protocol == "paper"]
+        name = f"{text(row.name)} <small>{', '.join(filter(None, (f'seed {run.seed}', *marks)))}</small>"
         spent += cells([name, *_spent(run)])
         values = [run.test[group][metric] if run.test else None for group, metric in figures]
         recorded += cells([name, *map(percent, (*values, run.calibration_error))])
-        if not run.finished:
-            notes.append(
-                f"{text(row.name)} was stopped in epoch {len(run.history) + 1}; its best epoch so far is shown."
-            )
-        if run.refit:
-            seconds = span(run.refit.spent["training_seconds"])
-            notes.append(f"{text(row.name)}, seed {run.seed}: training on the whole log took {seconds} more.")
-        if run.settings.train.protocol == "paper":
-            notes.append(
-                f'{text(row.name)} was trained with <code>protocol = "paper"</code>, and its recorded figures follow '
-                "that protocol; all others on this page are measured in the full stream."
-            )
-    lead = "As recorded when each run was trained; peak memory is that of the whole process. "
+    lead = "As recorded when each run was trained; peak memory is that of the whole process."
     return section(
         "cost",
         "Time and memory",
-        lead + " ".join(dict.fromkeys(notes)),
+        lead,
         wide("", table(columns, spent)),
         wide(
             "Figures recorded at the end of training",
             table([*heads(figures), "calibration error"], recorded),
-            "From <code>result.json</code>: against each run's own negatives, drawn with its own seed.",
+            "From <code>result.json</code>: negatives drawn with each run's own seed, by the run's own protocol.",
         ),
     )
 
@@ -127,10 +110,12 @@ def cost(study: Study) -> str:
 def _spent(run: Run) -> list[str]:
     spent, history = run.spent, run.history
     rates = [entry["events_per_second"] for entry in history]
+    training = spent.get("training_seconds", sum(entry["seconds"] for entry in history))
+    refit = f" <small>+ {span(run.refit.spent['training_seconds'])} on all events</small>" if run.refit else ""
     return [
         count(sum(p.numel() for p in run.model.parameters())),
-        count(len(history)),
-        span(spent.get("training_seconds", sum(entry["seconds"] for entry in history))) if history else "–",
+        f"{run.best_epoch} <small>of {len(history)}</small>" if history else "–",
+        f"{span(training)}{refit}" if history else "–",
         count(sorted(rates)[len(rates) // 2]) if rates else "–",
         span(spent["testing_seconds"]) if "testing_seconds" in spent else "–",
         size(spent["peak_memory_bytes"]) if "peak_memory_bytes" in spent else "–",
@@ -146,7 +131,7 @@ def settings(study: Study) -> str:
     for name, title in (("model", "Model"), ("train", "Training"), ("stream", "Stream")):
         body = ""
         for key in dict.fromkeys(key for one in tables for key in one[name]):
-            values = [_value(one[name].get(key, "–")) for one in tables]
+            values = [setting_text(one[name].get(key, "–")) for one in tables]
             if len(set(values)) > 1:
                 differ.append(key)
                 pairs = zip(rows, values, strict=True)
@@ -167,8 +152,8 @@ def settings(study: Study) -> str:
     return section("settings", "Settings", lead, key, grid(*cards))
 
 
-def _value(value: Any) -> str:
-    return "none" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+def setting_text(value: Any) -> str:
+    return "none" if value is None or value == [] else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def reproduce(study: Study, commands: Sequence[str] | None = None) -> str:
@@ -198,22 +183,20 @@ def reproduce(study: Study, commands: Sequence[str] | None = None) -> str:
 def notes(study: Study) -> str:
     others = plural(study.candidates, "other destination")
     definitions = {
-        "Test part.": "The last events of the log, by time. Each is scored as of its own time, by what came strictly "
-        "before it, and then observed; simultaneous events do not see each other. Of a part of more than "
-        f"{MOST:,} events, stretches of {CHUNK} at even distances are scored; all are observed.",
+        "Test part.": "The last events of the log. Each is scored by what came strictly before it, and then observed. "
+        f"Of more than {MOST:,} events, stretches of {CHUNK} at even distances are scored.",
         "AP, AUC.": "AUC is the probability that a true link scores above a negative. AP averages the precision over "
-        "the true links, over all scores at once; “200-row chunks” is the mean over chunks, as papers report.",
-        "MRR, Hits@k.": f"Each true destination is ranked among {others} of the log that its source does not meet at "
-        "that time. MRR is the mean of 1 / rank; Hits@k: how often rank ≤ k.",
-        "Seen and new.": "New events involve a node that the model did not see in training. Which nodes are hidden "
-        "depends on a run's seed; differences are over events in the same group for both rows.",
+        "all true links; “200-row chunks” is the mean over chunks, as papers report.",
+        "MRR, Hits@k.": f"Each true destination is ranked among {others} that its source does not meet at that time. "
+        "MRR is the mean of 1 / rank; Hits@k is the share of ranks ≤ k.",
+        "Seen and new.": "New events have a node that was not seen in training. Which nodes are hidden depends on a "
+        "run's seed.",
         "Training-free rows.": "edgebank: has this pair met? heuristic: how often, how recently, how popular the "
-        "destination is. A model that does not beat them has learned nothing.",
-        "Against one random destination.": "The probability that is fitted on validation against as many random "
-        "destinations: if this link and one to a random destination were equally likely beforehand, how likely is this "
-        "the one that happens? It is no forecast.",
-        "What comes next.": "Of all destinations that are ranked, how likely is each to be the next: a softmax of the "
-        "logits, its slope fitted on validation. The error is that of the first choice, over ten equally filled bins.",
+        "destination is.",
+        "Against one random destination.": "The probability of this link if it and one to a random destination were "
+        "equally likely beforehand. It is no forecast.",
+        "What comes next.": "A softmax over the ranked destinations, its slope fitted on validation. The error is that "
+        "of the first choice, in ten equally filled bins.",
     }
     body = "".join(f"<p><strong>{text(name)}</strong> {text(words)}</p>" for name, words in definitions.items())
     return section("notes", "How it was measured", "", f'<div class="notes">{body}</div>')

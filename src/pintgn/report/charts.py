@@ -166,8 +166,12 @@ def reliability(study: Study) -> str | None:
 
 def next_reliability(study: Study) -> str | None:
     """How often the first of the ranked was the next, by how likely that was said to be."""
-    said = {row.name: (row.members[0].said, row.members[0].true) for row in study.scoring}
-    points = {name: binned(p, truth) for name, (p, truth) in said.items() if p is not None and truth is not None}
+    first = {row.name: row.members[0] for row in study.scoring}
+    points = {
+        name: binned(one.next_probability, one.next_correct)
+        for name, one in first.items()
+        if one.next_probability is not None and one.next_correct is not None
+    }
     words = "Calibration of what comes next", "probability of the first choice (%)", "it was the next (%)"
     return _reliability(study, points, words)
 

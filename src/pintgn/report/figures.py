@@ -1,27 +1,28 @@
-"""From scores to figures: by row, negatives and novelty, each with its spread; and paired differences of rows."""
+"""Figures of a report: metrics by row, negatives and novelty with their spread, and paired differences of rows."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
 
 from pintgn.learn.calibration import choice_error
 from pintgn.learn.metrics import LEAST, Scores, of_enough, rank_metrics
+from pintgn.report.row_names import given_settings
 from pintgn.report.spread import BootstrapBlocks, Draws, interval, mean_of, standard_error
 from pintgn.report.study import Row, RunScores, Study
 
 GROUPS = ("all", "seen", "new")
 RANKING = "ranking"
-"""Stands where a kind of negatives would, for MRR and Hits@k."""
+"""Key of MRR and Hits@k among the kinds of negatives."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number, how far it might be off, and on how many events it rests."""
+    """A metric, its spread, and the number of events it was measured on."""
 
     value: float | None
     spread: float | None
@@ -44,7 +45,7 @@ class Difference:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves out zero."""
+        """True if the interval does not contain zero."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
 
@@ -67,7 +68,7 @@ class Figures:
         }
 
     def spread_of(self, row: Row) -> str:
-        """What ± means in a row: over seeds where there are several, else over blocks of the test part."""
+        """Source of ± in a row: seeds if it has more than one run, otherwise blocks of the test part."""
         return "seeds" if len(row.members) > 1 else "blocks" if self.blocks.enough else "none"
 
     def _figures(self, row: Row, kind: str, group: str) -> dict[str, Figure]:
@@ -113,7 +114,7 @@ class Figures:
         return found
 
     def difference(self, first: Row, second: Row, kind: str, group: str = "all") -> list[Difference]:
-        """AP and AUC (or MRR) of one row minus another's, on the events that are in the group for both."""
+        """AP and AUC (or MRR) of one row minus another, on events that are in the group for both."""
         masks = [_rows(one, group) for row in (first, second) for one in row.members]
         rows = np.logical_and.reduce(masks)
         if rows.sum() < LEAST:
@@ -140,8 +141,19 @@ class Figures:
     # -- positions ---------------------------------------------------------------------------------------------------
 
     @cached_property
+    def ablations(self) -> list[tuple[Row, Row]]:
+        """Pairs of rows whose settings differ only in that the second has no positions."""
+        found = []
+        for row, other in permutations(self.study.models, 2):
+            mine, theirs = given_settings(row.runs[0]), given_settings(other.runs[0])
+            differ = {key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key)}
+            if differ == {"model.positions"} and mine["model.positions"] and not theirs["model.positions"]:
+                found.append((row, other))
+        return found
+
+    @cached_property
     def zeroed(self) -> dict[str, dict[str, Difference]]:
-        """By row with positions and kind of negatives: AP as it is minus AP with positions set to zero."""
+        """AP of rows with positions minus AP with positions set to zero, by row and kind of negatives."""
         found: dict[str, dict[str, Difference]] = {}
         for row in self.study.scoring:
             if any(one.zeroed is None for one in row.members):
@@ -151,13 +163,12 @@ class Figures:
         return found
 
     def next_error(self, row: Row) -> float | None:
-        """How far a row's probabilities of being the next are from what came next (ECE of its first choice); its first
-        run."""
-        said, true = row.members[0].said, row.members[0].true
-        return None if said is None or true is None else choice_error(said, true)
+        """Expected calibration error of the first choice for the next destination, of a row's first run."""
+        p, correct = row.members[0].next_probability, row.members[0].next_correct
+        return None if p is None or correct is None else choice_error(p, correct)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, for machines."""
+        """Every figure as plain numbers, for JSON."""
         rows = {}
         for row in self.study.scoring:
             kinds = {
@@ -191,7 +202,7 @@ def _metrics(one: RunScores, kind: str, rows: np.ndarray) -> dict[str, Any]:
 
 
 def over_time(row: Row, kind: str, edges: np.ndarray) -> np.ndarray:
-    """AUC (mean over runs) of each stretch of test events between row numbers `edges`; NaN where there is none."""
+    """AUC (mean over runs) of consecutive test events between the rows `edges`; NaN if undefined."""
     stretches = [slice(*ends) for ends in pairwise(edges.tolist())]
     found = [[one.scores[kind][stretch].metrics()["auc"] for one in row.members] for stretch in stretches]
     return np.array(found, np.float64).mean(1)

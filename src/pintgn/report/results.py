@@ -1,16 +1,16 @@
-"""The sections about how good the rows are: results, differences, learning, scores, test time, positions, failures."""
+"""Report sections on quality: results, differences, learning, scores, test time, positions, failures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pintgn.formatting import count, listed, plural, signed
+from pintgn.formatting import count, plural, signed
 from pintgn.report import charts, slices
 from pintgn.report.figures import GROUPS, RANKING, Difference, Figure, Figures
-from pintgn.report.html import card, cells, empty, grid, id_cells, legend, section, table, text, wide
+from pintgn.report.headline import best_row, negatives_of
 from pintgn.report.labels import percent
-from pintgn.report.study import Row
-from pintgn.report.verdict import ablations, best_row, negatives_of, over_kinds, weakest
+from pintgn.report.markup import card, cells, empty, grid, id_cells, legend, section, table, text, wide
+from pintgn.report.study import Row, Study
 
 KINDS = {
     "random": "random: a destination drawn from all destinations of the log",
@@ -21,6 +21,10 @@ KINDS = {
 PRECISION = [*((group, "ap") for group in GROUPS), *((group, "auc") for group in GROUPS), ("all", "chunked_ap")]
 RANKS = [*((group, "mrr") for group in GROUPS), *(("all", f"hits@{k}") for k in (1, 3, 10))]
 THRESHOLDS = (0.5, 0.8, 0.9, 0.95, 0.99)
+SPREAD = (
+    "In percent; the best of each column is bold. ± is the standard deviation over the seeds of a row, or, for one "
+    "run, the standard error of a bootstrap over blocks of test events, without the randomness of training."
+)
 
 
 def row_legend(figures: Figures, rows: Sequence[Row] | None = None) -> str:
@@ -35,6 +39,7 @@ def results(figures: Figures) -> str:
     study = figures.study
     others = plural(study.candidates, "other destination")
     novelty = charts.by_novelty(figures, study.main, "ap")
+    has_spread = any(figures.spread_of(row) != "none" for row in study.scoring)
     drawings = [
         card("By kind of negatives", charts.by_negatives(figures), "AP; further right is better."),
         card("Seen and new nodes", novelty, "New: one end of the link was not seen in training."),
@@ -50,28 +55,12 @@ def results(figures: Figures) -> str:
     return section(
         "results",
         "Results",
-        spread_words(figures),
+        SPREAD if has_spread else "In percent. The test part is too short for a spread.",
         row_legend(figures),
         grid(*drawings),
         wide("True links against negatives", table(charts.heads(PRECISION), body)),
         wide(f"Ranking among {others}", table(charts.heads(RANKS), _rows(figures, RANKING, RANKS))),
     )
-
-
-def spread_words(figures: Figures) -> str:
-    """What ± means on this page."""
-    kinds = {figures.spread_of(row) for row in figures.study.scoring}
-    meanings = []
-    if "seeds" in kinds:
-        most = max(len(row.members) for row in figures.study.scoring)
-        meanings.append(f"the standard deviation over seeds where a row has several runs (up to {most})")
-    if "blocks" in kinds:
-        blocks = f"{figures.blocks.count} blocks of consecutive test events"
-        meanings.append(f"the standard error for one run, from a bootstrap over {blocks}")
-    if not meanings:
-        return "In percent. The test part is too short to estimate a spread."
-    limits = " It does not cover the randomness of training." if kinds == {"blocks"} else ""
-    return f"In percent; the best of each column is bold. ± is {listed(meanings)}.{limits}"
 
 
 def _rows(figures: Figures, kind: str, columns: list[tuple[str, str]]) -> str:
@@ -90,8 +79,8 @@ def _rows(figures: Figures, kind: str, columns: list[tuple[str, str]]) -> str:
     body = ""
     for row in rows:
         shown = "".join(map(cell, values[row.name], best))
-        several = f" <small>{len(row.members)} runs</small>" if len(row.members) > 1 else ""
-        name = f'<span class="{colors[row.name]}"><i class="key"></i></span>{text(row.name)}{several}'
+        runs = f" <small>{len(row.members)} runs</small>" if len(row.members) > 1 else ""
+        name = f'<span class="{colors[row.name]}"><i class="key"></i></span>{text(row.name)}{runs}'
         body += f"<tr{'' if row.trained else ' class=free'}><th>{name}</th>{shown}</tr>"
     return body
 
@@ -105,9 +94,8 @@ def differences(figures: Figures) -> str:
         return ""
     drawings = [card(f"{a} minus {b}", charts.differences(figures, a, b)) for a, b in pairs[:9]]
     lead = (
-        "<strong>Paired</strong> differences in percentage points, on the same events and the same negatives. Right of "
-        "zero the first row is better; where the interval contains zero, this test part cannot tell. Rows with several "
-        "runs are averaged first."
+        "Paired differences in percentage points, on the same events and the same negatives; if the interval contains "
+        "zero, this test part cannot tell which row is better."
     )
     kinds = [*figures.study.drawn, RANKING]
     heads = ["", *(f"{'AP' if kind != RANKING else 'MRR'}<br><small>{text(kind)}</small>" for kind in kinds)]
@@ -135,22 +123,16 @@ def learning(figures: Figures) -> str:
     if loss is None:
         why = "This model is not trained in epochs, so there is no learning curve."
         return section("learning", "Learning", "", grid(empty("Learning curves", why)))
-    lead = []
-    for row, run in [pair for pair in study.runs if pair[1].history][:4]:
-        name = text(row.name) + (f", seed {run.seed}" if len(row.runs) > 1 else "")
-        last = run.history[-1]["epoch"]
-        late = " – the last one, so more epochs may still help" if run.best_epoch == last else ""
-        lead.append(f"<strong>{name}</strong>: epoch {run.best_epoch} of {last} was best on validation{late}.")
     drawings = [card("Training loss", loss)]
     if (whole := charts.validation(study)) is not None:
-        drawings.append(card("Validation, all events", whole, "A ring marks the chosen epoch."))
+        drawings.append(card("Validation, all events", whole, "A ring marks the best epoch, which is kept."))
     new = charts.validation(study, "new")
     note = "Only events with a node that was not seen in training."
     drawings.append(
         card("Validation, new nodes", new, note, why="Every node of a validation event was seen in training.")
     )
     trained = [row for row in study.trained if any(run.history for run in row.runs)]
-    return section("learning", "Learning", " ".join(lead), row_legend(figures, trained), grid(*drawings))
+    return section("learning", "Learning", "", row_legend(figures, trained), grid(*drawings))
 
 
 # -- scores ----------------------------------------------------------------------------------------------------------
@@ -162,27 +144,27 @@ def scores(figures: Figures) -> str:
     key += [("maybe", "historical negatives")] if len(study.kinds("historical")) > 1 else []
     rows = study.models[:5]
     drawings = [card(f"Scores of {row.name}", charts.score_histogram(study, row), legend=legend(key)) for row in rows]
-    lead = "The less the histograms overlap, the better."
     drawn = charts.reliability(study)
     if drawn is not None:
-        note, colors = "Calibration: on the diagonal, 80 % means 80 %. No forecast.", row_legend(figures, rows)
-        drawings.append(card("Against one random destination", drawn, note, colors))
-        errors = {row.name: row.runs[0].calibration_error for row in rows}
-        shown = [f"{text(name)} {percent(error, 1)}" for name, error in errors.items() if error is not None]
-        if shown:
-            lead += f" Expected calibration error against one random destination, as recorded: {listed(shown)} points."
-        others = plural(study.candidates, "other destination")
-        note = f"Calibration of the first choice among the true one and {others}."
-        drawings.append(card("What comes next", charts.next_reliability(study), note, colors))
-        found = [f"{text(row.name)} {percent(figures.next_error(row), 1)}" for row in rows]
-        lead += f" That of what comes next, on this test part: {listed(found)} points."
+        recorded, following = [row.runs[0].calibration_error for row in rows], [figures.next_error(row) for row in rows]
+        drawings.append(_calibration("against one random destination", drawn, rows, recorded, study))
+        drawings.append(_calibration("of what comes next", charts.next_reliability(study), rows, following, study))
         drawings.append(threshold_table(figures))
-    several = " Of several runs the first is drawn." if any(len(row.members) > 1 for row in rows) else ""
-    return section("scores", "Scores and probabilities", lead + several, grid(*drawings))
+    lead = "The less the histograms overlap, the better; each row is drawn by its first run."
+    return section("scores", "Scores and probabilities", lead, grid(*drawings))
+
+
+def _calibration(
+    title: str, drawn: str | None, rows: Sequence[Row], errors: Sequence[float | None], study: Study
+) -> str:
+    colors = charts.series(study)
+    key = legend([(colors[row.name], f"{row.name} {percent(e, 1)}") for row, e in zip(rows, errors, strict=True)])
+    note = "On the diagonal, 80 % means 80 %. With each name, the expected calibration error in points."
+    return card(f"Calibration {title}", drawn, note, key)
 
 
 def threshold_table(figures: Figures) -> str:
-    """What acting on links from some probability on would catch, and how often it would be a false alarm."""
+    """Recall and false positives of a threshold on the probability."""
     study, row = figures.study, best_row(figures)
     one = row.members[0]
     assert one.calibration is not None
@@ -193,10 +175,7 @@ def threshold_table(figures: Figures) -> str:
         links = [one.scores[study.main].positive, *(one.scores[kind].negative for kind in kinds)]
         shares = [float((one.calibration(logits) >= least).mean()) for logits in links]
         body += cells([f"≥ {percent(least, 0)}", *(percent(share, 1) for share in shares)])
-    note = (
-        f"Links to which {text(row.name)} gives at least this probability against one random destination, in percent "
-        "of true links and of negatives."
-    )
+    note = f"Links at or above a probability by {text(row.name)}, in percent of true links and of negatives."
     return f'<div class="tables">{card("Choosing a threshold", table(heads, body), note)}</div>'
 
 
@@ -210,16 +189,9 @@ def over_time(figures: Figures) -> str:
     if not drawings:
         why = "The test part is too short to be cut into stretches of 25 events."
         return section("time", "Over the test period", "", grid(empty("AUC over time", why)))
-    row = best_row(figures)
     edges = charts.stretches(len(study.events))
-    values = charts.over_time(row, study.main, edges)
-    third = max(len(values) // 3, 1)
-    first, last = float(values[:third].mean()), float(values[-third:].mean())
-    lead = (
-        f"Each dot is the AUC over {plural(int(edges[1] - edges[0]), 'consecutive event')}. "
-        f"<strong>{text(row.name)}</strong> goes from {percent(first, 1)} % in the first third to "
-        f"{percent(last, 1)} % in the last, without retraining; it only observes the events."
-    )
+    events = plural(int(edges[1] - edges[0]), "consecutive event")
+    lead = f"Each dot is the AUC over {events}; models observe the events but are not trained again."
     return section("time", "Over the test period", lead, row_legend(figures), grid(*drawings))
 
 
@@ -227,33 +199,22 @@ def over_time(figures: Figures) -> str:
 
 
 def positions(figures: Figures) -> str:
-    pairs, zeroed = ablations(figures), figures.zeroed
-    title = "Effect of positions"
+    title, zeroed = "Effect of positions", figures.zeroed
     if not zeroed and not any(run.model.positions for _, run in figures.study.runs):
         why = "No model here uses positions: how many walks back in time lead from one node to another."
         how = "Run <code>pintgn train DATA</code> with the default model, and pass both runs to one report."
         return section("positions", title, "", grid(empty("Positions", why, how)))
-    drawings, lead = [], []
-    main = figures.study.main
-    for row, other in pairs:
-        found = {kind: figures.difference(row, other, kind)[0] for kind in figures.study.drawn}
-        words = over_kinds(found, main, "positions are worth", "positions cost", "positions make no clear difference")
-        lead.append(f"<strong>{text(other.name)}, trained without them</strong>: {text(words)}, in AP.")
-        note = "Two models, one trained with and one without positions: what positions are worth."
+    drawings = []
+    for row, other in figures.ablations:
+        note = "Two models, trained with and without positions: what positions are worth."
         drawn = charts.differences(figures, row.name, other.name)
         drawings.append(card(f"{row.name} minus {other.name}", drawn, note))
-    for name, kinds in list(zeroed.items())[:4]:
-        words = over_kinds(kinds, main, "it would lose", "it would gain", "it would not clearly change")
-        lead.append(f"<strong>{text(name)}, its positions set to zero</strong>: {text(words)}.")
-        key = legend([(charts.series(figures.study)[name], "as it is"), ("maybe", "positions set to zero")])
-        note = "The same trained model, its positions set to zero: how much it relies on them."
+    for name in list(zeroed)[:4]:
+        key = legend([(charts.series(figures.study)[name], "as trained"), ("maybe", "positions set to zero")])
+        note = "One trained model, its positions set to zero: how much it relies on them."
         drawings.append(card(f"{name} with and without", charts.with_and_without(figures, name), note, key))
-    lead.append(
-        "Setting positions to zero shows how much a trained model <em>relies</em> on them. What they are "
-        "<em>worth</em> takes a second model that was trained without: "
-        + ("both are here." if pairs else "<code>--set model.positions=0</code>, and both runs in one report.")
-    )
-    return section("positions", title, '</p><p class="lead">'.join(lead), grid(*drawings))
+    how = "What positions are worth takes a second run in this report, with <code>--set model.positions=0</code>."
+    return section("positions", title, "" if figures.ablations else how, grid(*drawings))
 
 
 # -- failures --------------------------------------------------------------------------------------------------------
@@ -275,9 +236,7 @@ def failures(figures: Figures) -> str:
     drawings = [
         card(title, charts.by_slice(study, parts, label, figures.blocks)) for title, (label, parts) in groups.items()
     ]
-    worst = weakest(figures, row, dict(groups.values()))
-    lead = f"<strong>{text(worst)}</strong> " if worst else ""
-    lead += "Everything as known strictly before each event; hover for numbers."
+    lead = "Events grouped by what was known strictly before each of them; hover for numbers."
     tables = [node_table(figures, row, prior, "src"), node_table(figures, row, prior, "dst")]
     tables.append(surprise_table(figures, row, prior))
     tall = f'<div class="grid tables">{"".join(tables)}</div>'
@@ -288,12 +247,12 @@ def node_table(figures: Figures, row: Row, prior: slices.Prior, side: str) -> st
     found, least = slices.worst_nodes(figures.study, row, prior, side)
     schema = figures.study.log.schema
     heads = [text(getattr(schema, side)), "test<br>events", "MRR", "heu-<br>ristic", "never<br>met", "events<br>before"]
-    if found and found[0].beside is None:
+    if found and found[0].baseline_mrr is None:
         heads.pop(3)
     body = ""
     for one in found:
-        beside = [] if one.beside is None else [percent(one.beside, 0)]
-        rest = [count(one.events), percent(one.mrr, 0), *beside, percent(one.first_meetings, 0), count(one.before)]
+        baseline = [] if one.baseline_mrr is None else [percent(one.baseline_mrr, 0)]
+        rest = [count(one.events), percent(one.mrr, 0), *baseline, percent(one.first_meetings, 0), count(one.before)]
         body += id_cells([one.id], rest)
     note = f"By {text(row.name)}, among those with at least {plural(least, 'test event')}; shares in percent."
     return card(f"{'Sources' if side == 'src' else 'Destinations'} ranked worst", table(heads, body), note)
@@ -307,5 +266,5 @@ def surprise_table(figures: Figures, row: Row, prior: slices.Prior) -> str:
         day, _, hour = text(one.t).partition(" ")
         when = f"{day}<small class=below>{hour}</small>" if hour else day
         body += id_cells([one.src, one.dst], [when, percent(one.probability, 1), f"{count(one.meetings)} ×"])
-    note = f"Test events that {text(row.name)} thought least likely: its blind spots, or oddities of the log."
+    note = f"Test events with the lowest probability by {text(row.name)}."
     return card("Least expected events", table(heads, body), note)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pintgn.events.log import EventLog
 from pintgn.neighbors.index import NeighborIndex
-from pintgn.report.data import event_counts
+from pintgn.report.data_charts import event_counts
 from pintgn.report.labels import duration
 from pintgn.report.spread import BootstrapBlocks, standard_error
 from pintgn.report.study import Row, Study
@@ -114,7 +114,7 @@ class NodeResult:
     id: Any
     events: int
     mrr: float
-    beside: float | None  # the training-free row's
+    baseline_mrr: float | None  # of the training-free row
     before: int  # events it had before the test part
     first_meetings: float  # share of its test events between two that had never met
 
@@ -127,13 +127,13 @@ def worst_nodes(study: Study, row: Row, prior: Prior, side: str, most: int = 8) 
     while least > 1 and (events >= least).sum() < 3:
         least -= 1
     means = np.bincount(of, _inverse_ranks(row)) / events
-    beside = np.full(len(nodes), None) if other is None else np.bincount(of, _inverse_ranks(other)) / events
+    baseline = np.full(len(nodes), None) if other is None else np.bincount(of, _inverse_ranks(other)) / events
     before = event_counts(study.parts.before(study.parts.test))[nodes]
     first = np.bincount(of, np.isnan(prior.apart)) / events
     chosen = np.flatnonzero(events >= least)
     chosen = chosen[np.lexsort((nodes[chosen], -events[chosen], means[chosen]))][:most]
     ids = study.log.ids.decode(nodes[chosen]).to_pylist()
-    columns = (column[chosen].tolist() for column in (events, means, beside, before, first))
+    columns = (column[chosen].tolist() for column in (events, means, baseline, before, first))
     return list(map(NodeResult, ids, *columns)), least
 
 

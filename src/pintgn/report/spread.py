@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pintgn.learn.metrics import Scores, check_finite
-from pintgn.report.kernels import weighted_precision
+from pintgn.report.kernels_bootstrap import weighted_precision
 
 BLOCKS, DRAWS, LEAST = 50, 200, 10
 """LEAST: with fewer blocks than this nothing is said about the spread."""

@@ -1,4 +1,4 @@
-"""What a report looks at: runs on one log, asked about the same test events and the same negatives, event by event."""
+"""Measurements of a report: scores of every run on the same test events and the same negatives."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
-from pintgn.report.names import row_names
+from pintgn.report.row_names import row_names
 from pintgn.stream.reads import Positions
 
 Progress = Callable[[str], None]
 Steps = Callable[[int, int], None]
 
 MOST = 10_000
-"""Test events that are measured; of more, evenly taken stretches, so that a report costs less than the training."""
+"""Most test events to measure, taken in even stretches, so that a report costs less than training."""
 
 
 @dataclass
 class RunScores:
-    """One model's scores on the test part, event by event."""
+    """Scores of one model on the test events."""
 
     scores: dict[str, Scores]  # by kind of negatives
     ranks: np.ndarray  # (e,) among the candidates
-    new: np.ndarray  # (e,) which events involve a node that was not seen in training
+    new: np.ndarray  # (e,) True if a node of the event was not seen in training
     run: Run | None = None  # None for training-free rows
     calibration: Calibration | None = None
-    zeroed: dict[str, Scores] | None = None  # the same model, its positions set to zero
-    said: np.ndarray | None = None  # (e,) how likely the first of the ranked was said to be the next
-    true: np.ndarray | None = None  # (e,) whether it was
+    zeroed: dict[str, Scores] | None = None  # of the same model with its positions set to zero
+    next_probability: np.ndarray | None = None  # (e,) of the first-ranked destination to be the next
+    next_correct: np.ndarray | None = None  # (e,) bool, whether it was
 
 
 @dataclass
 class Row:
-    """What stands in one row of every table: runs that differ in their seed, or one training-free model."""
+    """One row of every table: runs that differ only in their seed, or a training-free model."""
 
     name: str
     members: list[RunScores]
@@ -61,21 +61,21 @@ class Row:
 
     @property
     def scores_links(self) -> bool:
-        """Whether there are scores; a model that only embeds nodes has none."""
+        """False for a model that only embeds nodes."""
         return bool(self.members[0].scores)
 
 
 @dataclass
 class Study:
-    """Everything that was measured, before it is put into figures."""
+    """All measurements of a report."""
 
     parts: Parts
-    events: EventLog  # those of the test part that are measured
-    drawn: dict[str, Drawn]  # the first kind is the one that the page leads with
+    events: EventLog  # the measured events of the test part
+    drawn: dict[str, Drawn]  # by kind of negatives, the leading kind first
     candidates: int  # destinations that each event is ranked against
     rows: list[Row] = field(default_factory=list)
     seed: int = 0
-    of_events: int = 0  # how many of the test part could be
+    of_events: int = 0  # events of the test part
 
     @property
     def log(self) -> EventLog:
@@ -106,16 +106,16 @@ class Study:
 
     @property
     def main(self) -> str:
-        """The kind of negatives that the page leads with."""
+        """The leading kind of negatives."""
         return next(iter(self.drawn))
 
     def kinds(self, *others: str) -> list[str]:
-        """The leading kind of negatives, and others that were drawn."""
+        """The leading kind of negatives, and those of `others` that were drawn."""
         return [self.main, *(kind for kind in others if kind in self.drawn and kind != self.main)]
 
 
 def open_runs(runs: Any) -> list[Run]:
-    """Runs, folders of runs and folders of several runs, as one list without repeats."""
+    """Runs from runs, run folders and folders of `seed-*` runs, without repeats."""
     given = [runs] if isinstance(runs, Run | str | Path) else list(runs)
     found: list[Run] = []
     for one in given:
@@ -154,7 +154,7 @@ def study(
 ) -> Study:
     """Measure runs on the test part of the log that they share; arguments as of `write_report`.
 
-    Runs that differ in nothing but their seed share a row. Negatives and candidates are the same for every run.
+    Runs that differ only in their seed share a row. Negatives and candidates are the same for every run.
     """
     _check_comparable(runs)
     parts, test = runs[0].parts, runs[0].parts.test
@@ -195,20 +195,20 @@ def _check_comparable(runs: Sequence[Run]) -> None:
 
 
 class Count:
-    """How far a row is: the events of each pass, one after the other."""
+    """Progress over the passes that measure one row."""
 
     def __init__(self, steps: Steps | None, total: int = 0):
         self.steps, self.total, self.done = steps, total, 0
 
     def of(self, part: EventLog) -> OnBatch:
-        """For one pass over a part."""
+        """The callback of one pass over a part."""
         steps, before = self.steps, self.done
         self.done += len(part)
         return None if steps is None else lambda done: steps(before + done, self.total)
 
 
 def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.ndarray, count: Count) -> RunScores:
-    """A run on its test part; its stream has observed everything before it, as a deployed system would have."""
+    """Scores of a run on its test part, by a stream that has observed all earlier events."""
     parts, test = run.parts, run.parts.test
     new = parts.is_new(scored_events(test))[only]
     if not run.scores_links:
@@ -217,9 +217,9 @@ def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.
     count.total = len(parts.train) + len(parts.val) + (2 + (stream.positions is not None)) * len(test)
     calibration, slope = run.calibration, run.next_slope
     observe_log(stream, parts.train, count.of(parts.train))
-    if slope is None:  # stopped before its end, or of an earlier version
+    if slope is None:  # stopped, or written by an earlier version
         slope = fit_next_slope(stream.fork(), run)
-    if calibration is None:  # stopped before its end
+    if calibration is None:  # stopped
         calibration = Calibration.of(replay(stream, run, parts.val).scores["random"])
     else:
         observe_log(stream, parts.val)
@@ -232,14 +232,14 @@ def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.
         (ranks(z[:, 0], z[:, 1:], valid), *first_choices(slope, z, valid))
         for z, valid in ranked_in_part(stream, test, candidates, count.of(test), only)
     ]
-    found, said, true = map(np.concatenate, zip(*ranked, strict=True))
-    return RunScores(scores, found, new, run, calibration, zeroed, said, true)
+    found, next_probability, next_correct = map(np.concatenate, zip(*ranked, strict=True))
+    return RunScores(scores, found, new, run, calibration, zeroed, next_probability, next_correct)
 
 
 class ZeroPositions:
-    """Positions that are zero, as if there were no walks: what a trained model does without them.
+    """Positions that are always zero, for an ablation of a trained model.
 
-    It is not what a model that never had positions would do; that takes a run of its own.
+    A model that was trained without positions may do better; that takes a run of its own.
     """
 
     def __init__(self, positions: Positions):

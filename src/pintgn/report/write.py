@@ -1,4 +1,4 @@
-"""`write_report`: runs in, one HTML file out."""
+"""`write_report`: one HTML page about runs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pintgn.files import replacing, write_errors
 from pintgn.formatting import plural
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.run import Run
-from pintgn.report import about, results, verdict
+from pintgn.report import about, headline, results
 from pintgn.report.figures import RANKING, Figures
-from pintgn.report.html import page, text, unbroken
 from pintgn.report.labels import percent
+from pintgn.report.markup import page, text, unbroken
 from pintgn.report.study import Progress, Steps, open_runs, study
 
 
@@ -85,17 +85,22 @@ def write_report(
 
 def _write_answers(runs: list[Run], target: Path) -> Report:
     """A page about runs that are asked about a column."""
-    from pintgn.report import answers
+    from pintgn.report import task_page
 
     title = {run.task.title() for run in runs}
     if len(title) > 1 or any(run.task.tells_from_negatives or not run.test for run in runs):
         raise BadInput("a report compares runs that have ended and are asked the same; write one page for each.")
-    report = Report(target, answers.headline(runs[0]), answers.summary(runs[0]), answers.figures(runs))
+    report = Report(
+        target,
+        task_page.headline(runs[0]),
+        [line for line in (task_page.verdict(runs[0]),) if line],
+        task_page.figures(runs),
+    )
     body = (
         f'<header><p class="brand">pintgn report · {text(title.pop())} · {plural(len(runs[0].log), "event")}</p>'
         f"<h1>{unbroken(text(report.headline))}</h1>"
         f'<p class="verdict">{unbroken(text(" ".join(report.summary)))}</p></header>\n'
-        f"<main>\n{answers.body(runs)}\n</main>\n<footer>Written by pintgn.</footer>"
+        f"<main>\n{task_page.body(runs)}\n</main>\n<footer>Written by pintgn.</footer>"
     )
     style = resources.files("pintgn.report").joinpath("style.css").read_text(encoding="utf-8") + chart_style()
     with replacing(target) as part, write_errors(target):
@@ -105,7 +110,7 @@ def _write_answers(runs: list[Run], target: Path) -> Report:
 
 def _opening(figures: Figures) -> tuple[str, list[str]]:
     if figures.study.models:
-        return verdict.headline(figures), verdict.summary(figures)
+        return headline.headline(figures), headline.summary(figures)
     names = ", ".join(row.name for row in figures.study.trained)
     next_step = "It does not score links. How well its embeddings predict labels: pintgn evaluate RUN --classify."
     return f"{names} embeds nodes", [next_step]
@@ -149,12 +154,14 @@ def tiles(figures: Figures) -> str:
     """The four numbers to remember, each beside the training-free row's."""
     if not figures.study.models:
         return ""
-    row, other = verdict.best_row(figures), verdict.baseline(figures)
+    row, other = headline.best_row(figures), headline.baseline(figures)
     main = figures.study.main
     has_new = figures.table[row.name][main]["new"]["ap"].value is not None
     kinds = [
-        (f"AP, {verdict.negatives_of(main)}", main, "all", "ap"),
-        ("AP, new nodes", main, "new", "ap") if has_new else (f"AUC, {verdict.negatives_of(main)}", main, "all", "auc"),
+        (f"AP, {headline.negatives_of(main)}", main, "all", "ap"),
+        ("AP, new nodes", main, "new", "ap")
+        if has_new
+        else (f"AUC, {headline.negatives_of(main)}", main, "all", "auc"),
         ("AP, historical negatives", "historical", "all", "ap"),
         (f"MRR among {figures.study.candidates}", RANKING, "all", "mrr"),
     ]

@@ -19,7 +19,6 @@ from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.learn.metrics import Metrics, by_novelty, standard_error
 from pintgn.learn.settings import TaskSettings, Training
-from pintgn.learn.tasks.words import Told
 from pintgn.models.base import Model
 
 if TYPE_CHECKING:
@@ -76,8 +75,6 @@ class Task:
     """Names of the training-free rows that stand beside every result."""
     newest: str | None = None
     """A relation to ask by, for an example: that of the newest event; None where there are none."""
-    measure = "logit"
-    """What the answers of `told` are compared in."""
 
     def __init__(self, settings: TaskSettings):
         self.settings = settings
@@ -180,20 +177,14 @@ class Task:
         """Answers (q, outputs) as columns that a person reads, by name: values, classes, probabilities."""
         raise NotImplementedError
 
-    def told(self, answers: np.ndarray) -> list[Told]:
-        """Answers (w, outputs) to one question in several worlds, in words; for explanations."""
-        raise NotImplementedError
-
-    def told_known(self, late: np.ndarray) -> str:
-        """What became known about some events, by the target's columns (n, w), in words."""
-        return ""
-
 
 class Questioning(Task):
     """A task with one question for some of a part's scored events, and one answer to each."""
 
     choices: tuple[str, ...] = ()
     """Figures that an epoch may be chosen by; the first where `choose_by` names another."""
+    labels: tuple[str, ...] | None = None
+    """Names of the classes that answers are logits of; None if answers are values."""
 
     def questions(self, part: EventLog, parts: Parts) -> tuple[np.ndarray, Query, np.ndarray]:
         """Which of a part's scored events are questions (a mask), the questions, and what they turned out to be."""

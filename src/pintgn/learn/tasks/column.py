@@ -29,7 +29,6 @@ from pintgn.learn.metrics import LEAST, Metrics
 from pintgn.learn.settings import TaskSettings, Training
 from pintgn.learn.tasks.base import Answers, Questioning, Truth, as_tensor
 from pintgn.learn.tasks.values import column_values, column_words, with_features, without_column
-from pintgn.learn.tasks.words import Told, known_classes, known_values, told_classes, told_values
 from pintgn.models.asked import QUANTILES
 from pintgn.models.base import Model
 from pintgn.models.target_rows import ROWS, TargetRow
@@ -278,11 +277,9 @@ class Classes(Column):
         columns = {f"{self.settings.predict}={word}": p[:, k] for k, word in enumerate(self.words)}
         return {self.settings.predict: best, "probability": p.max(1) if len(p) else p[:, 0]} | columns
 
-    def told(self, answers: np.ndarray) -> list[Told]:
-        return told_classes(answers, self.settings.predict, self.words)
-
-    def told_known(self, late: np.ndarray) -> str:
-        return known_classes(self.truth_of(late), self.settings.predict, self.words)
+    @property
+    def labels(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(f"{self.settings.predict}={word}" for word in self.words)
 
 
 class Values(Column):
@@ -350,16 +347,6 @@ class Values(Column):
     def shown(self, answers: np.ndarray) -> dict[str, Any]:
         mean, low, middle, high = answers.T
         return {self.settings.predict: mean, "median": middle, "low": low, "high": high}
-
-    @property
-    def measure(self) -> str:  # type: ignore[override]
-        return self.settings.predict
-
-    def told(self, answers: np.ndarray) -> list[Told]:
-        return told_values(answers, self.settings.predict)
-
-    def told_known(self, late: np.ndarray) -> str:
-        return known_values(self.truth_of(late), self.settings.predict)
 
 
 def column_task(settings: TaskSettings, log: EventLog, train: EventLog) -> Column:

@@ -18,7 +18,6 @@ from pintgn.learn.answer_metrics import calibrated_classes, chance_metrics, clas
 from pintgn.learn.metrics import LEAST, Metrics
 from pintgn.learn.settings import TaskSettings, Training
 from pintgn.learn.tasks.base import Answers, Questioning, Truth, as_tensor
-from pintgn.learn.tasks.words import Told, told_classes
 from pintgn.models.base import Model
 from pintgn.models.when_rows import ROWS, WhenRow
 
@@ -157,6 +156,6 @@ class When(Questioning):
     def shown(self, answers: np.ndarray) -> dict[str, Any]:
         return {"probability": probabilities(answers)[:, 1]}
 
-    def told(self, answers: np.ndarray) -> list[Told]:
-        found = told_classes(answers, self.title(), (False, True))
-        return [one._replace(head=f"{self.title()} with probability {one.said}") for one in found]
+    @property
+    def labels(self) -> tuple[str, ...]:  # type: ignore[override]
+        return f"no {self.title()}", self.title()

@@ -1,4 +1,4 @@
-"""What is in a log, as drawings: when, whom again, how soon again, how much at once, how unevenly."""
+"""Charts of a log: events over time, repeated links, gaps, simultaneous events, activity of nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from pintgn.drawing.plot import Axis, Plot
 from pintgn.events.log import EventLog
 from pintgn.events.stats import node_gaps
-from pintgn.formatting import PER_SECOND, count, plural, short
+from pintgn.formatting import PER_SECOND, count, short
 from pintgn.learn.protocol import Parts
 from pintgn.report.labels import duration, percent, percent_tick, time_label, time_ticks
 
@@ -129,13 +129,10 @@ def event_counts(log: EventLog) -> np.ndarray:
     return np.bincount(np.concatenate([log.src, log.dst[once]]), minlength=log.nodes)
 
 
-def busiest_half(log: EventLog) -> str:
-    """How few nodes make up half of it all, in words."""
-    events = event_counts(log)
-    events = np.sort(events[events > 0])
-    half = int(np.searchsorted(np.cumsum(events[::-1]), events.sum() / 2)) + 1
-    share = percent(half / len(events), 0 if half > 0.01 * len(events) else 1)
-    return f"{plural(half, 'node')} ({share} %) {'makes' if half == 1 else 'make'} up half of all activity."
+def busiest_half(log: EventLog) -> int:
+    """The smallest number of nodes that have half of all events."""
+    events = np.sort(event_counts(log))[::-1]
+    return int(np.searchsorted(np.cumsum(events), events.sum() / 2)) + 1
 
 
 def activity(log: EventLog) -> str:

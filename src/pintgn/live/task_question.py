@@ -1,4 +1,4 @@
-"""A run's question: what is given with it, and how explanations take it."""
+"""Questions to a run's task: the columns given with them, and how explanations read their answers."""
 
 from __future__ import annotations
 
@@ -9,46 +9,65 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.encode import encode_features
+from pintgn.events.log import Query
 from pintgn.events.schema import Schema
-from pintgn.explain.asked import Asked, By, Given, asked_link
+from pintgn.explain.question import (
+    Answer,
+    Given,
+    Question,
+    Relation,
+    average_value,
+    class_answers,
+    count_classes,
+    link_question,
+    value_answers,
+)
 
 if TYPE_CHECKING:
     from pintgn.live.answers import Answers
 
 
-def asked_about(
+def question_about(
     live: Answers, src: int, dst: int, at: Any, given: Mapping[str, Any] | None, relation: Any = None
-) -> Asked:
-    """The question about two nodes (or one, twice), with what is given, and how its task tells answers."""
+) -> Question:
+    """The question about two nodes (the same twice if the task is about one), for `explain`."""
     task, run = live.task, live.run
-    when, by = np.array([at], live.codec.dtype), live.task.by(relation, 1)
+    ends, when, by = (np.array([src]), np.array([dst])), np.array([at], live.codec.dtype), task.by(relation, 1)
     if run.settings.task.scores_links:
         if given:
             raise BadInput("this run scores links, about which nothing is given. Leave out given.")
-        told = None if by is None else By(int(by[0, 0]), task.worded)
-        return asked_link(src, dst, when, live.model, live.calibration, told)
+        named = None if by is None else Relation(int(by[0, 0]), task.worded)
+        return link_question(Query(*ends, when, by), live.model, live.calibration, named)
     row = given_columns(live, None if given is None else [given], 1)
-    query = task.asked(np.array([src]), np.array([dst]), when, row)
+    name, labels = task.settings.predict, task.labels
 
-    def calibrated(answers: np.ndarray) -> np.ndarray:
-        return task.calibrated(answers.reshape(len(answers), -1), run.answer_calibration)
+    def calibrated(outputs: np.ndarray) -> np.ndarray:
+        return task.calibrated(outputs.reshape(len(outputs), -1), run.answer_calibration)
 
-    def facts(answers: np.ndarray) -> dict[str, Any]:
-        return {name: np.asarray(column).tolist()[0] for name, column in task.shown(calibrated(answers)).items()}
+    def read(outputs: np.ndarray) -> list[Answer]:
+        found = calibrated(outputs)
+        return value_answers(found, name) if labels is None else class_answers(found, labels)
 
-    return Asked(
-        query,
-        lambda answers: task.told(calibrated(answers)),
-        task.told_known,
-        task.measure,
+    def describe_targets(late: np.ndarray) -> str:
+        truth = task.truth_of(late)
+        return average_value(truth, name) if labels is None else count_classes(truth, labels)
+
+    def columns(outputs: np.ndarray) -> dict[str, Any]:
+        return {column: np.asarray(found).tolist()[0] for column, found in task.shown(calibrated(outputs)).items()}
+
+    return Question(
+        task.asked(*ends, when, row),
+        read,
+        name if labels is None else "logit",
+        describe_targets,
+        columns,
         run.settings.task.sides,
-        _told_given(live, given or {}),
-        facts,
+        _given(live, given or {}),
     )
 
 
 def given_columns(live: Answers, given: Sequence[Any] | None, count: int) -> np.ndarray | None:  # (q, g)
-    """What is known when events are asked about, as the model reads it."""
+    """Given columns of questions as the model reads them."""
     names, used = live.run.settings.task.given, live.run.deployed
     asking, bare = live.stream.schema.asking, used.task.bare(live.run.log[:0]).schema
     assert asking is not None
@@ -57,11 +76,11 @@ def given_columns(live: Answers, given: Sequence[Any] | None, count: int) -> np.
         raise BadInput(
             f"this run is told {listed} with every question: say what it is, by given= (--given NAME=VALUE)."
         )
-    told = [None] * count if given is None else list(given)
-    if len(told) != count:
-        raise BadInput(f"given has {len(told)} rows for {count} events.")
+    rows = [None] * count if given is None else list(given)
+    if len(rows) != count:
+        raise BadInput(f"given has {len(rows)} rows for {count} events.")
     schema = Schema(features=tuple(feature for feature in bare.features if feature.name in names))
-    encoded = encode_features(told, None, count, schema, wide=[one for one in names if one in live.codec.wide])
+    encoded = encode_features(rows, None, count, schema, wide=[one for one in names if one in live.codec.wide])
     if encoded is None or not asking.given:
         return None
     starts = np.cumsum([0, *(feature.width for feature in bare.features)])
@@ -73,8 +92,8 @@ def given_columns(live: Answers, given: Sequence[Any] | None, count: int) -> np.
     return used.scaling.event_features(whole)[:, list(asking.given)]
 
 
-def _told_given(live: Answers, given: Mapping[str, Any]) -> tuple[Given, ...]:
-    """What is given in words, and which of the question's given columns it fills."""
+def _given(live: Answers, given: Mapping[str, Any]) -> tuple[Given, ...]:
+    """Given columns as text, with their indices in the query."""
     schema = live.stream.schema
     assert schema.asking is not None
     owner = [feature.name for feature in schema.features for _ in range(feature.width)]
