@@ -34,7 +34,6 @@ from pintgn.serve.model_history import open_models
 from pintgn.serve.models import Candidate, follow
 from pintgn.serve.repair import described
 from pintgn.serve.requests import Requests
-from pintgn.serve.retrain import Retrainer
 from pintgn.serve.rows import Gap
 from pintgn.serve.saver import Saver, promise
 from pintgn.serve.starting import started
@@ -99,13 +98,10 @@ class Service:
                 self.unnumbered.begin()
             if self.store.shared:
                 follow(self)
-            self.retrainer = None if self.options.retrain is None else Retrainer(self)
             warm_up(self.live)
         except BaseException:
             self.store.close()
             raise
-        if self.retrainer is not None:
-            self.retrainer.start()
         self._writer = threading.Thread(target=self._write, name="pintgn-writer", daemon=True)
         self._writer.start()
 
@@ -139,8 +135,6 @@ class Service:
         if self.closed:
             return
         self.closed = True
-        if self.retrainer is not None:
-            self.retrainer.stop()
         self._jobs.put(None)
         self._writer.join()
         if self.candidate is not None:
