@@ -77,3 +77,39 @@ def test_nobody_else_renames_or_locks():
     for path in [*Path(ROOT, "src").rglob("*.py"), *Path(ROOT, "paper").rglob("*.py")]:
         if path != Path(ROOT, "src", "pintgn", "files.py"):
             assert not re.search(r"os\.replace|os\.rename\b|fcntl\.flock", path.read_text()), path
+
+
+def test_a_pipe_is_never_opened_and_files_folders_and_nothing_pass(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("file")
+    for name in ("file", "link", "", "missing", "file/below"):
+        assert files.regular(tmp_path / name) == tmp_path / name
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to pipe").symlink_to("pipe")
+    for path in (tmp_path / "pipe", tmp_path / "to pipe", Path("/dev/zero")):
+        with pytest.raises(BadFile, match="a pipe, a socket or a device") as found:
+            files.regular(path)
+        assert str(path) in str(found.value)
+
+
+def test_what_is_made_private_is_its_owners_alone_and_links_lead_nowhere(tmp_path):
+    outside, folder = tmp_path / "outside", tmp_path / "store"
+    outside.touch(0o644)
+    (folder / "snapshots" / "1").mkdir(parents=True)
+    for path in (folder / "events.db", folder / "snapshots" / "1" / "live.json"):
+        path.touch(0o644)
+    (folder / "link").symlink_to(outside)
+
+    def modes(*paths):
+        return [stat.S_IMODE(path.stat().st_mode) for path in paths]
+
+    before = modes(folder / "snapshots", outside)
+    files.make_private(folder, deep=False)
+    assert modes(folder, folder / "events.db") == [0o700, 0o600]
+    assert modes(folder / "snapshots", outside) == before
+    files.make_private(folder)
+    below = folder / "snapshots"
+    assert modes(below, below / "1", below / "1" / "live.json") == [0o700, 0o700, 0o600]
+    assert modes(outside) == before[1:]
+    files.make_private(folder / "missing")
+    assert not (folder / "missing").exists()

@@ -115,6 +115,8 @@ NO_SIZES = {
     "cli.source.LARGE": "from here on a bar is drawn; what is read is the same",
     "compiled.UNUSED_DAYS": "days",
     "errors.COMPARED": "names among which a near one is looked for: an error without one says the same",
+    "files.PRIVATE": "a mode",
+    "files.PRIVATE_FOLDER": "a mode",
     "events.databases.LOOKED_AT": "tables among which one is suggested; an error lists them all the same",
     "events.features.SAMPLED": "values that a guess looks at, where rows are skipped anyway",
     "events.hashed.BITS": "bits of a hash",

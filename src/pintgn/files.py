@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,37 @@ from pintgn.errors import BadFile
 
 FULL = (27, 28, 122)
 """EFBIG, ENOSPC, EDQUOT: errors of a full disk or quota."""
+PRIVATE, PRIVATE_FOLDER = 0o600, 0o700
+"""Modes of files and folders that hold events, or say who asked for what: their owner's alone."""
+
+
+def regular(path: str | PathLike[str]) -> Path:
+    """The path, unless a pipe, a socket or a device is there: who opens one of those may wait for ever.
+
+    Whatever is read back (runs, logs, snapshots, stores, backups) passes here before it is opened. What is missing, or
+    a folder, is for the caller to explain.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        kind = os.stat(path).st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+            raise BadFile(f"{path} is a pipe, a socket or a device, and no file. Put the file itself in its place.")
+    return Path(path)
+
+
+def make_private(path: str | PathLike[str], deep: bool = True) -> None:
+    """Let nobody but the owner read a file, or a folder and the files in it; with `deep`, all folders below, too.
+
+    What belongs to somebody else, or lies on a disk without modes, stays as it is; links are not followed.
+    """
+    path = Path(path)
+    found = [path, *(path.rglob("*") if deep else path.iterdir())] if path.is_dir() else [path]
+    for one in found:
+        with suppress(OSError):  # it may have gone meanwhile, too
+            kind = os.lstat(one).st_mode
+            if stat.S_ISDIR(kind) and (deep or one == path):
+                os.chmod(one, PRIVATE_FOLDER)
+            elif stat.S_ISREG(kind):
+                os.chmod(one, PRIVATE)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 
 import pytest
 
@@ -47,3 +48,11 @@ def new_store(request, tmp_path):
         return request.getfixturevalue("cluster").database
     count = itertools.count()
     return lambda: tmp_path / f"store {next(count)}"
+
+
+@pytest.fixture
+def permissive():
+    """A process whose new files anybody may read and change, unless it says otherwise."""
+    before = os.umask(0)
+    yield
+    os.umask(before)

@@ -99,6 +99,11 @@ def served(run, columns: dict, folder: Path, upto=(400, 500, 600), snapshot=None
     shutil.rmtree(service.store.folder.path)
 
 
+def open_to_others(path: Path) -> list[Path]:
+    """What of a file, or of a folder and all below, anybody but the owner could read or change."""
+    return [one for one in (path, *path.rglob("*")) if one.lstat().st_mode & 0o077 and not one.is_symlink()]
+
+
 def restarted(run, folder: Path, **options) -> Service:
     return Service.open(run, folder, Options(snapshot_every=10**6, **options))
 

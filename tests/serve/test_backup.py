@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import os
 import shutil
 import tarfile
 import threading
@@ -17,7 +19,16 @@ from pintgn.serve.keys import FILE as KEYS
 from pintgn.serve.keys import add_key, stored
 from pintgn.serve.limits import Options
 from pintgn.serve.service import Service
-from tests.serve.helpers import TRAINED, as_batch, as_events, assert_same_state, replayed, restarted, served
+from tests.serve.helpers import (
+    TRAINED,
+    as_batch,
+    as_events,
+    assert_same_state,
+    open_to_others,
+    replayed,
+    restarted,
+    served,
+)
 
 
 def send(service, columns, start, stop):
@@ -169,6 +180,37 @@ def test_a_backup_that_is_damaged_is_not_restored(run_folder, columns, tmp_path,
     assert not list(tmp_path.glob(".restore*"))
 
 
+@pytest.mark.parametrize(("folders", "deep"), [(31, False), (32, False), (33, True), (1_500, True)])
+def test_a_path_in_a_backup_has_so_many_folders_and_no_more(run_folder, columns, tmp_path, folders, deep):
+    assert module.DEEPEST == 32
+    run = copied(run_folder, tmp_path, columns)
+    file, name = tmp_path / "run.tar", "a/" * folders + "x"
+    back_up(run, run / "live", file)
+
+    def change(members):
+        said = json.loads(members["manifest.json"])
+        said["files"][name] = [0, hashlib.sha256(b"").hexdigest()]
+        members["manifest.json"], members[name] = json.dumps(said).encode(), b""
+
+    rewritten(file, change)
+    if deep:
+        with pytest.raises(BadFile, match="more than 32 folders deep") as found:
+            restore(file, tmp_path / "back")
+        assert len(str(found.value)) < 500
+    else:
+        assert restore(file, tmp_path / "back")["events"] == 260
+        assert (tmp_path / "back" / name).exists()
+
+
+def test_a_backup_and_what_is_made_of_it_are_their_owners_alone(run_folder, columns, tmp_path, permissive):
+    run = copied(run_folder, tmp_path, columns, snapshot=400)
+    file = tmp_path / "run.tar"
+    back_up(run, run / "live", file)
+    assert open_to_others(file) == []
+    restore(file, tmp_path / "back")
+    assert open_to_others(tmp_path / "back") == []
+
+
 def test_a_file_that_is_no_backup_is_refused(tmp_path):
     for data in (b"", b"x" * 10_000):
         (tmp_path / "x.tar").write_bytes(data)
@@ -176,6 +218,9 @@ def test_a_file_that_is_no_backup_is_refused(tmp_path):
             restore(tmp_path / "x.tar", tmp_path / "back")
     with pytest.raises(BadFile, match="there is no file"):
         restore(tmp_path / "y.tar", tmp_path / "back")
+    os.mkfifo(tmp_path / "pipe.tar")
+    with pytest.raises(BadFile, match="a pipe"):
+        restore(tmp_path / "pipe.tar", tmp_path / "back")
     with pytest.raises(BadInput, match="exists already"):
         restore(tmp_path / "x.tar", tmp_path)
 

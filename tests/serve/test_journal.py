@@ -12,7 +12,7 @@ from pintgn.serve import journal
 from pintgn.serve.app import create_app
 from pintgn.serve.keys import Keys, add_key
 from pintgn.serve.service import Service
-from tests.serve.helpers import TestClient
+from tests.serve.helpers import TestClient, open_to_others
 
 EVENT = {"src": "ann", "dst": "bob", "t": 9_000}
 
@@ -114,6 +114,18 @@ def test_an_audit_log_that_was_moved_away_begins_anew(service, tmp_path, lines):
     before = (tmp_path / "audit.log").read_bytes()
     client.post("/snapshot")
     assert (tmp_path / "audit.log").read_bytes().startswith(before)
+
+
+def test_an_audit_log_is_its_owners_alone_also_one_that_was_not(service, tmp_path, permissive, lines):
+    path = tmp_path / "audit.log"
+    assert open_to_others(path) == []
+    path.rename(tmp_path / "audit.log.1")
+    TestClient(create_app(service)).post("/events", json=EVENT | {"t": 9_600})
+    assert len(lines()) == 1
+    assert open_to_others(path) == []
+    (tmp_path / "old.log").touch(0o666)
+    journal.write_logs(audited=tmp_path / "old.log")
+    assert open_to_others(tmp_path / "old.log") == []
 
 
 def test_a_place_where_nothing_can_be_written_is_refused(tmp_path):

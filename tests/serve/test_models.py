@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import threading
 import time
 
 import numpy as np
@@ -16,6 +18,8 @@ from pintgn.live.live import Live
 from pintgn.live.paired import compared
 from pintgn.models.registry import model_class
 from pintgn.serve import answers
+from pintgn.serve import models as models_module
+from pintgn.serve import service as service_module
 from pintgn.serve.app import create_app
 from pintgn.serve.backup import back_up, restore
 from pintgn.serve.export import whole_log
@@ -135,7 +139,9 @@ def test_what_is_worse_beyond_chance_is_rejected_and_changes_nothing(
         reached(candidate, "compared")
         scored = candidate._mine_scored
         # it scores the negative where the event was meant
-        candidate.live.prequential.on_scored = lambda numbers, yes, no: scored(numbers, no - 9, yes + 9)
+        candidate.live.prequential.on_scored = lambda numbers, rows: scored(
+            numbers, [(no - 9, yes + 9) for yes, no in rows]
+        )
         service.observe(as_events(columns, 300, 600))
         assert ended(candidate) == "rejected"
         assert "worse than what is served" in candidate.said
@@ -307,8 +313,10 @@ def test_runs_of_other_logs_are_refused_in_one_line(run_folder, rich_folder, col
             assert ended(candidate) == "failed"
             assert said in candidate.said
             assert "\n" not in candidate.said
-        with pytest.raises(BadInput, match="holds no run"):
-            promote(service, tmp_path / "nowhere")
+        for path in (tmp_path / "nowhere", "x" * 5_000, "/" + "deep/" * 2_000, "a\0b"):
+            with pytest.raises(BadInput, match="holds no run") as found:
+                promote(service, path)
+            assert len(str(found.value)) < 500
         candidate = promote(service, tmp_path / "strange", force=True)
         assert ended(candidate) == "failed"
         assert service.observe(as_events(columns, 300, 310))["accepted"] == 10
@@ -317,6 +325,46 @@ def test_runs_of_other_logs_are_refused_in_one_line(run_folder, rich_folder, col
         pytest.raises(BadInput, match="nothing can be compared"),
     ):
         promote(service, run_folder)
+
+
+@pytest.mark.parametrize("name", ["run.json", "settings.toml", "events.parquet", "last.safetensors", "result.json"])
+def test_a_candidate_that_can_never_be_read_is_refused_and_the_next_one_is_not(
+    run_folder, other_folder, columns, tmp_path, name
+):
+    """A pipe in the place of a file: to open it would wait for ever."""
+    copy = tmp_path / "copy"
+    shutil.copytree(run_folder, copy)
+    (copy / name).unlink()
+    os.mkfifo(copy / name)
+    with opened(run_folder, tmp_path / "store") as service:
+        service.observe(as_events(columns, TRAINED, 300))
+        if name == "run.json":
+            with pytest.raises(BadInput, match="holds no run"):
+                promote(service, copy)
+        else:
+            candidate = promote(service, copy)
+            assert ended(candidate) == "failed"
+            assert name in candidate.said
+            assert "a pipe" in candidate.said
+        assert ended(promote(service, other_folder, force=True)) == "promoted"
+
+
+def test_a_stop_ends_while_a_candidate_waits_for_something_that_never_comes(run_folder, columns, tmp_path, monkeypatch):
+    never, stopped = threading.Event(), threading.Event()
+    service = opened(run_folder, tmp_path / "store")
+    service.observe(as_events(columns, TRAINED, 300))
+    monkeypatch.setattr(service_module, "STOP", 0.2, raising=False)
+    monkeypatch.setattr(models_module.Run, "open", lambda *given, **more: never.wait())
+    candidate = promote(service, run_folder, force=True)
+    until(lambda: candidate.state == "opening")
+    threading.Thread(target=lambda: (service.close(), stopped.set()), daemon=True).start()
+    assert stopped.wait(60)
+    assert candidate.is_alive()
+    never.set()
+    ended(candidate)
+    monkeypatch.undo()
+    with opened(run_folder, tmp_path / "store") as service:
+        assert service.store.total == 300 - TRAINED
 
 
 def test_a_run_that_is_gone_is_said(run_folder, other_folder, columns, tmp_path):

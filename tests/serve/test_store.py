@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -17,7 +18,7 @@ from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.service import Service
 from pintgn.serve.sqlite import SqliteStore
 from pintgn.serve.store import log_fingerprint
-from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed, restarted, served
+from tests.serve.helpers import TRAINED, as_batch, assert_same_state, open_to_others, replayed, restarted, served
 
 IO = Path("/proc/thread-self/io")
 
@@ -129,6 +130,28 @@ def test_a_log_is_known_by_its_events_and_its_ids(columns):
     first, renamed, again, shorter = map(log_fingerprint, logs)
     assert first == again
     assert len({first, renamed, shorter}) == 3
+
+
+def test_a_store_is_its_owners_alone_also_one_that_was_not(run_folder, columns, tmp_path, permissive):
+    store = tmp_path / "store"
+    with restarted(run_folder, store) as service:
+        service.submit(as_batch(service.live, columns, TRAINED, 300)).result(30)
+        service.snapshot().result(30)
+        assert {"events.db", "events.db-wal", "high-water"} <= {path.name for path in store.iterdir()}
+        assert len(list(store.glob("snapshots/*/*"))) > 2
+        assert open_to_others(store) == []
+    for path in (store, *store.rglob("*")):  # as an older pintgn left it
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    with restarted(run_folder, store) as service:
+        service.submit(as_batch(service.live, columns, 300, 310)).result(30)
+        assert open_to_others(store) == []
+
+
+@pytest.mark.parametrize("name", ["events.db", "high-water"])
+def test_a_store_is_no_pipe(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(BadFile, match=f"{name} is a pipe"):
+        opened(tmp_path)
 
 
 def test_a_store_is_for_one_process(tmp_path):

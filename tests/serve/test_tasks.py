@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import time
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from pintgn.events.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.serve.app import create_app
 from pintgn.serve.limits import Options
+from pintgn.serve.models import promote
 from pintgn.serve.service import Service
 from pintgn.serve.stores import open_store
 from tests.serve.helpers import TRAINED, TestClient, happened
@@ -129,3 +132,92 @@ def test_a_service_explains_what_it_answers(folder, payments, tmp_path):
             assert answer.status_code == 422
             assert "message" in answer.json()
         assert client.get("/explain", params={"src": "person 1"}).status_code == 422
+
+
+def second_run(folder, payments, place, predict=None, **more):
+    """Another run of the same log, of the same task unless another is named."""
+    log, task = Run.open(folder).log, Run.open(folder).settings.task
+    fit(
+        "pint", log, folder=place, predict=predict or task.predict, given=list(task.given), epochs=1, hidden=0.0,
+        seed=1, progress=False, **more,
+    )  # fmt: skip
+    return place
+
+
+def outcome(candidate):
+    candidate.join(60)
+    assert not candidate.is_alive(), candidate.state
+    return candidate.state
+
+
+def test_a_run_of_the_same_task_is_compared_by_the_task_own_figure(folder, payments, new_store, tmp_path):
+    target = Run.open(folder).settings.task.predict
+    with Service.open(folder, new_store(), Options(evaluate_every=2)) as service:
+        service.observe(events(payments, TRAINED, 300, target=target))
+        copy = tmp_path / "copy"
+        shutil.copytree(folder, copy)
+        candidate = promote(service, copy, enough=60)
+        until_compared(candidate)
+        service.observe(events(payments, 300, 700, target=target))
+        assert outcome(candidate) == "promoted", candidate.said
+        told = service.models.entries[-1]
+        assert told["measure"] == {"fraud": "AP", "tip": "1 / (1 + RMSE / deviation)"}[target]
+        assert told["scored"] >= 60
+        assert told["old"] == pytest.approx(told["new"], abs=1e-3), "the same run, on the same events"
+        assert told["measure"] in told["said"]
+        assert service.run.folder.path == copy
+
+
+def test_a_worse_run_of_a_task_is_rejected_unless_it_is_forced(folder, payments, tmp_path):
+    target = Run.open(folder).settings.task.predict
+    other = second_run(folder, payments, tmp_path / "other")
+    with Service.open(folder, tmp_path / "store", Options(evaluate_every=2)) as service:
+        service.observe(events(payments, TRAINED, 300, target=target))
+        candidate = promote(service, other, enough=100)
+        until_compared(candidate)
+
+        def said(rows, wrong):
+            """Answers that are all right, or all wrong."""
+            if target == "tip":
+                return [[row[-1] + wrong * (-9.0) ** k] * 4 + row[-1:] for k, row in enumerate(rows)]
+            return [[*((2.0, -2.0) if bool(row[-1]) == wrong else (-2.0, 2.0)), row[-1]] for row in rows]
+
+        mine, theirs = candidate._mine_scored, candidate._theirs_scored
+        candidate.live.prequential.on_scored = lambda numbers, rows: mine(numbers, said(rows, True))
+        service.live.prequential.on_scored = lambda numbers, rows: theirs(numbers, said(rows, False))
+        service.observe(events(payments, 300, 800, target=target))
+        assert outcome(candidate) == "rejected", candidate.said
+        assert service.run.folder.path == folder
+        assert outcome(promote(service, other, force=True)) == "promoted"
+        assert service.run.folder.path == other
+        service.observe(events(payments, 800, 820, target=target))
+
+
+def test_a_run_that_is_asked_something_else_is_not_compared_but_can_be_forced(folder, payments, tmp_path):
+    target = Run.open(folder).settings.task.predict
+    links = tmp_path / "links"
+    fit("heuristic", Run.open(folder).log, folder=links, progress=False)
+    with Service.open(folder, tmp_path / "store", Options(evaluate_every=2)) as service:
+        service.observe(events(payments, TRAINED, 300, target=target))
+        candidate = promote(service, links)
+        assert outcome(candidate) == "failed"
+        assert target in candidate.said
+        assert "links" in candidate.said
+        assert "Force it" in candidate.said
+        forced = promote(service, links, force=True)
+        if target == "tip":  # which is no feature of that run's events: it could not read them
+            assert outcome(forced) == "failed"
+            assert "other features" in forced.said
+            return
+        assert outcome(forced) == "promoted", forced.said
+        service.observe(events(payments, 300, 310, target=target))
+        assert outcome(promote(service, None)) == "promoted"
+        assert service.run.folder.path == folder
+
+
+def until_compared(candidate):
+    for _ in range(600):
+        if candidate.state == "compared" or not candidate.busy:
+            break
+        time.sleep(0.05)
+    assert candidate.state == "compared", candidate.said

@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadFile, PintgnError
+from pintgn.files import regular
 
 NAMES = {
     int: "a whole number",
@@ -144,8 +145,8 @@ def parse(text: str | bytes, shape: Any, what: str, advice: str = "") -> Any:
 def read_json(path: Path, shape: Any, advice: str = "") -> Any:
     """A JSON file of a shape. One that is not there is a FileNotFoundError, for the caller to explain."""
     try:
-        text = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+        text = regular(path).read_bytes()
+    except (FileNotFoundError, NotADirectoryError, BadFile):
         raise
     except OSError as error:
         raise BadFile(f"cannot read {path}: {error.strerror or error}.") from error
@@ -155,6 +156,7 @@ def read_json(path: Path, shape: Any, advice: str = "") -> Any:
 @contextlib.contextmanager
 def reading(path: Path, advice: str = "") -> Iterator[None]:
     """Whatever NumPy, zip files or safetensors raise about damaged bytes, in one line."""
+    regular(path)
     try:
         yield
     except PintgnError:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pintgn.errors import BadFile
+from pintgn.files import regular
 
 MARK = b"\0sealed:pintgn\0\1"
 DIGEST = 16
@@ -40,7 +41,7 @@ def seal(path: Path) -> None:
 def check_seal(path: Path) -> bool:
     """Whether a file has a seal; an error if it does not fit the file. What cannot be read is for others to say."""
     try:
-        with open(path, "rb") as file:
+        with open(regular(path), "rb") as file:
             size = file.seek(0, os.SEEK_END)
             footer = _footer(file, size)
             if footer is None or footer < SEAL:

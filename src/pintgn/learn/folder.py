@@ -52,6 +52,15 @@ SHAPES: dict[str, Any] = {
 CHECKPOINT = {"format": AtLeast(1), "run": str, "digest": Maybe(str)}
 
 
+def holds_run(folder: str | Path) -> bool:
+    """Whether a folder holds a run, by its run.json, which is a file. No path is too long or too strange to ask about.
+
+    >>> holds_run("x" * 5_000), holds_run("a\\0b")
+    (False, False)
+    """
+    return os.path.isfile(Path(folder) / "run.json")
+
+
 class Folder:
     """Where a run lives on disk.
 

@@ -1,7 +1,8 @@
-"""Two models on the same scored events: by how much their AUC differs, with an interval."""
+"""Two models on the same scored events: by how much their figure differs, with an interval."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,9 @@ DRAWS = 500
 
 @dataclass(frozen=True)
 class Difference:
-    """The AUC of a new model less that of an old one, and its 95 % interval (a paired block bootstrap)."""
+    """The figure of a new model less that of an old one, and its 95 % interval (a paired block bootstrap)."""
 
+    measure: str
     count: int
     old: float
     new: float
@@ -30,15 +32,16 @@ class Difference:
     def facts(self) -> dict[str, Any]:
         return {
             "scored": self.count,
-            "auc_old": self.old,
-            "auc_new": self.new,
+            "measure": self.measure,
+            "old": self.old,
+            "new": self.new,
             "difference": self.new - self.old,
             "interval": [self.low, self.high],
         }
 
     def __str__(self) -> str:
         return (
-            f"AUC {100 * self.new:.2f} beside {100 * self.old:.2f}, {100 * (self.new - self.old):+.2f} "
+            f"{self.measure} {100 * self.new:.2f} beside {100 * self.old:.2f}, {100 * (self.new - self.old):+.2f} "
             f"({100 * self.low:+.2f} to {100 * self.high:+.2f}) over {self.count:,} scored events"
         )
 
@@ -54,19 +57,36 @@ def auc(positive: np.ndarray, negative: np.ndarray) -> float:
     return float(below.mean() / (2 * len(negative)))
 
 
-def compared(old: np.ndarray, new: np.ndarray, seed: int = 0) -> Difference:  # (e, 2) each
-    """Logits of the same events, in order: of the event itself, and of its negative.
+def auc_of(rows: np.ndarray) -> float:  # (e, 2)
+    """The AUC of events, in the first column, beside their negatives."""
+    return auc(*rows.T)
+
+
+def compared(
+    old: np.ndarray,  # (e, k) each
+    new: np.ndarray,
+    value: Callable[[np.ndarray], float | None] = auc_of,
+    measure: str = "AUC",
+    seed: int = 0,
+) -> Difference | None:
+    """What two models said about the same events, in order, by a figure of such rows, of which more is better.
+
+    None where the events do not tell: the figure of one of both is None.
 
     >>> rng = np.random.default_rng(0)
     >>> some = rng.normal(size=(400, 2)) + np.array([1.0, 0.0])
     >>> compared(some, some).worse, compared(some, rng.normal(size=(400, 2))).worse
     (False, True)
     """
-    count = len(old)
+    count, before, after = len(old), value(old), value(new)
+    if before is None or after is None:
+        return None
     blocks = np.array_split(np.arange(count), min(BLOCKS, count))
     rng, found = np.random.default_rng(seed), []
     for _ in range(DRAWS):
         rows = np.concatenate([blocks[k] for k in rng.integers(0, len(blocks), len(blocks))])
-        found.append(auc(*new[rows].T) - auc(*old[rows].T))
-    low, high = np.quantile(found, [0.025, 0.975])
-    return Difference(count, auc(*old.T), auc(*new.T), float(low), float(high))
+        one, other = value(new[rows]), value(old[rows])
+        if one is not None and other is not None:
+            found.append(one - other)
+    low, high = np.quantile(found, [0.025, 0.975]) if found else (-1.0, 1.0)
+    return Difference(measure, count, before, after, float(low), float(high))

@@ -8,7 +8,7 @@ restarts change which events are scored, or against whom.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from pintgn.learn.metrics import Scores, standard_error
 from pintgn.learn.run import Run
 from pintgn.learn.tables import HEADS
 from pintgn.learn.tasks.base import Answers
+from pintgn.live.paired import auc_of
 from pintgn.live.waiting import Event, Kept, Waiting
 from pintgn.neighbors.inputs import scrambled
 
@@ -34,8 +35,8 @@ MARGIN, ERRORS = 0.02, 4.0
 """Drift: the rolling AUC is below the reference by more than this margin and by more than so many standard errors."""
 
 
-OnScored = Callable[[np.ndarray, np.ndarray, np.ndarray], None]
-"""Is told the numbers of scored events, their logits and those of their negatives."""
+OnScored = Callable[[Sequence[int], Sequence[Sequence[float]]], None]
+"""Is told the numbers of scored events, and for each what `value` takes."""
 
 
 class Prequential:
@@ -82,7 +83,7 @@ class Prequential:
     def add(self, positive: np.ndarray, negative: np.ndarray, t: np.ndarray, numbers: np.ndarray | None = None) -> None:
         """Take in the logits of scored events and of their negatives; scores that are not finite count as wrong."""
         if self.on_scored is not None and numbers is not None:
-            self.on_scored(numbers, positive, negative)
+            self.on_scored(numbers.tolist(), np.stack([positive, negative], 1).tolist())
         for yes, no, when in zip(positive.tolist(), negative.tolist(), t.tolist(), strict=True):
             finite = np.isfinite(yes) and np.isfinite(no)
             self.positive.append(yes if finite else -1e9)
@@ -97,6 +98,14 @@ class Prequential:
             scores = Scores(np.array(self.positive), np.array(self.negative))
             self._figures = (self.scored, scores.metrics())
         return self._figures[1]
+
+    compared_by = "AUC"
+    """What `value` is called."""
+
+    def value(self, rows: np.ndarray) -> float | None:
+        """By what two models are compared on the same events, more is better: of logits of events and their negatives
+        (e, 2). None where the events do not tell."""
+        return auc_of(rows)
 
     def rolling(self, figures: dict[str, Any]) -> float | None:
         """The figure that the stream is known by."""
@@ -166,6 +175,10 @@ class AnswerPrequential(Prequential):
     def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
         super().__init__(run, every, window)
         self.task: Any = run.task
+        self.training = run.settings.train
+        choices: tuple[str, ...] = getattr(self.task, "choices", ())
+        chosen = next((name for name in (self.training.choose_by, *choices) if name in choices), None)
+        self.compared_by = "1 / (1 + RMSE / deviation)" if chosen is None else HEADS[chosen]
         asking = run.schema.asking
         self.active = every > 0 and asking is not None and asking.late > 0
         figures = run.test.get("all", {})
@@ -191,7 +204,9 @@ class AnswerPrequential(Prequential):
 
     def judge(self, clock: Any) -> None:
         """Judge all answers whose truth is known by a time."""
-        for said, true, when in self.waiting.judged(clock):
+        for number, said, true, when in self.waiting.judged(clock):
+            if self.on_scored is not None:
+                self.on_scored([number], [[*said, true]])
             self.answers.append(said)
             self.truth.append(true)
             self.scored += 1
@@ -204,6 +219,11 @@ class AnswerPrequential(Prequential):
             held = Answers(np.array(self.answers).reshape(-1, width), np.array(self.truth))
             self._figures = (self.scored, self.task.figures(held))
         return self._figures[1]
+
+    def value(self, rows: np.ndarray) -> float | None:
+        """Of answers, each with what it turned out to be (e, outputs + 1): what the task's epochs are chosen by."""
+        figures = self.task.figures(Answers(rows[:, :-1], rows[:, -1]))
+        return None if figures.get(self.name) is None else self.task.value(figures, self.training)
 
     def rolling(self, figures: dict[str, Any]) -> float | None:
         return figures[self.name]

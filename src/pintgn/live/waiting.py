@@ -35,8 +35,9 @@ class Kept:
 
 
 class Judged(NamedTuple):
-    """An answer and what it turned out to be, and when that became known."""
+    """An answer by its event's number, what it turned out to be, and when that became known."""
 
+    number: int
     answer: list[float]
     truth: float
     when: Any
@@ -72,10 +73,10 @@ class Waiting:
     def judged(self, clock: Any) -> Iterator[Judged]:
         """All whose truth is known by a time, in order; they wait no longer."""
         while self._due and self._due[0][0] <= clock:
-            known, _, event = heapq.heappop(self._due)
+            known, number, event = heapq.heappop(self._due)
             kept = self.kept.pop(event, None)
             if kept is not None and kept.truth is not None:
-                yield Judged(kept.answer, kept.truth, known)
+                yield Judged(number, kept.answer, kept.truth, known)
 
     def facts(self) -> dict[str, Any]:
         """All of it, for a snapshot."""

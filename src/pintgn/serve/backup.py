@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.facts import AtLeast, Each, check, check_format, parse
-from pintgn.files import rename, replacing, sync_file, try_lock, write_errors
+from pintgn.files import PRIVATE, make_private, regular, rename, replacing, sync_file, try_lock, write_errors
 from pintgn.learn.run import Run
 from pintgn.serve.held import HELD, LATE
 from pintgn.serve.highwater import HighWater, Mark
@@ -49,6 +49,8 @@ SHAPE = {
     "dropped": AtLeast(0),
     "files": Each([(AtLeast(0), str)]),
 }
+DEEPEST = 32
+"""Folders in each other, of a file in a backup at most; ours are five."""
 TRIES = 5
 AGAIN = "Use another backup."
 REPAIR = "Stop and start the service, which repairs it, then back it up."
@@ -185,7 +187,8 @@ def _sealed(path: Path) -> tuple[int, str]:
 
 def _write(part: Path, manifest: dict[str, Any], files: dict[str, Path]) -> None:
     text = json.dumps(manifest, indent=1).encode()
-    with tarfile.open(part, "w") as archive:
+    handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), PRIVATE)
+    with open(handle, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
         head = tarfile.TarInfo(MANIFEST)
         head.size = len(text)
         archive.addfile(head, io.BytesIO(text))
@@ -205,7 +208,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[tarfile.TarFile]:
     try:
-        with tarfile.open(path, "r:") as archive:
+        with tarfile.open(regular(path), "r:") as archive:
             yield archive
     except FileNotFoundError:
         raise BadFile(f"there is no file {path}.") from None
@@ -221,6 +224,9 @@ def _manifest(path: Path, archive: tarfile.TarFile) -> dict[str, Any]:
     manifest: dict[str, Any] = parse(text, {"format": AtLeast(1)}, f"the manifest of {path}", AGAIN)
     check_format(manifest["format"], FORMAT, str(path), "Restore it with the pintgn that wrote it.")
     check(manifest, SHAPE, f"the manifest of {path}", AGAIN)
+    for name in manifest["files"]:
+        if name.count("/") > DEEPEST:
+            raise BadFile(f"{path} names {name[:100]!r}…, more than {DEEPEST} folders deep. {AGAIN}")
     return manifest
 
 
@@ -277,8 +283,7 @@ def restore(path: Path, target: Path | None, progress: Callable[[str], None] = l
             if target is not None:
                 for name in _inside(folder):
                     sync_file(folder / name)
-                with contextlib.suppress(FileNotFoundError):
-                    os.chmod(folder / "live" / KEYS, 0o600)
+                make_private(folder)
                 rename(folder, target)
         finally:
             shutil.rmtree(work, ignore_errors=True)

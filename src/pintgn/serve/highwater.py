@@ -14,6 +14,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from pintgn.files import PRIVATE
+
 SLOT = 4096
 """Bytes between two slots: a page of the disk."""
 RECORD = struct.Struct("<8s8sQQQ")  # magic, log, sequence, total, dropped
@@ -68,7 +70,7 @@ class HighWater:
         """Make ready for writing: both slots are on the disk."""
         if self._handle >= 0:
             return
-        self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), PRIVATE)
         missing = 2 * SLOT - os.fstat(self._handle).st_size
         if missing > 0:
             os.lseek(self._handle, 0, os.SEEK_END)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import logging.handlers
+import os
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from pintgn.files import write_errors
+from pintgn import files
+from pintgn.files import make_private, write_errors
 from pintgn.serve.keys import needed
 
 access, audit = logging.getLogger("pintgn.access"), logging.getLogger("pintgn.audit")
@@ -37,6 +39,15 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+class _Private(logging.handlers.WatchedFileHandler):
+    """A file that only its owner reads, also after it was moved away."""
+
+    def _open(self) -> Any:
+        os.close(os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, files.PRIVATE))
+        make_private(self.baseFilename)
+        return super()._open()
+
+
 def write_logs(as_json: bool = False, every_request: bool = False, audited: Path | None = None) -> None:
     """Where lines go: stderr, and those about who did what also to a file.
 
@@ -50,7 +61,7 @@ def write_logs(as_json: bool = False, every_request: bool = False, audited: Path
         access.setLevel(logging.INFO)
     if audited is not None:
         with write_errors(audited, "Name a file in a folder that exists with --audit."):
-            kept = logging.handlers.WatchedFileHandler(audited, encoding="utf-8")
+            kept = _Private(audited, encoding="utf-8")
         kept.setFormatter(JsonLines())
         audit.addHandler(kept)
         audit.setLevel(logging.INFO)

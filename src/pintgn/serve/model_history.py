@@ -12,7 +12,8 @@ from typing import Any
 
 from pintgn.errors import BadFile
 from pintgn.events.facts import AtLeast, check_format, read_json
-from pintgn.files import write_errors, write_file
+from pintgn.files import PRIVATE, write_errors, write_file
+from pintgn.learn.folder import holds_run
 from pintgn.learn.run import Run
 from pintgn.serve.store import Store
 from pintgn.serve.stores import is_address
@@ -51,7 +52,7 @@ class ModelHistory:
 
     def save(self) -> None:
         with write_errors(self.path):
-            write_file(self.path, json.dumps(self._facts(), indent=1))
+            write_file(self.path, json.dumps(self._facts(), indent=1), mode=PRIVATE)
 
     def attach(self, store: Store) -> None:
         """The store that this belongs to, now that it is open."""
@@ -66,7 +67,7 @@ class ModelHistory:
         if self.active is None:
             return given, 0, None
         path = Path(self.active["run"])
-        if not (path / "run.json").exists():
+        if not holds_run(path):
             return self._gone(path, given, progress)
         same = given.folder is not None and given.folder.path.absolute() == path
         if not same:

@@ -13,6 +13,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from pintgn.errors import BadInput, PintgnError
 from pintgn.events.codec import EventBatch
+from pintgn.learn.folder import holds_run
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import Search
@@ -62,8 +64,8 @@ class Candidate(threading.Thread):
         self.batches: queue.SimpleQueue[EventBatch | Exception | None] = queue.SimpleQueue()
         self.attached = self._again = False
         self.live: Live
-        self._mine: dict[int, tuple[float, float]] = {}
-        self._theirs: dict[int, tuple[float, float]] = {}
+        self._mine: dict[int, Sequence[float]] = {}
+        self._theirs: dict[int, Sequence[float]] = {}
 
     @property
     def busy(self) -> bool:
@@ -125,7 +127,8 @@ class Candidate(threading.Thread):
             paired = sorted(self._mine.keys() & self._theirs.keys())
             if len(paired) >= self.enough:
                 old, new = (np.array([of[number] for number in paired]) for of in (self._theirs, self._mine))
-                self.difference = compared(old, new)
+                served = self.service.live.prequential
+                self.difference = compared(old, new, served.value, served.compared_by)
         if self.difference is not None and self.difference.worse:
             self._end("rejected", f"worse than what is served: {self.difference}")
             return
@@ -187,18 +190,27 @@ class Candidate(threading.Thread):
             log.error("%s", error)
         self.state = state
 
-    def _mine_scored(self, *scored: np.ndarray) -> None:
-        self._mine.update((n, (yes, no)) for n, yes, no in zip(*(one.tolist() for one in scored), strict=True))
+    def _mine_scored(self, numbers: Sequence[int], rows: Sequence[Sequence[float]]) -> None:
+        self._mine.update(zip(numbers, rows, strict=True))
 
-    def _theirs_scored(self, *scored: np.ndarray) -> None:
-        self._theirs.update((n, (yes, no)) for n, yes, no in zip(*(one.tolist() for one in scored), strict=True))
+    def _theirs_scored(self, numbers: Sequence[int], rows: Sequence[Sequence[float]]) -> None:
+        self._theirs.update(zip(numbers, rows, strict=True))
+
+    def _check_comparable(self, opened: Run) -> None:
+        """Refuse a run that is asked something else than the served one: nothing could be compared."""
+        asked, others = _asked(self.service.run), _asked(opened)
+        if asked != others:
+            raise BadInput(
+                f"{self.path} predicts {others[0]}, and the served run {asked[0]}"
+                f"{'' if asked[0] != others[0] else ', of other classes'}: they cannot be compared. Force it."
+            )
 
     def _covered(self, opened: Run) -> int:
         """How many stored events the run's own log holds, beyond the log that the store continues; else refused."""
         service = self.service
         old, new = service.run.log, opened.log
-        if not opened.scores_links or not service.run.scores_links:
-            raise BadInput("only runs that score links can be compared.")
+        if not self.force:
+            self._check_comparable(opened)
         for what in ("features", "op", "node_updates", "separate_namespaces", "width"):
             if getattr(service.run.written[0], what) != getattr(opened.written[0], what):
                 raise BadInput(
@@ -238,6 +250,15 @@ class Candidate(threading.Thread):
         return more
 
 
+def _asked(run: Run) -> tuple[Any, ...]:
+    """What a run is asked, in words first; then the classes that it knows."""
+    if not run.answers:
+        return "nothing, as it only embeds nodes", ()
+    if run.scores_links:
+        return "links", ()
+    return run.task.title(), getattr(run.task, "target_features", tuple)()
+
+
 def _stored_after(service: Service, number: int) -> tuple[int, EventBatch] | None:
     return next(iter(service.store.read(number)), None)
 
@@ -252,10 +273,13 @@ def promote(service: Service, run: str | Path | None, enough: int = ENOUGH, forc
         if service.models.before is None:
             raise BadInput("no run was promoted, so there is none to go back to.")
         run, force = service.models.before["run"], True
-    if not (Path(run) / "run.json").exists():
-        raise BadInput(f"{run} holds no run, as the service sees it. Name a folder that `pintgn train` made.")
-    if not force and not service.options.evaluate_every:
-        raise BadInput("the service scores no events (--evaluate-every 0), so nothing can be compared. Force it.")
+    if not holds_run(run):
+        raise BadInput(
+            f"{str(run)[:200]} holds no run, as the service sees it. Name a folder that `pintgn train` made."
+        )
+    if not force and not service.live.prequential.active:
+        why = "" if service.options.evaluate_every else " (--evaluate-every 0)"
+        raise BadInput(f"the service scores no events{why}, so nothing can be compared. Force it.")
     service.candidate = Candidate(service, run, enough, force)
     service.candidate.start()
     return service.candidate
@@ -270,7 +294,7 @@ def follow(service: Service) -> None:
     if service.candidate is not None and service.candidate.busy:
         return
     path = Path(wanted["run"])
-    if not (path / "run.json").exists():
+    if not holds_run(path):
         service.other_model = _other(service, path, "it is not on this machine.")
         return
     service.candidate = Candidate(service, path, follows=True)

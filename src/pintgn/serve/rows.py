@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import sqlite3
 import zlib
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ import numpy as np
 from pintgn.errors import BadFile
 from pintgn.events.codec import EventBatch
 from pintgn.events.targets import TARGET, WIDTH
+from pintgn.files import PRIVATE
 
 FORMAT = 3
 """3 since stores belong to a log; those of format 2, of a run, are read and become 3."""
@@ -53,6 +56,8 @@ class Gap:
 
 
 def connected(path: Path) -> sqlite3.Connection:
+    with contextlib.suppress(OSError):  # SQLite says why, and gives its log and its index the mode of the file
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10)
     db.executescript(DURABLE)
     return db

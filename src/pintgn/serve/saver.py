@@ -33,7 +33,7 @@ class Saver:
         self._mutex = threading.Lock()
         self._busy = False
         self._again: list[Future] | None = None
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
 
     def save(self, live: Live, answers: list[Future]) -> None:
         """Copy the state and have it written; to be called by the one thread that changes it."""
@@ -51,8 +51,8 @@ class Saver:
             return
         self.metrics.snapshot_pause.set(time.perf_counter() - begin)
         job = (captured, begin, before, answers)
-        self._thread = threading.Thread(target=self._write, args=job, name="pintgn-snapshot", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._write, args=job, name="pintgn-snapshot", daemon=True)
+        self.thread.start()
 
     @property
     def busy(self) -> bool:
@@ -60,8 +60,8 @@ class Saver:
         return self._busy
 
     def join(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
+        if self.thread is not None:
+            self.thread.join()
 
     def _write(self, captured: Snapshot, begin: float, before: int, answers: list[Future]) -> None:
         try:

@@ -44,6 +44,8 @@ from pintgn.serve.unnumbered import Unnumbered
 
 log = logging.getLogger("pintgn.serve")
 Progress = Callable[[str], None]
+STOP = 60.0
+"""Seconds that a stop waits for its threads. One that still waits then, for a disk say, ends with the process."""
 
 
 class Service:
@@ -132,15 +134,18 @@ class Service:
 
     def close(self) -> None:
         """Finish what was accepted, write a snapshot, let go of the store."""
-        if self.closed:
-            return
-        self.closed = True
+        with self._mutex:  # who has put a job in the queue before is answered, whoever comes later is refused
+            if self.closed:
+                return
+            self.closed = True
+        end = time.monotonic() + STOP
         self._jobs.put(None)
-        self._writer.join()
+        if not _ended(self._writer, end):
+            return  # what it holds is its own: the process ends without it, and nothing acknowledged is lost
         if self.candidate is not None:
             self.candidate.give_up()
-            self.candidate.join()
-        self.saver.join()
+            _ended(self.candidate, end)
+        _ended(self.saver.thread, end)
         self._refuse_the_rest()
         final = self.store.writes and self.live.total > self.saver.at and not self.unnumbered.late
         if self._failure is None and not self.missing and final:
@@ -148,8 +153,7 @@ class Service:
                 self.snapshots.write(self.live.snapshot())
             except Exception as error:  # a full disk has many names; the next start replays instead
                 log.warning("no snapshot at the end: %s", error)
-        if (rewinder := self.unnumbered.end()) is not None:
-            rewinder.join()
+        _ended(self.unnumbered.end(), end)
         self.store.close()
 
     # -- starting, and what is found then ------------------------------------------------------------------------------
@@ -413,3 +417,13 @@ class Service:
     def role(self) -> str:
         """`writer`; `standby`, which follows until it may write; or `follower`."""
         return "writer" if self.store.writes else "follower" if self.options.follow else "standby"
+
+
+def _ended(thread: threading.Thread | None, end: float) -> bool:
+    """Wait for a thread until a time; whether it has ended."""
+    if thread is None:
+        return True
+    thread.join(max(0.0, end - time.monotonic()))
+    if thread.is_alive():
+        log.error("%s has not ended in %.0f s; the service stops without it", thread.name, STOP)
+    return not thread.is_alive()

@@ -17,7 +17,7 @@ from typing import Any
 
 from pintgn.errors import BadFile
 from pintgn.events.facts import AtLeast, Each, check, check_format, read_json
-from pintgn.files import rename, sync_file, sync_folder
+from pintgn.files import PRIVATE_FOLDER, make_private, regular, rename, sync_file, sync_folder
 from pintgn.learn.run import Run
 from pintgn.live.snapshot import Snapshot
 from pintgn.models.base import Model
@@ -67,7 +67,8 @@ class SnapshotFolder:
 
     def _fill(self, part: Path, captured: Snapshot) -> int:
         """Write a snapshot to a new folder, flushed to the disk; returns its size in bytes."""
-        part.mkdir(parents=True)
+        self.folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        part.mkdir(PRIVATE_FOLDER)
         captured.write(part)
         inside = sorted(part.rglob("*"))
         files = {str(path.relative_to(part)): _sealed(path) for path in inside if path.is_file()}
@@ -75,6 +76,7 @@ class SnapshotFolder:
         manifest |= {"clock": captured.clock, "files": files}
         (part / MANIFEST_FILE).write_text(json.dumps(manifest, indent=1))
         size, _ = _sealed(part / MANIFEST_FILE)
+        make_private(part)
         for folder in [path for path in inside if path.is_dir()] + [part]:
             sync_folder(folder)
         return size + sum(size for size, _ in files.values())
@@ -82,7 +84,7 @@ class SnapshotFolder:
     def clock(self, number: int) -> Any:
         """The time of the newest event that a snapshot has seen; None where it does not say."""
         try:
-            return json.loads((self.path(number) / MANIFEST_FILE).read_text()).get("clock")
+            return json.loads(regular(self.path(number) / MANIFEST_FILE).read_text()).get("clock")
         except (OSError, ValueError, AttributeError):
             return None
 
@@ -154,7 +156,7 @@ def _sealed(path: Path) -> tuple[int, str]:
 
 
 def _digest(path: Path) -> str:
-    with open(path, "rb") as file:
+    with open(regular(path), "rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from pintgn.errors import BadFile
 from pintgn.events.codec import EventBatch
-from pintgn.files import sync_folder
+from pintgn.files import PRIVATE_FOLDER, make_private, regular, sync_folder
 from pintgn.learn.folder import Folder
 from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.repair import open_database, repair, size_of
@@ -84,7 +84,13 @@ class SqliteStore(Store):
         self._counted = 0  # events up to this number count in a state, whether they can still be read or not
         self.db: sqlite3.Connection
         self._open = contextlib.ExitStack()
+        with self.folder.errors(self.folder.path):
+            self.folder.path.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        for path in self._paths:
+            regular(path)
         self._open.enter_context(self.folder.locked())
+        make_private(self.folder.path, deep=False)
+        make_private(self.folder / "snapshots")
         try:
             self.mark = HighWater(self.folder / MARK, log, run)
             self._open.callback(self.mark.close)

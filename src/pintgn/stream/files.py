@@ -26,7 +26,7 @@ from pintgn.events.facts import (
     reading,
 )
 from pintgn.events.schema import Schema
-from pintgn.files import replace_folder
+from pintgn.files import regular, replace_folder
 from pintgn.models.base import Model
 from pintgn.models.history_view import Events, LateFeatures, Relations
 from pintgn.models.registry import model_class, model_name
@@ -114,7 +114,7 @@ def open_stream(
         raise BadInput(f"the stream in {folder} was made for other data: {_difference(stored, schema)}.")
     with reading(folder):
         try:
-            weights = load_file(folder / "model.safetensors")
+            weights = load_file(regular(folder / "model.safetensors"))
         except SafetensorError as error:
             raise BadFile(f"{folder / 'model.safetensors'} is damaged: {error}.") from error
         if facts.get("weights") not in (None, _digest(weights)):
