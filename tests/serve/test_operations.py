@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
@@ -73,6 +74,30 @@ def test_commands_in_the_examples_have_the_options_they_use():
         for kind, known in ((" serve ", serve), (" keys add ", keys)):
             for line in (line for line in text.splitlines() if kind in line):
                 assert set(re.findall(r" (--[a-z-]+)", line.partition(kind)[2])) <= known, line
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_the_retraining_script_trains_beside_a_service_and_promotes(run_folder, columns, tmp_path):
+    """The whole of it: real commands, a real service, which takes events meanwhile and serves the new run after it."""
+    run = tmp_path / "shop"
+    shutil.copytree(run_folder, run)
+    path = f"{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+    service = Served(run, run / "live")
+    try:
+        with service.client() as client:
+            first = next(k for k in range(TRAINED, 500) if columns["t"][k] > columns["t"][TRAINED - 1])
+            client.post("/events", json={"events": as_events(columns, first, 500)}).raise_for_status()
+            command = [FOLDER / "retrain.sh", run, f"http://127.0.0.1:{service.port}", "--force"]
+            done = subprocess.run(command, env=os.environ | {"PATH": path}, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            made = next(tmp_path.glob("shop-*"))
+            models = client.get("/models").json()
+            assert models["active"] == str(made)
+            assert models["history"][-1]["state"] == "promoted"
+            client.post("/events", json={"events": as_events(columns, 500, 520)}).raise_for_status()
+            assert client.get("/health").json()["event"] == 520 - first
+    finally:
+        service.bury()
 
 
 def test_what_was_never_run_says_so():

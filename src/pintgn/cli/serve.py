@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -72,15 +71,6 @@ def serve(
     evaluate_every: Annotated[
         int, Option(min=0, help="Score every n-th event just before it is observed; 0 for none.")
     ] = 10,
-    retrain: Annotated[
-        str | None,
-        Option(help="Train on all events by itself, compare, promote: daily, or on drift, when the stream got harder."),
-    ] = None,
-    retrain_time: Annotated[str, Option(help="How long such a training may take, such as 4h.")] = "4h",
-    retrain_memory: Annotated[
-        str | None,
-        Option(help="How much memory it may take, such as 8GB; half of what is free when it begins by default."),
-    ] = None,
     log_format: Annotated[str, Option(help="How lines on stderr look: text or json.")] = "text",
     log_requests: Annotated[bool, Option("--log-requests", help="Log every request.")] = False,
     audit: Annotated[
@@ -115,8 +105,6 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError:
         raise BadInput("serving needs FastAPI and uvicorn. Install them: pip install 'pintgn[serve]'.") from None
-    from pintgn.events.moment import read_duration
-    from pintgn.events.schema import TimeUnit
     from pintgn.serve.auth import is_local
     from pintgn.serve.connections import check_certificate
     from pintgn.serve.journal import note_action, write_logs
@@ -148,9 +136,6 @@ def serve(
         evaluate_every=evaluate_every,
         lateness=_length(run, lateness),
         too_late=too_late,
-        retrain=retrain,
-        retrain_time=float(read_duration(retrain_time, TimeUnit("s"))),
-        retrain_memory=None if retrain_memory is None else _bytes(retrain_memory),
         max_ahead=_length(run, max_ahead),
         follow=follow or (export is not None and is_address(where)),  # which can be read beside its writer
     )
@@ -202,17 +187,6 @@ def _length(run: Path, text: str | None) -> float | None:
 
     log = Folder(run).events
     return read_duration(text, saved_schema(log).time) if log.exists() else None
-
-
-def _bytes(text: str) -> int:
-    """
-    >>> _bytes("8GB"), _bytes("1.5 MB"), _bytes("4096")
-    (8000000000, 1500000, 4096)
-    """
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*(k|M|G|T)?i?B?", text.strip())
-    if found is None:
-        raise BadInput(f"--retrain-memory {text}; it is a number of bytes, such as 8GB or 500MB.")
-    return int(float(found[1]) * 1000 ** ("kMGT".index(found[2]) + 1 if found[2] else 0))
 
 
 def _undo(run: Path, where: str | Path, after: str, as_json: bool) -> None:

@@ -234,8 +234,7 @@ def models(service: Service) -> dict[str, Any]:
     """Which run is served, what came of those that were to be, and how far one has come that is."""
     candidate, active = service.candidate, _served(service)
     shown = None if candidate is None or not candidate.busy else candidate.facts()
-    found = {"active": active, "candidate": shown, "history": service.models.facts()["history"]}
-    return found | ({} if service.retrainer is None else {"retraining": service.retrainer.facts()})
+    return {"active": active, "candidate": shown, "history": service.models.facts()["history"]}
 
 
 def _served(service: Service) -> str | None:

@@ -84,7 +84,4 @@ class Options:
     lateness: float | None = None  # how long events wait for others from before them, in the log's unit
     too_late: str = "refuse"  # what becomes of events from before the clock: refuse, or rewind
     max_ahead: float | None = None  # how far an event may be after the one before it; from the log's span by default
-    retrain: str | None = None  # train by itself: daily, or when the stream has become harder (drift)
-    retrain_time: float = 4 * 3600  # seconds that a training may take
-    retrain_memory: int | None = None  # bytes that it may hold; half of what is free when it begins by default
     follow: bool = False  # only answer, beside the service that writes to the same store

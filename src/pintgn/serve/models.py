@@ -51,25 +51,18 @@ class Candidate(threading.Thread):
         enough: scored events that decide.
         force: take over as soon as it has caught up, whatever its quality.
         follows: it was promoted by the service that writes to the same store.
-        why: it was trained by the service itself: daily, or for drift.
     """
 
     def __init__(
-        self,
-        service: Service,
-        path: str | Path,
-        enough: int = ENOUGH,
-        force: bool = False,
-        follows: bool = False,
-        why: str | None = None,
+        self, service: Service, path: str | Path, enough: int = ENOUGH, force: bool = False, follows: bool = False
     ):
         super().__init__(name="pintgn-candidate", daemon=True)
         self.service, self.path, self.enough, self.force = service, Path(path).absolute(), enough, force or follows
-        self.follows, self.why = follows, why
+        self.follows = follows
         self.state, self.said, self.began = "opening", "", time.time()
         self.difference: Difference | None = None
         self.batches: queue.SimpleQueue[EventBatch | Exception | None] = queue.SimpleQueue()
-        self.attached = self._again = self.given_up = False
+        self.attached = self._again = False
         self.live: Live
         self._mine: dict[int, Sequence[float]] = {}
         self._theirs: dict[int, Sequence[float]] = {}
@@ -90,15 +83,12 @@ class Candidate(threading.Thread):
 
     def give_up(self) -> None:
         """End without having taken over, soon."""
-        self.given_up = True
         self.batches.put(None)
 
     def facts(self) -> dict[str, Any]:
         shown = {"run": str(self.path), "state": self.state, "said": self.said, "began": round(self.began, 3)}
         shown |= {"events": self.live.total if hasattr(self, "live") else 0, "forced": self.force}
         shown |= {"scored": len(self._mine.keys() & self._theirs.keys()), "enough": self.enough}
-        shown |= {} if self.why is None else {"why": self.why}
-        shown |= {"given_up": True} if self.given_up and self.busy else {}
         return shown | ({} if self.difference is None else self.difference.facts())
 
     def run(self) -> None:
@@ -273,9 +263,7 @@ def _stored_after(service: Service, number: int) -> tuple[int, EventBatch] | Non
     return next(iter(service.store.read(number)), None)
 
 
-def promote(
-    service: Service, run: str | Path | None, enough: int = ENOUGH, force: bool = False, why: str | None = None
-) -> Candidate:
+def promote(service: Service, run: str | Path | None, enough: int = ENOUGH, force: bool = False) -> Candidate:
     """Begin to put a run in the place of the one that is served; without a run, go back to the one before."""
     if not service.store.writes:
         raise NotWriter(f"another service writes to {service.store.name}; this one is a {service.role}. Ask that one.")
@@ -292,7 +280,7 @@ def promote(
     if not force and not service.live.prequential.active:
         why = "" if service.options.evaluate_every else " (--evaluate-every 0)"
         raise BadInput(f"the service scores no events{why}, so nothing can be compared. Force it.")
-    service.candidate = Candidate(service, run, enough, force, why=why)
+    service.candidate = Candidate(service, run, enough, force)
     service.candidate.start()
     return service.candidate
 

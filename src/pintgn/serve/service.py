@@ -35,7 +35,6 @@ from pintgn.serve.model_history import open_models
 from pintgn.serve.models import Candidate, follow
 from pintgn.serve.repair import described
 from pintgn.serve.requests import Requests
-from pintgn.serve.retrain import Retrainer
 from pintgn.serve.rows import Gap
 from pintgn.serve.saver import Saver, promise
 from pintgn.serve.starting import started
@@ -104,13 +103,10 @@ class Service:
                 self.unnumbered.begin()
             if self.store.shared:
                 follow(self)
-            self.retrainer = None if self.options.retrain is None else Retrainer(self)
             warm_up(self.live)
         except BaseException:
             self.store.close()
             raise
-        if self.retrainer is not None:
-            self.retrainer.start()
         self._writer = threading.Thread(target=self._write, name="pintgn-writer", daemon=True)
         self._writer.start()
 
@@ -147,8 +143,6 @@ class Service:
                 return
             self.closed = True
         end = time.monotonic() + STOP
-        if self.retrainer is not None:
-            self.retrainer.stop()
         self._jobs.put(None)
         if not _ended(self._writer, end):
             return  # what it holds is its own: the process ends without it, and nothing acknowledged is lost

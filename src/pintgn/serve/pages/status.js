@@ -85,8 +85,7 @@ function showCards(status) {
   const day = (seconds) => new Date(Number(seconds) * 1000).toISOString().slice(0, 16).replace("T", " ");
   put("model-history", [
     ...(candidate ? [`${name(candidate.run)}: ${candidate.state}, ${count(candidate.scored)} of ${count(candidate.enough)} scored events`] : []),
-    ...(status.models.retraining?.now ? [`${name(status.models.retraining.now.run)} (${status.models.retraining.now.why}): ${status.models.retraining.now.state}`] : []),
-    ...history.slice(-5).reverse().map((one) => `${day(one.ended)} ${name(one.run)}${one.why ? ` (${one.why})` : ""}: ${one.state}, ${one.said}`),
+    ...history.slice(-5).reverse().map((one) => `${day(one.ended)} ${name(one.run)}: ${one.state}, ${one.said}`),
   ].map((line) => el("li", { class: "small" }, line)));
   put("reports", status.reports.map((line) => el("li", { class: "wrong small" }, line)));
   const card = JSON.stringify([model, data], (_, value) => (typeof value === "bigint" ? String(value) : value));
