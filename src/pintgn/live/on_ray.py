@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pintgn.display.progress import counting, takes_progress
 from pintgn.events.log import Query
 from pintgn.live.live import Live
 from pintgn.live.live import open as open_run
@@ -42,6 +43,7 @@ class OnRay(Live):
     def embed_each(self, pieces: Iterable[np.ndarray], when: Any) -> Iterator[np.ndarray]:
         return self._each(Live.embed_nodes, ((nodes, when) for nodes in pieces))
 
+    @takes_progress(counting("ranking", "sources"))
     def recommend_many(
         self,
         src: Iterable[Any] | str = "all",
@@ -49,16 +51,16 @@ class OnRay(Live):
         at: Any = None,
         among: Iterable[Any] | None = None,
         *,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int], None] | bool | None = None,
         **filters: Any,
     ) -> pa.Table:
+        assert callable(progress)  # by `takes_progress`
         ids = sources(self, src, self.side_of(filters.get("relation")))
         rows = self._rows(ids)
         found = []
         for one in self._each(Live.recommend_many, ((ids[some], k, at, among) for some in rows), **filters):
             found.append(one)
-            if progress is not None:
-                progress(rows[len(found) - 1].stop, len(ids))
+            progress(rows[len(found) - 1].stop, len(ids))
         return pa.concat_tables(found)
 
     def _rows(self, asked: Query | list[Any]) -> list[slice]:
