@@ -275,6 +275,6 @@ def test_mistakes_on_the_command_line_are_one_line(folder, options, message, tmp
 
 
 def test_every_column_of_an_answer_can_be_read_as_an_attribute_of_a_frame(live):
-    found = live.predict(pd.DataFrame({"src": [1, 99], "dst": [3, 4]}))
+    found = live.predict(pd.DataFrame({"src": ["user1", "nobody"], "dst": ["item1", "item2"]}))
     assert found.notes.tolist() == ["", "unknown src"]
     assert not [name for name in found.columns if hasattr(pd.DataFrame, name)]
