@@ -10,9 +10,11 @@
 | 3 | c4d0a28^ | 2 | 2 | 2 | 3 | 1 | 2 | 2 | | |
 | 4 | h-ops | 2 | 2 | 3 | 3 | 1 | 2 | 2 | 1 | 1 |
 | 5 | h-store | 2 | 2 | 3 | 3 | 1 | 3 | 2 | 1 | 1 |
+| 6 | h1 | 2 | 2 | 3 | 3 | 1 | 4 | 2 | 1 | 1 |
 
-With a new format comes a new file: `pintgn backup` of such a run, compressed by xz. `postgres-1.sql` is a store of five
-events in PostgreSQL (format 1); `held-1.sql` what `held.db` holds while two events wait.
+With a new format comes a new file: `pintgn backup` of such a run, compressed by xz. `postgres-1.sql` and
+`postgres-2.sql` are a store of five events in PostgreSQL; `held-1.sql` and `held-2.sql` what `held.db` holds while two
+events wait.
 """
 
 from __future__ import annotations
@@ -56,9 +58,9 @@ NEWEST = {
     "stream.files": 3,
     "neighbors.files": 3,
     "positions.relative": 1,
-    "serve.rows": 3,
-    "serve.waiting": 1,
-    "serve.postgres": 1,
+    "serve.rows": 4,
+    "serve.waiting": 2,
+    "serve.postgres": 2,
     "serve.snapshots": 2,
     "serve.keys": 1,
     "serve.model_history": 1,
@@ -108,7 +110,7 @@ def test_every_format_has_a_file_of_its_newest_version():
     assert found == NEWEST, "add a file of the new format to tests/formats, and say here what it holds"
 
 
-@pytest.mark.parametrize("number", [3, 4, 5])
+@pytest.mark.parametrize("number", [3, 4, 5, 6])
 def test_runs_that_can_be_used_are_used(generations, number):
     folder = generations[number]
     run = Run.open(folder)
@@ -139,16 +141,17 @@ def test_a_mapped_log_of_the_first_format_is_read():
     assert (len(log), log.id(0), log.features.shape, log.schema.t) == (60, "n16", (60, 7), "when")
 
 
-def test_events_that_wait_are_read_and_those_of_a_newer_pintgn_refused(tmp_path):
+@pytest.mark.parametrize("number", [1, 2])
+def test_events_that_wait_are_read_and_those_of_a_newer_pintgn_refused(number, tmp_path):
     with contextlib.closing(sqlite3.connect(tmp_path / "held.db")) as db:
-        db.executescript((ROOT / "tests" / "formats" / "held-1.sql").read_text())
+        db.executescript((ROOT / "tests" / "formats" / f"held-{number}.sql").read_text())
     held = Held(WaitingFile(tmp_path / "held.db", "log"), 0, np.dtype(np.int64))
     assert [(entry[0], entry[2].src[entry[3]]) for entry in held.waiting()] == [(101, "u2"), (103, "u1")]
     held.close()
     with contextlib.closing(sqlite3.connect(tmp_path / "held.db")) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (1,)
-        db.execute("PRAGMA user_version = 2")
-    refused(lambda: WaitingFile(tmp_path / "held.db", "log"), "held.db", "written by a newer pintgn (format 2, not 1)")
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        db.execute("PRAGMA user_version = 3")
+    refused(lambda: WaitingFile(tmp_path / "held.db", "log"), "held.db", "written by a newer pintgn (format 3, not 2)")
 
 
 def test_the_keys_of_the_newest_store_are_read(generations):
@@ -176,21 +179,22 @@ def opened(folder):
 
 
 def test_stores_are_read_or_refused_with_what_helps(generations):
-    said = ("(format 1, not 3)", "pintgn serve RUN --export", "--store")
+    said = ("(format 1, not 4)", "pintgn serve RUN --export", "--store")
     refused(lambda: opened(generations[1]), *said)
-    for number in (2, 3, 4, 5):
+    for number in (2, 3, 4, 5, 6):
         with opened(generations[number]) as store:
             assert (store.total, store.reports) == (5, [])
             assert [batch.keys for _, batch in store.read()] == [[f"k{k}" for k in range(5)]]
 
 
-def test_stores_in_postgresql_are_read():
+@pytest.mark.parametrize("number", [1, 2])
+def test_stores_in_postgresql_are_read(number):
     from pintgn.serve.postgres import PostgresStore
     from tests.postgres import Cluster
 
     with contextlib.closing(Cluster("hush")) as cluster:
         with psycopg.connect(cluster.address()) as db:
-            db.execute((ROOT / "tests" / "formats" / "postgres-1.sql").read_text())
+            db.execute((ROOT / "tests" / "formats" / f"postgres-{number}.sql").read_text())
         with PostgresStore(cluster.address(), "log", 0, np.dtype(np.int64), True) as store:
             assert (store.total, store.writes) == (5, True)
             assert [batch.keys for _, batch in store.read()] == [[f"k{k}" for k in range(5)]]

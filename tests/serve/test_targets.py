@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from pintgn import evaluate, fit, read_events
+from pintgn.events.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.serve.app import create_app
 from pintgn.serve.export import whole_log
 from pintgn.serve.limits import Options
 from pintgn.serve.rewind import undo_after
+from pintgn.serve.rows import batch_of, checksums, columns
 from pintgn.serve.service import Service
 from tests.serve.helpers import TRAINED, TestClient, happened
 
@@ -255,3 +257,14 @@ def test_an_export_has_targets_and_when_they_became_known(folder, payments, new_
     assert (found.known[:TRAINED] == found.t[:TRAINED]).all()
     run = fit("boosted", found, predict="fraud", given=["amount"], progress=False)
     assert evaluate(run).part == "test"
+
+
+def test_a_row_of_a_store_has_eight_bytes_a_number_only_where_four_would_round_it():
+    batch = EventBatch(["a", "b", "c"], ["x"] * 3, np.arange(3), np.array([[1e9 + 1, 0.5], [2, 0.5], [np.nan, 1]]))
+    stored = columns(batch)
+    assert [len(row) for row in stored[4]] == [16, 8, 8]
+    rows = [
+        (k + 1, *row, sum ^ (k + 1))
+        for k, (row, sum) in enumerate(zip(zip(*stored, strict=True), checksums(stored), strict=True))
+    ]
+    assert np.array_equal(batch_of(rows, 2, np.dtype(np.int64)).features, batch.features, equal_nan=True)

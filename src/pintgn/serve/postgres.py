@@ -26,7 +26,8 @@ from pintgn.serve.postgres_session import connected, copied, escaped, first_line
 from pintgn.serve.rows import COLUMNS, Damaged, Gap, batch_of, checksums, columns, hashed, moved, uniform
 from pintgn.serve.store import Store, StoreFull, StoreGone, StoreLost, StoreRewound
 
-FORMAT = 1
+FORMAT = 2
+"""2 since features may have eight bytes each, as in SQLite; 1 is read, and becomes 2 with its next writer."""
 TABLES = """
 CREATE TABLE pintgn_log (
     single boolean PRIMARY KEY DEFAULT true CHECK (single), format integer NOT NULL, log text NOT NULL,
@@ -116,7 +117,7 @@ class PostgresStore(Store):
                     raise StoreGone(f"there is no store in {self.name} any more. Put back a backup of the database.")
                 self._make(db)
             format, log = db.execute("SELECT format, log FROM pintgn_log").fetchone()
-            check_format(format, FORMAT, f"the store in {self.name}", "Export it with that one.")
+            check_format(format, FORMAT, f"the store in {self.name}", "Export it with that one.", oldest=1)
             if log != self.log:
                 raise BadInput(
                     f"the store in {self.name} belongs to another log. Serve a run of that log, or name another "
@@ -171,7 +172,9 @@ class PostgresStore(Store):
             if not db.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCK, self._table)).fetchone()[0]:
                 return False
             db.execute("UNLISTEN *")
-            (self.epoch,) = db.execute("UPDATE pintgn_log SET epoch = epoch + 1 RETURNING epoch").fetchone()
+            (self.epoch,) = db.execute(
+                "UPDATE pintgn_log SET epoch = epoch + 1, format = %s RETURNING epoch", (FORMAT,)
+            ).fetchone()
         self.refresh()
         self._check_newest()
         self.writes = True

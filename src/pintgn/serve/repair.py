@@ -116,11 +116,12 @@ def _contradiction(store: SqliteStore) -> str | None:
     if least > max(newest, *(gap.last for gap in gaps), 0):
         return f"{name} ends at event {newest:,}, but {least:,} were acknowledged"
     with store.transaction():
+        if int(format) < FORMAT:
+            store.set_fact("format", FORMAT)
         if mark is None and (newest or store.seen):
             _insert(db, [Gap(newest + 1, newest)])
         if of_run:
             store.set_fact("log", store.log)
-            store.set_fact("format", FORMAT)
             db.execute("DELETE FROM facts WHERE name = 'run'")
     return None
 

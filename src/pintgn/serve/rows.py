@@ -15,8 +15,9 @@ from pintgn.errors import BadFile
 from pintgn.events.codec import EventBatch
 from pintgn.events.targets import TARGET, WIDTH
 
-FORMAT = 3
-"""3 since stores belong to a log; those of format 2, of a run, are read and become 3."""
+FORMAT = 4
+"""3 since stores belong to a log; 4 since the features of an event may have eight bytes each, where four would round a
+target. Those of format 2, of a run, and 3 are read and become 4."""
 FILE = "events.db"
 DURABLE = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
 TABLES = """
@@ -62,8 +63,26 @@ def columns(batch: EventBatch) -> tuple[list, ...]:
     """src, dst, t, op, features and key, as they are stored."""
     none = [None] * len(batch.t)
     op = none if batch.op is None else batch.op.tolist()
-    features = none if batch.features is None else [row.tobytes() for row in batch.features.astype("<f4", copy=False)]
+    features = none if batch.features is None else _features_bytes(batch.features)
     return batch.src, batch.dst, batch.t.tolist(), op, features, none if batch.keys is None else batch.keys
+
+
+def _features_bytes(matrix: np.ndarray) -> list[bytes]:
+    """Four bytes for each number of a row where that holds all of them, else eight."""
+    narrow = matrix.astype("<f4", copy=False)
+    found = [row.tobytes() for row in narrow]
+    if matrix.dtype == np.float64:
+        for row in np.flatnonzero(((narrow != matrix) & ~np.isnan(matrix)).any(1)).tolist():
+            found[row] = matrix[row].astype("<f8").tobytes()
+    return found
+
+
+def _features_of(rows: list[bytes], width: int) -> np.ndarray:
+    """What `_features_bytes` wrote."""
+    wide = 8 * width
+    if not any(len(row) == wide for row in rows):
+        return np.frombuffer(b"".join(rows), "<f4").astype(np.float32).reshape(len(rows), width)
+    return np.stack([np.frombuffer(row, "<f8" if len(row) == wide else "<f4").astype(np.float64) for row in rows])
 
 
 def checksums(columns: tuple[list, ...]) -> list[int]:
@@ -84,7 +103,7 @@ def batch_of(rows: list[tuple], width: int, dtype: np.dtype) -> EventBatch:
     try:
         matrix = None
         if width:
-            matrix = np.frombuffer(b"".join(features), "<f4").astype(np.float32).reshape(len(rows), width)
+            matrix = _features_of(features, width)
         ops = None if op[0] is None else np.array(op, np.int8)
         named = None if all(key is None for key in keys) else keys
         batch = EventBatch(src, dst, np.array(t, dtype), matrix, ops, named)

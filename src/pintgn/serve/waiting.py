@@ -23,8 +23,9 @@ from pintgn.serve.repair import DAMAGE, size_of
 from pintgn.serve.rows import COLUMNS, INSERT, TABLES, Damaged, batch_of, connected
 from pintgn.serve.store import StoreFull
 
-FORMAT = 1
-"""Of `held.db` and `late.db`. The tables in PostgreSQL have the format of the store that they belong to."""
+FORMAT = 2
+"""2 since features may have eight bytes each, as in a store; 1 is read and becomes 2. Of `held.db`
+and `late.db`. The tables in PostgreSQL have the format of the store that they belong to."""
 CHUNK = 10_000
 """Rows read at once."""
 COUNTS = ("arrived", "left")
@@ -92,9 +93,11 @@ class WaitingFile(WaitingRows):
     def _open(self) -> None:
         found = self.db.execute("PRAGMA user_version").fetchone()[0]  # 0: nothing was written yet
         check_format(
-            found or FORMAT, FORMAT, str(self.path), "Start the pintgn that wrote it, and let the events happen."
+            found or FORMAT, FORMAT, str(self.path), "Start the pintgn that wrote it, and let the events happen.", 1
         )
-        if not found:
+        if found:
+            self.db.execute(f"PRAGMA user_version = {FORMAT}")
+        else:
             self.db.executescript(f"{TABLES}; PRAGMA user_version = {FORMAT};")
         facts = dict(self.db.execute("SELECT name, value FROM facts"))
         count, newest = self.db.execute("SELECT count(*), max(number) FROM events").fetchone()

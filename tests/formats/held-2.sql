@@ -1,0 +1,12 @@
+PRAGMA user_version = 2;
+BEGIN TRANSACTION;
+CREATE TABLE dropped_keys (key BLOB PRIMARY KEY, number INTEGER, checksum INTEGER) WITHOUT ROWID;
+CREATE TABLE events (
+    number INTEGER PRIMARY KEY, src, dst, t, op INTEGER, features BLOB, key TEXT, checksum INTEGER
+);
+INSERT INTO "events" VALUES(1,'u1','v1',103,NULL,NULL,'k1',1222110843);
+INSERT INTO "events" VALUES(2,'u2','v2',101,NULL,NULL,'k2',1797934968);
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE lost (first INTEGER PRIMARY KEY, last INTEGER, accepted INTEGER, keys TEXT);
+CREATE UNIQUE INDEX event_keys ON events (key) WHERE key IS NOT NULL;
+COMMIT;
