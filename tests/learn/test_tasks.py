@@ -7,12 +7,14 @@ import pyarrow as pa
 import pytest
 
 import pintgn
-from pintgn import ADD, DELETE, EventLog, evaluate, read_events
+from pintgn import ADD, DELETE, PINT, EventLog, evaluate, fit, read_events
 from pintgn.errors import BadInput, PintgnWarning, UnknownName
 from pintgn.events.schema import Feature, Schema
 from pintgn.learn import train
-from pintgn.learn.answer_metrics import class_calibration, class_metrics, value_metrics
+from pintgn.learn.answer_metrics import class_calibration, class_metrics, conformal, value_metrics
+from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
+from pintgn.learn.tables import epoch_line, run_title
 from pintgn.stream import Stream
 from tests.learn.helpers import tiny
 
@@ -464,3 +466,89 @@ def test_a_report_says_whether_a_run_is_ahead_of_what_needs_no_training():
     page = body([run])
     assert "as good, or better, is better." in page
     assert page.count("<table>") == len(run.test)
+
+
+# -- numbers far from 0 --------------------------------------------------------------------------------------------
+
+
+def shifted(shift: float, scale: float = 1.0, read: str = "features", gaps: bool = False):
+    """Small whole numbers by source, moved and scaled; every seventh is missing where that is asked."""
+    rng = np.random.default_rng(0)
+    src, dst = rng.integers(0, 12, 600), rng.integers(0, 12, 600)
+    y = np.clip(np.round(src % 6 + rng.normal(0, 0.8, 600)), 0, 5) * scale + shift
+    values = [None if gaps and k % 7 == 3 else float(v) for k, v in enumerate(y)]
+    given = {"features": ["y"]} if read == "features" else {read: "y"}
+    return read_events({"src": src, "dst": dst, "t": np.arange(600), "y": values}, **given)
+
+
+def fitted(log, **more):
+    return fit(PINT(dim=8), log, predict="y", epochs=1, progress=False, **more)
+
+
+@pytest.mark.parametrize("read", ["features", "label", "predict"])
+@pytest.mark.parametrize(("shift", "scale"), [(1e8, 1.0), (1e9, 1.0), (1e9, 0.1), (1.7e9, 100.0)])
+def test_moving_and_scaling_a_target_moves_and_scales_answers(shift, scale, read, tmp_path):
+    plain, moved = (fitted(shifted(*by, read), folder=tmp_path / str(by[0])) for by in ((0.0, 1.0), (shift, scale)))
+    rows = [(plain.test, moved.test), *((plain.heuristics[name], moved.heuristics[name]) for name in plain.heuristics)]
+    for one, other in rows:
+        assert other["all"]["r2"] == pytest.approx(one["all"]["r2"], abs=1e-4)
+        assert other["all"]["rmse"] == pytest.approx(one["all"]["rmse"] * scale, rel=1e-4)
+        assert other["all"]["coverage"] == pytest.approx(one["all"]["coverage"], abs=0.02)
+    one, other = (pintgn.open(run) for run in (plain, moved))
+    events = [(k % 12, (k + 1) % 12, 700 + k, k % 6) for k in range(30)]
+    one.observe([(*event[:3], {"y": event[3]}) for event in events])
+    other.observe([(*event[:3], {"y": event[3] * scale + shift}) for event in events])
+    asked = (np.array(live.ask([1, 2], [3, 4], at=800)["y"]) for live in (one, other))
+    assert next(asked) * scale + shift == pytest.approx(next(asked), rel=0, abs=1e-3 * scale)
+    again = Run.open(tmp_path / str(shift))
+    assert again.log == moved.log
+
+
+def test_a_target_that_arrives_by_itself_is_kept_in_full():
+    one, other = (pintgn.open(fitted(shifted(shift))) for shift in (0.0, 1e9))
+    answers = []
+    for live, shift in ((one, 0.0), (other, 1e9)):
+        live.observe([(1, 2, 700, {})])
+        live.observe_targets([(1, 2, 700, 5 + shift)])
+        live.observe([(3, 4, 701, {})])
+        assert live.task.truth_of(live.stream.history.late.values[600:601])[0] == pytest.approx(5 + shift, abs=1e-5)
+        answers.append(np.array(live.ask([1], [2], at=702)["y"]) - shift)
+    assert answers[0] == pytest.approx(answers[1], abs=1e-3)
+
+
+def test_a_missing_target_is_no_question_in_python_as_on_the_command_line():
+    log = shifted(0.0, read="predict", gaps=True)
+    run = fitted(log)
+    assert run.test["all"]["events"] == sum(k % 7 != 3 for k in range(510, 600))
+    with pytest.raises(BadInput, match=r"predict='y'"):
+        shifted(0.0, gaps=True)
+
+
+# -- intervals -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("few", [20, 50, 400])
+@pytest.mark.parametrize("kind", ["continuous", "whole numbers", "the same interval for all"])
+def test_intervals_hold_what_split_conformal_promises(few, kind):
+    rng, held, above = np.random.default_rng(3), [], []
+    for _ in range(400):
+        middle = rng.normal(size=few + 1000)
+        y = middle + rng.normal(size=few + 1000)
+        if kind != "continuous":
+            y = np.round(4 * y)
+            middle = 4 * middle if kind == "whole numbers" else 0 * middle
+        missed = np.maximum(middle - 1 - y, y - middle - 1)
+        widen = conformal(missed[:few], 0.9)
+        held.append((missed[few:] <= widen).mean())
+        above.append((missed[few:] < widen).mean())  # without those exactly at the end
+    assert np.mean(held) > 0.9 - 0.004
+    assert np.mean(above) < 0.9 + 1 / (few + 1) + 0.004
+    if kind != "the same interval for all":  # where many miss by the same, no interval of this form is nearer
+        assert np.mean(held) < 0.9 + 1 / (few + 1) + 0.004
+
+
+def test_what_the_epoch_was_chosen_by_is_shown():
+    run = fitted(shifted(0.0))
+    assert [entry["chosen_by"] for entry in run.history] == ["rmse"]
+    assert "val RMSE" in epoch_line(run.history[0], 1)
+    assert "by RMSE" in run_title(run)

@@ -152,13 +152,10 @@ def task_columns(options: dict[str, Any], predict: str, given: list[str]) -> dic
     """Options that also read the columns of a task: those given as features, the predicted one by what it holds."""
     features = options["features"]
     if features == "all":
-        return {}
+        return {PREDICTED: predict}
     named = [part.strip() for part in (features or "").split(",") if part.strip()]
     named += [name for name in given if name not in named]
-    changed: dict[str, Any] = {"features": ",".join(named) or None}
-    if predict not in (*named, options["label"]):
-        changed[PREDICTED] = predict
-    return changed
+    return {"features": ",".join(named) or None, PREDICTED: predict}
 
 
 RELATION = "relation"
@@ -172,28 +169,6 @@ def relation_column(options: dict[str, Any], name: str) -> dict[str, Any]:
     if features != "all" and name not in named:
         features = ",".join([*named, name])
     return {"features": features, RELATION: name}
-
-
-def read_predicted(source: Any, name: str, options: dict[str, Any]) -> None:
-    """Read the column to be predicted: numbers as the label, which may be missing; all else as a feature in codes."""
-    import pyarrow as pa
-
-    from pintgn.events.columns import plain, try_cast
-
-    name = source.column(name)
-    values = plain(next(iter(source.batches([name]))).column(0))
-    numbers = any(kind(values.type) for kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_null))
-    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        filled = values.filter(pa.compute.not_equal(values, ""))
-        numbers = try_cast(filled, pa.float64()) is not None  # also where nothing is filled in
-    if numbers and name not in options["categorical"] and options["label"] is None:
-        options["label"] = name
-        return
-    options["features"] = [*(options["features"] or []), name]
-    options["encoding"] = _with_codes(options["features"], options["encoding"], name)
-    words = pa.types.is_string(values.type) or pa.types.is_boolean(values.type)
-    if numbers or not words:
-        options["categorical"] = [*options["categorical"], name]
 
 
 def _with_codes(features: Any, encoding: Any, name: str) -> dict[str, str]:
@@ -250,7 +225,7 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     source = _with_columns(data, options)
     saved = getattr(source, "paths", None) and all(map(saved_by_pintgn, source.paths))
     if predicted is not None and not saved:
-        read_predicted(source, predicted, options)
+        options["predict"] = predicted
     if relation is not None and not saved:
         options["categorical"] = [*options["categorical"], source.column(relation)]
         options["encoding"] = _with_codes(options["features"], options["encoding"], relation)

@@ -252,7 +252,7 @@ class Builder:
         columns |= {} if self.labels is None else {"label": self.labels.column.finish()}
         columns |= {} if self.known is None else {"known": self.known.finish(t, time)}
         features, described = self._features()
-        updates = self.updates.matrix.finish() if plan.node_updates else None
+        updates = self.updates.finish() if plan.node_updates else None
         order = None if self.times.ordered else np.argsort(t, kind="stable")
         if order is not None:
             if updates is not None:
@@ -312,7 +312,8 @@ class Builder:
         plan = self.plan
         if not plan.features:
             return None, ()
-        numbers = self.numbers.matrix.finish()
+        earlier = None if plan.like is None else plan.like.features
+        numbers = self.numbers.finish(None if earlier is None else earlier.dtype == np.float64)  # as in the earlier log
         if not self.categories:
             return numbers, tuple(Feature(name) for name in plan.features)
         described: dict[str, Feature] = {name: Feature(name) for name in self.numbers.names}
@@ -320,7 +321,7 @@ class Builder:
         for name, column in self.categories.items():
             codes[name], described[name] = column.finish(plan.encoding.get(name, "auto"))
         width = sum(described[name].width for name in plan.features)
-        matrix = np.empty((self.rows, width), np.float32)
+        matrix = np.empty((self.rows, width), numbers.dtype)
         index = {name: k for k, name in enumerate(self.numbers.names)}
         start = 0
         for name in plan.features:

@@ -8,6 +8,7 @@ import numpy as np
 
 from pintgn.errors import BadInput, EventOrderError
 from pintgn.events.columns import first_true
+from pintgn.events.precision import fits_float32
 from pintgn.events.schema import LATEST, OP_NAMES, beyond
 
 
@@ -74,7 +75,8 @@ def checked_known(values: Any, t: np.ndarray) -> np.ndarray:
     return np.maximum(whole, t)
 
 
-def checked_matrix(values: Any, name: str, count: int | None) -> np.ndarray | None:
+def checked_matrix(values: Any, name: str, count: int | None, wide: bool = False) -> np.ndarray | None:
+    """A matrix as float32; `wide`, as float64 where that would lose something."""
     if values is None:
         return None
     array = np.ascontiguousarray(values, np.float32).view()
@@ -84,6 +86,8 @@ def checked_matrix(values: Any, name: str, count: int | None) -> np.ndarray | No
     if not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]
         raise BadInput(f"{name} row {row}, column {column} is {array[row, column]}. Features must be finite.")
+    if wide and np.asarray(values).dtype != np.float32 and not fits_float32(exact := np.array(values, np.float64)):
+        return frozen(exact)
     return frozen(array)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numbers
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +35,7 @@ class EventBatch:
     src: list[Any]
     dst: list[Any]
     t: np.ndarray  # (e,) int64 or float64
-    features: np.ndarray | None = None  # (e, schema.width) float32
+    features: np.ndarray | None = None  # (e, schema.width) float32, or float64 where the log has them so
     op: np.ndarray | None = None  # (e,) int8, where the log has deletions or node events
     keys: list[str | None] | None = None  # what clients name their events by
 
@@ -78,12 +78,19 @@ class Codec:
         dtype: of its times.
         dummy: the id at which node events end in a discrete-time log.
         optional: a feature that events may lack, as what is predicted may not be known yet: NaN, or no category.
+        wide: features that are float64 in the log.
     """
 
     def __init__(
-        self, schema: Schema, ids: pa.DataType, dtype: np.dtype, dummy: Any = None, optional: str | None = None
+        self,
+        schema: Schema,
+        ids: pa.DataType,
+        dtype: np.dtype,
+        dummy: Any = None,
+        optional: str | None = None,
+        wide: Collection[str] = (),
     ):
-        self.schema, self.dtype, self.dummy, self.optional = schema, dtype, dummy, optional
+        self.schema, self.dtype, self.dummy, self.optional, self.wide = schema, dtype, dummy, optional, wide
         self.sorts = False  # the events of a batch may come in any order of time
         self.text = is_text(ids)
         self.least, self.most = 0, 0
@@ -95,7 +102,11 @@ class Codec:
     def of(cls, log: EventLog, schema: Schema | None = None, optional: str | None = None) -> Codec:
         """Of a log's events; of another schema where they are written otherwise."""
         dummy = None if log.schema.dummy is None else log.id(log.schema.dummy)
-        return cls(schema or log.schema, log.ids.type, log.t.dtype, dummy, optional)
+        schema = schema or log.schema
+        narrow = log.features is not None and log.features.dtype == np.float32
+        own = [feature.name for feature in log.schema.features] if narrow else []
+        wide = [one.name for one in schema.features if one.kind == "number" and one.name not in own]
+        return cls(schema, log.ids.type, log.t.dtype, dummy, optional, wide)
 
     def batch(
         self,
@@ -124,7 +135,7 @@ class Codec:
             self.check_ids(src, "src")
         if not ids_checked or None in dst:
             self.check_ids(dst, "dst")
-        encoded = encode_features(features, ops, len(src), self.schema, unseen, self.optional)
+        encoded = encode_features(features, ops, len(src), self.schema, unseen, self.optional, self.wide)
         found = EventBatch(src, dst, self.times(t), encoded, ops, keys)
         if (row := first_true(found.t[1:] < found.t[:-1]) + 1) > 0:
             if self.sorts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ def encode_features(
     schema: Schema,
     unseen: Unseen | None = None,
     optional: str | None = None,
+    wide: Collection[str] = (),
 ) -> np.ndarray | None:  # (e, schema.width)
     """Features of events as `EventLog.marked_features` has them; None where the log has none.
 
@@ -32,6 +33,7 @@ def encode_features(
         op: what each event does; None where all are additions. Others are marked, and need no features of their own.
         unseen: called with a feature's name and a category that training never met, which counts as none.
         optional: a feature that may be missing: NaN, or no category.
+        wide: features that are float64 in the log; where there are any, the matrix is, too.
     """
     if not schema.width:
         for row, values in enumerate(given or []):
@@ -39,11 +41,15 @@ def encode_features(
                 raise UnknownName(f"event {row} has features; this run was trained without any. Leave them out.")
         return None
     given = [None] * count if given is None else given
-    found = np.zeros((count, schema.width), np.float32)
+    found = np.zeros((count, schema.width), np.float64 if wide else np.float32)
     adds = list(range(count)) if op is None else np.flatnonzero(op == ADD).tolist()
     found[adds, : schema.feature_width] = _encoded([given[row] for row in adds], adds, schema, unseen, optional)
     for row in [] if op is None else np.flatnonzero(op != ADD).tolist():
         _mark(found[row], row, given[row], op[row] == NODE, schema)  # type: ignore[index]
+    if wide:
+        owner = [feature.name for feature in schema.features for _ in range(feature.width)]
+        narrow = [k for k in range(schema.width) if k >= len(owner) or owner[k] not in wide]
+        found[:, narrow] = found[:, narrow].astype(np.float32)  # as the log has them
     return found
 
 

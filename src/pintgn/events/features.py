@@ -13,6 +13,7 @@ from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.amounts import advice, looks_numeric, tidy
 from pintgn.events.columns import Growing, Where, first_true, first_uncastable, is_text, plain, try_cast
 from pintgn.events.hashed import hashes, signs
+from pintgn.events.precision import fits_float32
 from pintgn.events.schema import Feature
 
 MOST_ONE_HOT = 32
@@ -94,11 +95,11 @@ def category_columns(
 
 
 class Numbers:
-    """Columns of numbers side by side, float32, finite."""
+    """Columns of numbers side by side, finite as float32, which they become in the end unless that loses something."""
 
     def __init__(self, names: list[str], capacity: int, fill: float | None = None, decimal: str | None = None):
         self.names, self.fill, self.decimal = names, fill, decimal
-        self.matrix = Growing(np.float32, capacity, max(len(names), 1))
+        self.matrix = Growing(np.float64, capacity, max(len(names), 1))
 
     def extend(self, columns: list[pa.Array], where: Where, optional: np.ndarray | bool = False) -> None:
         """Take a batch; where `optional` a missing value counts as 0."""
@@ -107,20 +108,31 @@ class Numbers:
         block = self.matrix.allocate(len(columns[0]))
         for index, (name, values) in enumerate(zip(self.names, columns, strict=True)):
             numbers = to_numbers(values, name, where, self.decimal)
-            with np.errstate(over="ignore"):
-                small = numbers.astype(np.float32)
-            if not np.isfinite(small).all():
-                small[optional & np.isnan(numbers)] = 0
+            if not _finite(numbers).all():
+                numbers = np.where(optional & np.isnan(numbers), 0.0, numbers)
                 if self.fill is not None:
-                    small[np.isnan(small)] = self.fill
-                if (bad := first_true(~np.isfinite(small))) >= 0:
+                    numbers[np.isnan(numbers)] = self.fill
+                if (bad := first_true(~_finite(numbers))) >= 0:
                     given = numbers[bad]
                     what = f"no {name}" if np.isnan(given) else f"{name}={given:g}"
-                    advice = "pass fill=0 (--fill 0)" if np.isnan(given) else "rescale the column"
+                    advice = "rescale the column"
+                    if np.isnan(given):
+                        advice = f"pass fill=0 (--fill 0), or predict={name!r} (--predict) if it is what you predict"
                     raise BadInput(
                         f"{where(bad)} has {what}; a feature must be a finite float32 number. Correct it, or {advice}."
                     )
-            block[:, index] = small
+            block[:, index] = numbers
+
+    def finish(self, wide: bool | None = False) -> np.ndarray:
+        """The matrix, as float32 or `wide`, as float64; by what it holds where that is None."""
+        if wide or (wide is None and not fits_float32(self.matrix.values)):
+            return self.matrix.finish()
+        return self.matrix.finish_narrow()
+
+
+def _finite(numbers: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return np.isfinite(numbers.astype(np.float32))
 
 
 class Categories:

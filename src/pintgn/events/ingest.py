@@ -10,6 +10,7 @@ from pintgn.events.builder import Plan, build
 from pintgn.events.clean import without_duplicates
 from pintgn.events.log import EventLog
 from pintgn.events.mapped import MappedSource
+from pintgn.events.predicted import read_predicted
 from pintgn.events.sources import ParquetSource, Source, open_source
 from pintgn.events.store import open_log, saved_by_pintgn, write_events
 from pintgn.events.timeformat import check_format
@@ -31,6 +32,7 @@ def read_events(
     label: str | int | None = None,
     op: str | int | None = None,
     known_at: str | int | None = None,
+    predict: str | int | None = None,
     node_updates: Sequence[str | int] | None = None,
     bipartite: bool | None = None,
     sort: bool | None = None,
@@ -72,6 +74,8 @@ def read_events(
             `node_updates`), or remove (the node goes, and all its living edges are deleted).
         known_at: a column of times at which what is to be predicted becomes known about each event, as that of a
             chargeback; empty where it never does. See docs/tasks.md.
+        predict: the column that is to be predicted, which may be missing: an event without it is no question. Numbers
+            become the label, which is kept in full; all else a feature in codes. Name it in `fit` as well.
         node_updates: columns that node events carry.
         bipartite: True where the same id in src and dst means two different nodes. When not given, it means one, and a
             warning says so where columns seem to name two kinds of things.
@@ -146,6 +150,10 @@ def read_events(
     log = None if asked else _saved(opened)
     if log is not None and all(roles[role] in (role, getattr(log.schema, role)) for role in ("src", "dst", "t")):
         return without_duplicates(log) if drop_duplicates else log
+    if predict is not None and like is None:
+        roles["label"], features, categorical, encoding = read_predicted(
+            opened, predict, roles["label"], features, categorical, encoding
+        )
     plan = Plan(
         bipartite=bipartite, sort=sort, strict=strict, fill=fill, decimal=decimal, like=like, time_format=written,
         written=written, assume_zone=assume_zone, skip_bad=skip_bad, max_bad=max_bad,

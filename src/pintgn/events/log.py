@@ -74,7 +74,8 @@ class EventLog:
     Args:
         src, dst: node numbers (e,).
         t: times (e,), int64 or float64, sorted; never stored as float32.
-        features: event features (e, f) float32, or none.
+        features: event features (e, f) float32, or none; float64 where float32 would lose something, as it does of
+            100,000,001 or of small changes of a large number.
         label: a value per event (e,), such as a dynamic node label, or none.
         known: the time (e,) at which what is asked about each event becomes known, where that is later than the event.
         op: kind of each event: `ADD`, `DELETE` or `NODE`; none means that every event is an addition.
@@ -108,7 +109,7 @@ class EventLog:
         count = len(self.t)
         self.src = frozen(checked_nodes(src, "src", count))
         self.dst = frozen(checked_nodes(dst, "dst", count))
-        self.features = checked_matrix(features, "features", count)
+        self.features = checked_matrix(features, "features", count, wide=True)
         self.label = None if label is None else frozen(checked_column(label, "label", count))
         self.known = None if known is None else frozen(checked_known(known, self.t))
         self.op = None if op is None else frozen(checked_ops(op, count))
@@ -293,6 +294,7 @@ class EventLog:
         if not self._schema.width:
             return None
         features, late = self.features, self._schema.late
+        features = None if features is None else features.astype(np.float32, copy=False)
         if features is not None and self.known is not None and late.start < late.stop:
             features = features.copy()
             features[self.known > self.t, late] = 0  # not known yet when the event happens

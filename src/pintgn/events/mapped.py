@@ -109,6 +109,7 @@ def open_mapped(path: Path) -> EventLog:
             **found, node_features=tables["node_features"], node_updates=tables["node_updates"],
             ids=IdMap(ids, tables["side"], metadata["nodes"]), schema=schema,
         )  # fmt: skip
+        log.features = found.get("features")  # of the very type that was saved
     if (len(log), log.nodes) != (metadata["events"], metadata["nodes"]):
         raise BadFile(f"{path.name} was changed after pintgn saved it. {AGAIN}")
     log.first = metadata["first"]

@@ -127,7 +127,7 @@ class _Columns:
             column.extend(columns[name], where)
 
     def finish(self) -> tuple[tuple[Feature, ...], np.ndarray]:
-        numbers = self.numbers.matrix.finish()
+        numbers = self.numbers.finish()
         rows = max([len(numbers) if self.numbers.names else 0, *(len(c.codes) for c in self.categories.values())])
         for name, gaps in (+self.gaps).items():
             warnings.warn(

@@ -16,6 +16,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, suggest
+from pintgn.events.checks import frozen
 from pintgn.events.facts import AtLeast, Maybe, check, check_format, parse, reading
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
@@ -183,17 +184,21 @@ def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_featur
         label = values.to_numpy().astype(np.dtype(metadata["label"]), copy=False)
     empty = np.zeros(0, np.int64)
     count = len(ids)
+    stored = Schema.from_json(json.dumps(dataclasses.asdict(schema) | {"features": names["features"]})).features
     if not metadata["events"]:
         columns: dict[str, Any] = {
-            "features": np.zeros((0, schema.feature_width), np.float32) if metadata["has_features"] else None,
+            "features": None,
             "op": np.zeros(0, np.int8) if names["op"] else None,
             "known": np.zeros(0, np.dtype(metadata["t"])) if names.get("known") else None,
             "node_updates": np.zeros((0, len(schema.node_updates)), np.float32) if metadata["has_updates"] else None,
         }
+        if metadata["has_features"]:
+            columns["features"] = np.zeros((0, schema.feature_width), _feature_type(path, stored))
         t = np.zeros(0, np.dtype(metadata["t"]))
-        return EventLog(empty, empty, t, label=label, node_features=node_features, ids=ids, schema=schema, **columns)
+        log = EventLog(empty, empty, t, label=label, node_features=node_features, ids=ids, schema=schema, **columns)
+        log.features = columns["features"]  # of the very type that was saved
+        return log
     # the stored columns are read like a later file of this very log: same nodes, same encodings, same unit
-    stored = Schema.from_json(json.dumps(dataclasses.asdict(schema) | {"features": names["features"]})).features
     features = tuple(feature for feature in stored if feature.kind != "number")
     node_names = IdMap(size=count) if metadata["numbers"] else ids
     as_stored = dataclasses.replace(schema, features=features, label=None, node_features=(), time_scale=1.0)
@@ -209,17 +214,27 @@ def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_featur
         raise BadFile(f"the ids in the node table are {error}. {AGAIN}") from error
     if log.nodes != count:
         raise BadFile(f"{path.name} has events of nodes that its node table lacks. Save the log again.")
-    return EventLog(
-        log.src, log.dst, log.t, features=_features(path, stored, log), label=label, known=log.known, op=log.op,
+    matrix = _features(path, stored, log)
+    found = EventLog(
+        log.src, log.dst, log.t, features=matrix, label=label, known=log.known, op=log.op,
         node_updates=log.node_updates, node_features=node_features, ids=ids, schema=schema,
     )  # fmt: skip
+    found.features = None if matrix is None else frozen(matrix)  # of the very type that was saved
+    return found
+
+
+def _feature_type(path: Path, stored: tuple[Feature, ...]) -> np.dtype:
+    """float64 where a column of numbers was saved so."""
+    with open_parquet(path) as file:
+        kinds = [file.schema_arrow.field(feature.name).type for feature in stored if feature.kind == "number"]
+    return np.dtype(np.float64 if pa.float64() in kinds else np.float32)
 
 
 def _features(path: Path, stored: tuple[Feature, ...], log: EventLog) -> np.ndarray | None:
     """All features: categories as they were read, numbers a few columns at a time into their final columns."""
     if len(stored) == len(log.schema.features):
         return log.features
-    matrix = np.empty((len(log), sum(feature.width for feature in stored)), np.float32)
+    matrix = np.empty((len(log), sum(feature.width for feature in stored)), _feature_type(path, stored))
     numbers, start, known = {}, 0, 0
     for feature in stored:
         if feature.kind == "number":

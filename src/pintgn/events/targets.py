@@ -7,6 +7,7 @@ keeps them in their place.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +71,9 @@ def column_hash(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
 
 
-def target_number(feature: Feature, value: Any, where: str) -> float:
-    """A target that somebody wrote, as a number: a value, or the number of its category from 0 on.
+def target_number(feature: Feature, value: Any, where: str, wide: Collection[str] = ()) -> float:
+    """A target that somebody wrote, as a number: a value, as exact as in the log (`wide`, see `Codec`), or the number
+    of its category from 0 on.
 
     >>> target_number(Feature("fraud", "onehot", (False, True)), True, "target 0")
     1.0
@@ -79,7 +81,7 @@ def target_number(feature: Feature, value: Any, where: str) -> float:
     if value is None:
         raise BadInput(f"{where} has no value of {feature.name!r}.")
     if feature.kind == "number":
-        found = encode_features([{feature.name: value}], None, 1, Schema(features=(feature,)))
+        found = encode_features([{feature.name: value}], None, 1, Schema(features=(feature,)), wide=wide)
         assert found is not None
         return float(found[0, 0])
     for number, category in enumerate(feature.categories):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from pintgn.learn.calibration import choice_error
@@ -91,6 +93,20 @@ def value_metrics(answers: np.ndarray, truth: np.ndarray) -> Metrics:
         "r2": float(1 - missed.mean() / spread) if spread > 0 else None,
         "coverage": None if inside is None else float(inside.mean()),
     }
+
+
+def conformal(missed: np.ndarray, share: float) -> float:
+    """How much wider intervals have to be to hold a share of values (split conformal), by how far (q,) values were
+    outside of theirs, negative inside: the ⌈(q + 1) share⌉-th smallest, the largest where there are too few. Of new
+    values that are drawn alike, at least the share is held, and at most 1 / (q + 1) more where no two miss by the same.
+
+    >>> conformal(np.arange(19.0), 0.9), conformal(np.arange(3.0), 0.9)
+    (17.0, 2.0)
+    """
+    if not len(missed):
+        return 0.0
+    rank = min(math.ceil((len(missed) + 1) * share - 1e-9), len(missed))
+    return float(np.partition(missed, rank - 1)[rank - 1])
 
 
 def temperature(logits: np.ndarray, truth: np.ndarray) -> float:

@@ -51,7 +51,8 @@ class EpochBar:
             done, total = entry["done"] + (entry["epoch"] - 1) * entry["total"], (self.epochs or 1) * entry["total"]
             self.bar(done, total, text, entry["events_per_second"])
         elif entry["val"]["all"]["events"]:  # there are none while a refit learns from everything
-            self.done, self.figures = entry["epoch"], "  val " + " ".join(first_figure(entry["val"]))
+            figure = first_figure(entry["val"], "all", entry.get("chosen_by"))
+            self.done, self.figures = entry["epoch"], "  val " + " ".join(figure)
 
 
 @contextmanager

@@ -131,7 +131,8 @@ class Scaling:
     def event_features(self, matrix: np.ndarray) -> np.ndarray:
         """Rows of `EventLog.features` as the model reads them."""
         found = matrix if self.vocabulary is None else self.vocabulary(matrix)
-        return found if self.features is None else self.features(found)
+        found = found if self.features is None else self.features(found)
+        return found.astype(np.float32, copy=False)  # only now: what is centred and scaled fits
 
     def schema(self, schema: Schema) -> Schema:
         """A log's schema with the features that the model reads."""

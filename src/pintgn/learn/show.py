@@ -55,12 +55,13 @@ def run_html(run: Run) -> str:
     if run.test:
         parts += [paragraph(run_title(run)), figures_html({run.settings.name: run.test} | run.heuristics)]
         parts += [paragraph(refit_words(run))] if run.refit else []
+    by = run.task.chosen_by(run.settings.train)
     epochs = [
-        [e["epoch"], f"{e['loss']:.3f}", first_figure(e["val"])[1], first_figure(e["val"], "new")[1],
+        [e["epoch"], f"{e['loss']:.3f}", first_figure(e["val"], "all", by)[1], first_figure(e["val"], "new", by)[1],
          duration(e["seconds"])]
         for e in run.history
     ]  # fmt: skip
-    name = first_figure(run.task.nothing())[0]
+    name = HEADS.get(by, by)
     heads = ["epoch", "loss", f"val {name}", f"new-node {name}", "took"]
     tables = run.settings.to_dict()
     settings = [[f"{name}.{key}", value] for name, values in tables.items() for key, value in values.items()]

@@ -78,9 +78,11 @@ def figure(name: str, value: Any) -> str:
     return f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3f}"
 
 
-def first_figure(groups: Mapping[str, Mapping[str, Any]], group: str = "all") -> tuple[str, str]:
-    """The figure that a task is known by, which comes first: its name and value as text."""
-    name = next(name for name in groups[group] if name != "events")
+def first_figure(
+    groups: Mapping[str, Mapping[str, Any]], group: str = "all", name: str | None = None
+) -> tuple[str, str]:
+    """The figure of this name, or the one that a task is known by, which comes first: its name and value as text."""
+    name = name or next(name for name in groups[group] if name != "events")
     return HEADS.get(name, name), figure(name, groups[group][name])
 
 
@@ -110,7 +112,8 @@ def epoch_line(entry: Mapping[str, Any], epochs: int, width: int | None = None) 
     rate = f"{entry['events_per_second']:,.0f} events/s"
     if val["all"].get("events") == 0:  # on the whole log, with nothing left to validate on
         return f"refit, {begin}  {rate}  {took}"
-    (name, value), (_, new) = first_figure(val), first_figure(val, "new")
+    by = entry.get("chosen_by")  # not in what an older pintgn wrote
+    (name, value), (_, new) = first_figure(val, "all", by), first_figure(val, "new", by)
     begin = f"{begin}  val {name} {value}"
     line = f"{begin}  new-node {name} {new}  {rate}  {took}"
     return line if width is None or len(line) < width else f"{begin}  new {new}  {took}"
@@ -127,7 +130,9 @@ def run_table(run: Run) -> str:
 def run_title(run: Run) -> str:
     """What the figures of a run are."""
     paper = ", measured as in the paper" if run.settings.train.protocol == "paper" else ""
-    return f"Test part, {run.task.title()}{paper}; epoch {run.best_epoch} of {len(run.history)} chosen on validation"
+    by = run.task.chosen_by(run.settings.train)
+    chosen = f"epoch {run.best_epoch} of {len(run.history)} chosen on validation by {HEADS.get(by, by)}"
+    return f"Test part, {run.task.title()}{paper}; {chosen}"
 
 
 def refit_words(run: Run) -> str:

@@ -285,6 +285,7 @@ class Trainer:
                 val = self._validate()
                 self._keep_if_best(self.task.value(val["all"], settings))
             entry = {"epoch": at.epoch, "loss": at.loss / max(at.events, 1), "val": val, "best_epoch": at.best_epoch}
+            entry["chosen_by"] = self.task.chosen_by(settings)
             entry |= {"events_per_second": trained / seconds, "seconds": compiled.working_time() - started}
             at.history.append(entry)
             at.epoch, at.step, at.events, at.loss = at.epoch + 1, 0, 0, 0.0

@@ -61,11 +61,11 @@ def given_columns(live: Answers, given: Sequence[Any] | None, count: int) -> np.
     if len(told) != count:
         raise BadInput(f"given has {len(told)} rows for {count} events.")
     schema = Schema(features=tuple(feature for feature in bare.features if feature.name in names))
-    encoded = encode_features(told, None, count, schema)
+    encoded = encode_features(told, None, count, schema, wide=[one for one in names if one in live.codec.wide])
     if encoded is None or not asking.given:
         return None
     starts = np.cumsum([0, *(feature.width for feature in bare.features)])
-    whole, begin = np.zeros((count, bare.feature_width), np.float32), 0
+    whole, begin = np.zeros((count, bare.feature_width), encoded.dtype), 0
     for feature, start in zip(bare.features, starts[:-1], strict=True):
         if feature.name in names:
             whole[:, start : start + feature.width] = encoded[:, begin : begin + feature.width]

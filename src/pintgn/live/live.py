@@ -312,7 +312,7 @@ class Live(Answers):
             rows = batch.op == NODE
             rest[rows, 2:] = used.scaling.node_updates(rest[rows, 2:])
         if self.stream.schema.asking is None:
-            return np.concatenate([used.scaling.event_features(own), rest], 1), None, None
+            return np.concatenate([used.scaling.event_features(own), rest], 1, dtype=np.float32), None, None
         nobody = np.zeros(len(batch), np.int64)
         schema = dataclasses.replace(self.codec.schema, op=None, node_updates=(), node_features=(), dummy=None)
         columns = {"src": nobody, "dst": nobody, "t": batch.t.view(), "features": own.copy()}
@@ -323,7 +323,7 @@ class Live(Answers):
         if batch.op is not None:
             late[batch.op != ADD] = 0
             found[batch.op != ADD, read.schema.late] = 0
-        return np.concatenate([found, rest], 1), late, read.known
+        return np.concatenate([found, rest], 1, dtype=np.float32), late, read.known
 
     def _like(self) -> EventLog:
         """The log so far, as later files are read: with all its nodes, and its events where deletions refer to them."""
@@ -334,7 +334,8 @@ class Live(Answers):
             return None if parts[0] is None else np.concatenate(parts)
 
         columns = {name: column(name) for name in ("src", "dst", "t", "features", "op", "node_updates")}
-        return EventLog(**columns, node_features=self.all_node_features(), ids=self.names.id_map(), schema=self.schema)
+        columns["node_features"] = self.all_node_features()
+        return EventLog.trusted(columns, self.names.id_map(), self.schema)
 
     def all_node_features(self) -> np.ndarray | None:
         """The run's node features, with zeros for nodes that came later."""

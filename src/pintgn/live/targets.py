@@ -39,7 +39,7 @@ def read_targets(live: Live, given: Sequence[Any], at: Any = None) -> TargetBatc
         src.append(live.codec.id(one[0]))
         dst.append(live.codec.id(one[1]))
         t.append(live.codec.time(one[2]))
-        values.append(target_number(feature, one[3], f"target {row}"))
+        values.append(target_number(feature, one[3], f"target {row}", live.codec.wide))
     when = np.asarray(live.clock if at is None else live.codec.time(at), live.codec.dtype)
     known = np.full(len(t), max(when, np.asarray(live.clock, live.codec.dtype)), live.codec.dtype)
     column = column_hash(live.run.settings.task.predict)

@@ -118,9 +118,13 @@ class Task:
         be."""
         model.learn_answers(columns[0], np.concatenate(truths), seed)
 
-    def value(self, figures: Metrics, settings: Training) -> float:
-        """What the epoch and the best trial are chosen by; from 0 on, more is better."""
+    def chosen_by(self, settings: Training) -> str:
+        """The name of the figure that the epoch and the best trial are chosen by."""
         raise NotImplementedError
+
+    def value(self, figures: Metrics, settings: Training) -> float:
+        """That figure as a number from 0 on of which more is better."""
+        return figures[self.chosen_by(settings)] or 0.0
 
     # -- measuring -------------------------------------------------------------------------------------------------
 
@@ -233,9 +237,8 @@ class Questioning(Task):
 
         return ask
 
-    def value(self, figures: Metrics, settings: Training) -> float:
-        name = settings.choose_by if settings.choose_by in self.choices else self.choices[0]
-        return figures[name] or 0.0
+    def chosen_by(self, settings: Training) -> str:
+        return settings.choose_by if settings.choose_by in self.choices else self.choices[0]
 
     def nothing(self) -> Groups:
         none = Answers(np.zeros((0, 1)), np.zeros(0))

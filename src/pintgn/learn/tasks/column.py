@@ -21,6 +21,7 @@ from pintgn.learn.answer_metrics import (
     calibrated_classes,
     class_calibration,
     class_metrics,
+    conformal,
     probabilities,
     value_metrics,
 )
@@ -288,6 +289,7 @@ class Values(Column):
     """How large a value will be: its mean, its median, and an interval that holds it nine times in ten."""
 
     values = True
+    choices = ("rmse",)
 
     def learn_from(self, target: np.ndarray) -> None:
         self.mean, self.deviation = float(target.mean()), float(target.std())
@@ -334,8 +336,7 @@ class Values(Column):
         """How much wider the interval has to be to hold nine in ten (conformalised quantile regression)."""
         said, y = answers.given, answers.truth
         missed = np.maximum(said[:, 1] - y, y - said[:, 3])
-        level = min(1.0, (QUANTILES[2] - QUANTILES[0]) * (1 + 1 / max(len(y), 1)))
-        return {"widen": float(np.quantile(missed, level)) if len(y) else 0.0}
+        return {"widen": conformal(missed, QUANTILES[2] - QUANTILES[0])}
 
     def calibrated(self, answers: np.ndarray, how: dict[str, float]) -> np.ndarray:
         """Answers in the column's own unit."""

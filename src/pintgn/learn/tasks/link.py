@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pintgn.events.log import EventLog, Query
 from pintgn.learn.loss import loss_of
-from pintgn.learn.metrics import Metrics, Scores, by_novelty
+from pintgn.learn.metrics import Scores, by_novelty
 from pintgn.learn.settings import Training
 from pintgn.learn.tasks.base import Asker, Groups, Measuring, Task, Truth
 from pintgn.models.base import Model
@@ -50,8 +50,8 @@ class Link(Task):
     def learn_at_once(self, model: Model, columns: list[Tensor], truths: list[Truth], seed: int) -> None:
         model.learn(columns, seed)
 
-    def value(self, figures: Metrics, settings: Training) -> float:
-        return figures[settings.choose_by] or 0.0
+    def chosen_by(self, settings: Training) -> str:
+        return settings.choose_by
 
     def nothing(self) -> Groups:
         none = np.zeros(0)

@@ -14,7 +14,7 @@ from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Asking, Feature, Schema
 from pintgn.learn.loss import loss_of
-from pintgn.learn.metrics import Metrics, by_novelty, rank_metrics
+from pintgn.learn.metrics import by_novelty, rank_metrics
 from pintgn.learn.relation_ranks import Score, both_ways, entities, filtered_ranks
 from pintgn.learn.settings import TaskSettings, Training
 from pintgn.learn.tasks.base import Asker, Groups, Measuring, Truth, as_tensor
@@ -183,8 +183,8 @@ class Related(Link):
         each = (len(columns) - 1) // 2
         model.learn(columns[: each + len(model.questions)], seed)
 
-    def value(self, figures: Metrics, settings: Training) -> float:
-        return figures["mrr"] or 0.0
+    def chosen_by(self, settings: Training) -> str:
+        return "mrr"
 
     # -- measuring -------------------------------------------------------------------------------------------------
 

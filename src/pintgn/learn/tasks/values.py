@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.events.checks import frozen
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema
 from pintgn.learn.settings import TaskSettings
@@ -86,4 +87,5 @@ def with_features(
         op=log.op, node_updates=log.node_updates, node_features=log.node_features, ids=log.ids, schema=schema,
     )  # fmt: skip
     made.first = log.first
+    made.features = None if features is None else frozen(features)  # of the type they had
     return made
