@@ -32,7 +32,8 @@ def data(study: Study) -> str:
         + ("; sources and destinations are different nodes." if stats.bipartite else ".")
     )
     if log.label is not None:
-        lead += f" The labels ({text(log.schema.label)}) are evaluated by <code>pintgn evaluate RUN --classify</code>."
+        question = f"pintgn train DATA --predict {log.schema.label} --of src"
+        lead += f" Labels are not evaluated here; to predict them: <code>{text(question)}</code>."
     key = legend([("k0", "repeated"), ("k1", "new, between known nodes"), ("k2", "with a new node")])
     gaps, groups = draw.gaps_between_events(log), draw.simultaneous(log)
     cards = [
