@@ -13,8 +13,8 @@ import sys
 import time
 from typing import Any
 
+from examples.column_worlds import Ring
 from pintgn import EventLog, fit
-from pintgn.events.column_worlds import Ring
 from pintgn.learn.measure import score_part
 from pintgn.learn.protocol import scored_events
 from pintgn.learn.run import Run

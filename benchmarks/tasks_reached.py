@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 import pintgn
+from examples.column_worlds import COLUMN_WORLDS
 from paper.paired import Paired
 from paper.results import circumstances, made_by
-from pintgn.events.column_worlds import COLUMN_WORLDS
 from pintgn.learn.beside import trained_beside
 from pintgn.learn.metrics import by_novelty, rank_metrics
 from pintgn.learn.relation_ranks import both_ways
@@ -72,7 +72,7 @@ def _sign(folder: Path, seed: int) -> Any:
 def _world(name: str, shown: tuple[str, ...], **task: Any) -> Question:
     predict = COLUMN_WORLDS[name].predict
     return Question(
-        lambda folder, seed: pintgn.simulate(name, events=EVENTS, seed=seed),
+        lambda folder, seed: COLUMN_WORLDS[name]().simulate(EVENTS, seed),
         {"predict": predict, **task}, shown, epochs=15, plain=True, world=True,
     )  # fmt: skip
 

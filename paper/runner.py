@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from paper import sets, timing
+from paper.classify import classify
 from paper.jobs import Job
 from paper.results import Results, Row
 from pintgn.errors import PintgnError
 from pintgn.events.log import EventLog
 from pintgn.learn import paper as protocol
-from pintgn.learn.classify import classify
 from pintgn.learn.folder import Folder
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.reproducible import reproducible

@@ -17,7 +17,16 @@ from tools import versions
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-OURS = {"pintgn", "paper", "tests", "tools", "benchmarks", "load", "serve"}  # the last two stand in benchmarks, too
+OURS = {
+    "pintgn",
+    "paper",
+    "tests",
+    "tools",
+    "benchmarks",
+    "examples",
+    "load",
+    "serve",
+}  # the last two: in benchmarks, too
 HOMES = {  # where a package of an extra may be imported; the rest of pintgn works without it
     "boosted": ("models/boosted.py",),
     "tune": ("learn/tune.py",),
@@ -32,7 +41,7 @@ HOMES = {  # where a package of an extra may be imported; the rest of pintgn wor
         "serve/requests.py",
         "cli/serve.py",
     ),
-    "interop": ("interop/", "events/snapshots.py"),
+    "interop": ("interop/",),
     "duckdb": ("events/databases.py",),
     "postgres": ("events/databases.py", "feed/postgres.py", "serve/postgres"),
     "kafka": ("feed/kafka.py",),

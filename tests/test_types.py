@@ -25,7 +25,6 @@ reveal_type(pintgn.simulate("shop", events=200, users=20))  # is pintgn.events.l
 run = pintgn.fit("pint", log, epochs=3, patience=None, learning_rate=1, memory_block=100, folder="run", seed=1)
 reveal_type(run)  # is pintgn.learn.run.Run
 reveal_type(pintgn.evaluate(run, "historical", rank="all"))  # is pintgn.learn.evaluate.Evaluation
-reveal_type(pintgn.classify(run))  # is pintgn.learn.classify.Classification
 reveal_type(pintgn.tune(log, "search", trials=2))  # is pintgn.learn.tune.Tuned
 live = pintgn.open("run")
 reveal_type(live)  # is pintgn.live.live.Live

@@ -138,7 +138,6 @@ class Bench:
                 shutil.copy(ROOT / name, self.tree / name)
         self.package = self.tree / "src" / "pintgn"
         self.original = self._key()
-        self._take_code()
 
     def map(self, tests: list[str]) -> list[Known]:
         """Which tests run what; files that have been looked at, and not changed since, are not run again."""
@@ -216,16 +215,6 @@ class Bench:
         code = "from pintgn import compiled; print(compiled.key())"
         return subprocess.check_output([sys.executable, "-c", code], env=self._environment(), text=True).strip()
 
-    def _take_code(self) -> None:
-        """Begin with the machine code that this user has of the same sources."""
-        code = "from pintgn import compiled; print(compiled.folder() or '')"
-        environment = self._environment()
-        del environment["NUMBA_CACHE_DIR"]
-        mine = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True).strip()
-        here = self.cache / "pintgn" / self.original
-        if mine and not here.exists():
-            shutil.copytree(mine, here, ignore=shutil.ignore_patterns("*.lock", "*.part"))
-
     def _keep_other_code(self, changed: str) -> None:
         """A changed kernel source is another key, under which everything would be compiled again. What neither is in
         the changed file nor imports it, directly or not, is the same code: it is linked."""
@@ -235,9 +224,11 @@ class Bench:
             return
         again = {one.removesuffix(".py").replace("/", ".") for one in kernel_modules_upon(self.package, changed)}
         self._key_folder.mkdir(parents=True, exist_ok=True)
-        for file in kept.iterdir():  # named module.function-hash
-            if "-" in file.name and file.name.rpartition("-")[0].rpartition(".")[0] not in again:
-                os.link(file, self._key_folder / file.name)
+        for file in kept.glob("*_*/*.nb?"):  # package_hash/module.function-line.…
+            package, module = file.parent.name.rpartition("_")[0], file.name.partition(".")[0]
+            if f"{package}.{module}" not in again:
+                (self._key_folder / file.parent.name).mkdir(exist_ok=True)
+                os.link(file, self._key_folder / file.parent.name / file.name)
 
 
 def test_files(path: Path) -> list[Path]:

@@ -17,7 +17,6 @@ from .events.snapshots import from_snapshots as from_snapshots
 from .events.snapshots import to_snapshots as to_snapshots
 from .events.splits import hidden_nodes as hidden_nodes
 from .explain import Explanation as Explanation
-from .learn.classify import classify as classify
 from .learn.evaluate import evaluate as evaluate
 from .learn.run import Run as Run
 from .learn.train import fit as fit

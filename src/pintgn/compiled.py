@@ -1,12 +1,10 @@
-"""Kernels: functions that Numba compiles for this machine, once, and how their machine code is kept.
+"""Kernels: functions that Numba compiles for this machine, once, and where their machine code is kept.
 
 Numba's own cache looks only at the file of the function that is called, so a change of something it calls goes
-unnoticed: users would run yesterday's code after an upgrade. Here one key covers every kernel source of the package,
-the versions of Numba, llvmlite and Python, and Numba's settings. Machine code is kept in a folder named by this key.
-Inside it each file is named by what it holds (function, signature, processor) and carries a checksum, so it does not
-matter who writes it, in which order, or whether it is damaged: a file fits exactly, or the kernel is compiled again.
-
-The folder is in the user's cache (`~/.cache/pintgn` on Linux), or in NUMBA_CACHE_DIR where that is set.
+unnoticed: users would run yesterday's code after an upgrade. Here it has a folder of its own for every version of what
+machine code is made of: all kernel sources of the package, Numba, llvmlite, Python, and Numba's settings. (Numba itself
+tells processors apart.) The folder is in the user's cache (`~/.cache/pintgn` on Linux), or in NUMBA_CACHE_DIR where
+that is set.
 """
 
 from __future__ import annotations
@@ -14,15 +12,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import pickle
 import shutil
 import subprocess
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,17 +30,15 @@ import platformdirs
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils, event
-from numba.core.compiler import CompileResult
+from numba.core.caching import FunctionCache
 from numba.core.registry import CPUDispatcher
-from numba.core.serialize import dumps
 from numba.extending import intrinsic
 
 from pintgn import files
 from pintgn.errors import PintgnWarning
 
-LONGEST_WAIT, PAUSE = 120.0, 0.02
-"""Seconds to wait for another process that is compiling the same kernel, and between two looks; then it is compiled
-here, too."""
+LONGEST_WAIT, PAUSE = 120.0, 0.005
+"""Seconds to wait for another process, which compiles or reads and writes the cache, and between two looks."""
 UNUSED_DAYS = 30
 """After so many days without use the code of other versions is deleted."""
 logger = logging.getLogger(__name__)
@@ -60,7 +55,9 @@ def kernel(function: Callable[..., Any] | None = None, *, allocates: bool = True
         return lambda function: kernel(function, allocates=allocates, **options)
     options |= {"nogil": True, "_nrt": allocates}
     made: Any = numba.njit(**options)(function)
-    made._cache = Kept(function)  # what `cache=True` does, with a cache of Numba's own
+    where = folder()
+    if where is not None:
+        made._cache = Kept(function, where)  # what `cache=True` does, with one in Numba's own folder
     return made
 
 
@@ -135,7 +132,7 @@ def folder() -> Path | None:
         else:
             made.mkdir(mode=0o700, parents=True, exist_ok=True)
             forget_unused(home)
-        if not os.access(made, os.W_OK) and not any(made.iterdir()):
+        if not os.access(made, os.W_OK):
             raise PermissionError(f"{made} cannot be written to")
     except OSError as error:
         warn_unkept(error.strerror or str(error))
@@ -164,111 +161,55 @@ def warn_unkept(reason: str) -> None:
 # --- the files ------------------------------------------------------------------------------------------------
 
 
-class Kept:
-    """The machine code of one function, one file per signature and processor. Numba asks it before it compiles."""
+class Kept(FunctionCache):
+    """Numba's cache of one function, in our folder; one process at a time. What is damaged is compiled again."""
 
-    def __init__(self, function: Any):
-        self.function, self.locks = function, {}  # type: ignore[var-annotated]
-
-    @property
-    def cache_path(self) -> str:
-        return str(folder())
+    def __init__(self, function: Any, where: Path):
+        self.function, self.where = function, where
+        before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(where)  # type: ignore[attr-defined]
+        try:
+            super().__init__(function)
+        finally:
+            numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
+        if not Path(self.cache_path).is_relative_to(where):  # Numba looks elsewhere where it cannot write
+            self.disable()
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The code for a signature, as somebody kept it; None where it has to be compiled, here and now."""
-        context.refresh()
-        where = folder()
-        if where is None:
-            return None
-        name = self._name(signature, context.codegen())
-        path = where / name
-        found = read(path, name)
-        if found is None:
-            found = self._wait(path, name)
-        return None if found is None else CompileResult._rebuild(context, *found)
+        """The code for a signature; None where it has to be compiled, here and now."""
+        found = self._load(signature, context)
+        if found is None and await_compiled(self.function.__module__):
+            found = self._load(signature, context)
+        return found
+
+    def _load(self, signature: Any, context: Any) -> Any:
+        with suppress(OSError), locked(self.where):
+            try:
+                return super().load_overload(signature, context)
+            except Exception:  # a damaged pickle may raise anything
+                self.flush()
+        return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        where = folder()
-        if where is None:
-            return
-        name = self._name(signature, compiled.codegen)
+        if key() != self.where.name:
+            return  # sources changed since they were loaded: an upgrade is under way, and what this is made of is gone
         try:
-            # sources that changed since they were loaded: an upgrade is under way, and what this is made of is gone
-            if key() == where.name and not compiled.library.has_dynamic_globals:
-                write(where / name, name, compiled._reduce())
+            with locked(self.where):
+                super().save_overload(signature, compiled)
         except OSError as error:
             warn_unkept(error.strerror or str(error))
-        finally:
-            self._release(where / name)
-
-    def flush(self) -> None:
-        """Nothing to do: what does not fit is not used."""
-
-    def _name(self, signature: Any, codegen: Any) -> str:
-        code = self.function.__code__
-        told = signature, codegen.magic_tuple(), code.co_code, code.co_names
-        cells = tuple(cell.cell_contents for cell in self.function.__closure__ or ())
-        short = hashlib.sha256(repr(told).encode() + dumps(cells)).hexdigest()[:24]
-        return f"{self.function.__module__.removeprefix('pintgn.')}.{self.function.__name__}-{short}"
-
-    def _wait(self, path: Path, name: str) -> Any:
-        """Take the lock of a file that is to be made. While another process has it, wait for what it makes."""
-        _clock.on_start()
-        try:
-            for _ in range(int(LONGEST_WAIT / PAUSE)):
-                lock = try_lock(lock_of(path))
-                found = read(path, name)
-                if lock is not None:
-                    self.locks[path] = lock
-                    if found is not None:
-                        self._release(path)
-                if found is not None or lock is not None:
-                    return found
-                time.sleep(PAUSE)
-            return None
-        finally:
-            _clock.on_end()
-
-    def _release(self, path: Path) -> None:
-        lock = self.locks.pop(path, None)
-        if lock is not None:
-            with suppress(OSError):
-                lock_of(path).unlink()
-            os.close(lock)
 
 
-def lock_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.lock")
-
-
-def try_lock(path: Path) -> int | None:
-    """A descriptor that holds the lock; None while another process does. A process that dies lets go of it."""
-    try:
-        descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-    except OSError:  # a folder that cannot be written to
-        return os.open(os.devnull, os.O_RDONLY)
-    if files.try_lock(descriptor):
-        return descriptor
-    os.close(descriptor)
-    return None
-
-
-def read(path: Path, name: str) -> Any:
-    """What a file holds; None if it is not there, is damaged, or holds something else."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    checksum, body = content[:32], content[32:]
-    if hashlib.sha256(name.encode() + body).digest() != checksum:
-        return None
-    return pickle.loads(body)
-
-
-def write(path: Path, name: str, what: Any) -> None:
-    """Keep something; whoever reads at the same time sees all of it or nothing."""
-    body = dumps(what)
-    files.write_file(path, hashlib.sha256(name.encode() + body).digest() + body, durable=False, mode=0o600)
+@contextmanager
+def locked(where: Path) -> Iterator[None]:
+    """Keep other processes out: Numba's index of a function is read, changed and written, and two that do so at once
+    could leave one signature with the code of another."""
+    with open(where / "lock", "ab") as file:
+        until = time.monotonic() + LONGEST_WAIT
+        while not files.try_lock(file):
+            if time.monotonic() > until:
+                raise TimeoutError("another process keeps it locked")
+            time.sleep(PAUSE)
+        yield
 
 
 # --- the time it takes ----------------------------------------------------------------------------------------
@@ -319,18 +260,34 @@ def working_time() -> float:
 
 
 def compile_ahead(module: str, holds: str) -> None:
-    """Let another process run a module that needs kernels, unless one that it `holds` is there already.
+    """Let another process run a module whose package needs kernels, unless a file that it `holds` is there already.
 
-    This process goes on; where it needs one of them it waits. Should the other fail, it compiles them itself.
+    This process goes on; where it needs a kernel of that package it waits. Should the other fail, it compiles it.
     """
     where, cores = folder(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if where is None or cores < 2 or module in _started or any(where.glob(f"{holds}-*")):
+    package = module.rpartition(".")[0]
+    if where is None or cores < 2 or package in _started or any(where.glob(holds)):
         return
     command = [sys.executable, "-P", "-m", module]
     with suppress(OSError):
-        _started[module] = subprocess.Popen(
+        _started[package] = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
 
 
+def await_compiled(module: str) -> bool:
+    """Wait for the process that compiles a module's package ahead; whether there was one to wait for."""
+    process = _started.get(module.rpartition(".")[0])
+    if process is None:
+        return False
+    _clock.on_start()
+    try:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LONGEST_WAIT)
+    finally:
+        _clock.on_end()
+    return True
+
+
 _started: dict[str, subprocess.Popen[bytes]] = {}
+"""Processes that compile ahead, by package."""

@@ -215,7 +215,6 @@ def test_tune_on_the_command_line(pintgn_command, shop, tmp_path):
         (("evaluate", "nowhere"), "holds no run"),
         (("evaluate", "RUN", "--negatives", "historic"), "historical"),
         (("evaluate", "RUN", "--rank", "many"), "neither a number nor 'all'"),
-        (("evaluate", "RUN", "--classify"), "no labels"),
         (("predict", "nowhere", "pairs.csv"), "holds no run"),
         (("recommend", "RUN", "--src", "user1", "-k", "0"), "k=0"),
         (("embed", "RUN", "-o", "nodes.txt"), ".parquet"),

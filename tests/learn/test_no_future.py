@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import pintgn
+from paper.classify import classify
 from pintgn import ADD, DELETE, EventLog, evaluate, read_events, tune
 from pintgn.errors import PintgnWarning
 from pintgn.learn import defaults, paper, train
-from pintgn.learn.classify import classify
 from pintgn.learn.protocol import Parts, destinations, scored_events
 from pintgn.learn.settings import Settings
 from pintgn.models.registry import MODELS

@@ -120,7 +120,7 @@ def fetch(
 
 
 def simulate(
-    world: Annotated[str, Argument(metavar="WORLD", help="repeat, twins, shop, ring, cards, accounts or funnel.")],
+    world: Annotated[str, Argument(metavar="WORLD", help="repeat, twins or shop.")],
     output: Annotated[Path, Option("--output", "-o", help=OUTPUT)],
     events: Annotated[int, Option(help="Number of events.")] = 10_000,
     seed: Annotated[int, Option(help="Random seed.")] = 0,
@@ -130,10 +130,7 @@ def simulate(
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate a world whose truth is known: repeat (recency), twins (only positions help), shop (drift, new users).
-
-    With a column to predict: ring (fraud), cards (fraud, only walks tell), accounts (amount), funnel (action).
-    """
+    """Simulate a world whose truth is known: repeat (recency), twins (only positions help), shop (drift, new users)."""
     from pintgn.events.simulate import simulate as simulated
 
     check_output(output, overwrite)

@@ -34,9 +34,6 @@ def evaluate(
     protocol: Annotated[
         str | None, Option(help="stream (what a deployed system knows) or paper; as trained by default.")
     ] = None,
-    classify: Annotated[
-        bool, Option("--classify", help="Instead, predict the label column from frozen embeddings (AUC).")
-    ] = False,
     beside: Annotated[
         str | None,
         Option(
@@ -55,29 +52,22 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Evaluate a run, or a folder of several: AP, AUC and ranks, for all, seen and new nodes."""
-    if classify and on is not None:
-        raise BadInput("--classify measures the run's own log; leave out --on.")
     share_out(workers)
-    if classify:
-        from pintgn.learn.classify import classify as measure_labels
+    from pintgn.learn.evaluate import evaluate as measure
+    from pintgn.learn.negatives import KINDS
+    from pintgn.workers.group import together
 
-        found: Any = measure_labels(run, seed=seed)
-    else:
-        from pintgn.learn.evaluate import evaluate as measure
-        from pintgn.learn.negatives import KINDS
-        from pintgn.workers.group import together
-
-        kinds = None if negatives is None else [kind.strip() for kind in negatives.split(",")]
-        kinds = list(KINDS) if kinds == ["all"] else kinds
-        named = None if beside is None else [name.strip() for name in beside.split(",")]
-        among, others = _rank(rank), [] if beside == "none" else named
-        if (run / "last.safetensors").exists() and not (run / "result.json").exists():
-            say(f"note: the training of {run} has not ended; its best epoch so far is evaluated")
-        with Bar("opening the run", "events") as bar, together():
-            found = measure(
-                run, kinds, among, part=part, on=on, protocol=protocol, beside=others, seed=seed, most=most,
-                device=device, progress=bar,
-            )  # fmt: skip
+    kinds = None if negatives is None else [kind.strip() for kind in negatives.split(",")]
+    kinds = list(KINDS) if kinds == ["all"] else kinds
+    named = None if beside is None else [name.strip() for name in beside.split(",")]
+    among, others = _rank(rank), [] if beside == "none" else named
+    if (run / "last.safetensors").exists() and not (run / "result.json").exists():
+        say(f"note: the training of {run} has not ended; its best epoch so far is evaluated")
+    with Bar("opening the run", "events") as bar, together():
+        found = measure(
+            run, kinds, among, part=part, on=on, protocol=protocol, beside=others, seed=seed, most=most,
+            device=device, progress=bar,
+        )  # fmt: skip
     answer(as_json, found.to_dict(), found)
 
 

@@ -377,7 +377,7 @@ def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool)
 def _steps(run: Any, one: str, whole: str) -> list[str]:
     """What can be done with a run now; lines to paste."""
     if not run.answers:
-        return [f"pintgn embed {one} -o vectors.parquet", f"pintgn evaluate {whole} --classify"]
+        return [f"pintgn embed {one} -o vectors.parquet"]
     if not run.scores_links:
         return [f"pintgn evaluate {whole} --beside boosted", f"pintgn predict {one} EVENTS.csv", f"pintgn serve {one}"]
     log, by = run.log, run.settings.task.relation

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, UnknownName, suggest
-from pintgn.events.column_worlds import COLUMN_WORLDS, ColumnWorld
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema, TimeUnit
@@ -304,7 +303,7 @@ def make_world(world: str | World, **settings: float) -> World:
     return WORLDS[world](**settings)
 
 
-def check_settings(kind: type[World] | type[ColumnWorld], settings: Mapping[str, Any]) -> None:
+def check_settings(kind: type[World], settings: Mapping[str, Any]) -> None:
     """Refuse settings that a world does not have."""
     for name in settings:
         if name not in kind.settings():
@@ -315,17 +314,10 @@ def check_settings(kind: type[World] | type[ColumnWorld], settings: Mapping[str,
 
 
 def simulate(world: str | World, events: int = 10_000, seed: int = 0, **settings: float) -> EventLog:
-    """A log of a simulated world: "repeat", "twins" or "shop" (see `WORLDS` for their settings); or one whose events
-    carry something to predict, "ring", "cards", "accounts" or "funnel" (see `column_worlds`).
+    """A log of a simulated world: "repeat", "twins" or "shop" (see `WORLDS` for their settings).
 
     >>> import pintgn
     >>> pintgn.simulate("shop", events=500, seed=0, users=50)
     EventLog: 500 events, 250 nodes, 2024-01-01 00:01:25 to 2024-01-01 08:34:40
     """
-    if isinstance(world, World) or world in WORLDS:
-        return make_world(world, **settings).simulate(events, seed)
-    if world not in COLUMN_WORLDS:
-        raise UnknownName(f"there is no world {world!r}.{suggest(world, [*WORLDS, *COLUMN_WORLDS])}")
-    kind = COLUMN_WORLDS[world]
-    check_settings(kind, settings)
-    return kind(**settings).simulate(events, seed)
+    return make_world(world, **settings).simulate(events, seed)

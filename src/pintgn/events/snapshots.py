@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -22,16 +23,33 @@ from pintgn.events.columns import first_true
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.moment import read_duration
-from pintgn.events.schema import ADD, DELETE, NODE
-from pintgn.events.snapshot_forms import GraphSnapshot, SnapshotParts, from_list, from_table, is_table
-
-if TYPE_CHECKING:
-    import networkx
+from pintgn.events.schema import ADD, DELETE, NODE, Feature, Schema
 
 __all__ = ["DUMMY", "GraphSnapshot", "GraphSnapshots", "from_snapshots", "to_snapshots"]
 
 DUMMY = "◇"
 """What the dummy node is called where ids are strings; where they are numbers it is -1."""
+
+
+@dataclass(frozen=True)
+class GraphSnapshot:
+    """One static graph: its edges, and the nodes that have features or no edges.
+
+    In what a user passes to `from_snapshots`, edges and nodes are the user's own ids; in what `to_snapshots` returns
+    they are node numbers.
+    """
+
+    edges: Any  # (m, 2)
+    features: Any = None  # (m, f)
+    nodes: Any = None  # (k,)
+    node_features: Any = None  # (k, g)
+    label: Any = None  # (m,)
+
+    @property
+    def everyone(self) -> np.ndarray:
+        """V(G): every node of an edge, and every node listed by itself."""
+        ends = np.asarray(self.edges).reshape(-1)
+        return np.unique(ends if self.nodes is None else np.concatenate([ends, np.asarray(self.nodes)]))
 
 
 class GraphSnapshots(Sequence[GraphSnapshot]):
@@ -73,29 +91,6 @@ class GraphSnapshots(Sequence[GraphSnapshot]):
             label=None if log.label is None else log.label[rows][edge],
         )
 
-    def to_networkx(self, directed: bool = False, multigraph: bool = False) -> list[networkx.Graph]:
-        """The graphs with the users' ids; features become attributes named as in the schema."""
-        try:
-            import networkx as nx
-        except ImportError as error:
-            raise BadInput("networkx is not installed. Install it: pip install 'pintgn[interop]'.") from error
-        kind = [[nx.Graph, nx.MultiGraph], [nx.DiGraph, nx.MultiDiGraph]][directed][multigraph]
-        names, node_names = self.log.schema.feature_columns(), self.log.schema.node_updates
-        graphs = []
-        for number, snapshot in enumerate(self):
-            graph = kind(time=self.start + number * self.delta)
-            nodes = self.log.ids.decode(snapshot.nodes).to_pylist()
-            for node, values in zip(nodes, _lists(snapshot.node_features, len(nodes)), strict=True):
-                graph.add_node(node, **dict(zip(node_names, values, strict=True)))
-            ends = self.log.ids.decode(snapshot.edges.reshape(-1)).to_pylist()
-            values_of_edges = _lists(snapshot.features, len(ends) // 2)
-            for u, v, values in zip(ends[::2], ends[1::2], values_of_edges, strict=True):
-                if not multigraph and graph.has_edge(u, v):
-                    raise BadInput(f"snapshot {number} has {u!r} to {v!r} more than once. Pass multigraph=True.")
-                graph.add_edge(u, v, **dict(zip(names, values, strict=True)))
-            graphs.append(graph)
-        return graphs
-
 
 def to_snapshots(log: EventLog, delta: Any = None, *, start: Any = None, count: int | None = None) -> GraphSnapshots:
     """The graphs of a log whose times lie on a grid start, start + delta, … (paper, Prop. 1, second part).
@@ -132,28 +127,18 @@ def from_snapshots(
     delta: int | float | None = None,
     *,
     start: int | float | None = None,
-    undirected: bool = False,
     features: Sequence[str] | None = None,
     node_features: Sequence[str] | None = None,
     node_events: str = "dummy",
-    snapshot: str = "snapshot",
-    src: str | None = None,
-    dst: str | None = None,
-    nodes: Any = None,
 ) -> EventLog:
     """A log with the same information as a sequence of graphs (paper, Prop. 1, first part).
 
     Args:
-        snapshots: a list of edge arrays (m, 2), of `GraphSnapshot`s or of networkx graphs; or one table or file
-            with a column that numbers the snapshots; or what `to_snapshots` returned. An empty snapshot is an empty
-            list, or a number that does not occur.
+        snapshots: one item each: an edge array (m, 2) or a list of pairs, empty or not, or a `GraphSnapshot`; or what
+            `to_snapshots` returned.
         delta, start: snapshot i happens at start + i * delta; 1 and 0 when not given.
-        undirected: an edge listed in both directions is one edge.
-        features, node_features: attributes of networkx graphs, or columns of the tables, to keep; for arrays, the
-            names of their columns.
+        features, node_features: names of the columns of features.
         node_events: "dummy" joins a node with features (or without edges) to the dummy node, "self" to itself.
-        snapshot, src, dst: column names, for a table.
-        nodes: beside a table, a second one with the columns `snapshot`, "node" and `node_features`.
 
     >>> import pintgn
     >>> pintgn.from_snapshots([[("a", "b")], [("a", "b"), ("b", "c")]], delta=1)
@@ -168,29 +153,30 @@ def from_snapshots(
             schema = dataclasses.replace(schema, time_scale=None)
         delta, start = (snapshots.delta if delta is None else delta), (snapshots.start if start is None else start)
         node_events = "self" if schema.dummy is None else "dummy"
-        parts = SnapshotParts(list(enumerate(snapshots)), snapshots.log.ids, schema)
-    elif is_table(snapshots):
-        parts = from_table(snapshots, snapshot, src, dst, features, nodes, node_features)
+        parts, ids = list(snapshots), snapshots.log.ids
     else:
-        parts = from_list(snapshots, features, node_features)
-    if undirected:
-        parts = dataclasses.replace(parts, numbered=[(i, _once(part, i, parts.ids)) for i, part in parts.numbered])
-    return _write(parts, initial, _positive(1 if delta is None else delta), start or 0, node_events == "dummy")
+        parts, ids, schema = _numbered(snapshots, features, node_features)
+    spacing = _positive(1 if delta is None else delta)
+    return _write(parts, ids, schema, initial, spacing, start or 0, node_events == "dummy")
 
 
 # -- events from graphs ------------------------------------------------------------------------------------
 
 
 def _write(
-    parts: SnapshotParts, initial: np.ndarray | None, delta: int | float, start: int | float, with_dummy: bool
+    parts: list[GraphSnapshot],
+    ids: IdMap,
+    schema: Schema,
+    initial: np.ndarray | None,
+    delta: int | float,
+    start: int | float,
+    with_dummy: bool,
 ) -> EventLog:
     """Events of all snapshots: each one's edges in order, then its node events in order."""
     whole = isinstance(delta, int | np.integer) and isinstance(start, int | np.integer)
     delta, start = (int(delta), int(start)) if whole else (float(delta), float(start))
-    first, last = (parts.numbered[0][0], parts.numbered[-1][0]) if parts.numbered else (0, -1)
-    grid = (start + first * delta, delta, last - first + 1)
-    ids, schema = parts.ids, dataclasses.replace(parts.schema, grid=grid)
-    if any(part.nodes is not None and len(part.nodes) for _, part in parts.numbered):
+    schema = dataclasses.replace(schema, grid=(start, delta, len(parts)))
+    if any(part.nodes is not None and len(part.nodes) for part in parts):
         schema = dataclasses.replace(schema, op=schema.op or "op")
         if with_dummy and schema.dummy is None:
             ids = _with_dummy(ids)
@@ -199,7 +185,7 @@ def _write(
     columns: dict[str, list[np.ndarray]] = {
         name: [] for name in ("src", "dst", "number", "op", "features", "label", "node_updates")
     }
-    for number, part in parts.numbered:
+    for number, part in enumerate(parts):
         edges = np.asarray(part.edges, np.int64).reshape(-1, 2)
         alone = np.asarray([] if part.nodes is None else part.nodes, np.int64)
         partner = alone if schema.dummy is None else np.full(len(alone), schema.dummy)
@@ -242,26 +228,6 @@ def _with_dummy(ids: IdMap) -> IdMap:
     return IdMap(pa.concat_arrays([known, pa.array([dummy], known.type)]))
 
 
-def _once(part: GraphSnapshot, number: int, ids: IdMap) -> GraphSnapshot:
-    """Each unordered pair once, as first listed."""
-    edges = np.asarray(part.edges, np.int64).reshape(-1, 2)
-    _, first, pair = np.unique(np.sort(edges, axis=1), axis=0, return_index=True, return_inverse=True)
-    rows, kept = np.sort(first), {}
-    for name in ("features", "label"):
-        if getattr(part, name) is None:
-            continue
-        values = np.asarray(getattr(part, name))
-        differs = (values != values[first[pair.reshape(-1)]]).reshape(len(edges), -1).any(axis=1)
-        if (row := first_true(differs)) >= 0:
-            u, v = ids.decode(edges[row]).to_pylist()
-            raise BadInput(
-                f"snapshot {number} lists {u!r} and {v!r} twice, with different {name}. "
-                "Pass undirected=False to keep both."
-            )
-        kept[name] = values[rows]
-    return dataclasses.replace(part, edges=edges[rows], **kept)
-
-
 def _matrix(values: Any, count: int, width: int, whose: str, what: str) -> np.ndarray:
     rows = np.zeros((0, width), np.float32) if values is None else np.asarray(values, np.float32)
     if len(rows) == count == 0:
@@ -275,8 +241,73 @@ def _joined(columns: list[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.int64), *columns])
 
 
-def _lists(matrix: np.ndarray | None, count: int) -> list[list[float]]:
-    return [[] for _ in range(count)] if matrix is None else matrix.tolist()
+def _numbered(
+    snapshots: Iterable[Any], features: Sequence[str] | None, node_features: Sequence[str] | None
+) -> tuple[list[GraphSnapshot], IdMap, Schema]:
+    """Users' ids become node numbers in order of first appearance; ids that are 0 … n-1 stay what they are."""
+    given = [item if isinstance(item, GraphSnapshot) else GraphSnapshot(item) for item in snapshots]
+    ends = [_flat_ids(part.edges, number, pairs=True) for number, part in enumerate(given)]
+    alone = [_flat_ids(part.nodes, number, pairs=False) for number, part in enumerate(given)]
+    columns = [column for both in zip(ends, alone, strict=True) for column in both if len(column)]
+    if len({column.type for column in columns}) > 1:
+        raise BadInput("node ids must be all whole numbers or all strings, alike in every snapshot.")
+    everyone = pa.concat_arrays(columns) if columns else pa.array([], pa.int64())
+    ids = IdMap(everyone.slice(0, 0)).extended(everyone)
+    if pa.types.is_integer(ids.type) and np.array_equal(np.sort(ids.decode().to_numpy()), np.arange(len(ids))):
+        ids = IdMap(size=len(ids))
+    parts = []
+    for part, pairs, nodes in zip(given, ends, alone, strict=True):
+        edges = ids.encode(pairs).reshape(-1, 2) if len(pairs) else np.zeros((0, 2), np.int64)
+        parts.append(dataclasses.replace(part, edges=edges, nodes=ids.encode(nodes) if len(nodes) else None))
+    schema = Schema(
+        label="label" if any(part.label is not None for part in given) else None,
+        features=tuple(Feature(name) for name in _names(features, [p.features for p in given], "f")),
+        node_updates=_names(node_features, [p.node_features for p in given], "x"),
+    )
+    return parts, ids, schema
+
+
+def _flat_ids(values: Any, number: int, pairs: bool) -> pa.Array:
+    """One column of ids: the two ends of every edge in turn, or a list of nodes."""
+    if values is None:
+        return pa.array([], pa.int64())
+    if not isinstance(values, np.ndarray):
+        values = list(values)
+    shape = "two ids for each edge" if pairs else "one id for each node"
+    try:
+        if isinstance(values, np.ndarray):
+            if values.size and values.shape[1:] != ((2,) if pairs else ()):
+                raise BadInput(f"snapshot {number} has an array of shape {values.shape}; {shape} are needed.")
+            column = pa.array(values.reshape(-1))
+        elif pairs:
+            column = pa.array([end for edge in values for end in _two(edge)])
+        else:
+            column = pa.array(values)
+    except (pa.ArrowException, TypeError) as error:
+        raise BadInput(
+            f"snapshot {number} cannot be read: {shape} are needed, all whole numbers or all strings. Of a networkx "
+            "graph pass list(graph.edges); a table with a column of snapshots is read by read_events(table, t=COLUMN)."
+        ) from error
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.int64())
+    if len(column) and not pa.types.is_string(column.type):
+        raise BadInput(f"snapshot {number} has ids of type {column.type}; whole numbers or strings are needed.")
+    return column
+
+
+def _two(edge: Any) -> Any:
+    if isinstance(edge, str) or len(edge) != 2:
+        raise TypeError
+    return edge
+
+
+def _names(given: Sequence[str] | None, matrices: list[Any], stem: str) -> tuple[str, ...]:
+    width = next((np.shape(m)[1] for m in matrices if m is not None and np.ndim(m) == 2 and len(m)), 0)
+    if given is None:
+        return tuple(f"{stem}{column}" for column in range(width))
+    if width and len(given) != width:
+        raise BadInput(f"{len(given)} names for {width} feature columns: {', '.join(given)}.")
+    return tuple(given)
 
 
 # -- the grid of times -------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ def epoch_line(entry: Mapping[str, Any], epochs: int, width: int | None = None) 
 def run_table(run: Run) -> str:
     """A run's result, with the training-free rows beside it."""
     if not run.test:
-        return repr(run) if run.answers else f"{run!r} embeds nodes: pintgn evaluate RUN --classify"
+        return repr(run) if run.answers else f"{run!r} embeds nodes: pintgn embed RUN -o vectors.parquet"
     rows = {run.settings.name: run.test} | run.heuristics
     return f"{run_title(run)}\n\n{figures_table(rows)}" + (f"\n\n{refit_words(run)}" if run.refit else "")
 

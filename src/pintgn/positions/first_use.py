@@ -7,7 +7,7 @@ from pintgn import compiled
 
 def start() -> None:
     """Begin to compile what positions need, if it never was."""
-    compiled.compile_ahead(__name__, holds="positions.passes.exact_pass")
+    compiled.compile_ahead(__name__, holds="positions_*/passes.exact_pass-*.nbc")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ def data(study: Study) -> str:
     log, stats = study.log, study.log.statistics()
     lead = ""
     if log.label is not None:
-        lead = f"The labels ({text(log.schema.label)}) are evaluated by <code>pintgn evaluate RUN --classify</code>."
+        question = f"pintgn train DATA --predict {log.schema.label} --of src"
+        lead = f"Labels are not evaluated here; to predict them: <code>{text(question)}</code>."
     key = legend([("k0", "repeated"), ("k1", "new, between known nodes"), ("k2", "with a new node")])
     gaps, groups = data_charts.gaps_between_events(log), data_charts.simultaneous(log)
     cards = [

@@ -112,7 +112,7 @@ def _opening(figures: Figures) -> tuple[str, list[str]]:
     if figures.study.models:
         return headline.headline(figures), headline.summary(figures)
     names = ", ".join(row.name for row in figures.study.trained)
-    next_step = "It does not score links. How well its embeddings predict labels: pintgn evaluate RUN --classify."
+    next_step = "It does not score links. Its embeddings: pintgn embed RUN -o vectors.parquet."
     return f"{names} embeds nodes", [next_step]
 
 

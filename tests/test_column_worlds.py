@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
-from pintgn import fit, simulate
+from examples.column_worlds import COLUMN_WORLDS, Accounts, Cards, Funnel, Ring
+from pintgn import EventLog, fit
 from pintgn.errors import BadInput
-from pintgn.events.column_worlds import COLUMN_WORLDS, Accounts, Cards, Funnel, Ring
 from pintgn.learn.answer_metrics import class_metrics, value_metrics
 from pintgn.learn.settings import Settings
+from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize("name", COLUMN_WORLDS)
 def test_the_same_seed_gives_the_same_log(name):
-    one, again, other = (simulate(name, events=200, seed=seed) for seed in (3, 3, 4))
+    one, again, other = (COLUMN_WORLDS[name]().simulate(200, seed) for seed in (3, 3, 4))
     assert one == again
     assert one != other
     assert COLUMN_WORLDS[name].predict in [feature.name for feature in one.schema.features]
@@ -74,7 +78,7 @@ def test_fraud_with_cards_is_as_likely_as_its_truth_says():
 @pytest.mark.learning
 def test_only_walks_betray_stolen_cards():
     """PINT with positions is close to the best there is; without them it is where the training-free rows are."""
-    log = simulate("cards", events=4_000, seed=0, cards=150, shops=150)
+    log = Cards(cards=150, shops=150).simulate(4_000, seed=0)
     found = {
         positions: fit(
             Settings.of(
@@ -105,4 +109,12 @@ def test_only_walks_betray_stolen_cards():
 )
 def test_settings_that_make_no_sense_are_refused(name, settings, words):
     with pytest.raises(BadInput, match=words):
-        simulate(name, events=10, **settings)
+        COLUMN_WORLDS[name](**settings)
+
+
+def test_the_example_writes_a_log_to_train_on(tmp_path):
+    command = [sys.executable, ROOT / "examples" / "column_worlds.py", "ring", tmp_path / "ring.parquet"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--predict fraud" in done.stdout
+    assert EventLog.open(tmp_path / "ring.parquet") == Ring().simulate()

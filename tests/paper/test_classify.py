@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pintgn import PINT, EventLog, classify, fit, read_events
+from paper.classify import classify, source_embeddings
+from pintgn import PINT, EventLog, fit, read_events
 from pintgn.errors import BadInput
-from pintgn.learn.classify import source_embeddings
 from pintgn.models.pair_features import COLUMNS
 from tests.learn.helpers import QUICK, random_log
 

@@ -1,17 +1,17 @@
 """Simulated worlds whose events carry something to be predicted, with the best possible answer known.
 
-log = simulate("ring", events=20_000, seed=1)      # predict="fraud"
-log = simulate("accounts", events=20_000, seed=1)  # predict="amount"
-log = simulate("funnel", events=20_000, seed=1)    # predict="action"
-log = simulate("cards", events=20_000, seed=1)     # predict="fraud"
+    python examples/column_worlds.py cards cards.parquet   # or ring, accounts, funnel
+    pintgn train cards.parquet --predict fraud
+
+In Python: `Cards(circles=4).simulate(events=20_000, seed=1)`, and `truth(log)` for the best answer to each event.
 """
 
 from __future__ import annotations
 
 import abc
-import dataclasses
+import sys
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,11 +37,6 @@ class ColumnWorld(abc.ABC):
     def truth(self, log: EventLog, seed: int = 0) -> np.ndarray:
         """The best answer about each event, by what came before it and by this world's rules, of which `seed` is one:
         a probability or a mean (e,), or a probability of each class (e, c). No model is told the rules."""
-
-    @classmethod
-    def settings(cls) -> dict[str, tuple[Any, str]]:
-        """Name of every setting, its default and what it does."""
-        return {field.name: (field.default, field.metadata["doc"]) for field in dataclasses.fields(cls)}
 
     def _generator(self, events: int, seed: int, purpose: str) -> np.random.Generator:
         check_count(events, "events", least=1)
@@ -269,3 +264,11 @@ class Cards(ColumnWorld):
 
 COLUMN_WORLDS: dict[str, type[ColumnWorld]] = {world.name: world for world in (Ring, Accounts, Funnel, Cards)}
 """Every such world by name."""
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3 or sys.argv[1] not in COLUMN_WORLDS:
+        sys.exit(f"usage: python {sys.argv[0]} {'|'.join(COLUMN_WORLDS)} FILE.parquet")
+    world = COLUMN_WORLDS[sys.argv[1]]()
+    world.simulate().save(sys.argv[2])
+    print(f"{sys.argv[2]}: {world.summary}. Train on it: pintgn train {sys.argv[2]} --predict {world.predict}")
