@@ -42,7 +42,7 @@ SIZES = {
     "events.textfile.BLOCK": f"{EVENTS}::test_a_file_is_read_alike_in_pieces_of_any_size",
     "events.textfile.LONGEST_LINE": f"{EVENTS}::test_a_line_of_any_length_is_read_up_to_the_longest",
     "events.textfile.SAMPLE": f"{EVENTS}::test_a_text_file_is_understood_by_a_beginning_of_any_size",
-    "explain.worlds.MEMORY": f"{LEARN}::test_an_explanation_is_the_same_in_pieces_of_any_size",
+    "explain.counterfactuals.MEMORY": f"{LEARN}::test_an_explanation_is_the_same_in_pieces_of_any_size",
     "feed.growing.CHUNK": "tests/feed/test_growing.py::test_chunks_of_any_size_make_the_same_rows",
     "feed.growing.LONGEST_RECORD": "tests/feed/test_growing.py::test_a_record_has_so_many_bytes_and_no_more",
     "feed.growing.TAIL": "tests/feed/test_growing.py::test_a_file_is_known_again_by_so_many_bytes",
@@ -109,7 +109,7 @@ SIZES = {
     "theory.comparison.SMALL": f"{THEORY}::test_a_verdict_is_the_same_on_either_side_of_small",
     "theory.probe.CHUNK": f"{THEORY}::test_a_report_says_the_same_in_pieces_of_any_size",
     "theory.symmetry.LARGEST": f"{THEORY}::test_symmetries_are_searched_up_to_a_size",
-    "theory.trees.LARGEST": f"{THEORY}::test_what_is_too_large_to_build_is_refused_and_what_fits_is_built",
+    "theory.computation_trees.LARGEST": f"{THEORY}::test_what_is_too_large_to_build_is_refused_and_what_fits_is_built",
 }
 NO_SIZES = {
     "cli.source.LARGE": "from here on a bar is drawn; what is read is the same",
