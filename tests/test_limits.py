@@ -34,8 +34,6 @@ SIZES = {
     "events.seal.CHUNK": "tests/events/test_seal.py",
     "events.simulate.PIECE": f"{EVENTS}::test_the_truth_of_a_world_is_the_same_in_pieces_of_any_size",
     "events.sources.BATCH": f"{EVENTS}::test_a_file_is_read_alike_in_pieces_of_any_size",
-    "events.sides.ENOUGH": "tests/events/test_sides.py::test_a_few_events_tell_nothing_by_their_ids_alone",
-    "events.sides.FEWEST": "tests/events/test_sides.py::test_a_few_nodes_tell_nothing_by_their_ids_alone",
     "events.store.COLUMNS": f"{EVENTS}::test_a_log_of_any_width_is_kept",
     "events.table.BYTES": f"{EVENTS}::test_a_log_is_written_alike_in_pieces_of_any_size",
     "events.table.ROWS": f"{EVENTS}::test_a_log_is_written_alike_in_pieces_of_any_size",
