@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from pintgn.events.log import EventLog
 from pintgn.theory.data_report import report
-from pintgn.theory.history import EventHistory
+from pintgn.theory.event_history import EventHistory
 from pintgn.theory.items import gallery
 from pintgn.theory.wl import refine, temporal_wl
 

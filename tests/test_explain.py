@@ -14,8 +14,8 @@ from pintgn import PINT, EventLog, Query, Stream, fit, read_events
 from pintgn.cli.app import main
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.explain import explain
-from pintgn.explain.paths import Contacts, paths_of_three, paths_of_two
-from pintgn.explain.worlds import Absence, Frozen, WalkCounts, scores
+from pintgn.explain.counterfactuals import Absence, Frozen, WalkCounts, scores
+from pintgn.explain.walk_paths import Contacts, paths_of_three, paths_of_two
 from pintgn.models.registry import MODELS, model_class
 from tests.learn.helpers import QUICK, random_log
 

@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score
 import pintgn
 from pintgn import PINT, EventLog, fit
 from pintgn.errors import BadInput
-from pintgn.explain import worlds
+from pintgn.explain import counterfactuals
 from pintgn.learn import metrics, train
 from pintgn.learn.defaults import BUSY, MANY, STEPS, from_training
 from pintgn.learn.ranking import BLOCK, Candidates
@@ -52,7 +52,7 @@ def test_an_explanation_is_the_same_in_pieces_of_any_size(run, monkeypatch):
     """MEMORY is the bytes of all worlds at once; one world of this log needs fewer than 8 * 4 * 20."""
     expected = pintgn.open(run).explain(3, 4).as_dict()
     for size in (1, 8 * 4, *around(8 * 4 * NODES), *around(2 * 8 * 4 * NODES), 10 * 8 * 4 * NODES):
-        monkeypatch.setattr(worlds, "MEMORY", size)
+        monkeypatch.setattr(counterfactuals, "MEMORY", size)
         assert pintgn.open(run).explain(3, 4).as_dict() == expected
 
 

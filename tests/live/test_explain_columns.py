@@ -10,8 +10,8 @@ import torch
 
 import pintgn
 from pintgn.errors import BadInput
+from pintgn.explain.counterfactuals import Absence, Frozen, answers
 from pintgn.explain.known import target_drafts
-from pintgn.explain.worlds import Absence, Frozen, answers
 from pintgn.learn import train
 from pintgn.learn.settings import Settings
 from pintgn.live.task_question import question_about

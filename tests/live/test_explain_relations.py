@@ -10,8 +10,8 @@ import torch
 
 import pintgn
 from pintgn.errors import BadInput, UnknownName
+from pintgn.explain.counterfactuals import Absence, Frozen, answers
 from pintgn.explain.known import relation_drafts
-from pintgn.explain.worlds import Absence, Frozen, answers
 from pintgn.learn import train
 from pintgn.live.task_question import question_about
 from pintgn.models.history_view import Events

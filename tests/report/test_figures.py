@@ -70,7 +70,7 @@ def test_a_row_does_not_differ_from_itself(figures):
     one = row(figures, "heuristic")
     for difference in figures.difference(one, one, "random"):
         assert (difference.value, difference.low, difference.high) == (0, 0, 0)
-        assert not difference.clear
+        assert not difference.is_clear
 
 
 def test_a_model_without_positions_has_no_scores_without_positions(figures):

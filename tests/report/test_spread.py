@@ -61,7 +61,7 @@ def test_the_same_test_part_is_always_drawn_alike():
 def test_few_blocks_say_nothing_about_the_spread():
     t = np.repeat(np.arange(6), 100)  # six times only
     blocks = BootstrapBlocks.cut(t)
-    assert not blocks.enough
+    assert not blocks.has_enough
     draws = blocks.precision(some_scores())
     assert standard_error(draws["ap"]) is None
     assert interval(draws["auc"]) is None

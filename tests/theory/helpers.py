@@ -8,7 +8,7 @@ import numpy as np
 
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
-from pintgn.theory.history import EventHistory
+from pintgn.theory.event_history import EventHistory
 from pintgn.theory.injective import TemporalCode
 
 

@@ -11,7 +11,7 @@ from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import anonymize, anonymous_walks, walk_set, walk_totals_differ
 from pintgn.theory.counts import walk_totals
-from pintgn.theory.history import EventHistory
+from pintgn.theory.event_history import EventHistory
 from pintgn.theory.items import item
 from tests.theory.helpers import entry_list, random_log, varied_logs
 

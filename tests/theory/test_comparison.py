@@ -12,7 +12,7 @@ from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import anonymize
 from pintgn.theory.comparison import MODELS, distinguish
-from pintgn.theory.history import EventHistory
+from pintgn.theory.event_history import EventHistory
 from pintgn.theory.items import gallery, item
 from tests.theory.helpers import mirrored_log, random_log
 

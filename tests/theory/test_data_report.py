@@ -15,7 +15,7 @@ from pintgn.events.log import EventLog
 from pintgn.events.simulate import make_world
 from pintgn.theory.comparison import distinguish
 from pintgn.theory.data_report import DataReport, _sample_links, report
-from pintgn.theory.history import TIMES, EventHistory
+from pintgn.theory.event_history import TIMES, EventHistory
 from pintgn.theory.separation import CLASSES, Separation
 from tests.theory.helpers import mirrored_log, random_log
 

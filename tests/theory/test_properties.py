@@ -10,9 +10,9 @@ import pytest
 
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
+from pintgn.theory.computation_trees import monotone_tree
 from pintgn.theory.items import item
 from pintgn.theory.properties import cycles, diameter, girth, graph_properties, temporal_diameter
-from pintgn.theory.trees import monotone_tree
 from tests.theory.helpers import random_log
 
 

@@ -9,7 +9,7 @@ import pintgn
 from pintgn import EventLog, theory
 from pintgn.errors import TooLarge
 from pintgn.theory import comparison, probe, separation, symmetry
-from pintgn.theory.history import EventHistory
+from pintgn.theory.event_history import EventHistory
 from pintgn.theory.symmetry import automorphism
 from tests.conftest import around
 from tests.learn.helpers import random_log

@@ -11,9 +11,9 @@ import pytest
 
 from pintgn.errors import BadInput, TooLarge, UnknownName
 from pintgn.events.log import EventLog
-from pintgn.theory.history import EventHistory
+from pintgn.theory.computation_trees import computation_tree, level_sizes, monotone_tree
+from pintgn.theory.event_history import EventHistory
 from pintgn.theory.items import item
-from pintgn.theory.trees import computation_tree, level_sizes, monotone_tree
 from tests.theory.helpers import entry_list, random_log, varied_logs
 
 

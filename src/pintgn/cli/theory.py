@@ -154,7 +154,7 @@ def tree(
 ) -> None:
     """Show the temporal computation tree of a node, or its monotone tree, as text or as a drawing."""
     from pintgn.events.codec import Codec
-    from pintgn.theory.trees import computation_tree, monotone_tree
+    from pintgn.theory.computation_trees import computation_tree, monotone_tree
 
     log = load()
     node = Codec.of(log).id_from_text(id)

@@ -1,1 +1,1 @@
-"""How answers and progress look in a terminal and in a notebook."""
+"""Progress bars and HTML tables for terminals and notebooks."""

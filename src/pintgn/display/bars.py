@@ -1,4 +1,4 @@
-"""Progress bars: on a terminal, in a notebook, and nowhere else."""
+"""Progress bars on terminals and in notebooks."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 from pintgn.formatting import number, size
 
 REFRESH = 0.2
-"""Seconds between two pictures of a bar in a notebook, each of which travels to the browser."""
+"""Seconds between two updates of a bar in a notebook."""
 
 
 def console(stderr: bool = False) -> Any:
-    """A terminal to write on: stdout for the answer, stderr for progress. Imported late; rich is slow to load."""
+    """A rich console on stdout or stderr. Imported on demand: rich is slow to load."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False, soft_wrap=not (sys.stderr if stderr else sys.stdout).isatty())
 
 
 class Bar:
-    """A progress bar, on a terminal only: what, how far, how fast, how long to go."""
+    """A progress bar on a terminal, with rate and time left; silent elsewhere."""
 
     def __init__(self, what: str, unit: str = "", left: str = "left", terminal: Any = None):
         from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -46,7 +46,7 @@ class Bar:
         self.progress.stop()
 
     def doing(self, what: str) -> None:
-        """Say what is being done now."""
+        """Set the description."""
         self.progress.update(self.task, description=what, rate="", left="")
 
     def __call__(self, done: float, total: float | None = None, what: str | None = None, rate: float = 0) -> None:
@@ -64,7 +64,7 @@ class Bar:
 
 
 class NotebookBar:
-    """The same in a notebook: one output that is drawn anew, and ends as its last words. Needs no widgets."""
+    """A progress bar in a notebook: one output that is updated. Needs no widgets."""
 
     def __init__(self, what: str, unit: str = "", left: str = "left"):
         self.what, self.unit, self.left = what, unit, left
@@ -116,6 +116,6 @@ def per_second(speed: float, unit: str) -> str:
 
 
 def open_bar(what: str, unit: str = "", left: str = "left") -> Bar | NotebookBar:
-    """The bar for where this runs; one that shows nothing where there is neither a terminal nor a notebook."""
+    """A notebook bar in a notebook, otherwise a terminal bar."""
     terminal = console(stderr=True)
     return NotebookBar(what, unit, left) if terminal.is_jupyter else Bar(what, unit, left, terminal)

@@ -1,4 +1,4 @@
-"""Pieces of HTML for notebooks, which bring their own look. Whatever comes from users goes through `escape`."""
+"""HTML elements for notebooks, without styles. Text from users goes through `escape`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> str:
-    """A table; the first `left` columns are words, the others numbers.
+    """A table; the first `left` columns are text, the others numbers.
 
     >>> table(["model", "AP"], [["a<b", "97.2"]])
     '<table><thead><tr><th style="text-align:left">model</th><th style="text-align:right">AP</th></tr></thead><tbody><tr><td style="text-align:left">a&lt;b</td><td style="text-align:right">97.2</td></tr></tbody></table>'
@@ -35,5 +35,5 @@ def paragraph(text: str, strong: bool = False) -> str:
 
 
 def folded(title: str, body: str) -> str:
-    """What opens with a click."""
+    """A collapsed section."""
     return f"<details><summary>{escape(title)}</summary>{body}</details>" if body else ""

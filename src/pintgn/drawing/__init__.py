@@ -1,1 +1,1 @@
-"""Drawings as SVG text, for pages, files and documentation: no library needed, same input, same bytes."""
+"""SVG charts and drawings without a plotting library; the same input gives the same bytes."""

@@ -1,4 +1,4 @@
-"""Curves by epoch, and pictures that notebooks show."""
+"""Learning curves, and SVG pictures for notebooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pintgn.drawing.plot import Axis, Plot, padded
 
 
 class Curve(NamedTuple):
-    """A value of every epoch, NaN where there is none; the chosen epoch gets a ring."""
+    """Values by epoch, NaN if missing; the chosen epoch gets a ring."""
 
     series: str  # class, and so the color
     name: str
@@ -23,7 +23,7 @@ class Curve(NamedTuple):
 def curves(
     shown: Sequence[Curve], label: str, ticks: Callable[[float], str], words: Callable[[float], str]
 ) -> Plot | None:
-    """Curves over the epochs; None where none has a value. `ticks` writes values at the axis, `words` in tips."""
+    """A plot of curves; None if there are no values. `ticks` formats values at the axis, `words` in tooltips."""
     values = [value for curve in shown for value in curve.values if math.isfinite(value)]
     if not values:
         return None
@@ -41,7 +41,7 @@ def curves(
 
 
 class Picture:
-    """A drawing. A notebook shows it, `save` writes it, `str` is its SVG."""
+    """An SVG drawing that notebooks show; `save` writes it, `str` is its text."""
 
     def __init__(self, svg: str):
         self.svg = svg

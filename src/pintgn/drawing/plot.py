@@ -1,8 +1,8 @@
-"""Charts as SVG: text stays text, and colors, dark or light, come from a style sheet.
+"""Charts as SVG, with text as text and colors from a style sheet, dark or light.
 
-Drawn here rather than by a plotting library: a page can then be written wherever pintgn is installed, a chart costs
-a few kilobytes, and it follows the reader's theme. A chart is 400 wide and shown at about that size on any screen, so
-its letters are never scaled out of reach. `sheet` makes a file of its own of several.
+Without a plotting library, a page can be written wherever pintgn is installed, a chart takes a few kilobytes, and it
+follows the reader's theme. A chart is 400 wide and shown at about that size, so its text stays readable. `sheet` puts
+charts into one file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Point = tuple[float, float, float, str]
 
 
 class Axis(NamedTuple):
-    """What an axis spans, what it means, and which words stand where; round numbers when no ticks are given."""
+    """Range, label and ticks of an axis; by default ticks are round numbers."""
 
     low: float
     high: float
@@ -45,13 +45,13 @@ class Axis(NamedTuple):
         return [(value, self.words(value)) for value in nice_ticks(self.low, self.high, most)]
 
     def scale(self, a: float, b: float) -> Callable[[float], float]:
-        """From values to coordinates between a and b."""
+        """The function from values to coordinates between a and b."""
         low, high = (math.log10(self.low), math.log10(self.high)) if self.log else (self.low, self.high)
         return lambda value: a + (b - a) * ((math.log10(value) if self.log else value) - low) / (high - low or 1.0)
 
 
 class Plot:
-    """One chart: axes first, then marks, in data coordinates.
+    """A chart: axes, then marks in data coordinates.
 
     Args:
         left: width of the words of the y axis.
@@ -100,7 +100,7 @@ class Plot:
             self.parts.append(element("circle", tip(words), kind=kind, cx=self._x(x), cy=self._y(y), r=radius))
 
     def whisker(self, a: tuple[float, float], b: tuple[float, float], series: str) -> None:
-        """A thin line from one point to another: how far a figure might be off."""
+        """A thin line from one point to another, for an interval."""
         (ax, ay), (bx, by) = ((self._x(x), self._y(y)) for x, y in (a, b))
         self._path(f"{series} whisker", "M", ax, ay, "L", bx, by)
 
@@ -120,7 +120,7 @@ class Plot:
         self._path(f"{series} area", *steps, "V", floor, "Z")
 
     def span(self, x0: float, x1: float, kind: str, words: Sequence[str] = ()) -> None:
-        """A stretch of the x axis, shaded, and named by the first of some words that fits."""
+        """A shaded range of the x axis, named by the first of `words` that fits."""
         left, right = self._x(x0), self._x(x1)
         box: Any = {"x": left, "y": self.top, "width": right - left, "height": self.bottom - self.top}
         self.parts.insert(0, element("rect", kind=kind, **box))
@@ -148,7 +148,7 @@ class Plot:
         self.parts.append(element("path", kind=kind, d=path(*steps)))
 
     def svg(self) -> str:
-        """The chart as a part of a page."""
+        """The chart as an SVG element of a page."""
         view = f"0 0 {WIDTH} {coordinate(self.height)}"
         return element("svg", "".join(self.parts), view_box=view, role="img", aria_label=self.name)
 
@@ -204,7 +204,7 @@ THEME = (
 
 
 def sheet(title: str, plots: Mapping[str, Plot], legend: Sequence[Key], columns: int = 2) -> str:
-    """Charts with their titles, side by side, and a legend below, as a file of its own."""
+    """Titled charts in a row with a legend below, as an SVG document."""
     parts, top = [element("style", f"svg{{{THEME}}}\n{chart_style()}")], 0.0
     plotted = list(plots.items())
     for first in range(0, len(plotted), columns):
@@ -233,12 +233,12 @@ def _mark(series: str, mark: str) -> str:
 
 @cache
 def chart_style() -> str:
-    """The style sheet of charts, by the colors that a page calls --soft, --line, --c0 and so on."""
+    """The style sheet of charts, which reads the colors --soft, --line, --c0 … of a page."""
     return Path(__file__).with_name("chart.css").read_text(encoding="utf-8")
 
 
 def padded(low: float, high: float, share: float = 0.06) -> tuple[float, float]:
-    """A little more than from low to high, and never nothing.
+    """The range from low to high with a margin, never empty.
 
     >>> padded(0.0, 1.0), padded(2.0, 2.0)
     ((-0.06, 1.06), (1.94, 2.06))
@@ -273,7 +273,7 @@ def _powers(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def _apart(scale: Callable[[float], float], ticks: Ticks) -> Ticks:
-    """The ticks whose words do not run into each other: all of them, or every second, every third …"""
+    """Every k-th tick, with the smallest k whose labels do not overlap."""
     for step in range(1, len(ticks) + 1):
         kept = ticks[::step]
         free = [abs(scale(b[0]) - scale(a[0])) >= LETTER * (len(a[1]) + len(b[1])) / 2 + 4 for a, b in pairwise(kept)]

@@ -1,4 +1,4 @@
-"""The SVG writer: elements, whole documents, and a canvas of shapes with their own colors."""
+"""SVG elements, documents, and a canvas of shapes."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def path(*steps: str | float) -> str:
 
 
 def tip(text: str) -> str:
-    """What is shown while the pointer rests on a shape."""
+    """A tooltip."""
     return element("title", escape(text, quote=False)) if text else ""
 
 
 def document(body: str, width: float, height: float, title: str, x: float = 0, y: float = 0, **more: Any) -> str:
-    """A file of its own. The white ground keeps it readable on dark pages."""
+    """An SVG document with a white background, readable on dark pages."""
     box: Any = {"x": x or None, "y": y or None, "width": width, "height": height}
     view = " ".join(map(coordinate, (x, y, width, height)))
     inner = tip(title) + element("rect", **box, fill="#ffffff") + "\n" + body
@@ -70,7 +70,7 @@ def document(body: str, width: float, height: float, title: str, x: float = 0, y
 
 @dataclass
 class Canvas:
-    """Shapes so far, in order, and how far right and down they reach."""
+    """Shapes in order, and their extent to the right and down."""
 
     parts: list[str] = field(default_factory=list)
     right: float = 0
@@ -107,7 +107,7 @@ class Canvas:
         self.reach(x + width, y + height)
 
     def insert(self, other: Canvas, x: float, y: float) -> None:
-        """Another drawing, moved."""
+        """Insert another drawing at an offset."""
         self.parts.append(moved("".join(other.parts), x, y))
         self.reach(x + other.right, y + other.bottom)
 

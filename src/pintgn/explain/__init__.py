@@ -1,4 +1,4 @@
-"""Reasons behind a score: the walks that join two nodes, and what the score would be without them."""
+"""Explanations of answers: contacts, walks and known facts, each with the answer without it."""
 
 from pintgn.explain.answer import Contact, Explanation, Reason, Without
 from pintgn.explain.reasons import explain

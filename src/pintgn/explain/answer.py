@@ -1,4 +1,4 @@
-"""What an explanation is: plain values, in users' own ids and words."""
+"""`Explanation`: reasons and their effects as plain values with the user's own ids."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pintgn.formatting import plural
 from pintgn.packages import data_frame
 
 MAIN = 3
-"""Reasons that are told first."""
+"""Reasons that are printed first."""
 WHERE = "details(), or --all on the command line"
 
 
 @dataclass(frozen=True)
 class Contact:
-    """An event between two nodes, in either direction; or its end, where logs have deletions."""
+    """An event between two nodes in either direction, or its deletion."""
 
     a: Any
     b: Any
@@ -26,34 +26,33 @@ class Contact:
     when: str
     ago: str
     op: str = "add"
-    relation: str | None = None  # as the first of the two sees it: ^ before it where that is the destination
+    relation: str | None = None  # from the end of `a`: ^ before it if `a` is the destination
 
 
 @dataclass(frozen=True)
 class Without:
-    """The answer if a reason's events had never happened; `adds` is what they add to it as it is, on the scale of
-    `Explanation.measure`."""
+    """The answer if a reason's events had never happened, and what they add to it, in `Explanation.measure`."""
 
-    logit: float | None  # None where the answer is a value
+    logit: float | None  # None if the answer is a value
     probability: float | None
     adds: float
-    said: str = ""  # in words
+    said: str = ""  # as text
     value: float | None = None
 
     @property
     def number(self) -> float:
-        """What the answer is compared by."""
+        """The logit, or the value."""
         return self.value if self.logit is None else self.logit  # type: ignore[return-value]
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Something that joins two nodes, or that one of them did, and what the score would be without it.
+    """Contacts, walks or known facts behind an answer, and the answer without them.
 
     `kind` is "contact" (one event between the two), "contacts" (all of them), "walks" (every walk along the same nodes)
-    or "neighbor" (all contacts of one of the two with someone else); about columns and by relation also "known" (the
-    events stay, their targets or relations are not known) and "given" (a column is as usual). `of` says
-    where the walks begin, or whose contacts, targets or relations they are: "src", "dst" or "pair".
+    or "neighbor" (all contacts of one of the two with another node); for columns and relations also "known" (the events
+    stay, but their targets or relations are unknown) and "given" (the column has its mean). `of` is where the walks
+    begin, or whose contacts, targets or relations they are: "src", "dst" or "pair".
     """
 
     kind: str
@@ -62,7 +61,7 @@ class Reason:
     nodes: tuple[Any, ...]
     walks: int  # walks along the nodes; contacts are walks of one step
     contacts: tuple[Contact, ...]  # the newest walk, its newest contact first
-    left_out: int  # events that are removed
+    left_out: int  # number of events to leave out
     without: Without | None  # None for models that do not score links
 
     @property
@@ -76,9 +75,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a question is answered as it is, as of a time: whether two meet, or what a column will be.
+    """An answer about a link or a column as of a time, and the reasons for it.
 
-    `print` it for the three reasons that matter most, `details()` for all; `as_dict()` is for JSON, `to_pandas()` a
+    `print` shows the three reasons with the largest effect, `details()` all; `as_dict()` is for JSON, `to_pandas()` a
     frame of reasons.
 
     >>> import pintgn
@@ -95,45 +94,45 @@ class Explanation:
     when: str
     logit: float | None
     probability: float | None
-    summary: tuple[str, ...]  # positions in words, most direct first
+    summary: tuple[str, ...]  # positions as text, most direct first
     reached: dict[str, tuple[float, ...]]  # walks of 1, 2, … steps from "src" back to dst, and from "dst" back to src
     reasons: tuple[Reason, ...]  # what joins the two: direct first, then newest
     neighbors: tuple[Reason, ...]  # what each did with others, largest effect first
-    exact: bool  # whether "without" is as after a replay of the log without those events
+    exact: bool  # True if every `without` equals a replay of the log without those events
     note: str
-    said: str = ""  # the answer in words
+    said: str = ""  # the answer as text
     measure: str = "logit"  # what effects are counted in
-    answer: dict[str, Any] = dataclasses.field(default_factory=dict)  # about columns, what `ask` says
-    relation: str | None = None  # by which the two meet, where that is part of the question
+    answer: dict[str, Any] = dataclasses.field(default_factory=dict)  # for columns, the result of `ask`
+    relation: str | None = None  # the relation of the question
 
     @property
     def connected(self) -> bool:
-        """Whether any walk joins the two."""
+        """True if a walk joins the two."""
         return any(any(counts) for counts in self.reached.values())
 
     @property
     def by_effect(self) -> tuple[Reason, ...]:
-        """All reasons, what matters most first."""
+        """All reasons, largest effect first."""
         every = (*self.reasons, *self.neighbors)
         return tuple(sorted(every, key=lambda one: -abs(one.without.adds) if one.without else 0.0))
 
     @property
     def main(self) -> tuple[Reason, ...]:
-        """The up to three reasons that matter most and do not tell the same: none is about whom another is about."""
+        """Up to three reasons with the largest effect, no two about the same third node."""
         chosen: list[Reason] = []
-        told: set[Any] = set()
+        covered: set[Any] = set()
         for reason in self.by_effect:
             others = set(reason.nodes) - {self.src, self.dst} or {None}  # None: between the two themselves
             if reason.kind in ("known", "given"):
                 others = {(reason.kind, reason.of, reason.text)}
-            if not others & told and len(chosen) < MAIN:
+            if not others & covered and len(chosen) < MAIN:
                 chosen.append(reason)
-                told |= others
+                covered |= others
         return tuple(chosen)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The main reasons as sentences, with the probability without each; where there is none, why."""
+        """The main reasons as sentences with the answer without each; the summary if there are none."""
         return tuple(map(_sentence, self.main)) or self.summary[:MAIN]
 
     def as_dict(self) -> dict[str, Any]:
@@ -168,7 +167,7 @@ class Explanation:
         return "\n".join([*lines, *(["", f"{plural(more, 'more reason')}: {WHERE}."] if more > 0 else [])])
 
     def details(self) -> str:
-        """Everything as text: positions in words, and every reason with the score without it."""
+        """The summary and every reason with the answer without it, as text."""
         lines = [self._head(), ""]
         lines += [f"  {line}" for line in self.summary]
         joins = "What joins them" if self.dst is not None else "What is known"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pintgn.explain.answer import Reason
+from pintgn.explain.counterfactuals import NONE, Absence, Frozen
 from pintgn.explain.question import Question, inverse
 from pintgn.explain.words import ago, escaped, times
-from pintgn.explain.worlds import NONE, Absence, Frozen
 from pintgn.formatting import plural
 
 Draft = tuple[Reason, Absence]
@@ -37,7 +37,7 @@ def target_drafts(
     by_src, by_dst = known & (events.src == src), known & (events.dst == dst)
     drafts: list[Draft] = []
     for of, mine, who, nodes in (
-        ("pair", by_src & by_dst & (not question.of_node), "{0} and {1}", (name(src), name(dst))),
+        ("pair", by_src & by_dst & (not question.is_about_node), "{0} and {1}", (name(src), name(dst))),
         ("src", by_src, f"as {schema.src}, {{0}}", (name(src),)),
         ("dst", by_dst, f"as {schema.dst}, {{0}}", (name(dst),)),
     ):

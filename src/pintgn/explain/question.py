@@ -52,7 +52,7 @@ class Question:
     relation: Relation | None = None
 
     @property
-    def of_node(self) -> bool:
+    def is_about_node(self) -> bool:
         return len(self.sides) == 1
 
 

@@ -14,12 +14,12 @@ from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import TimeUnit
 from pintgn.explain.answer import Contact, Explanation, Reason, Without
+from pintgn.explain.counterfactuals import Absence, Frozen, WalkCounts, answers
 from pintgn.explain.known import Draft, given_drafts, relation_drafts, target_drafts
-from pintgn.explain.paths import LONGEST, Contacts, Paths, Step, paths_of_three, paths_of_two
 from pintgn.explain.question import Answer, Question, inverse, link_question
 from pintgn.explain.replay import Progress, replayed_answers
+from pintgn.explain.walk_paths import LONGEST, Contacts, Paths, Step, paths_of_three, paths_of_two
 from pintgn.explain.words import ago, escaped, times, walks_of
-from pintgn.explain.worlds import Absence, Frozen, WalkCounts, answers
 from pintgn.formatting import listed, plural
 from pintgn.models.base import Model
 from pintgn.stream import Stream
@@ -97,13 +97,13 @@ class _Explainer:
 
     @property
     def exact(self) -> bool:
-        return self.replay or self.frozen.reproducible
+        return self.replay or self.frozen.is_exact
 
     def explanation(self) -> Explanation:
         index = self.frozen.stream.index
         near, far = (Contacts.of(index, node, self.at) for node in (self.src, self.dst))
         found: list[tuple[str, Paths]] = []
-        for of, root, target in (("src", near, far), ("dst", far, near)) if not self.question.of_node else ():
+        for of, root, target in (("src", near, far), ("dst", far, near)) if not self.question.is_about_node else ():
             if self.steps >= 2:
                 found.append((of, paths_of_two(root, target)))
             if self.steps >= 3:
@@ -120,13 +120,13 @@ class _Explainer:
         reached, relation = self._reached(), self.question.relation
         return Explanation(
             src=self.name(self.src),
-            dst=None if self.question.of_node else self.name(self.dst),
+            dst=None if self.question.is_about_node else self.name(self.dst),
             at=self.at,
             when=self.unit.show(self.at),
             logit=None if answer is None or self.is_value else answer.number,
             probability=None if answer is None else answer.probability,
             summary=tuple(
-                self._node_summary(near) if self.question.of_node else self._summary(near, far, found, reached)
+                self._node_summary(near) if self.question.is_about_node else self._summary(near, far, found, reached)
             ),
             reached=reached,
             reasons=tuple(reasons[: len(joins)]),
@@ -201,7 +201,7 @@ class _Explainer:
         if type(self.frozen.stream.model).forward is Model.forward:
             return None, {}, [reason for reason, _ in drafts]
         given = (self.frozen, self.question.query, [absence for _, absence in drafts])
-        replayed = self.replay and not self.frozen.reproducible
+        replayed = self.replay and not self.frozen.is_exact
         found = replayed_answers(*given, self.progress) if replayed else answers(*given)
         now, *without = self.question.read(found)
         reasons = []

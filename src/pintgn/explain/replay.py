@@ -1,4 +1,4 @@
-"""Scores in worlds where some events never happened, by letting everything else happen again."""
+"""Counterfactual answers by replaying the log without some events."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
-from pintgn.explain.worlds import Absence, Frozen
+from pintgn.explain.counterfactuals import Absence, Frozen
 from pintgn.models.base import eval_mode
 from pintgn.stream import Stream
 
 Progress = Callable[[int, int], None]
-"""Called with how many worlds are done, and of how many."""
+"""Called with the replays done and their total."""
 
 
 def replayed_answers(
     frozen: Frozen, asked: Query, absences: Sequence[Absence], progress: Progress | None = None
 ) -> np.ndarray:  # (1 + absences, outputs)
-    """The same as `answers`, with memory taken back, too: exact for every model, but slow.
+    """As `counterfactuals.answers`, with memory recomputed: exact for every model, but slow.
 
-    What happened before the first event that a world lacks is shared by all that lack only later ones.
+    Counterfactuals share the replay of the events before their first absent one.
     """
     stream = frozen.stream
     if stream.index.forgotten:
@@ -56,7 +56,7 @@ def replayed_answers(
 
 
 def _empty(stream: Stream) -> Stream:
-    """A stream of the same model and settings to which nothing has happened yet."""
+    """A stream of the same model and settings without events."""
     empty = Stream(
         stream.model,
         stream.schema,

@@ -240,8 +240,8 @@ class Answers(Ranking):
 
         So others may observe while the work is done, in whatever thread.
         """
+        from pintgn.explain.counterfactuals import Frozen
         from pintgn.explain.reasons import explain
-        from pintgn.explain.worlds import Frozen
         from pintgn.live.task_question import question_about
 
         one, other, names = self._ends(src, dst, relation)

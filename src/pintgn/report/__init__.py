@@ -1,1 +1,1 @@
-"""Runs → one page: what is in the data, what was learned, how good it is, where it fails, how to do it again."""
+"""Reports: one HTML page about runs, with data, figures, differences, failures and settings."""

@@ -125,7 +125,7 @@ def _spent(run: Run) -> list[str]:
 
 
 def settings(study: Study) -> str:
-    """One value where the rows agree, each row's own, in its color, where they do not."""
+    """One value if the rows agree, otherwise the value of each row in its color."""
     rows, colors = study.trained, series(study)
     tables = [row.runs[0].settings.to_dict() for row in rows]
     cards, differ = [], []
@@ -158,7 +158,7 @@ def setting_text(value: Any) -> str:
 
 
 def reproduce(study: Study, commands: Sequence[str] | None = None) -> str:
-    """Commands that make the same runs and the same page again; made from the runs' folders when none are given."""
+    """Commands that reproduce the runs and the page; by default from the runs' folders."""
     runs = [run for _, run in study.runs]
     folders = [str(run.folder.path) for run in runs if run.folder is not None]
     lead = (

@@ -1,4 +1,4 @@
-"""Drawings of how good rows are: figures with whiskers, learning, scores, calibration, test time, slices."""
+"""Charts of a report: figures with whiskers, learning curves, scores, calibration, test time, slices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GROUP_WORDS = {"all": "all events", "seen": "seen nodes", "new": "new nodes"}
 
 
 def heads(columns: Sequence[tuple[str, str]]) -> list[str]:
-    """The head of a table of (group, metric), after that of its rows."""
+    """Column heads of a table of (group, metric)."""
     names = METRICS | {"chunked_ap": "AP"}
     below = {group: words.removesuffix(" events") for group, words in GROUP_WORDS.items()}
     shown = [
@@ -36,7 +36,7 @@ def heads(columns: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def series(study: Study) -> dict[str, str]:
-    """The class, and so the color, of each row: its own on every chart; training-free rows are gray."""
+    """CSS class of each row, which gives its color on every chart; training-free rows are gray."""
     colors = {row.name: f"s{k % COLORS}" for k, row in enumerate(study.trained)}
     return colors | {row.name: f"h{k}" for k, row in enumerate(study.baselines)}
 
@@ -51,8 +51,8 @@ def _point(figure: Figure, words: str) -> Point | None:
 
 def by_negatives(figures: Figures, metric: str = "ap") -> str:
     """A figure of every row against every kind of negatives."""
-    asked = {kind: (kind, "all") for kind in figures.study.drawn}
-    return _compared(figures, asked, metric, f"{METRICS[metric]} (%), all events", "by kind of negatives")
+    columns = {kind: (kind, "all") for kind in figures.study.drawn}
+    return _compared(figures, columns, metric, f"{METRICS[metric]} (%), all events", "by kind of negatives")
 
 
 def by_novelty(figures: Figures, kind: str, metric: str) -> str:
@@ -61,19 +61,19 @@ def by_novelty(figures: Figures, kind: str, metric: str) -> str:
     tables = [figures.table[row.name][kind] for row in study.scoring]
     groups = [group for group in GROUPS if any(table[group][metric].value is not None for table in tables)]
     among = f"among {study.candidates} others" if kind == RANKING else f"against {kind} negatives"
-    asked = {GROUP_WORDS[group]: (kind, group) for group in groups}
-    return _compared(figures, asked, metric, f"{METRICS[metric]} (%) {among}", f"by novelty, {among}")
+    columns = {GROUP_WORDS[group]: (kind, group) for group in groups}
+    return _compared(figures, columns, metric, f"{METRICS[metric]} (%) {among}", f"by novelty, {among}")
 
 
-def _compared(figures: Figures, asked: dict[str, tuple[str, str]], metric: str, label: str, about: str) -> str:
-    """A line for each (kind, group) that is asked about, with a dot for every row."""
+def _compared(figures: Figures, columns: dict[str, tuple[str, str]], metric: str, label: str, about: str) -> str:
+    """A line for each (kind, group), with a dot for every row."""
     colors = series(figures.study)
     rows = []
     for row in figures.study.scoring:
         table = figures.table[row.name]
-        points = [_point(table[kind][group][metric], f"{row.name}, {word}") for word, (kind, group) in asked.items()]
+        points = [_point(table[kind][group][metric], f"{row.name}, {word}") for word, (kind, group) in columns.items()]
         rows.append((colors[row.name], points))
-    return dot_plot(list(asked), rows, x_label=label, words=percent_tick, name=f"{METRICS[metric]} {about}").svg()
+    return dot_plot(list(columns), rows, x_label=label, words=percent_tick, name=f"{METRICS[metric]} {about}").svg()
 
 
 def differences(figures: Figures, first: str, second: str) -> str:
@@ -118,7 +118,7 @@ def validation(study: Study, group: str = "all", metric: str = "ap") -> str | No
 
 
 def _curves(study: Study, of: Callable[[Any], Any], label: str, ticks: Words, words: Words, ring: bool) -> str | None:
-    """A value of every epoch; None where no epoch has it."""
+    """A value by epoch; None if no epoch has it."""
     shown = [
         Curve(
             series(study)[row.name],
@@ -138,7 +138,7 @@ def _curves(study: Study, of: Callable[[Any], Any], label: str, ticks: Words, wo
 
 
 def score_histogram(study: Study, row: Row) -> str:
-    """How the scores of true links and of negatives are spread (the row's first run)."""
+    """Histograms of the scores of true links and negatives, of the row's first run."""
     one = row.members[0]
     kinds = study.kinds("historical")
     shown = [one.scores[study.main].positive, *(one.scores[kind].negative for kind in kinds)]
@@ -156,7 +156,7 @@ def score_histogram(study: Study, row: Row) -> str:
 
 
 def reliability(study: Study) -> str | None:
-    """How often links of a given probability were true: equally filled bins, the row's first run."""
+    """Share of true links by probability in equally filled bins, of each row's first run."""
     return _reliability(
         study,
         {row.name: reliability_points(row, study.main) for row in study.scoring if row.members[0].calibration},
@@ -165,7 +165,7 @@ def reliability(study: Study) -> str | None:
 
 
 def next_reliability(study: Study) -> str | None:
-    """How often the first of the ranked was the next, by how likely that was said to be."""
+    """Share of correct first choices by their probability."""
     first = {row.name: row.members[0] for row in study.scoring}
     points = {
         name: binned(one.next_probability, one.next_correct)
@@ -209,7 +209,7 @@ def binned(p: np.ndarray, truth: np.ndarray, bins: int = 10) -> list[tuple[float
 
 
 def stretches(events: int, most: int = 20, least: int = 25) -> np.ndarray:
-    """Row numbers that cut events into up to `most` stretches of at least `least`."""
+    """Rows that cut events into at most `most` stretches of at least `least`."""
     return np.linspace(0, events, max(1, min(most, events // least)) + 1).astype(int)
 
 
@@ -230,7 +230,7 @@ def through_test(study: Study, kind: str) -> str | None:
     plot = Plot(x, Axis(*span, f"AUC (%) against {kind} negatives", words=percent_tick))
     for row in reversed(study.scoring):
         color = series(study)[row.name]
-        plot.line(middle, lines[row.name].tolist(), color, dash=not row.trained)
+        plot.line(middle, lines[row.name].tolist(), color, dash=not row.is_trained)
         for k, value in enumerate(lines[row.name].tolist()):
             around = unit.show(t[(edges[k] + edges[k + 1]) // 2])
             tip = f"{row.name}, {count(edges[k + 1] - edges[k])} events around {around}: {percent(value)}"
@@ -242,9 +242,9 @@ def through_test(study: Study, kind: str) -> str | None:
 
 
 def with_and_without(figures: Figures, name: str) -> str:
-    """AP of a row as it is and with positions set to zero."""
+    """AP of a row with its positions and with positions set to zero."""
     kinds = list(figures.study.drawn)
-    full = [_point(figures.table[name][kind]["all"]["ap"], f"{kind}, as it is") for kind in kinds]
+    full = [_point(figures.table[name][kind]["all"]["ap"], f"{kind}, as trained") for kind in kinds]
     zeroed: list[Point | None] = []
     for kind, point in zip(kinds, full, strict=True):
         value = (point[0] if point else 0.0) - figures.zeroed[name][kind].value

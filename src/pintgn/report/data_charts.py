@@ -17,7 +17,7 @@ BINS = 60
 
 
 def events_over_time(parts: Parts) -> str:
-    """A histogram of times, with the parts that the log is cut into."""
+    """A histogram of times over training, validation and test part."""
     log, unit = parts.log, parts.log.schema.time
     low, high = log.t[0], log.t[-1]
     bins = min(BINS, max(len(log.group_starts), 1))
@@ -36,21 +36,21 @@ def events_over_time(parts: Parts) -> str:
 
 
 def novelty(log: EventLog) -> tuple[np.ndarray, np.ndarray]:
-    """For each event whether its pair, and whether both of its nodes, occur in an earlier row."""
+    """True for events whose pair, and whose two nodes, occur in an earlier row."""
     pair = log.src * np.int64(max(log.nodes, 1)) + log.dst
     ends = seen_before(np.stack([log.src, log.dst], 1).ravel())
     return seen_before(pair), ends[::2] & ends[1::2]
 
 
 def seen_before(values: np.ndarray) -> np.ndarray:
-    """Whether each value occurs earlier in the array."""
+    """True for values that occur earlier in the array."""
     seen = np.ones(len(values), bool)
     seen[np.unique(values, return_index=True)[1]] = False
     return seen
 
 
 def links_over_time(log: EventLog) -> str:
-    """Shares of repeated links, new links between known nodes, and links that bring a new node, as the log goes on."""
+    """Shares of repeated links, new links between known nodes and links of a new node, over the log."""
     seen_pair, seen_nodes = novelty(log)
     edges = np.unique(np.linspace(0, len(log), min(40, len(log)) + 1).astype(int))
     y = Axis(0, 1, "share of events (%)", words=percent_tick)
@@ -72,7 +72,7 @@ def links_over_time(log: EventLog) -> str:
 
 
 def gaps_between_events(log: EventLog) -> str | None:
-    """A histogram of the times between a node's events, logarithmic; None where no node has two at different times."""
+    """A histogram of the times between a node's events, logarithmic; None if no node has two at different times."""
     gaps = node_gaps(log)
     positive = gaps[gaps > 0]
     if not len(positive):
@@ -104,7 +104,7 @@ SIZES = ((1, 1), (2, 2), (3, 5), (6, 10), (11, 30), (31, 100), (101, 300), (301,
 
 
 def simultaneous(log: EventLog) -> str | None:
-    """How many events share their time with how many; None where none does."""
+    """Shares of events by the number of simultaneous events; None if no two share a time."""
     groups = np.diff(np.append(log.group_starts, len(log)))
     if not (groups > 1).any():
         return None
@@ -124,7 +124,7 @@ def simultaneous(log: EventLog) -> str | None:
 
 
 def event_counts(log: EventLog) -> np.ndarray:
-    """How many events each node (n,) has; a self-loop counts once."""
+    """Events of each node (n,); a self-loop counts once."""
     once = log.src != log.dst
     return np.bincount(np.concatenate([log.src, log.dst[once]]), minlength=log.nodes)
 
@@ -136,7 +136,7 @@ def busiest_half(log: EventLog) -> int:
 
 
 def activity(log: EventLog) -> str:
-    """How unevenly events are spread over nodes: the share of nodes with at least so many events."""
+    """The share of nodes with at least k events, over k."""
     counts = event_counts(log)
     values, nodes = np.unique(counts[counts > 0], return_counts=True)
     share = nodes[::-1].cumsum()[::-1] / nodes.sum()

@@ -44,7 +44,7 @@ class Difference:
     events: int
 
     @property
-    def clear(self) -> bool:
+    def is_clear(self) -> bool:
         """True if the interval does not contain zero."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
 
@@ -69,7 +69,7 @@ class Figures:
 
     def spread_of(self, row: Row) -> str:
         """Source of ± in a row: seeds if it has more than one run, otherwise blocks of the test part."""
-        return "seeds" if len(row.members) > 1 else "blocks" if self.blocks.enough else "none"
+        return "seeds" if len(row.members) > 1 else "blocks" if self.blocks.has_enough else "none"
 
     def _figures(self, row: Row, kind: str, group: str) -> dict[str, Figure]:
         metrics = [_metrics(one, kind, _rows(one, group)) for one in row.members]
@@ -175,7 +175,11 @@ class Figures:
                 kind: {group: {name: asdict(f) for name, f in figures.items()} for group, figures in groups.items()}
                 for kind, groups in self.table[row.name].items()
             }
-            rows[row.name] = {"trained": row.trained, "runs": len(row.members), "spread": self.spread_of(row)} | kinds
+            rows[row.name] = {
+                "trained": row.is_trained,
+                "runs": len(row.members),
+                "spread": self.spread_of(row),
+            } | kinds
             rows[row.name] |= {"next_calibration_error": self.next_error(row)}
         return {
             "events": len(self.study.events),

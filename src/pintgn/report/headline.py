@@ -67,7 +67,7 @@ def compared(d: Difference, better: str) -> str:
     """
     if d.low is None or d.high is None:
         return f"a difference of {signed(d.value, 1)} points, on too few events for an interval"
-    if not d.clear:
+    if not d.is_clear:
         return (
             f"the model is no better ({signed(d.value, 1)} points, 95 % interval {signed(d.low, 1)} to "
             f"{signed(d.high, 1)})"

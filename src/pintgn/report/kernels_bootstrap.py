@@ -1,4 +1,4 @@
-"""The bootstrap's inner loop."""
+"""Kernel of the block bootstrap: weighted AP and AUC."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def weighted_precision(positive, block, last, weights):
         weights: (draws, blocks), how often each block counts.
 
     Returns:
-        (draws, 2); NaN where a draw has no positive or no negative.
+        (draws, 2); NaN if a draw has no positive or no negative.
     """
     draws = weights.shape[0]
     counts = np.zeros((weights.shape[1], 2))

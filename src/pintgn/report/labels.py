@@ -1,4 +1,4 @@
-"""Labels of times and shares on the page and its axes; all else is in `pintgn.formatting`."""
+"""Labels of times and shares on pages and axes; other formats are in `pintgn.formatting`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def percent_tick(value: float) -> str:
 
 
 def duration(value: float, unit: TimeUnit, digits: int = 2) -> str:
-    """A length of time: in words where the log has dates, else a bare number in the log's own unit.
+    """A length of time with its unit, or a number in the log's own unit if it has no dates.
 
     >>> duration(7200, TimeUnit("s")), duration(90_000, TimeUnit("ms")), duration(7200, TimeUnit())
     ('2 h', '1.5 min', '7.2k')
@@ -74,7 +74,7 @@ def time_ticks(low: Any, high: Any, unit: TimeUnit, most: int = 4) -> list[tuple
 
 
 def time_label(unit: TimeUnit, low: Any, high: Any) -> str:
-    """What an axis of times from low to high means; with the day where only hours stand at its ticks.
+    """The label of a time axis, with the day if the ticks show only hours.
 
     >>> time_label(TimeUnit("s"), 1_700_000_000, 1_700_050_000)
     'time (UTC), from 2023-11-14'

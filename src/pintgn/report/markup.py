@@ -1,4 +1,4 @@
-"""Small pieces of HTML. Whatever comes from users (ids, names, paths) goes through `text`."""
+"""HTML elements of a report. Text from users (ids, names, paths) goes through `text`."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ def text(value: Any) -> str:
 
 
 def unbroken(html: str) -> str:
-    """Prose whose numbers stay with their units."""
+    """HTML with no-break spaces between numbers and units."""
     return html.replace(" %", "\u00a0%").replace(" points", "\u00a0points")
 
 
 def card(title: str, body: str | None, note: str = "", legend: str = "", why: str = "") -> str:
-    """A titled box with a drawing, and a line below the title that says what to see; without a drawing, why."""
+    """A titled box with a chart and a note; without a chart, the reason why."""
     if body is None:
         return empty(title, why)
     return f'<figure class="card"><h3>{text(title)}</h3>{paragraph(note)}{legend}{body}</figure>'
 
 
 def paragraph(html: str, kind: str = "") -> str:
-    """Nothing where there is nothing to say."""
+    """A paragraph; empty if there is no text."""
     return html and f"<p{kind and f' class={kind}'}>{html}</p>"
 
 
 def empty(title: str, why: str, what_next: str = "") -> str:
-    """A box for what could not be drawn: why, and what would help."""
+    """A box for a missing chart: the reason, and what would help."""
     inner = f"<p>{text(why)}</p>{paragraph(what_next)}"
     return f'<div class="card"><h3>{text(title)}</h3><div class="empty">{inner}</div></div>'
 
@@ -48,13 +48,13 @@ def wide(title: str, body: str, note: str = "") -> str:
 
 
 def legend(items: Sequence[tuple[str, str]]) -> str:
-    """What each color stands for."""
+    """Colors and their names."""
     listed = "".join(f'<li class="{kind}"><i></i><span>{text(word)}</span></li>' for kind, word in items)
     return f'<ul class="legend">{listed}</ul>'
 
 
 def table(heads: Sequence[str], body: str) -> str:
-    """Heads are HTML, the first aligned left; body is rows or several tbody."""
+    """Heads are HTML, the first aligned left; body is rows or tbody elements."""
     inner = body if body.startswith("<tbody") else f"<tbody>{body}</tbody>"
     top = "".join(f"<th>{head}</th>" for head in heads)
     return f'<div class="scroll"><table><thead><tr>{top}</tr></thead>{inner}</table></div>'
@@ -86,7 +86,7 @@ def section(name: str, title: str, lead: str, *body: str) -> str:
 
 
 def page(title: str, style: str, body: str) -> str:
-    """The whole document: it loads nothing from anywhere."""
+    """The whole document, which loads nothing."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

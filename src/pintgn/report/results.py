@@ -81,7 +81,7 @@ def _rows(figures: Figures, kind: str, columns: list[tuple[str, str]]) -> str:
         shown = "".join(map(cell, values[row.name], best))
         runs = f" <small>{len(row.members)} runs</small>" if len(row.members) > 1 else ""
         name = f'<span class="{colors[row.name]}"><i class="key"></i></span>{text(row.name)}{runs}'
-        body += f"<tr{'' if row.trained else ' class=free'}><th>{name}</th>{shown}</tr>"
+        body += f"<tr{'' if row.is_trained else ' class=free'}><th>{name}</th>{shown}</tr>"
     return body
 
 
@@ -109,7 +109,7 @@ def differences(figures: Figures) -> str:
 def _difference(d: Difference | None) -> str:
     if d is None:
         return "–"
-    kind = "" if not d.clear else "good" if d.value > 0 else "bad"
+    kind = "" if not d.is_clear else "good" if d.value > 0 else "bad"
     interval = "" if d.low is None else f"<small class=below>{signed(d.low)} to {signed(d.high)}</small>"
     return f'<span class="{kind}">{signed(d.value)}</span>{interval}'
 

@@ -1,4 +1,4 @@
-"""What rows are called: the model's name, and where two would be called alike, what they differ in."""
+"""Names of rows: the model's name, with the settings that tell rows of one model apart."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pintgn.errors import BadInput
 from pintgn.learn.run import Run
 
 UNIMPORTANT = ("threads", "checkpoint_seconds")
-"""Settings that change no result worth a name."""
+"""Settings that are left out of names."""
 MOST = 3
-"""Differing settings that fit into a name."""
+"""Settings in a name."""
 
 
 def row_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[str]:
-    """The name of each run's row. Runs that differ in nothing but their seed have one name."""
+    """The name of each run's row. Runs that differ only in their seed share a name."""
     if names is not None:
         if len(names) != len(runs):
             raise BadInput(f"{len(names)} names for {len(runs)} runs; give one for each.")
@@ -35,7 +35,7 @@ def row_names(runs: Sequence[Run], names: Sequence[str] | None = None) -> list[s
 
 
 def given_settings(run: Run) -> dict[str, Any]:
-    """A run's settings before the model filled in what it had left open, which may depend on the seed."""
+    """Settings as given to a run, before defaults that may depend on the seed were filled in."""
     stored = run.folder.read_json("run.json").get("asked") if run.asked is None and run.folder is not None else None
     tables: dict[str, dict[str, Any]] = stored or (run.asked or run.settings).to_dict()
     flat = {f"{table}.{key}": value for table, values in tables.items() for key, value in values.items()}
@@ -43,7 +43,7 @@ def given_settings(run: Run) -> dict[str, Any]:
 
 
 def folder_name(run: Run) -> str:
-    """What a run's folder is called; its seed where it has none."""
+    """The name of a run's folder, or its seed."""
     return f"seed {run.seed}" if run.folder is None else run.folder.path.name or str(run.folder.path)
 
 

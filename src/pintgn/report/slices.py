@@ -1,4 +1,4 @@
-"""Where a model fails: ranks by what was known about an event's nodes before it, by node, and event by event."""
+"""Failures of a model: ranks by the history of an event's nodes, by node, and by event."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pintgn.report.study import Row, Study
 
 DEGREES = (0, 1, 3, 10, 30, 100, 300)
 LEAST_EVENTS = 5
-"""Test events from which on a node's mean says something."""
+"""Least test events of a node in the tables, if enough nodes have them."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """Test events that have something in common."""
+    """A group of test events."""
 
     label: str
     rows: np.ndarray  # (e,) bool
@@ -33,14 +33,14 @@ class Slice:
 
 @dataclass(frozen=True)
 class Prior:
-    """What had been seen strictly before each test event."""
+    """History strictly before each test event."""
 
     src_events: np.ndarray  # (e,) of its source
     dst_events: np.ndarray
-    src_age: np.ndarray  # time since the source was first seen; NaN for a new one
+    src_age: np.ndarray  # time since the source was first seen; NaN if new
     dst_age: np.ndarray
-    src_idle: np.ndarray  # time since the source's last event; NaN for a new one
-    apart: np.ndarray  # time since the two last met; NaN where they never did
+    src_idle: np.ndarray  # time since the source's last event; NaN if new
+    apart: np.ndarray  # time since the two last met; NaN if never
     meetings: np.ndarray
 
 
@@ -66,7 +66,7 @@ def prior_history(study: Study) -> Prior:
 
 
 def by_count(values: np.ndarray) -> list[Slice]:
-    """Slices by how many events there had been; those without any event are left out."""
+    """Slices by number of earlier events; empty ones are left out."""
     found = []
     for low, high in zip(DEGREES, (*DEGREES[1:], None), strict=True):
         rows = (values >= low) & (values < (np.inf if high is None else high))
@@ -77,7 +77,7 @@ def by_count(values: np.ndarray) -> list[Slice]:
 
 
 def by_time(values: np.ndarray, log: EventLog, never: str, parts: int = 4) -> list[Slice]:
-    """Those without a time, then about equally many in each of `parts` slices, shortest first."""
+    """A slice of events without a time, then `parts` slices of about equal size, shortest first."""
     missing = np.isnan(values)
     found = [Slice(never, missing)] if missing.any() else []
     if missing.all():
@@ -109,18 +109,18 @@ def _inverse_ranks(row: Row) -> np.ndarray:
 
 @dataclass(frozen=True)
 class NodeResult:
-    """How a node's test events were ranked."""
+    """Ranks of a node's test events."""
 
     id: Any
     events: int
     mrr: float
     baseline_mrr: float | None  # of the training-free row
-    before: int  # events it had before the test part
-    first_meetings: float  # share of its test events between two that had never met
+    before: int  # its events before the test part
+    first_meetings: float  # share of its test events whose pair had never met
 
 
 def worst_nodes(study: Study, row: Row, prior: Prior, side: str, most: int = 8) -> tuple[list[NodeResult], int]:
-    """The sources or destinations whose events were ranked worst, and how many test events each has at least."""
+    """The sources or destinations with the worst MRR, and the least test events of each."""
     other = study.baselines[-1] if study.baselines else None
     nodes, of, events = np.unique(getattr(study.events, side), return_inverse=True, return_counts=True)
     least = LEAST_EVENTS
@@ -139,7 +139,7 @@ def worst_nodes(study: Study, row: Row, prior: Prior, side: str, most: int = 8) 
 
 @dataclass(frozen=True)
 class Surprise:
-    """A test event that the model thought unlikely."""
+    """A test event with a low probability."""
 
     src: Any
     dst: Any

@@ -1,9 +1,9 @@
-"""How far a figure might be off: a bootstrap over blocks of consecutive test events, the same for every row.
+"""Block bootstrap: standard errors and paired intervals of figures.
 
-Neighboring events are alike, so single events would make every interval too narrow; the test part is cut into up to 50
-blocks of about equally many consecutive events (simultaneous ones stay together), and blocks are drawn with
-replacement, 200 times. Because every row is drawn alike, the difference of two rows is paired: same events, same
-negatives, same draws. What this does not cover is the randomness of training; that takes several seeds.
+Neighboring events are alike, so drawing single events would make every interval too narrow. The test part is cut into
+up to 50 blocks of about equally many consecutive events (simultaneous ones stay together), and blocks are drawn with
+replacement, 200 times. Every row has the same draws, so the difference of two rows is paired: same events, same
+negatives, same draws. The randomness of training is not covered; that takes runs with other seeds.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pintgn.learn.metrics import Scores, check_finite
 from pintgn.report.kernels_bootstrap import weighted_precision
 
 BLOCKS, DRAWS, LEAST = 50, 200, 10
-"""LEAST: with fewer blocks than this nothing is said about the spread."""
+"""LEAST: blocks below which there is no spread."""
 
 EVERYTHING = slice(None)
 Draws = dict[str, np.ndarray]
-"""By figure: its value under each draw (DRAWS,); NaN where a draw has nothing to measure."""
+"""By figure: its value under each draw (DRAWS,); NaN if a draw has no events."""
 
 
 @dataclass(frozen=True)
 class BootstrapBlocks:
-    """Which block each event is in, and how often each block is drawn."""
+    """The block of each event, and how often each block is drawn."""
 
     of: np.ndarray  # (e,)
     weights: np.ndarray  # (DRAWS, blocks)
@@ -47,14 +47,14 @@ class BootstrapBlocks:
         return self.weights.shape[1]
 
     @property
-    def enough(self) -> bool:
+    def has_enough(self) -> bool:
         return self.count >= LEAST
 
     def precision(self, scores: Scores, mask: np.ndarray | slice = EVERYTHING) -> Draws:
         """AP and AUC of the events under a mask, under each draw."""
         scores, of = scores[mask], self.of[mask]
         found: Draws = {name: np.full(DRAWS, np.nan) for name in ("ap", "auc")}
-        if not self.enough or not len(scores):
+        if not self.has_enough or not len(scores):
             return found
         both = np.concatenate([scores.positive, scores.negative])
         check_finite(both)
@@ -66,7 +66,7 @@ class BootstrapBlocks:
 
     def mean(self, values: np.ndarray, mask: np.ndarray | slice = EVERYTHING) -> np.ndarray:  # (DRAWS,)
         """The mean of a value per event, under each draw."""
-        if not self.enough:
+        if not self.has_enough:
             return np.full(DRAWS, np.nan)
         totals = np.bincount(self.of[mask], values[mask], self.count)
         counts = np.bincount(self.of[mask], minlength=self.count)
@@ -75,13 +75,13 @@ class BootstrapBlocks:
 
 
 def standard_error(draws: np.ndarray) -> float | None:
-    """The standard deviation over draws; None where too few have a value."""
+    """The standard deviation over draws; None if too few are finite."""
     finite = draws[np.isfinite(draws)]
     return float(finite.std()) if len(finite) > DRAWS // 2 else None
 
 
 def interval(draws: np.ndarray, share: float = 0.95) -> tuple[float, float] | None:
-    """The middle 95 % of the draws; None where too few have a value."""
+    """The middle 95 % of the draws; None if too few are finite."""
     finite = draws[np.isfinite(draws)]
     if len(finite) <= DRAWS // 2:
         return None
@@ -89,6 +89,6 @@ def interval(draws: np.ndarray, share: float = 0.95) -> tuple[float, float] | No
     return float(low), float(high)
 
 
-def mean_of(several: list[Draws]) -> Draws:
+def mean_of(runs: list[Draws]) -> Draws:
     """The mean over runs, draw by draw."""
-    return {name: np.mean([one[name] for one in several], 0) for name in several[0]}
+    return {name: np.mean([one[name] for one in runs], 0) for name in runs[0]}

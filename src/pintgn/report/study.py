@@ -56,7 +56,7 @@ class Row:
         return [one.run for one in self.members if one.run is not None]
 
     @property
-    def trained(self) -> bool:
+    def is_trained(self) -> bool:
         return bool(self.runs)
 
     @property
@@ -83,7 +83,7 @@ class Study:
 
     @property
     def trained(self) -> list[Row]:
-        return [row for row in self.rows if row.trained]
+        return [row for row in self.rows if row.is_trained]
 
     @property
     def runs(self) -> list[tuple[Row, Run]]:
@@ -97,12 +97,12 @@ class Study:
     @property
     def models(self) -> list[Row]:
         """Trained rows that score links."""
-        return [row for row in self.scoring if row.trained]
+        return [row for row in self.scoring if row.is_trained]
 
     @property
     def baselines(self) -> list[Row]:
         """Training-free rows."""
-        return [row for row in self.rows if not row.trained]
+        return [row for row in self.rows if not row.is_trained]
 
     @property
     def main(self) -> str:

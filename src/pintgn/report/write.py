@@ -24,7 +24,7 @@ from pintgn.report.study import Progress, Steps, open_runs, study
 
 @dataclass(frozen=True)
 class Report:
-    """A report that was written: where, what it says first, and every figure in it."""
+    """A written report: its path, headline and every figure."""
 
     path: Path
     headline: str
@@ -51,20 +51,20 @@ def write_report(
     progress: Progress | bool | None = None,
     steps: Steps | None = None,
 ) -> Report:
-    """Write one self-contained page about a run, or about several on the same data side by side.
+    """Write one self-contained page about one or more runs on the same data.
 
     The page needs no network and no other file. The same runs give the same page, byte for byte.
 
     Args:
-        runs: what `fit` returned, folders of runs, folders of several runs; on the same data, tested on the same part.
-        output: the HTML file; whole or not at all.
-        names: of the rows, one for each run; made from model names and settings when not given.
-        negatives: kinds of your own by name; the page leads with the first.
+        runs: results of `fit`, run folders, or folders of `seed-*` runs; on the same data with the same test part.
+        output: the HTML file, written atomically.
+        names: of the rows, one for each run; by default from model names and settings.
+        negatives: your own kinds of negatives by name; the page leads with the first.
         rank: how many destinations each test event is ranked against, or `"all"`.
         seed: of the negatives that all runs share.
-        commands: how the runs were made; from their folders when not given.
-        progress: True for a bar, or a function that is called with what is being done.
-        steps: called with how much of that has been done, and of how much, where that is known.
+        commands: that made the runs; by default from their folders.
+        progress: True for a bar, or a function that is called with the name of each phase.
+        steps: called with the events done in a phase and their total.
     """
     assert callable(progress)  # by `takes_progress`
     target = Path(output)
@@ -72,7 +72,7 @@ def write_report(
         raise BadInput(f"{target} does not end in .html; the report is an HTML page.")
     found = open_runs(runs)
     if found[0].answers and not found[0].task.tells_from_negatives:
-        return _write_answers(found, target)
+        return _write_task_page(found, target)
     with replacing(target) as part:  # a file that cannot be written is found before anything is measured
         figures = Figures(study(found, names, negatives, rank, seed, progress, steps))
         progress("drawing")
@@ -83,8 +83,8 @@ def write_report(
     return report
 
 
-def _write_answers(runs: list[Run], target: Path) -> Report:
-    """A page about runs that are asked about a column."""
+def _write_task_page(runs: list[Run], target: Path) -> Report:
+    """Write a page about runs that predict a column."""
     from pintgn.report import task_page
 
     title = {run.task.title() for run in runs}
@@ -151,7 +151,7 @@ def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> s
 
 
 def tiles(figures: Figures) -> str:
-    """The four numbers to remember, each beside the training-free row's."""
+    """Four figures of the best row, with those of the best training-free row."""
     if not figures.study.models:
         return ""
     row, other = headline.best_row(figures), headline.baseline(figures)

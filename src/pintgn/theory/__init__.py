@@ -1,4 +1,4 @@
-"""What models can distinguish, and why: slow, obviously right code that the fast packages are tested against.
+"""Expressive power of classes of models: reference code, slow and simple, that fast packages are tested against.
 
     from pintgn.theory import distinguish, temporal_wl, report
 

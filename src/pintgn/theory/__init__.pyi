@@ -6,6 +6,9 @@ from .comparison import MODELS as MODELS
 from .comparison import Distinction as Distinction
 from .comparison import Verdict as Verdict
 from .comparison import distinguish as distinguish
+from .computation_trees import Tree as Tree
+from .computation_trees import computation_tree as computation_tree
+from .computation_trees import monotone_tree as monotone_tree
 from .data_report import DataReport as DataReport
 from .data_report import report as report
 from .injective import TemporalCode as TemporalCode
@@ -16,9 +19,6 @@ from .items import gallery as gallery
 from .items import item as item
 from .properties import graph_properties as graph_properties
 from .properties import temporal_diameter as temporal_diameter
-from .trees import Tree as Tree
-from .trees import computation_tree as computation_tree
-from .trees import monotone_tree as monotone_tree
 from .wl import Coloring as Coloring
 from .wl import temporal_wl as temporal_wl
 from .wl import temporal_wl_test as temporal_wl_test

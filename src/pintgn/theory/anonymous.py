@@ -15,7 +15,7 @@ import numpy as np
 from pintgn.errors import TooLarge, check_count
 from pintgn.events.log import EventLog
 from pintgn.theory.counts import EXACT, walk_totals
-from pintgn.theory.history import EventHistory, node_of, number_rows
+from pintgn.theory.event_history import EventHistory, node_of, number_rows
 
 LARGEST = 200_000
 """Walks per event that are listed by default."""
@@ -68,7 +68,7 @@ def walk_set(history: EventHistory, root: int, steps: int) -> WalkSet:
 
 @dataclass(frozen=True)
 class AnonymousWalks:
-    """The walks of an event with nodes replaced by how often they occur: what CAW knows of it.
+    """The walks of an event with nodes replaced by their counts: the input of CAW.
 
     `counts` maps every anonymised walk to how many walks look like it.
     """
@@ -114,7 +114,7 @@ class AnonymousWalks:
 def anonymous_walks(
     log: EventLog, u: Any, v: Any, t: Any = None, steps: int = 2, *, most: int = LARGEST
 ) -> AnonymousWalks:
-    """The anonymised walks of the event {u, v} at t: everything CAW can know, with all walks of at most `steps` steps.
+    """The anonymised walks of the event {u, v} at t: the full input of CAW, with all walks of at most `steps` steps.
 
     A walk's node w becomes the unordered pair {g(w; S_u), g(w; S_v)}; each step keeps its time and, as in CAW's own
     paper, event features; each node its features, if the log has any.
@@ -164,7 +164,7 @@ def anonymize(history: EventHistory, u: int, v: int, steps: int) -> AnonymousWal
 
 
 def walk_totals_differ(totals: np.ndarray, a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether the number of walks (n,) from the ends alone separates two events, so that none need be listed.
+    """True if the numbers of walks (n,) from the ends separate two events, so that none need be listed.
 
     A walk starts at an end u, whose I_CAW says at step 0 how many walks start at u (and once more if both ends are u).
     """
@@ -191,7 +191,7 @@ def caw_readout(log: EventLog, t: Any = None, steps: int = 2) -> Counter[Hashabl
 
 
 def _since(history: EventHistory, walk: tuple[Step, ...]) -> tuple:
-    """An anonymised walk with the values behind the classes, so that walks of different histories compare."""
+    """An anonymised walk with values instead of classes, comparable between histories."""
     nodes, rows = history.log.node_features, history.feature_rows
     first = {int(label): i for i, label in reversed(list(enumerate(history.event_label)))}
     of_state = {int(state): i for i, state in reversed(list(enumerate(history.state)))}
@@ -207,7 +207,7 @@ def _since(history: EventHistory, walk: tuple[Step, ...]) -> tuple:
 
 
 def _labels(history: EventHistory, events: np.ndarray) -> np.ndarray:
-    """What each step (w, steps) carries. At exact times t' says as much as the difference to the step before."""
+    """Labels of each step (w, steps). At exact times, t' is equivalent to the difference to the step before."""
     if history.times == "exact":
         return history.event_label[events]
     when = history.when[events]

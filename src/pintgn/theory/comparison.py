@@ -1,4 +1,4 @@
-"""What each class of models can and cannot distinguish, for one pair, without training anything.
+"""`distinguish`: which classes of models can separate two nodes or events, without training.
 
 A *class* is all models of one kind: every choice of parameters and widths, all neighbors and all walks (no
 sampling), exact arithmetic. "Cannot" is a proof that every member gives both the same embedding. "Can" says that some
@@ -17,11 +17,11 @@ from pintgn.errors import BadInput, TooLarge, UnknownName, check_count, suggest
 from pintgn.events.log import EventLog
 from pintgn.theory.anonymous import LARGEST as MOST_WALKS
 from pintgn.theory.anonymous import anonymize, walk_totals_differ
+from pintgn.theory.computation_trees import grow
 from pintgn.theory.counts import rooted_copies
-from pintgn.theory.history import EventHistory, node_of, show_row
+from pintgn.theory.event_history import EventHistory, node_of, show_row
 from pintgn.theory.separation import Ends, Separation, first_level, rooted
 from pintgn.theory.symmetry import automorphism
-from pintgn.theory.trees import grow
 from pintgn.theory.witness import Explainer
 
 MODELS = {
@@ -35,16 +35,16 @@ MODELS = {
     "temporal-wl": "the temporal WL test, refined until stable: MP-TGNs of any depth",
     "any": "any model that does not depend on how nodes are named",
 }
-"""The classes, from `distinguish(...)["pint"]` to the table's rows."""
+"""Classes of models, by the keys of a `Distinction`."""
 
 WITH_MEMORY = ("mp-tgn+memory", "tgn-att", "pint+memory")
 SMALL = 100_000
-"""Neighbor entries up to which colours are refined to stability, to say which depth would do."""
+"""Neighbor entries up to which colours are refined to stability, to name the depth that suffices."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether one class of models can separate the two.
+    """The result for one class of models: can it separate the two, and why.
 
     Attributes:
         can: True, False, or None where the class does not apply or the answer is out of reach.
@@ -67,7 +67,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """Why, what would do, and what it rests on, in one line."""
+        """The witness or proof, and what would separate the two, in one line."""
         more = f" ({self.needs} layers would do)" if self.needs is not None else ""
         return f"{self.why}{more}" + (f" [{self.caveat}]" if self.caveat else "")
 
@@ -89,7 +89,7 @@ class Distinction:
         return self.verdicts[model]
 
     def can(self, model: str) -> bool | None:
-        """Whether this class can separate the two; None if it cannot be said."""
+        """True if this class can separate the two; None if unknown."""
         return self[model].can
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ def distinguish(
     times: str = "exact",
     side: str | None = None,
 ) -> Distinction:
-    """Say which classes of models can separate two nodes, or two unordered simultaneous events, as of t.
+    """Find which classes of models can separate two nodes, or two unordered simultaneous events, as of t.
 
     Args:
         log: the events; those at or after t are not looked at.
@@ -241,7 +241,7 @@ class Comparison(Separation):
         return Verdict(model, False, f"trees{annotated} are {alike} {deep}", None, level)
 
     def _state_words(self, model: str) -> Callable[[int, int], str]:
-        """Words for two nodes whose initial colours differ: by features, or by memory."""
+        """Text for two nodes whose initial colours differ, by features or by memory."""
         history = self.history
 
         def words(x: int, y: int) -> str:
@@ -329,7 +329,7 @@ class Comparison(Separation):
     # -- symmetry ------------------------------------------------------------------------------------------
 
     def any(self) -> Verdict:
-        """Whether a symmetry of the temporal graph maps the one to the other."""
+        """Any model: a symmetry of the temporal graph that maps one to the other makes them inseparable."""
         if self.history.times != "exact":
             return Verdict("any", None, "symmetries are searched at exact times only")
         try:

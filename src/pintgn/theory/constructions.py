@@ -1,4 +1,4 @@
-"""The constructions that the gallery shows: see `items`."""
+"""Constructions of the gallery, as data for `items`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pintgn.theory.items import Claim, Graph, Item
 
 
 def verdicts(can: str = "", cannot: str = "") -> dict[str, bool]:
-    """What classes of models, by name, can separate and what not."""
+    """Expected verdicts by class of models."""
     return dict.fromkeys(can.split(), True) | dict.fromkeys(cannot.split(), False)
 
 
 def row(names: str, y: float, x: float = 0) -> dict[str, tuple[float, float]]:
-    """Where nodes are drawn that stand side by side."""
+    """Coordinates of nodes in a row."""
     return {name: (x + k, y) for k, name in enumerate(names.split())}
 
 

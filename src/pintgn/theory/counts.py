@@ -1,6 +1,6 @@
-"""Walks that run backward in time, counted without listing them: positions, and how many walks CAW has.
+"""Counts of backward walks without listing them: positions, and the number of walks of CAW.
 
-Independent of `pintgn.positions`, which it is there to check; tests/theory/oracle.py counts the same by listing.
+Independent of `pintgn.positions`, which is tested against it; tests/theory/oracle.py counts by listing.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.theory.history import Entries, EventHistory, accumulate, number_rows
+from pintgn.theory.event_history import Entries, EventHistory, accumulate, number_rows
 
 EXACT = 2**53
-"""Whole numbers below this are exact in float64; beyond it counting starts over with Python's integers."""
+"""Integers below this are exact in float64; beyond it counting starts over with Python's integers."""
 
 
 def one_deeper(counts: np.ndarray) -> np.ndarray:
@@ -40,7 +40,7 @@ def position_vectors(history: EventHistory, roots: Any, d: int) -> np.ndarray:
 
 
 def walk_totals(history: EventHistory, steps: int) -> np.ndarray:
-    """How many maximal walks of at most k steps start at each node: (n, steps + 1) floats, exact below 2**53.
+    """The number of maximal walks of at most k steps from each node: (n, steps + 1) floats, exact below 2**53.
 
     A walk is maximal when it cannot go on, or has the most steps allowed (paper, App. A.3). A node without events has
     one, which stays where it is.

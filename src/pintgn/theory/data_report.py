@@ -1,4 +1,4 @@
-"""What the theory says about your data, before any training: which links models can distinguish, and at what cost.
+"""`report`: which links of a log each class of models can separate, before any training.
 
 For links that came true after a time T and a wrong destination for each, every class of models either can separate the
 two as of T or provably gives both the same score. The share that it cannot separate bounds how well it can rank them:
@@ -6,9 +6,8 @@ at best a coin toss there. Classes that see exact times are flattered by data wh
 because a timestamp then works like a name; so every share is also given for models that see times to a power of two
 ("octaves"), and not at all ("blind").
 
-Being able to separate two links is not yet knowing which one will come true. The `probe` beside it says how far coarse
-facts about nodes rank the links, and how much positions add: proof and evidence for whether positions are worth their
-cost.
+Separating two links is not the same as knowing which one comes true. The `probe` measures how well coarse facts about
+nodes rank the links, and how much positions add: whether positions are worth their cost.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from pintgn.events.log import EventLog
 from pintgn.formatting import size
 from pintgn.theory import draw
 from pintgn.theory.counts import position_vectors
-from pintgn.theory.history import TIMES, EventHistory
+from pintgn.theory.event_history import TIMES, EventHistory
 from pintgn.theory.probe import Probe, probe
 from pintgn.theory.properties import temporal_diameter
 from pintgn.theory.separation import CLASSES, Pair, Separation
 
 WORTH = 0.01
-"""From this share of links on, positions are called necessary."""
+"""Share of links from which positions are called necessary."""
 PROBED = 1000
-"""Links the probe ranks; it learns from twice as many."""
+"""Links that the probe ranks; it learns from twice as many."""
 
 CAN, CANNOT, UNKNOWN = "#3b7dbd", "#e8a33d", "#c9c9c9"
 
@@ -42,7 +41,7 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Share:
-    """Of a number of pairs: how many a class can separate, cannot, and how many were out of reach."""
+    """Numbers of pairs that a class can separate, cannot separate, and that were too large to decide."""
 
     can: int
     cannot: int
@@ -79,7 +78,7 @@ class Share:
 
 @dataclass(frozen=True)
 class View:
-    """What holds for models that see time at one resolution. CAW embeds links, not nodes."""
+    """Shares for models that see time at one resolution. CAW embeds links, not nodes."""
 
     links: dict[str, Share]
     nodes: dict[str, Share]
@@ -102,7 +101,7 @@ class View:
 
 @dataclass(frozen=True)
 class DataReport:
-    """The answer of `report`; `str` gives it as text, `svg` as a drawing, `to_dict` as plain values."""
+    """The result of `report` as text (`str`), drawing (`svg`) and plain values (`to_dict`)."""
 
     at: Any
     at_words: str
@@ -119,7 +118,7 @@ class DataReport:
 
     @property
     def advice(self) -> str:
-        """Whether positions are worth their cost, in a few sentences."""
+        """Are positions worth their cost? In a few sentences."""
         needed = self.views["exact"].gain
         memory = size(1e6 * self.position_megabytes)
         cost = f"Exact positions take about {memory} here ({self.position_density:.1%} dense)."
@@ -141,7 +140,7 @@ class DataReport:
         return f"{verdict} {cost}"
 
     def __str__(self) -> str:
-        """The report as tables for people."""
+        """The report as text tables."""
         settings, p = self.settings, self.probe
         heads = "".join(f"{times:>12}" for times in TIMES)
         lines = [
@@ -238,7 +237,7 @@ def report(
     negatives: np.ndarray | None = None,
     progress: Progress | bool | None = None,
 ) -> DataReport:
-    """Say what each class of models can separate in a log as of a time.
+    """Measure what each class of models can separate in a log as of a time.
 
     Args:
         log: the events, before and after `at`.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pintgn.drawing.svg import INK, Canvas, Point, middle, text_width
 
 if TYPE_CHECKING:
-    from pintgn.theory.trees import Tree
+    from pintgn.theory.computation_trees import Tree
 
 FILLS = ("#ffffff", "#bcd7f5", "#ffd59a", "#c9e8b8", "#f3c1c6", "#dcccf0")
 """Fill of nodes by colour class; the first is also the fill of nodes without features."""

@@ -1,4 +1,4 @@
-"""Prop. 8 made concrete: a sum that determines the multiset it was taken over, and where floats lose it.
+"""Injective sums of multisets (paper, Prop. 8), exact and in floating point.
 
 The paper's proof writes a multiset of (symbol, time) pairs as one number: every pair has a slot of digits of its own
 and the count goes there, sum_i f(x_i, e_i) alpha^(-beta t_i) with f = base^(-k psi). Here the number is an exact
@@ -72,7 +72,7 @@ class TemporalCode:
         return self._number[symbol]
 
     def last_digit(self, symbol: Hashable, t: Any) -> int:
-        """How many digits behind the point the slot of (symbol, t) ends."""
+        """The last decimal digit of the slot of (symbol, t)."""
         if t not in self._rank:
             raise BadInput(f"time {t!r} is not among the {len(self.times)} times of this code.")
         return self.k * self.psi(symbol) + self.beta * self._rank[t]
@@ -107,7 +107,7 @@ class TemporalCode:
 
 @dataclass(frozen=True)
 class FloatLimit:
-    """How many multisets keep a sum of their own when the code of Prop. 8 is summed in floating point."""
+    """The number of multisets with a unique sum if the code of Prop. 8 is summed in floating point."""
 
     symbols: int
     times: int
@@ -127,7 +127,7 @@ class FloatLimit:
 
     @property
     def lost(self) -> float:
-        """Share of multisets that have no sum of their own."""
+        """Share of multisets whose sum is not unique."""
         return 1 - self.distinct / self.multisets
 
 
@@ -164,7 +164,7 @@ def float_limits(dtype: Any = np.float32, symbols: Sequence[int] = range(1, 17))
 
 
 def forgetting_age(alpha: float = 2.0, beta: float = 1.0, dtype: Any = np.float32) -> float:
-    """How old an event must be for alpha^(-beta age) added to 1 to change nothing: Eq. 5 in floating point.
+    """The age from which adding alpha^(-beta age) to 1 changes nothing: Eq. 5 in floating point.
 
     >>> forgetting_age(2.0, 1.0)  # float32 keeps 24 bits
     24.0

@@ -1,4 +1,4 @@
-"""The paper's constructions, rebuilt: each with its log, a drawing, an explanation and claims that are checked.
+"""Gallery of the paper's constructions: log, drawing, explanation and checked claims of each.
 
 The figures of the paper are not needed: the text determines most of these logs, and where it leaves freedom the
 choice here satisfies it ("one choice" below). `docs/gallery.md` is written from this file.
@@ -19,8 +19,8 @@ from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.theory import draw
 from pintgn.theory.comparison import Distinction, distinguish
+from pintgn.theory.computation_trees import computation_tree, monotone_tree
 from pintgn.theory.injective import float_limits, forgetting_age
-from pintgn.theory.trees import computation_tree, monotone_tree
 
 Event = tuple[str, str, int]
 
@@ -55,7 +55,7 @@ class Graph:
         )
 
     def drawing(self, marked: Sequence[Sequence[str]] = ()) -> draw.Canvas:
-        """The graph as a drawing, with what is compared marked."""
+        """The graph as a drawing, with the compared nodes or events marked."""
         return draw.graph(self.layout, list(zip(*self.columns, strict=True)), self.colors, marked, self.caption)
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Claim:
-    """What must come out when two nodes or events are compared with these settings."""
+    """The expected result of comparing two nodes or events with these settings."""
 
     a: Any
     b: Any
@@ -115,14 +115,14 @@ class Item:
         return "\n\n".join([f"{self.title} ({self.source})", self.text, events, *answers])
 
     def svg(self) -> str:
-        """The item's graphs side by side; what is compared is dashed or ringed."""
+        """The graphs of the item in a row; compared events are dashed, compared nodes ringed."""
         marked = [(x,) if isinstance(x, str) else x for claim in self.claims[:1] for x in (claim.a, claim.b)]
         first, *others = self.graphs
         drawings = [first.drawing(marked), *(graph.drawing() for graph in others)]
         return draw.side_by_side(drawings).svg(f"{self.source}: {self.title}")
 
     def trees_svg(self) -> str | None:
-        """The trees the explanation speaks of, side by side; None if it speaks of none."""
+        """The trees of the explanation in a row; None if it has none."""
         if not self.trees:
             return None
         drawings = []
@@ -180,7 +180,7 @@ def page(images: str = "img") -> tuple[str, dict[str, str]]:
 
 
 def _floats(drawings: dict[str, str], images: str) -> list[str]:
-    """The experiment beside Prop. 8: where sums of floats stop being injective."""
+    """The experiment on Prop. 8: where sums of floats stop being injective."""
     title = "Where sums of floats stop being injective"
     limits = [*float_limits(np.float32, symbols=range(1, 9)), *float_limits(np.float64, symbols=range(8, 13))]
     rows: list[tuple[str, Sequence[tuple[float, str]], str]] = []

@@ -1,7 +1,7 @@
-"""What is easy to learn, beside what is possible: how far simple counts of the past rank links.
+"""Naive Bayes probe: how well simple counts of the past rank links.
 
-A class that can separate two links need not find it easy: with distinct timestamps, trees name every node, and a model
-could memorise names. So this asks what coarse, transferable facts say. Links before T, seen as of an earlier time T',
+A class that can separate two links need not find it easy: with distinct timestamps, trees identify every node, and a
+model could memorise them. The probe uses coarse, transferable facts. Links before T, seen as of an earlier time T',
 teach two sets of tables (how often each value occurs with true and with wrong links, naive Bayes): one of facts about
 the two nodes on their own, as message passing sees them, and one of positions, which are facts about the pair. Links
 after T, seen as of T, are then ranked. Nothing is trained by gradient and there is nothing to tune.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pintgn.theory.counts import position_vectors
-from pintgn.theory.history import EventHistory
+from pintgn.theory.event_history import EventHistory
 
 CHUNK = 256
 """Roots whose positions are counted in one pass over the log."""
@@ -22,7 +22,7 @@ CHUNK = 256
 
 @dataclass(frozen=True)
 class Probe:
-    """Chance to rank the true one of a pair of links first (ties count half), from coarse facts only.
+    """Probability to rank the true one of two links first (ties count half), from coarse facts only.
 
     Attributes:
         nodes: from both nodes' number of events and time since the last, each to a power of two.
@@ -39,12 +39,12 @@ class Probe:
 
     @property
     def useful(self) -> bool:
-        """Whether positions clearly add something: more than a hundredth, and more than two standard errors."""
+        """True if positions add more than a hundredth and more than two standard errors."""
         return self.gain > max(0.01, 2 * self.error)
 
 
 def probe(earlier: EventHistory, train: np.ndarray, history: EventHistory, test: np.ndarray, d: int) -> Probe:
-    """Learn from links (q, 3) as of one history, rank links as of a later one.
+    """Learn from links (q, 3) as of one history, and rank links as of a second one after it.
 
     Rows are source, true destination, wrong destination.
     """

@@ -10,7 +10,7 @@ from typing import Any
 
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
-from pintgn.theory.history import EventHistory
+from pintgn.theory.event_history import EventHistory
 
 Graph = dict[int, set[int]]
 

@@ -1,4 +1,4 @@
-"""What classes of models can separate, for many pairs at once: the cheapest proof first, no witnesses.
+"""Separation of many pairs by classes of models: the cheapest proof first, no witnesses.
 
 `comparison` gives the same answers for one pair, with witnesses.
 """
@@ -12,8 +12,8 @@ import numpy as np
 
 from pintgn.theory.anonymous import anonymize, walk_totals_differ
 from pintgn.theory.counts import position_vectors, rooted_copies, walk_totals
-from pintgn.theory.history import Entries, EventHistory
-from pintgn.theory.memory import memory_states
+from pintgn.theory.event_history import Entries, EventHistory
+from pintgn.theory.memory_colours import memory_states
 from pintgn.theory.wl import refinement
 
 CLASSES = ("mp-tgn", "mp-tgn+memory", "tgat", "tgn-att", "caw", "pint", "temporal-wl")
@@ -51,7 +51,7 @@ class Separation:
 
     @cached_property
     def totals(self) -> np.ndarray:
-        """How many walks of at most k steps start at each node: (n, steps + 1)."""
+        """The number of walks of at most k steps from each node: (n, steps + 1)."""
         return walk_totals(self.history, self.steps)
 
     def positions(self, roots: set[int]) -> dict[int, np.ndarray]:
@@ -60,7 +60,7 @@ class Separation:
         return dict(zip(ordered, position_vectors(self.history, ordered, self.d), strict=True))
 
     def verdicts(self, model: str, pairs: Sequence[Pair], coarser: Sequence[bool | None] = ()) -> list[bool | None]:
-        """What one class can separate; None where it does not apply or there are too many walks.
+        """True for pairs that a class can separate; None if it does not apply or there are too many walks.
 
         `coarser` may hold verdicts for the same pairs and coarser times: who can separate with less can with more.
         """
@@ -90,7 +90,7 @@ class Separation:
         return first.difference(second) is not None
 
     def _pint(self, pairs: Sequence[Pair]) -> list[bool | None]:
-        """What message passing separates PINT separates too; only the rest needs positions."""
+        """PINT separates all that message passing does; only the rest needs positions."""
         verdicts = self.verdicts("mp-tgn", pairs)
         rest = [i for i, can in enumerate(verdicts) if not can and sorted(pairs[i][0]) != sorted(pairs[i][1])]
         for begin in range(0, len(rest), PAIRS_AT_ONCE):
@@ -116,7 +116,7 @@ def rooted(ends: Ends) -> list[Ends]:
 
 
 def differ(color: np.ndarray, a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether two unordered groups of nodes have different colours."""
+    """True if two unordered groups of nodes have different colours."""
     return sorted(color[list(a)].tolist()) != sorted(color[list(b)].tolist())
 
 

@@ -1,4 +1,4 @@
-"""Symmetries of a temporal graph: where one maps a question to another, no equivariant model can separate the two."""
+"""Symmetries of a temporal graph: no equivariant model can separate what a symmetry exchanges."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pintgn.errors import TooLarge
-from pintgn.theory.history import Entries, EventHistory
+from pintgn.theory.event_history import Entries, EventHistory
 from pintgn.theory.wl import refinement
 
 LARGEST = 300
@@ -19,7 +19,7 @@ def automorphism(
 ) -> dict[int, int] | None:
     """A permutation of nodes that keeps features, events and times and maps the nodes a to b in order, or None.
 
-    Individualise and refine: pin a to b, refine the colours, and where several nodes still share a colour try them
+    Individualise and refine: pin a to b, refine the colours, and if nodes still share a colour try them
     one after another. The permutation found is checked event by event, so it is a proof; None is one too.
     """
     if history.present.sum() > most:

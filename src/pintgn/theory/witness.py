@@ -1,4 +1,4 @@
-"""Where two coloured nodes begin to differ, in words."""
+"""Witnesses: where the trees of two nodes first differ, as text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 
 from pintgn.formatting import plural
-from pintgn.theory.history import Entries, EventHistory
+from pintgn.theory.event_history import Entries, EventHistory
 from pintgn.theory.separation import first_level
 
 Path = list[tuple[int, int, int]]
@@ -17,11 +17,11 @@ Path = list[tuple[int, int, int]]
 
 
 class Explainer:
-    """Turns colours that differ into the tree nodes where one can see it.
+    """Finds the tree nodes that make two colours differ.
 
     Args:
         history: whose events.
-        entries: the coloured graph, which may be several copies of the history's graph side by side.
+        entries: the coloured graph, which may be copies of the history's graph.
         colors: initial colours and those after each round.
         state: says how the initial colours of two nodes of the coloured graph differ.
         proportions: whether multisets were compared up to scale.
@@ -39,7 +39,7 @@ class Explainer:
         self.state, self.proportions = state, proportions
 
     def words(self, a: Sequence[int], b: Sequence[int], level: int) -> str:
-        """Why two unordered groups of nodes differ in a round, as a sentence."""
+        """A sentence on why two unordered groups of nodes differ in a round."""
         roots = self._odd_pair(a, b, level)
         path, label, (m, n) = self._difference(*roots, level)
         ends = path[-1][1:] if path else roots
@@ -57,7 +57,7 @@ class Explainer:
         return self.history.name(node % self.history.nodes)
 
     def _difference(self, a: int, b: int, level: int) -> tuple[Path, int | None, tuple[int, int]]:
-        """Follow equal-looking steps from two nodes that differ in a round to a difference one can point at.
+        """Follow equal steps from two nodes that differ in a round to the first visible difference.
 
         Returns the steps, the event label that occurs differently often at the two ends, and how often; no label where
         the ends' states differ.

@@ -2,7 +2,7 @@
 
 A colour is a dense integer. Two nodes have the same colour exactly when their signatures are equal, byte for byte:
 there is no hashing to collide. Node v has, after round l, the colour of its temporal computation tree of depth l
-(Lemma 1 and Prop. 2), so these colours also say what every MP-TGN with l layers can tell apart.
+(Lemma 1 and Prop. 2), so these colours also say what every MP-TGN with l layers can separate.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from pintgn.errors import BadInput, check_count
 from pintgn.events.log import EventLog
-from pintgn.theory.history import Entries, EventHistory, number, number_rows
+from pintgn.theory.event_history import Entries, EventHistory, number, number_rows
 
 
 def refine(own: np.ndarray, entries: Entries, proportions: bool = False) -> np.ndarray:
@@ -124,7 +124,7 @@ def temporal_wl(log: EventLog, rounds: int | None = None, t: Any = None, *, time
 
 @dataclass(frozen=True)
 class TestResult:
-    """What the two-graph test says: "non-isomorphic" with the round that decided, or "inconclusive"."""
+    """The result of the two-graph test: "non-isomorphic" with the round that decided, or "inconclusive"."""
 
     __test__ = False  # not a test case for pytest
     verdict: str
@@ -133,7 +133,7 @@ class TestResult:
 
     @property
     def isomorphic(self) -> bool | None:
-        """False when the graphs are certainly different; None when the test cannot say."""
+        """False if the graphs are certainly different; None if the test is inconclusive."""
         return False if self.verdict == "non-isomorphic" else None
 
     def __str__(self) -> str:
@@ -166,7 +166,7 @@ def temporal_wl_test(first: EventLog, second: EventLog, t: Any = None) -> TestRe
 
 
 def shared(histories: list[EventHistory]) -> tuple[Entries, np.ndarray]:
-    """Several histories as one disjoint union: entries with labels that mean the same, and initial colours."""
+    """Histories as one disjoint union with shared labels: entries and initial colours."""
     feature = _merged(
         [history.feature_rows for history in histories], sum(history.count for history in histories), "event"
     )
@@ -186,7 +186,7 @@ def shared(histories: list[EventHistory]) -> tuple[Entries, np.ndarray]:
 
 
 def _merged(rows: list[np.ndarray | None], count: int, kind: str) -> np.ndarray:
-    """Classes of features that mean the same in all logs."""
+    """Classes of features that are shared by all logs."""
     if len({None if r is None else r.shape[1] for r in rows}) > 1:
         widths = " and ".join("none" if r is None else str(r.shape[1]) for r in rows)
         raise BadInput(f"the two logs have different numbers of {kind} features: {widths}.")

@@ -1,4 +1,4 @@
-"""Memory as exact colours: what a recurrent state can know about a node's history (paper, Eqs. 3-4).
+"""Memory states as exact colours: what a recurrent state can hold of a node's history (paper, Eqs. 3-4).
 
 Two nodes get the same number exactly when every memory module of the kind gives them the same state.
 """
@@ -13,7 +13,7 @@ from math import gcd
 import numpy as np
 
 from pintgn.errors import UnknownName, suggest
-from pintgn.theory.history import EventHistory
+from pintgn.theory.event_history import EventHistory
 
 AGGREGATES = {
     "injective": "MemAgg keeps the whole multiset of a group's messages",

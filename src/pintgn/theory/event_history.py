@@ -1,7 +1,7 @@
-"""What a model may look at when it is asked at time t: the events strictly before t, as neighbor entries.
+"""`EventHistory`: the events strictly before a time, as neighbor entries.
 
 Everything in this package that compares nodes starts here. Times, event features and node features become dense
-integers ("classes"), equal exactly where the values are equal, so that later comparisons are exact and cheap.
+integers ("classes"), equal exactly where the values are equal, so that comparisons are exact and cheap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TIMES = {
     "octaves": "models see how long ago, to a power of two",
     "blind": "models see no times (walks still run backward in time)",
 }
-"""How finely the models of a class see time. The paper's theorems are about exact times."""
+"""Time resolutions of classes of models. The paper's theorems are about exact times."""
 
 
 def number_rows(rows: np.ndarray | None, count: int) -> np.ndarray:
@@ -71,7 +71,7 @@ class Entries:
 
     @classmethod
     def join(cls, parts: Sequence[Entries]) -> Entries:
-        """The disjoint union of several graphs whose labels mean the same; of one with itself, copy i is at i*n."""
+        """The disjoint union of graphs with shared labels; of one graph with itself, copy i starts at i*n."""
         nodes = np.cumsum([0] + [part.nodes for part in parts])
         sizes = np.cumsum([0] + [len(part.neighbor) for part in parts])
         start = [part.start[:-1] + size for part, size in zip(parts, sizes, strict=False)]
@@ -129,14 +129,14 @@ class EventHistory:
 
     @cached_property
     def entry_onward(self) -> np.ndarray:
-        """For every entry, where the neighbor's entries before its time end: walks that go on may use those only."""
+        """For every entry, the end of the neighbor's entries before its time, which continue a walk."""
         rank = np.repeat(np.arange(len(self.group_starts) - 1), np.diff(self.group_starts))[self.entry_event]
         groups = len(self.group_starts)
         return np.searchsorted(self.entries.owner * groups + rank, self.entries.neighbor * groups + rank, "left")
 
     @cached_property
     def present(self) -> np.ndarray:
-        """Which nodes (n,) take part in an event before t: V(G(t))."""
+        """True for nodes (n,) with an event before t: V(G(t))."""
         present = np.zeros(self.nodes, bool)
         present[self.src] = present[self.dst] = True
         return present
@@ -185,7 +185,7 @@ class EventHistory:
         return str(self.log.id(int(node)))
 
     def describe(self, event: int) -> str:
-        """What models see of an event besides its other end: time and, where they differ, features."""
+        """Time and, if events differ in them, features of an event as text."""
         high = int(np.frexp(float(self.t - self.when[event]))[1])
         text = {"blind": "any time", "octaves": f"2^{high - 1} to 2^{high} ago"}.get(self.times)
         text = text or f"t={self.log.schema.time.show(self.when[event])}"
@@ -195,7 +195,7 @@ class EventHistory:
 
 
 def as_of(log: EventLog, t: Any) -> Any:
-    """The time of a question, checked; after the last event when not given."""
+    """The checked time of a question; by default after the last event."""
     if not len(log):
         raise BadInput("this log has no events, so there is nothing to compare.")
     if t is None:

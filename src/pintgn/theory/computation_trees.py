@@ -1,7 +1,7 @@
-"""Temporal computation trees, monotone trees, and when two of them are isomorphic (paper, Defs. 1, 3; Lemma 2).
+"""Temporal computation trees and monotone trees, and their isomorphism (paper, Defs. 1, 3; Lemma 2).
 
-These are the trees themselves, node by node, for looking at and for checking the fast colours of `wl`: a depth-L
-tree is what an L-layer MP-TGN computes on, a monotone tree is what memory and positions know. They grow with the
+The trees are built node by node, to look at and to check the fast colours of `wl`: a depth-L tree is the input of an
+L-layer MP-TGN, a monotone tree is what memory and positions hold. They grow with the
 number of walks, so their size is counted first and a tree that would explode is refused.
 """
 
@@ -19,8 +19,8 @@ from pintgn.errors import TooLarge, check_count
 from pintgn.events.log import EventLog
 from pintgn.theory import draw
 from pintgn.theory.counts import one_deeper
-from pintgn.theory.history import EventHistory, accumulate, node_of
-from pintgn.theory.memory import memory_states
+from pintgn.theory.event_history import EventHistory, accumulate, node_of
+from pintgn.theory.memory_colours import memory_states
 
 LARGEST = 200_000
 """Nodes in the largest tree that is built by default."""
@@ -70,7 +70,7 @@ class Tree:
         return [node.node for node in self.nodes if node.level == k]
 
     def occurrences(self, d: int) -> dict[int, list[int]]:
-        """How often each graph node occurs at levels 0 … d-1: positions by definition, in a monotone tree."""
+        """Occurrences of each graph node at levels 0 … d-1: in a monotone tree, positions by definition."""
         counts: dict[int, list[int]] = {}
         for node in self.nodes:
             if node.level < d:
@@ -83,7 +83,7 @@ class Tree:
         return Tree(self.history, [node for node in self.nodes if node.level <= depth], self.states, self.kind)
 
     def edge(self, index: int) -> tuple[float, tuple[float, ...]]:
-        """What the edge to a tree node's parent carries: time and event features, as they are."""
+        """Time and event features of the edge to a tree node's parent."""
         event = self.nodes[index].event
         rows = self.history.feature_rows
         return self.history.when[event].item(), () if rows is None else tuple((rows[event] + 0.0).tolist())
@@ -103,7 +103,7 @@ class Tree:
         return code[0]
 
     def isomorphic(self, other: Tree) -> bool:
-        """Whether a bijection keeps edges, times, event features, states and levels (Def. 1)."""
+        """True if a bijection keeps edges, times, event features, states and levels (Def. 1)."""
         table: dict[Hashable, int] = {}
         return self.size == other.size and self.canonical(table) == other.canonical(table)
 

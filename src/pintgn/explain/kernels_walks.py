@@ -1,4 +1,4 @@
-"""Native loops behind explanations: events in order, walks counted in many worlds at once, walks of three steps."""
+"""Kernels of explanations: ordered events, walk counts under many counterfactuals, walks of two and three steps."""
 
 from __future__ import annotations
 

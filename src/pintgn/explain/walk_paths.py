@@ -1,4 +1,4 @@
-"""The time-respecting walks that join two nodes, gathered by the nodes they pass."""
+"""Time-respecting walks that join two nodes, grouped by the nodes on them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pintgn.explain.kernels import three_steps, two_steps
-from pintgn.explain.worlds import Absence
+from pintgn.explain.counterfactuals import Absence
+from pintgn.explain.kernels_walks import three_steps, two_steps
 from pintgn.neighbors.contents import contents
 from pintgn.neighbors.index import NeighborIndex
 
 LONGEST = 3
-"""Steps of the walks that are listed one by one; longer ones are only counted."""
+"""Steps of the longest walks that are listed; longer walks are only counted."""
 
 
 class Step(NamedTuple):
@@ -72,7 +72,7 @@ class Contacts:
 
 @dataclass
 class Paths:
-    """All paths of some length from a root to a target; the walks along each are looked at only when asked for."""
+    """All paths of one length from a root to a target; the walks on a path are read on demand."""
 
     nodes: np.ndarray  # (p, steps + 1)
     walks: np.ndarray  # (p,) how many along each
@@ -85,7 +85,7 @@ class Paths:
 
     @property
     def through_others(self) -> np.ndarray:  # (p,) bool
-        """Which paths pass by others, none of them twice; the rest go back and forth."""
+        """True for paths that visit no node twice."""
         inner, ends = self.nodes[:, 1:-1], self.nodes[:, [0, -1]]
         apart = (inner[:, :, None] != ends[:, None, :]).all((1, 2))
         for one in range(inner.shape[1]):

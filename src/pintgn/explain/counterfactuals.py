@@ -1,4 +1,4 @@
-"""Scores in worlds where some events never happened, without replaying anything."""
+"""Counterfactual answers: what a model answers if some events had never happened, without a replay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from pintgn.events.log import Query
-from pintgn.explain.kernels import count_walks, distances, events_in_order
+from pintgn.explain.kernels_walks import count_walks, distances, events_in_order
 from pintgn.models.base import eval_mode
 from pintgn.models.history_view import Events
 from pintgn.neighbors.contents import contents, left_out
@@ -26,34 +26,34 @@ from pintgn.stream.history import History
 from pintgn.stream.reads import serve_positions
 
 MEMORY = 2**27
-"""Bytes that counting walks in many worlds at once may take."""
+"""Bytes for counting walks under many counterfactuals at once."""
 
 
 NONE = np.zeros(0, np.int64)
 
 
 class Absence(NamedTuple):
-    """What a world lacks: events, targets or relations of events that stay, columns that were given."""
+    """What a counterfactual leaves out: events, targets or relations of events that stay, given columns."""
 
     events: np.ndarray  # (e,) numbers
     ends: np.ndarray  # the nodes they touch
-    unknown: np.ndarray = NONE  # numbers of events whose target never becomes known, or whose relation is none known
-    given: tuple[int, ...] = ()  # given columns that are as usual
+    unknown: np.ndarray = NONE  # numbers of events whose target or relation is unknown
+    given: tuple[int, ...] = ()  # given columns that have their mean
 
     @property
     def gone(self) -> np.ndarray:
-        """Events of which nothing counts for what is asked about."""
+        """Events that are absent, or whose target or relation is."""
         return np.union1d(self.events, self.unknown).astype(np.int64)
 
 
 @dataclass
 class OrderedEvents:
-    """Every event that the index remembers, from the oldest to the newest."""
+    """Every event in the index, oldest first."""
 
     src: np.ndarray  # (e,)
     dst: np.ndarray  # (e,)
     when: np.ndarray  # (e,)
-    numbers: np.ndarray | None  # (e,) event numbers; None where none was forgotten, so that they are 0, 1, 2, …
+    numbers: np.ndarray | None  # (e,) event numbers; None for 0, 1, 2, …: nothing was trimmed
 
     @classmethod
     def of(cls, index: NeighborIndex) -> OrderedEvents:
@@ -71,26 +71,26 @@ class OrderedEvents:
         return np.arange(len(self.src)) if self.numbers is None else self.numbers
 
     def index_of(self, events: Any) -> Any:
-        """The indices of events, or where they would be, by number."""
+        """The indices of events by number."""
         return events if self.numbers is None else np.searchsorted(self.numbers, events)
 
 
 @dataclass
 class Frozen:
-    """A stream as it was at one moment, for reading: what happens later does not reach it.
+    """A read-only copy of a stream, which may go on.
 
-    Cheaper than `Stream.fork`: positions, by far the largest part, are counted anew for the few nodes in question. They
-    are copied only where counting cannot reproduce them: estimates, and walks through contacts that were trimmed.
+    Cheaper than `Stream.fork`: positions, by far the largest part, are recounted for the few nodes in question. They
+    are copied only if counting cannot reproduce them: estimates, and walks through trimmed contacts.
     """
 
     stream: Stream  # with an index and a memory of its own
-    positions: RelativePositions | None  # a copy, where one is needed
+    positions: RelativePositions | None  # a copy, if needed
     in_positions: int  # events that positions count: all, or the complete blocks
     by_block: bool
 
     @classmethod
     def of(cls, stream: Stream, at: Any) -> Frozen:
-        """Copy what an explanation as of a time reads; a time before the clock is refused."""
+        """Copy what an explanation as of a time reads. A time before the clock is an error."""
         asking, nobody = stream.schema.asking, np.zeros(1, np.int64)
         given = np.zeros((1, 0 if asking is None else len(asking.given)), np.float32)
         stream._checked_queries([Query(nobody, nobody, np.asarray(at)[None], given)])
@@ -111,8 +111,8 @@ class Frozen:
         return cls(copy, kept, in_positions, by_block)
 
     @property
-    def reproducible(self) -> bool:
-        """Whether `scores` gives what a replay would: nothing is remembered, estimated, late or forgotten."""
+    def is_exact(self) -> bool:
+        """True if `answers` equals a replay: no memory, no estimates, no stale blocks, nothing trimmed."""
         return not (
             self.stream.model.remembers or self.stream.index.forgotten or self.by_block or self.positions is not None
         )
@@ -122,7 +122,7 @@ class Frozen:
         return OrderedEvents.of(self.stream.index)
 
     def in_order(self) -> Events:
-        """All that has happened, features included."""
+        """All events with their features, oldest first."""
         events, table, late = self.events, self.stream.history.event_table, self.stream.history.late
         count = len(events.when)
         found = Events(events.src, events.dst, events.when, None if table is None else table[:count])
@@ -132,21 +132,21 @@ class Frozen:
 
     @cached_property
     def usual(self) -> np.ndarray:  # (g,)
-        """What given columns are on average."""
+        """The mean of every given column."""
         asking, table = self.stream.schema.asking, self.stream.history.event_table
         assert asking is not None
         assert table is not None
         return table[: self.stream.events, list(asking.given)].mean(0, dtype=np.float64)
 
     def relation_of(self, events: np.ndarray) -> np.ndarray:  # (e,)
-        """The numbers of events' relations."""
+        """Relation numbers of events."""
         relations, table = self.stream.history.relations, self.stream.history.event_table
         assert relations is not None
         assert table is not None
         return table[events, relations.column].astype(np.int64)
 
     def asked_in(self, absence: Absence, asked: Query) -> Query:
-        """The question as it is put in a world."""
+        """The query under a counterfactual."""
         if not absence.given or asked.given is None:
             return asked
         given = asked.given.copy()
@@ -154,18 +154,18 @@ class Frozen:
         return Query(asked.src, asked.dst, asked.t, given)
 
     def before(self, at: Any) -> int:
-        """How many of the events are before a time."""
+        """The number of events before a time."""
         return int(np.searchsorted(self.events.when, at, "left"))
 
     def seen(self, at: Any) -> int:
-        """How many of the events the model's positions count, as of a time."""
+        """The number of events that the model's positions count as of a time."""
         return int(self.events.index_of(self.in_positions)) if self.by_block else self.before(at)
 
 
 class WalkCounts:
-    """How many walks over the first events lead from roots back to nodes, with each absence and with none.
+    """Counts of walks over the first events from roots back to nodes, under each absence and under none.
 
-    Only what leads from a root to a node that was asked for is counted, so name all `nodes` at once.
+    Only walks from a root to one of `nodes` are counted, so pass all nodes at once.
     """
 
     def __init__(self, frozen: Frozen, events: int, levels: int, nodes: np.ndarray, absences: Sequence[Absence] = ()):
@@ -174,7 +174,7 @@ class WalkCounts:
         self._roots: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def read(self, root: int, nodes: np.ndarray, world: int = 0) -> np.ndarray:  # (m, d)
-        """Counts of nodes relative to a root; world 0 lacks nothing, world 1 the first absence, and so on."""
+        """Counts of nodes relative to a root; world 0 is factual, world k has the k-th absence."""
         if root not in self._roots:
             self._roots[root] = self._counted(root)
         row_of, counts = self._roots[root]
@@ -182,11 +182,11 @@ class WalkCounts:
         known = np.flatnonzero((nodes >= 0) & (nodes < len(row_of)))
         rows = row_of[nodes[known]]
         found[known[rows >= 0]] = counts[rows[rows >= 0], :, world]
-        found[nodes == root, 0] = 1  # also one that was never seen
+        found[nodes == root, 0] = 1  # also of an unknown root
         return found
 
     def _counted(self, root: int) -> tuple[np.ndarray, np.ndarray]:
-        """A row for each node that lies between, and the counts of each row."""
+        """The row of each node between root and targets, and the counts by row."""
         nodes, worlds = self.frozen.stream.index.nodes, len(self.absences) + 1
         row_of = np.full(nodes, -1)
         if not 0 <= root < nodes:
@@ -203,7 +203,7 @@ class WalkCounts:
         return row_of, np.concatenate(parts, 2)
 
     def _distances(self, nodes: np.ndarray) -> np.ndarray:  # (n,)
-        """Steps from the nearest of some nodes; as many as there are levels where it takes no fewer."""
+        """Steps from the nearest of some nodes, at most the number of levels."""
         found = np.full(self.frozen.stream.index.nodes, self.levels)
         found[nodes] = 0
         distances(self.frozen.events.src, self.frozen.events.dst, self.stop, found, self.levels - 1)
@@ -225,7 +225,7 @@ class WalkCounts:
 
 
 class PositionsWithout:
-    """Answers a model's reads like `RelativePositions`, in a world where some events never happened."""
+    """`RelativePositions` under a counterfactual, for reading."""
 
     def __init__(self, walks: WalkCounts, given: RelativePositions, world: int):
         self.walks, self.given, self.world = walks, given, world
@@ -247,26 +247,25 @@ class PositionsWithout:
 
 
 class _NoPositions:
-    """Takes the place of positions while a model only says which it will read."""
+    """Empty positions for `gather`, which only declares the reads."""
 
     def replay(self, src: Any, dst: Any, t: Any, nodes: np.ndarray, *more: Any, **settings: Any) -> np.ndarray:
         return np.zeros(0, np.float32)
 
 
 def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absence]) -> np.ndarray:  # (1 + absences,)
-    """The logit of a link as it is, and as it would be in each world; see `answers`."""
+    """The logit of a link, and under each absence; see `answers`."""
     asked = Query(np.array([src]), np.array([dst]), np.array([at], frozen.stream._time_dtype))
     return frozen.stream.model.answer(answers(frozen, asked, absences), "anyone").ravel()
 
 
 def answers(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> np.ndarray:  # (1 + absences, outputs)
-    """The answer to one question as it is, and as it would be if what each absence says had never been.
+    """The answer to one query, and its answer under each absence.
 
-    Neighbors, positions and what is known about earlier answers are exactly those of a log without the events, whatever
-    the model asks for. What stays as it is: the weights, event numbers (a left-out event leaves its number unused, so
-    blocks keep their borders), and recurrent memory, in models that have one.
+    Neighbors, positions and known targets are exactly those of a log without the events. Unchanged are the weights,
+    event numbers (a left-out event leaves its number unused, so blocks keep their borders), and recurrent memory.
 
-    Every world is looked up first; then the positions that all of them want are counted together.
+    Look-ups of all counterfactuals come first; then the positions that they read are counted together.
     """
     stream, every = frozen.stream, (_NOTHING, *absences)
     given, model = _own_positions(stream), stream.model
@@ -298,7 +297,7 @@ def answers(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> np.nda
 
 
 def _histories(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> list[History]:
-    """The past of each world, with what is known there about earlier answers and relations."""
+    """The history of each counterfactual, with its known targets and relations."""
     history = frozen.stream.history
     if history.late is None and history.relations is None:
         return [history] * len(absences)
@@ -347,7 +346,7 @@ def _own_positions(stream: Stream) -> RelativePositions | None:
 
 
 def _with_positions(stream: Stream, positions: Any) -> Stream:
-    """A reader whose positions are answered by somebody else, who knows of late blocks already."""
+    """A reader with other positions, which already include late blocks."""
     reader = stream.reader()
     reader.positions, reader._late = positions, []
     return reader
