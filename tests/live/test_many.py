@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
@@ -274,6 +275,6 @@ def test_mistakes_on_the_command_line_are_one_line(folder, options, message, tmp
 
 
 def test_every_column_of_an_answer_can_be_read_as_an_attribute_of_a_frame(live):
-    found = live.predict(pd.DataFrame({"src": [1, 99], "dst": [3, 4]}))
-    assert found.notes.tolist() == ["", "unknown src"]
+    found = live.predict(pd.DataFrame({"src": ["somebody"], "dst": ["someone"]}))
+    assert found.notes.tolist() == ["unknown src, unknown dst"]
     assert not [name for name in found.columns if hasattr(pd.DataFrame, name)]
