@@ -364,7 +364,7 @@ def test_timestamps_of_arrow_pandas_and_numpy():
         assert log.t.tolist() == stamps.as_unit(unit).astype("int64").tolist()
     zoned = read_events(pd.DataFrame(ends | {"t": stamps.tz_localize("Europe/Berlin")}))
     assert zoned.schema.time.zone == "Europe/Berlin"
-    assert zoned.schema.time.show(zoned.t[0]) == "2020-01-01 10:00:00"
+    assert zoned.schema.time.show(zoned.t[0]) == "2020-01-01 10:00:00+01:00"
     days = read_events(ends | {"t": np.array(["2020-01-01", "2020-01-02"], "datetime64[D]")})
     assert days.t.tolist() == [1577836800, 1577923200]
     assert read_events(pa.table(ends | {"t": pa.array(stamps.date)})) == days

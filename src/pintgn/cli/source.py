@@ -133,7 +133,12 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
             """Also read the column of relations, as categories."""
             options.update(relation_column(options, relation))
 
+        def about_nodes() -> None:
+            """Destinations may be missing: nothing is asked about them."""
+            options[NODES_ONLY] = True
+
         read.data, read.asks, read.relates = shown_address(data), reading, relating  # type: ignore[attr-defined]
+        read.about_nodes = about_nodes  # type: ignore[attr-defined]
         read.flags = flags(options)  # type: ignore[attr-defined]
         command(load=read, **given)
 
@@ -158,6 +163,8 @@ def task_columns(options: dict[str, Any], predict: str, given: list[str]) -> dic
     return {"features": ",".join(named) or None, PREDICTED: predict}
 
 
+NODES_ONLY = "nodes_only"
+"""Among the options: whether only nodes are asked about, so that events need no destination."""
 RELATION = "relation"
 """Among the options: the column of relations, which is read as categories in codes."""
 
@@ -222,7 +229,7 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
         options["encoding"] = dict(part.strip().split("=", 1) for part in options["encoding"].split(",") if "=" in part)
     options["header"] = False if no_header else None
     predicted, relation = options.pop(PREDICTED, None), options.pop(RELATION, None)
-    source = _with_columns(data, options)
+    source = _with_columns(data, options, options.pop(NODES_ONLY, False))
     saved = getattr(source, "paths", None) and all(map(saved_by_pintgn, source.paths))
     if predicted is not None and not saved:
         options["predict"] = predicted
@@ -249,8 +256,9 @@ def _unused(source: Any, log: EventLog) -> list[str]:
     return [name for name in source.names if name not in used and name.partition("=")[0] not in used]
 
 
-def _with_columns(data: str, options: dict[str, Any]) -> Any:
-    """The opened source; where columns are not given and not called src, dst and t, usual names are tried."""
+def _with_columns(data: str, options: dict[str, Any], nodes_only: bool) -> Any:
+    """The opened source; where columns are not given and not called src, dst and t, usual names are tried. With
+    `nodes_only` there may be no destination."""
     from pintgn.events.guess import by_look, by_name, konect
     from pintgn.events.mapped import MappedSource
     from pintgn.events.sources import ParquetSource, open_source
@@ -274,10 +282,13 @@ def _with_columns(data: str, options: dict[str, Any]) -> Any:
         for name in given:  # a mistyped name is an error before anything is guessed
             source.column(name)
         found = {role: name for role, name in by_name(source.names).items() if role in missing and name not in given}
-    if all(role in found for role in missing):
-        options |= found | ({"header": False} if headless else {})
-        taken = ", ".join(f"{found[role]!r} as {FLAGS[role]}" for role in missing)
-        say(f"note: taking {taken}" + (", with --bipartite: KONECT says 'bip'" if "bipartite" in found else ""))
+    alone = nodes_only and "dst" in missing and "dst" not in found
+    if all(role in found for role in missing if role != "dst" or not alone):
+        options |= found | ({"header": False} if headless else {}) | ({"dst": None} if alone else {})
+        taken = ", ".join(f"{found[role]!r} as {FLAGS[role]}" for role in missing if role in found)
+        says = [f"taking {taken}" if taken else "", "no column of destinations: events have none" if alone else ""]
+        says += ["with --bipartite: KONECT says 'bip'" if "bipartite" in found else ""]
+        say(f"note: {', '.join(filter(None, says))}")
         return source
     likely = by_look(source)
     known = " ".join(f"{FLAGS[role]} {shlex.quote(likely[role])}" for role in missing if role in likely)
@@ -287,4 +298,7 @@ def _with_columns(data: str, options: dict[str, Any]) -> Any:
         advice = f" The first line looks like data. If it is, name columns by position, from 0{how}"
     else:
         advice = f" Say which is which, perhaps: {known}" if known else ""
+        if "dst" in missing and "dst" not in likely:
+            whose = shlex.quote(likely.get("src", "SRC") if "src" in missing else options["src"])
+            advice += f"{'.' * bool(advice)} If events have no destination, name the source again: --dst {whose}"
     raise UnknownName(f"{source.title} has no column {missing[0]!r}. There are: {listed}.{advice}")

@@ -299,6 +299,8 @@ def read_task(
         load.asks(chosen.predict, chosen.given)
     elif chosen.relation is not None:
         load.relates(chosen.relation)
+    if chosen.sides == (0,):
+        load.about_nodes()
 
 
 def shown_memory(bytes_of: dict[str, int]) -> str:

@@ -263,7 +263,7 @@ class Builder:
             if features is not None:
                 reorder_rows(features, order)
         ids = self.numbering.finish(columns["src"], columns["dst"])
-        if plan.bipartite is None and like is None:
+        if plan.bipartite is None and like is None and plan.src != plan.dst:
             note_sides(columns["src"], columns["dst"], (plan.src, plan.dst))
         if self.op is not None and (plan.strict or (columns["op"] == REMOVE).any()):
             kept = self._settle(columns, order, ids)

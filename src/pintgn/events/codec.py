@@ -131,6 +131,8 @@ class Codec:
         ops = self._ops(op, len(src))
         if ops is not None and (ops == NODE).any():
             dst = [self._other_end(*ends) for ends in zip(src, dst, ops.tolist(), strict=True)]
+        if self.schema.alone:
+            dst = [self._other_end(*ends, NODE) for ends in zip(src, dst, strict=True)]
         if not ids_checked:
             self.check_ids(src, "src")
         if not ids_checked or None in dst:
@@ -252,12 +254,14 @@ class Codec:
         return None if self.schema.op is None else found
 
     def _other_end(self, src: Any, dst: Any, op: int) -> Any:
-        """A node event is a self-loop, or ends at the dummy of a discrete-time log; its dst may be left out."""
+        """A node event is a self-loop, or ends at the dummy of a discrete-time log; its dst may be left out. So is
+        every event of a log without destinations."""
         if op != NODE:
             return dst
         end = src if self.dummy is None else self.dummy
         if dst is not None and dst != end:
-            raise BadInput(f"a node event of {src!r} cannot end at {dst!r}. Leave out its dst.")
+            what = "an event here has no destination" if self.schema.alone else "a node event is its node's own"
+            raise BadInput(f"{what}: one of {src!r} cannot end at {dst!r}. Leave out its dst.")
         return end
 
 

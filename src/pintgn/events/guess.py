@@ -110,7 +110,8 @@ class _Look:
         self.whole = all(number.is_integer() for number in self.numbers)
         self.few = self.distinct < FEW and len(listed) > 5 * self.distinct
         self.negative = bool(self.numbers) and min(self.numbers) < 0
-        self.is_id = not self.date and self.whole and self.distinct > 2 and not pa.types.is_boolean(kind)
+        unfit = pa.types.is_boolean(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)  # see `as_ids`
+        self.is_id = not self.date and self.whole and self.distinct > 2 and not unfit
 
     def is_date(self) -> bool:
         return self.date or bool(self.numbers and since_1970(min(self.numbers), max(self.numbers)))

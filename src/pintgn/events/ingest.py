@@ -26,7 +26,7 @@ MOST_FEATURES = 20_000
 def read_events(
     source: Any,
     src: str | int = "src",
-    dst: str | int = "dst",
+    dst: str | int | None = "dst",
     t: str | int = "t",
     *,
     features: str | Sequence[str | int] | None = None,
@@ -67,7 +67,8 @@ def read_events(
             structured array. A file written by `EventLog.save` is restored exactly. Also `https://` and `s3://`
             addresses of such files; a SQLite or DuckDB file, or `postgresql://user@host/database`.
         src, dst, t: columns, by name or by position from 0. Ids are whole numbers, text or UUIDs; times are
-            numbers, timestamps or ISO-8601 text.
+            numbers, timestamps or ISO-8601 text. `dst=None` where events have no destination, as purchases in one
+            shop: each is then a self-loop of its source.
         features: columns of event features, or "all" for all others. Numbers become float32; text, bools and
             dictionaries are categories.
         label: a column of numbers kept beside the events.
@@ -127,6 +128,9 @@ def read_events(
         raise BadInput(f"decimal={decimal!r}; the decimal mark is ',' or '.'.")
     if not max_bad >= 0:
         raise BadInput(f"max_bad={max_bad}; give a number of rows, or a share below 1 such as 0.1.")
+    if dst is None and bipartite:
+        raise BadInput("bipartite=True names sources and destinations apart, and dst=None says that there are none.")
+    dst = src if dst is None else dst
     roles: dict[str, str | int | None] = {
         "src": src, "dst": dst, "t": t, "label": label, "op": op, "known": known_at
     }  # fmt: skip
@@ -140,6 +144,7 @@ def read_events(
         features, bipartite = names, known.separate_namespaces
         node_updates = list(known.node_updates) if node_updates is None else node_updates
         roles = {role: getattr(known, role) if name in (role, None) else name for role, name in roles.items()}
+        roles["dst"] = roles["src"] if known.alone else roles["dst"]
     wanted = [
         name for role, name in roles.items() if name is not None and (like is None or role in ("src", "dst", "t"))
     ]

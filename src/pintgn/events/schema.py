@@ -199,6 +199,11 @@ class Schema:
     asking: Asking | None = None
     """What is asked about events, in the log as a model reads it; None: whether they happen."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether events have no destination: each is a self-loop of its source, whose column is named twice."""
+        return self.dst == self.src
+
     @cached_property
     def feature_width(self) -> int:
         """Columns of `EventLog.features`."""

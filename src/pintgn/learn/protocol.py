@@ -35,8 +35,8 @@ class Parts:
     seen: np.ndarray  # (n,) nodes trained on
 
     @classmethod
-    def of(cls, log: EventLog, *, hidden: float | str = 0.1, seed: int = 0, **split: Any) -> Parts:
-        """Arguments as of `cut` and `hidden_nodes`."""
+    def of(cls, log: EventLog, *, hidden: float | str = 0.1, seed: int = 0, links: bool = True, **split: Any) -> Parts:
+        """Arguments as of `cut` and `hidden_nodes`; `links`: whether destinations are told from each other."""
         train, validation, final = cut(log, **split)
         shares = {name: split[name] for name in ("val", "test") if name in split}
         asked = [train, validation] if split.get("train_until") is not None else log.split(**shares)[:2]
@@ -48,7 +48,12 @@ class Parts:
                 PintgnWarning,
                 stacklevel=2,
             )
-        if len(destinations(train)) < 2:
+        if links and log.schema.alone:
+            raise BadInput(
+                "this log has no destinations, so there are no links to predict. Ask about its nodes, as in "
+                "predict='return', within='30d' (--predict return --within 30d)."
+            )
+        if links and len(destinations(train)) < 2:
             raise BadInput(
                 "every training event goes to one destination, so there is no other to tell it from. "
                 "Is dst= (--dst) the right column?"

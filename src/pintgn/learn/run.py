@@ -133,7 +133,8 @@ class Run:
     def parts(self) -> Parts:
         """The log as the model reads it, cut for learning."""
         train = self.settings.train
-        return Parts.of(self.view(self.log), hidden=train.hidden, seed=self.seed, **train.split)
+        links = self.settings.task.scores_links
+        return Parts.of(self.view(self.log), hidden=train.hidden, seed=self.seed, links=links, **train.split)
 
     @cached_property
     def schema(self) -> Schema:

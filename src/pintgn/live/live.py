@@ -171,7 +171,8 @@ class Live(Answers):
         for number in range(len(self.names), log.nodes):
             self.names.add(log.id(number), 0 if log.ids.side is None else int(log.ids.side[number]))
         read, late = self.run.deployed.view(log), self.stream.schema.late
-        known = None if self.stream.schema.asking is None else read.features[:, late]  # type: ignore[index]
+        asks = self.stream.schema.asking is not None and read.features is not None
+        known = read.features[:, late] if asks else None  # type: ignore[index]
         events = Events(log.src, log.dst, log.t, read.marked_features, late=known, known=read.known)
         learnable = log.learnable
 
