@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pintgn import read_events
-from pintgn.errors import BadFile, BadInput, EventOrderError, PintgnError, UnknownName
+from pintgn.errors import BadFile, BadInput, EventOrderError, PintgnError, PintgnWarning, UnknownName
 
 FOLDER = Path(__file__).parent / "malformed"
 
@@ -59,12 +59,12 @@ CASES = {
     ),
     "nan_feature.csv": (
         BadInput,
-        "line 3 has no amount; a feature must be a finite float32 number. Correct it, or pass fill=0 (--fill 0).",
+        "line 3 has no amount; a feature must be a finite float32 number. Correct it, or pass fill=0",
         {"features": ["amount"]},
     ),
     "no_feature.csv": (
         BadInput,
-        "line 3 has no amount; a feature must be a finite float32 number. Correct it, or pass fill=0 (--fill 0).",
+        "line 3 has no amount; a feature must be a finite float32 number. Correct it, or pass fill=0",
         {"features": ["amount"]},
     ),
     "infinite_feature.csv": (
@@ -245,8 +245,27 @@ def test_things_that_are_no_table():
     for thing in (None, 5, [(1, 2, 3)], iter([1]), pd.Series([1, 2])):
         with pytest.raises(BadInput, match=f"events cannot be read from {type(thing).__name__}. Pass the path of"):
             read_events(thing)
-    with pytest.raises(BadInput, match="ids in 'dst' are double with missing values; an id is"):
-        read_events(pd.DataFrame({"src": [1, 2], "dst": [1, None], "t": [0, 1]}))
+
+
+def test_ids_that_pandas_made_floats_are_refused_with_the_way_out():
+    frame = pd.DataFrame({"src": [1, 2, 3], "dst": [7, None, 8], "t": [0, 1, 2]})
+    with pytest.raises(BadInput, match=r"'dst' are whole numbers.*missing \(row 1\).*skip_bad=True.*astype\('Int64'\)"):
+        read_events(frame)
+    with pytest.raises(BadInput, match="skip_bad=True"):  # where this batch has none that is missing
+        read_events(frame.dropna())
+    with pytest.raises(BadInput, match="'dst' are double; an id is"):
+        read_events({"src": [1, 2], "dst": [1.5, None], "t": [0, 1]})
+    assert read_events(frame.dropna().astype({"dst": "Int64"})).ids.decode().to_pylist() == [1, 7, 3, 8]
+
+
+def test_skip_bad_turns_such_floats_back_into_whole_ids():
+    frame = pd.DataFrame({"src": [1, 2, 3], "dst": [7, None, 8], "t": [0, 1, 2]})
+    with pytest.warns(PintgnWarning, match="skipped 1 of 3 rows: 1 without 'dst'"):
+        log = read_events(frame, skip_bad=True, max_bad=1)
+    assert log.ids.decode().to_pylist() == [1, 7, 3, 8]
+    merged = {"src": [1, 2], "dst": [2.0**53, 2.0**53 + 2], "t": [0, 1]}  # two ids may have become one here
+    with pytest.raises(BadInput, match="'dst' are double; an id is"):
+        read_events(merged, skip_bad=True)
 
 
 def test_layouts_that_make_no_sense():

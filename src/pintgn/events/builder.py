@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
-from pintgn.events.columns import SKIP, Growing, Where, first_true, is_text, plain, try_cast
+from pintgn.events.columns import SKIP, Growing, Where, first_true, is_text, null_rows, plain, try_cast
 from pintgn.events.features import Categories, Labels, Numbers, category_columns, spread
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, reorder_rows
 from pintgn.events.log import EventLog
-from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids
+from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids, whole_floats
 from pintgn.events.ops import named_nodes, parse_ops, settle
 from pintgn.events.schema import LATEST, Feature, Schema, TimeUnit
 from pintgn.events.sides import note_sides
@@ -205,6 +205,13 @@ class Builder:
             try:
                 ends.append(as_ids(values, self.source.untyped, plan.like is not None and known == TEXT))
             except UnfitIds as error:
+                if whole_floats(values) is not None:
+                    gap = first_true(null_rows(values))
+                    raise BadInput(
+                        f"ids in {name!r} are whole numbers kept as floats ({error}), as pandas does where a value is "
+                        f"missing{f' ({where(gap)})' if gap >= 0 else ''}. Leave such rows out with skip_bad=True "
+                        "(--skip-bad), or drop or fill them and convert the column: .astype('Int64')."
+                    ) from error
                 raise BadInput(
                     f"ids in {name!r} are {error}; an id is a whole number, a text or a UUID. Cast them to one of "
                     "these."

@@ -16,6 +16,7 @@ from pintgn.events.columns import is_text, null_rows, plain, try_cast
 from pintgn.events.features import to_numbers, trimmed
 from pintgn.events.kernels_order import ADD, NODE, REMOVE
 from pintgn.events.log import EventLog
+from pintgn.events.numbering import whole_floats
 from pintgn.events.ops import MEANING
 from pintgn.events.schema import LATEST
 from pintgn.events.sources import Hints, Source
@@ -54,8 +55,15 @@ class Cleaned(Source):
             bad = self._bad(dict(zip(columns, batch.columns, strict=True)), batch.num_rows)
             self.dropped.append(self.read + np.flatnonzero(bad))
             self.read += batch.num_rows
-            yield batch.filter(pa.array(~bad)) if bad.any() else batch
+            yield self._ids_whole(batch.filter(pa.array(~bad)) if bad.any() else batch)
         self._report()
+
+    def _ids_whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Ids that are floats only because one of them was missing, as the whole numbers they were."""
+        for k, name in enumerate(batch.schema.names):
+            if name in (self.plan.src, self.plan.dst) and (whole := whole_floats(batch.column(k))) is not None:
+                batch = batch.set_column(k, name, whole)
+        return batch
 
     def where(self, row: int) -> str:
         gone = np.concatenate(self.dropped) if self.dropped else np.zeros(0, np.int64)

@@ -83,8 +83,7 @@ def as_ids(values: pa.Array, untyped: bool, text: bool = False) -> Ids:
         except pa.ArrowInvalid as error:
             raise UnfitIds("bytes that are not text") from error
     elif not is_text(kind):
-        # pandas makes floats of whole numbers when one is missing
-        raise UnfitIds(f"{kind} with missing values" if missing.any() else f"{kind}")
+        raise UnfitIds(f"{kind}")
     values = values.fill_null("")
     if untyped:
         values = pc.ascii_trim_whitespace(values)
@@ -96,6 +95,20 @@ def as_ids(values: pa.Array, untyped: bool, text: bool = False) -> Ids:
         if parse_ints(*text_parts(filled), numbers) < 0:
             return Ids(INTEGERS, numbers, missing)
     return Ids(TEXT, values, missing)
+
+
+def whole_floats(values: pa.Array) -> pa.Array | None:
+    """Floats that pandas made of whole numbers because one was missing, as int64; None for all others.
+
+    Those that a float does not tell from their neighbors are others: two ids may have become one.
+    """
+    if not pa.types.is_floating(values.type):
+        return None
+    most = {16: 2**11, 32: 2**24, 64: 2**53}[values.type.bit_width]
+    numbers = values.drop_null().to_numpy(zero_copy_only=False)
+    if not len(numbers) or not (np.abs(numbers) < most).all() or (numbers % 1).any():
+        return None
+    return values.cast(pa.int64())
 
 
 class Numbering:
