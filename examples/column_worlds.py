@@ -15,10 +15,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from pintgn.datasets.worlds import expected_ap, setting, some_times
 from pintgn.errors import BadInput, check_count
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Feature, Schema
-from pintgn.events.worlds import expected_ap, setting, some_times
 
 
 @dataclass(frozen=True)

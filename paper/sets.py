@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pintgn.datasets import public as datasets
 from pintgn.errors import BadFile
-from pintgn.events import datasets
-from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
-from pintgn.events.sources import open_parquet
+from pintgn.ingest.read import read_events
+from pintgn.ingest.sources import open_parquet
 
 
 def find(name: str, folder: Path | None = None) -> Path | None:

@@ -42,8 +42,8 @@ HOMES = {  # where a package of an extra may be imported; the rest of pintgn wor
         "cli/serve.py",
     ),
     "interop": ("interop/",),
-    "duckdb": ("events/databases.py",),
-    "postgres": ("events/databases.py", "feed/postgres.py", "serve/postgres"),
+    "duckdb": ("ingest/databases.py",),
+    "postgres": ("ingest/databases.py", "feed/postgres.py", "serve/postgres"),
     "kafka": ("feed/kafka.py",),
     "nats": ("feed/nats.py",),
 }

@@ -35,8 +35,8 @@ import torch
 
 from pintgn import EventLog, NeighborIndex, RelativePositions, Service, Stream
 from pintgn.errors import BadFile
-from pintgn.events.facts import check_format
 from pintgn.events.log import Query
+from pintgn.facts import check_format
 from pintgn.feed.source import Bookmark
 from pintgn.learn.run import Run
 from pintgn.serve.backup import restore

@@ -16,7 +16,7 @@ from pintgn.cli.app import app
 from pintgn.cli.common import Bar, Grid, console
 from pintgn.cli.data import describe
 from pintgn.cli.help_format import EXAMPLES, SECTIONS
-from pintgn.events.simulate import simulate
+from pintgn.datasets.simulate import simulate
 from tests.cli.test_learning import run
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

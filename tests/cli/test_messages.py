@@ -13,7 +13,7 @@ import pytest
 
 import pintgn
 from pintgn.cli.source import flags
-from pintgn.events import paths
+from pintgn.ingest import paths
 from tests.cli.test_learning import run
 
 QUICK = ("--epochs", "1", "--set", "dim=8", "--no-report")
@@ -95,7 +95,7 @@ def test_what_lists_suggest_works_when_pasted(ask, tmp_path):
     assert done.returncode == 0, done.stderr
     _, _, err = ask("data", "list")
     name = re.search(r"pintgn data fetch (\S+)", err)[1]
-    from pintgn.events.datasets import DATASETS
+    from pintgn.datasets.public import DATASETS
 
     assert name in DATASETS
 

@@ -19,9 +19,9 @@ import pytest
 
 from pintgn import read_events
 from pintgn.errors import BadFile, BadInput
-from pintgn.events import addresses
-from pintgn.events.sources import open_source
 from pintgn.formatting import shown_address
+from pintgn.ingest import addresses
+from pintgn.ingest.sources import open_source
 
 TABLE = pa.table({"src": ["ann", "bob", "ann"], "dst": ["bob", "cay", "cay"], "t": [1, 2, 2], "x": [0.5, 1, 1.5]})
 

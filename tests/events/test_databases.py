@@ -22,8 +22,8 @@ import pytest
 
 from pintgn import read_events
 from pintgn.errors import BadFile, BadInput, EventOrderError, UnknownName
-from pintgn.events import databases
-from pintgn.events.sources import open_source
+from pintgn.ingest import databases
+from pintgn.ingest.sources import open_source
 from tests.conftest import around
 from tests.postgres import postgres_server
 

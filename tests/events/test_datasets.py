@@ -14,9 +14,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
+from pintgn.datasets import public as datasets
+from pintgn.datasets.public import DATASETS, cached, fetch, load, read_published
 from pintgn.errors import BadFile, UnknownName
-from pintgn.events import datasets
-from pintgn.events.datasets import DATASETS, cached, fetch, load, read_published
 from pintgn.events.log import EventLog
 
 JODIE_HEADER = "user_id,item_id,timestamp,state_label,comma_separated_list_of_features\n"

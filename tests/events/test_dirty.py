@@ -14,9 +14,9 @@ import pytest
 
 from pintgn import EventLog, read_events, write_events
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning, UnknownName
-from pintgn.events import textfile
-from pintgn.events.encode import encode_features
 from pintgn.events.hashed import BITS, category_codes, from_signs, hashes, signs
+from pintgn.ingest import textfile
+from pintgn.ingest.encode import encode_features
 
 
 @pytest.fixture

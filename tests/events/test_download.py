@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from pintgn.errors import BadFile
-from pintgn.events import download as module
-from pintgn.events.download import download
+from pintgn.ingest import download as module
+from pintgn.ingest.download import download
 from tests.conftest import around
 
 CONTENT = bytes(range(256)) * 40  # 10,240 bytes

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadFile
-from pintgn.events.facts import AtLeast, Each, Maybe, check, digest_of, parse, read_arrays, read_json
+from pintgn.facts import AtLeast, Each, Maybe, check, digest_of, parse, read_arrays, read_json
 
 SHAPE = {
     "seed": AtLeast(0),

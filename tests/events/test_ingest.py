@@ -15,8 +15,8 @@ import pytest
 
 from pintgn import ADD, DELETE, NODE, EventLog, read_events, write_events
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning, UnknownName
-from pintgn.events import sources, textfile
 from pintgn.events.schema import LATEST
+from pintgn.ingest import sources, textfile
 
 ROWS = {"src": ["b", "a", "b", "c"], "dst": ["a", "c", "b", "d"], "t": [1, 2, 2, 5]}
 

@@ -187,8 +187,8 @@ def test_a_file_name_that_is_nearly_right_is_suggested():
 @pytest.mark.parametrize("block", [1 << 22, 200])
 def test_a_bad_value_far_down_is_found_and_named(tmp_path, monkeypatch, block):
     """The first rows suggest numbers; what contradicts them later is named, whatever the size of the batches."""
-    monkeypatch.setattr("pintgn.events.textfile.BLOCK", block)
-    monkeypatch.setattr("pintgn.events.textfile.SAMPLE", 150)
+    monkeypatch.setattr("pintgn.ingest.textfile.BLOCK", block)
+    monkeypatch.setattr("pintgn.ingest.textfile.SAMPLE", 150)
     good = [f"{k % 9},{k % 7},{k},{k / 8}" for k in range(3000)]
 
     def read(bad: str):
@@ -219,7 +219,7 @@ def test_a_frame_with_mixed_types_names_the_row():
 
 
 def test_types_may_not_change_between_batches(monkeypatch):
-    monkeypatch.setattr("pintgn.events.sources.BATCH", 2)
+    monkeypatch.setattr("pintgn.ingest.sources.BATCH", 2)
     data = {"src": [1, 2, "x", "y"], "dst": [1, 2, "x", "y"], "t": [0, 1, 2, 3]}
     with pytest.raises(BadInput, match="ids are text from row 2 on, but whole numbers before"):
         read_events(data)
@@ -279,7 +279,7 @@ def test_layouts_that_make_no_sense():
 
 
 def test_a_text_with_far_too_many_values_is_no_category(monkeypatch):
-    monkeypatch.setattr("pintgn.events.features.MOST_CATEGORIES", 5)
+    monkeypatch.setattr("pintgn.ingest.feature_columns.MOST_CATEGORIES", 5)
     data = {"src": range(9), "dst": range(9), "t": range(9), "note": [f"note {k}" for k in range(9)]}
     with pytest.raises(BadInput, match="'note' has more than 5 different values"):
         read_events(data, features=["note"])

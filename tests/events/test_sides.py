@@ -10,7 +10,7 @@ import pytest
 
 from pintgn import read_events, simulate
 from pintgn.errors import PintgnWarning
-from pintgn.events.sides import kind_of
+from pintgn.ingest.sides import kind_of
 
 
 def notes(source, *arguments, **options) -> str:

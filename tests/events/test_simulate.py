@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
+from pintgn.datasets.simulate import WORLDS, Repeat, Shop, Twins, make_world, simulate
+from pintgn.datasets.worlds import expected_ap, rank_in_order
 from pintgn.errors import BadInput, UnknownName
-from pintgn.events.simulate import WORLDS, Repeat, Shop, Twins, make_world, simulate
-from pintgn.events.worlds import expected_ap, rank_in_order
 
 NAMES = sorted(WORLDS)
 SMALL = {

@@ -10,9 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from pintgn import EventLog, read_events, write_events
+from pintgn.datasets import simulate
 from pintgn.errors import BadFile, BadInput, TooLarge
-from pintgn.events import features, hashed, jsonfile, numbering, simulate, sources, table, textfile
+from pintgn.events import hashed, table
 from pintgn.events.kernels import LONGEST_TEXT, RUN
+from pintgn.ingest import feature_columns as features
+from pintgn.ingest import jsonfile, numbering, sources, textfile
 from tests.conftest import around
 from tests.learn.helpers import random_log
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pintgn.discrete.conversion import GraphSnapshot, from_snapshots, to_snapshots
 from pintgn.errors import BadInput, UnknownName
 from pintgn.events.ids import IdMap
-from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
 from pintgn.events.schema import ADD, DELETE, NODE
-from pintgn.events.snapshots import GraphSnapshot, from_snapshots, to_snapshots
+from pintgn.ingest.read import read_events
 
 
 def ids_of(log, snapshot):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pintgn.errors import BadInput
-from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
 from pintgn.events.splits import hidden_nodes, seen_nodes, split_points, touches
+from pintgn.ingest.read import read_events
 
 times = st.lists(st.integers(0, 12), min_size=1, max_size=60).map(sorted)
 

@@ -11,9 +11,9 @@ import pytest
 import pintgn
 from pintgn import read_events
 from pintgn.errors import BadInput
-from pintgn.events.guess import by_look, by_name
-from pintgn.events.sources import open_source
 from pintgn.events.timeformat import check_format, likely_formats, since_1970
+from pintgn.ingest.guess import by_look, by_name
+from pintgn.ingest.sources import open_source
 
 SECONDS = [1_735_065_000, 1_735_065_061, 1_735_152_000]  # 2024-12-24 18:30:00 and later
 WRITTEN = {

@@ -8,8 +8,9 @@ import pytest
 
 from pintgn import EventLog, read_events
 from pintgn.errors import BadFile, BadInput, UnknownName
-from pintgn.events import guess, ingest, sources, textfile
-from pintgn.events.sources import ParquetSource, open_source
+from pintgn.ingest import guess, sources, textfile
+from pintgn.ingest import read as ingest
+from pintgn.ingest.sources import ParquetSource, open_source
 
 
 def wide(columns: int) -> dict[str, list]:

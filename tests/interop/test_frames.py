@@ -97,7 +97,7 @@ def test_absent_keys_are_missing_values_and_blank_lines_nothing(tmp_path):
 
 @pytest.mark.parametrize("batch", [2, 1 << 16])
 def test_a_bad_value_is_named_by_its_line(tmp_path, monkeypatch, batch):
-    monkeypatch.setattr("pintgn.events.jsonfile.BATCH", batch)
+    monkeypatch.setattr("pintgn.ingest.jsonfile.BATCH", batch)
     good = [{"src": k, "dst": k + 1, "t": k} for k in range(5)]
     for bad, message in {
         '{"src": 1, "dst": 2, "t": 2': "line 6 is not JSON",

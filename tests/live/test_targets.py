@@ -8,7 +8,7 @@ import pytest
 import pintgn
 from pintgn import read_events
 from pintgn.errors import BadInput
-from pintgn.events.targets import TARGET, TargetBatch
+from pintgn.ingest.late_targets import TARGET, TargetBatch
 from pintgn.learn import train
 from pintgn.live.snapshot import Snapshot, restore
 from tests.learn.test_tasks import FEATURES, FRAUD, TIP, asked, events, payments

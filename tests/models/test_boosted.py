@@ -10,9 +10,9 @@ import torch
 
 from pintgn import fit
 from pintgn.check import check_model, random_log
+from pintgn.datasets.simulate import simulate
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
-from pintgn.events.simulate import simulate
 from pintgn.learn.run import Run
 from pintgn.models.boosted import Boosted
 from pintgn.models.pair_features import COLUMNS

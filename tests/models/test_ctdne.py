@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from pintgn.check import check_model
+from pintgn.datasets.simulate import make_world
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
-from pintgn.events.simulate import make_world
 from pintgn.models.ctdne import CTDNE, _pairs
 from pintgn.stream import Stream
 

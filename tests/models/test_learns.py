@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch.nn.functional import softplus
 
+from pintgn.datasets.simulate import make_world
 from pintgn.events.log import EventLog
-from pintgn.events.simulate import make_world
 from pintgn.models.base import Model
 from pintgn.models.caw import CAW
 from pintgn.models.heuristics import EdgeBank, Heuristic

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import pintgn
+from pintgn.datasets.simulate import simulate
 from pintgn.errors import UnknownName
 from pintgn.events.log import Query
-from pintgn.events.simulate import simulate
 from pintgn.models.base import Model
 from pintgn.models.registry import MODELS, model_class, model_name
 from pintgn.stream import Stream

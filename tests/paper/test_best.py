@@ -13,8 +13,8 @@ from paper.best import best_jobs, run_best
 from paper.command import app
 from paper.results import Results
 from paper.training_free import TRAINING_FREE
+from pintgn.datasets.simulate import simulate
 from pintgn.errors import UnknownName
-from pintgn.events.simulate import simulate
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, published_rows, read_settings
 from tests.conftest import ROOT

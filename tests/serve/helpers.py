@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from pintgn import fit, read_events
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.retention import Retention

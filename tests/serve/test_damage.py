@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from pintgn.cli.app import app
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.serve import answers
 from pintgn.serve.app import create_app

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pintgn.errors import BadInput
-from pintgn.events.codec import Codec
+from pintgn.ingest.codec import Codec
 from pintgn.learn.run import Run
 from pintgn.serve import answers, arrowbody, connections
 from pintgn.serve.app import SMALL, create_app

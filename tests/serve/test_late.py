@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.serve import follow

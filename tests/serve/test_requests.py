@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pintgn import read_events
 from pintgn.errors import BadInput
-from pintgn.events.codec import Codec, EventBatch
+from pintgn.ingest.codec import Codec, EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.serve.requests import ARROW, Requests

@@ -13,7 +13,7 @@ import pytest
 
 from pintgn import read_events
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.service import Service
 from pintgn.serve.sqlite import SqliteStore

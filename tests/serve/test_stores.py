@@ -10,7 +10,7 @@ import pytest
 
 from pintgn import read_events
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.serve.limits import Options
 from pintgn.serve.rewind import undo_after

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pintgn import fit, read_events
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.serve.app import create_app
 from pintgn.serve.limits import Options

@@ -104,8 +104,8 @@ def test_ids_and_dates_are_read_as_the_log_has_them(tmp_path):
 
 
 def test_a_report_is_printed_plotted_and_json(tmp_path):
-    from pintgn.events.ingest import write_events
-    from pintgn.events.simulate import simulate
+    from pintgn.datasets.simulate import simulate
+    from pintgn.ingest.read import write_events
 
     path = tmp_path / "world.parquet"
     write_events(simulate("repeat", events=600, seed=0, nodes=40), path)

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from pintgn.datasets.simulate import make_world
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
-from pintgn.events.simulate import make_world
 from pintgn.theory.comparison import distinguish
 from pintgn.theory.data_report import DataReport, _sample_links, report
 from pintgn.theory.event_history import TIMES, EventHistory

@@ -7,7 +7,7 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from pintgn.events.simulate import make_world
+from pintgn.datasets.simulate import make_world
 from pintgn.models.pint import PINT
 from pintgn.stream import Stream
 from pintgn.theory import report

@@ -9,8 +9,8 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
+from pintgn.discrete.conversion import GraphSnapshot, from_snapshots, to_snapshots
 from pintgn.events.log import EventLog
-from pintgn.events.snapshots import GraphSnapshot, from_snapshots, to_snapshots
 from pintgn.theory.anonymous import caw_readout
 from pintgn.theory.comparison import Comparison, distinguish, read_question
 from pintgn.theory.computation_trees import computation_tree, monotone_tree

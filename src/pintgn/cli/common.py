@@ -105,7 +105,7 @@ def check_output(path: Path, overwrite: bool) -> None:
 
 def write_log(log: Any, path: Path) -> bool:
     """Write events by the ending of the name, or as CSV on standard output where it is -; whether it was a file."""
-    from pintgn.events.ingest import write_events
+    from pintgn.ingest.read import write_events
 
     if path != STDOUT:
         write_events(log, path)

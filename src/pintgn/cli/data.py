@@ -94,7 +94,7 @@ def convert(
 @app.command("list")
 def list_sets(as_json: AsJson = False) -> None:
     """List the public data sets, and which of them are downloaded."""
-    from pintgn.events import datasets
+    from pintgn.datasets import public as datasets
 
     sets = datasets.DATASETS.values()
     facts = {s.name: {"events": s.events, "nodes": s.nodes, "cached": datasets.cached(s.name)} for s in sets}
@@ -112,7 +112,7 @@ def fetch(
     again: Annotated[bool, Option("--again", help="Download again, even if it is in the cache.")] = False,
 ) -> None:
     """Download a public data set into the cache folder, and check it against its published counts."""
-    from pintgn.events import datasets
+    from pintgn.datasets import public as datasets
 
     with Bar(name, "bytes") as bar:
         path = datasets.fetch(name, mirror=mirror, again=again, progress=bar)
@@ -131,7 +131,7 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Simulate a world whose truth is known: repeat (recency), twins (only positions help), shop (drift, new users)."""
-    from pintgn.events.simulate import simulate as simulated
+    from pintgn.datasets.simulate import simulate as simulated
 
     check_output(output, overwrite)
     if as_json and output == STDOUT:

@@ -22,8 +22,8 @@ def demo(
     from pintgn.cli.data import describe
     from pintgn.cli.evaluate import show_phase
     from pintgn.cli.train import EpochLines
-    from pintgn.events.ingest import read_events
-    from pintgn.events.simulate import make_world
+    from pintgn.datasets.simulate import make_world
+    from pintgn.ingest.read import read_events
     from pintgn.learn.train import fit
     from pintgn.models.pint import PINT
     from pintgn.positions import first_use

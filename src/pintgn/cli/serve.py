@@ -222,7 +222,7 @@ def _accept(service: Any, waiting: list[str], as_json: bool) -> None:
 
 
 def _export(service: Any, path: Path, as_json: bool) -> None:
-    from pintgn.events.ingest import write_events
+    from pintgn.ingest.read import write_events
     from pintgn.serve.export import whole_log
 
     log = whole_log(service.live, service.store)

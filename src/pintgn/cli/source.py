@@ -200,10 +200,10 @@ def flags(options: dict[str, Any]) -> str:
 
 def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     """Events from a file, a folder, a database or a named data set."""
-    from pintgn.events import datasets
-    from pintgn.events.ingest import read_events
-    from pintgn.events.paths import spool_stdin
+    from pintgn.datasets import public as datasets
     from pintgn.events.store import saved_by_pintgn
+    from pintgn.ingest.paths import spool_stdin
+    from pintgn.ingest.read import read_events
 
     if data == "-":
         data = str(spool_stdin())
@@ -259,10 +259,10 @@ def _unused(source: Any, log: EventLog) -> list[str]:
 def _with_columns(data: str, options: dict[str, Any], nodes_only: bool) -> Any:
     """The opened source; where columns are not given and not called src, dst and t, usual names are tried. With
     `nodes_only` there may be no destination."""
-    from pintgn.events.guess import by_look, by_name, konect
     from pintgn.events.mapped import MappedSource
-    from pintgn.events.sources import ParquetSource, open_source
     from pintgn.events.store import saved_by_pintgn
+    from pintgn.ingest.guess import by_look, by_name, konect
+    from pintgn.ingest.sources import ParquetSource, open_source
 
     layout = {name: options[name] for name in LAYOUT}
     wanted, web = [options[role] for role in ("src", "dst", "t")], data.startswith(("http://", "https://"))

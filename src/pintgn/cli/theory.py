@@ -126,7 +126,7 @@ def distinguish(
     as_json: AsJson = False,
 ) -> None:
     """Decide which classes of models can distinguish two nodes, or two events at one time, with a witness for each."""
-    from pintgn.events.codec import Codec
+    from pintgn.ingest.codec import Codec
     from pintgn.theory.comparison import distinguish as compare
 
     if len(ids) not in (2, 4):
@@ -153,7 +153,7 @@ def tree(
     as_json: AsJson = False,
 ) -> None:
     """Show the temporal computation tree of a node, or its monotone tree, as text or as a drawing."""
-    from pintgn.events.codec import Codec
+    from pintgn.ingest.codec import Codec
     from pintgn.theory.computation_trees import computation_tree, monotone_tree
 
     log = load()

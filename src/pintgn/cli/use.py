@@ -161,7 +161,7 @@ def ids_of(live: Any, given: list[str] | None, path: str | None, role: str) -> l
     one."""
     if path is None:
         return [live.codec.id_from_text(one) for one in given or []]
-    from pintgn.events.sources import open_source
+    from pintgn.ingest.sources import open_source
     from pintgn.live.predict import ids_in
 
     usual = [getattr(live.schema, role), role, "id"]
@@ -298,7 +298,7 @@ def explain(
 
 def given_columns(given: list[str], schema: Any) -> dict[str, Any]:
     """NAME=VALUE pairs from the command line, as the log's columns have them."""
-    from pintgn.events.encode import value_from_text
+    from pintgn.ingest.encode import value_from_text
 
     found: dict[str, Any] = {}
     for one in given:

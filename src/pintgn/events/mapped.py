@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadFile
-from pintgn.events.facts import AtLeast, check, check_format, parse, reading
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import SHAPE, Schema
 from pintgn.events.seal import check_seal, seal
-from pintgn.events.sources import Hints, Source
 from pintgn.events.table import Layout, times
+from pintgn.facts import AtLeast, check, check_format, parse, reading
+from pintgn.ingest.sources import Hints, Source
 
 FORMAT = 1
 METADATA = {

@@ -14,9 +14,9 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.columns import first_true
-from pintgn.events.facts import AtLeast, Maybe, parse
 from pintgn.events.hashed import BITS
 from pintgn.events.zones import zone_of
+from pintgn.facts import AtLeast, Maybe, parse
 
 ADD, DELETE, NODE = 1, -1, 0
 """Kinds of event (`EventLog.op`): an interaction, the end of one, a change of a node's own features."""

@@ -17,16 +17,16 @@ import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.events.checks import frozen
-from pintgn.events.facts import AtLeast, Maybe, check, check_format, parse, reading
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.mapped import ENDING, mapped_schema, open_mapped, save_mapped
-from pintgn.events.numbering import UnfitIds
 from pintgn.events.schema import FEATURE, SHAPE, Feature, Schema
 from pintgn.events.seal import check_seal, seal
-from pintgn.events.sources import ParquetSource, open_parquet
 from pintgn.events.table import Layout, as_text, check_dates, needs_quotes, to_table, whole_days
+from pintgn.facts import AtLeast, Maybe, check, check_format, parse, reading
 from pintgn.files import replacing, write_errors
+from pintgn.ingest.numbering import UnfitIds
+from pintgn.ingest.sources import ParquetSource, open_parquet
 
 __all__ = ["open_log", "save", "saved_by_pintgn", "to_table", "write_events"]
 
@@ -175,7 +175,7 @@ def open_log(path: str | Path, *, checked: bool = False) -> EventLog:
 
 
 def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_features: np.ndarray | None) -> EventLog:
-    from pintgn.events.builder import Plan, build
+    from pintgn.ingest.builder import Plan, build
 
     names, label = metadata["columns"], None
     if metadata["label"] is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.facts import AtLeast, check_format, read_json
+from pintgn.facts import AtLeast, check_format, read_json
 from pintgn.files import try_lock, write_errors, write_file
 
 FORMAT = 1

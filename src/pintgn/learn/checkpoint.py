@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pintgn.events.facts import check
+from pintgn.facts import check
 from pintgn.learn.run import PROGRESS, Run
 from pintgn.models.base import Model
 from pintgn.stream import Stream

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.events.facts import AtLeast, Each, Maybe, check_format, digest_of, parse, read_json, reading
+from pintgn.facts import AtLeast, Each, Maybe, check_format, digest_of, parse, read_json, reading
 from pintgn.files import try_lock, write_errors, write_file
 
 FORMAT = 2

@@ -10,9 +10,9 @@ import numpy as np
 from torch import Tensor
 
 from pintgn.errors import BadInput, EventOrderError
-from pintgn.events.facts import digest_of
-from pintgn.events.ingest import read_events
 from pintgn.events.log import COLUMNS, EventLog
+from pintgn.facts import digest_of
+from pintgn.ingest.read import read_events
 
 
 @dataclass(frozen=True)

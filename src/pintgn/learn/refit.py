@@ -14,8 +14,8 @@ from functools import cached_property
 from torch import Tensor
 
 from pintgn import compiled
-from pintgn.events.facts import reading
 from pintgn.events.log import EventLog
+from pintgn.facts import reading
 from pintgn.learn.folder import Folder
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives

@@ -16,10 +16,10 @@ import torch
 
 from pintgn import __version__
 from pintgn.errors import BadFile, BadInput, PintgnError
-from pintgn.events.facts import AtLeast, check, check_format, reading
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema
 from pintgn.events.splits import time_scale
+from pintgn.facts import AtLeast, check, check_format, reading
 from pintgn.learn.calibration import Calibration
 from pintgn.learn.folder import FORMAT, Folder
 from pintgn.learn.later import Start

@@ -16,8 +16,8 @@ from pintgn import compiled
 from pintgn.display.progress import silent
 from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.checks import same
-from pintgn.events.facts import check
 from pintgn.events.log import EventLog, Query
+from pintgn.facts import check
 from pintgn.learn import paper
 from pintgn.learn.arguments import check_arguments, warn_of_device
 from pintgn.learn.checkpoint import Average, Cursor, load_last, load_memory, save_best, save_last

@@ -16,12 +16,12 @@ import torch
 
 from pintgn.display.progress import counting, shown
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning
-from pintgn.events.codec import Codec, EventBatch
 from pintgn.events.columns import Growing
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import ADD, NODE
-from pintgn.events.targets import TargetBatch, are_targets
+from pintgn.ingest.codec import Codec, EventBatch
+from pintgn.ingest.late_targets import TargetBatch, are_targets
 from pintgn.learn.calibration import Calibration
 from pintgn.learn.run import Run
 from pintgn.live.answers import Answers
@@ -164,7 +164,7 @@ class Live(Answers):
 
     def _observe_table(self, source: Any, progress: Callable[..., None]) -> int:
         """A file or frame, read like a later file of the run's own log."""
-        from pintgn.events.ingest import read_events
+        from pintgn.ingest.read import read_events
 
         log = read_events(source, like=self._like())
         self._check_order(log.t)

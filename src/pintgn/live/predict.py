@@ -12,8 +12,8 @@ from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.columns import plain
 from pintgn.events.log import Query
 from pintgn.events.schema import TimeUnit
-from pintgn.events.sources import Source, open_source
 from pintgn.events.times import TimeColumn
+from pintgn.ingest.sources import Source, open_source
 from pintgn.live.live import Live
 from pintgn.live.many import note_words
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from pintgn.errors import BadInput, StaleQuery
-from pintgn.events.codec import Codec
 from pintgn.events.columns import Growing
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
+from pintgn.ingest.codec import Codec
 from pintgn.learn.calibration import Calibration, next_probabilities
 from pintgn.learn.measure import eval_mode
 from pintgn.learn.metrics import check_finite

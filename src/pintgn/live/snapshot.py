@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.events.facts import AtLeast, Maybe, read_arrays, read_json, reading
+from pintgn.facts import AtLeast, Maybe, read_arrays, read_json, reading
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import NodeTable

@@ -14,7 +14,7 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.schema import Feature
-from pintgn.events.targets import TargetBatch, column_hash, target_number
+from pintgn.ingest.late_targets import TargetBatch, column_hash, target_number
 from pintgn.live.prequential import AnswerPrequential
 from pintgn.live.waiting import Event, Kept
 from pintgn.neighbors.contents import Contents, contents

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pintgn.errors import BadInput
-from pintgn.events.encode import encode_features
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.explain.question import (
@@ -22,6 +21,7 @@ from pintgn.explain.question import (
     link_question,
     value_answers,
 )
+from pintgn.ingest.encode import encode_features
 
 if TYPE_CHECKING:
     from pintgn.live.answers import Answers

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pintgn.errors import BadFile
-from pintgn.events.facts import check_format, read_arrays
+from pintgn.facts import check_format, read_arrays
 from pintgn.files import replacing, write_errors
 from pintgn.neighbors import inputs
 from pintgn.neighbors import kernels_storage as storage

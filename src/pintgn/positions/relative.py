@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadFile, BadInput, StaleQuery
-from pintgn.events.facts import check_format, parse, read_arrays, reading
+from pintgn.facts import check_format, parse, read_arrays, reading
 from pintgn.formatting import size
 from pintgn.neighbors.files import write_arrays
 from pintgn.neighbors.inputs import FLOAT64, INT64, as_events, at_least

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pintgn.events.codec import EventBatch
 from pintgn.events.schema import TimeUnit
+from pintgn.ingest.codec import EventBatch
 from pintgn.serve.held import Held
 from pintgn.serve.limits import FarAhead, KeyReused, LateEvent
 from pintgn.serve.rows import checksums, columns

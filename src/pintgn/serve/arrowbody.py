@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
 from pintgn.events.columns import plain
-from pintgn.events.encode import only
+from pintgn.ingest.encode import only
 from pintgn.serve.limits import TooMuch
 
 FIELDS = ("src", "dst", "t", "op", "key")

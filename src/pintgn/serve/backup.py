@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.facts import AtLeast, Each, check, check_format, parse
+from pintgn.facts import AtLeast, Each, check, check_format, parse
 from pintgn.files import PRIVATE, make_private, regular, rename, replacing, sync_file, try_lock, write_errors
 from pintgn.learn.run import Run
 from pintgn.serve.held import HELD, LATE

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
-from pintgn.events.codec import EventBatch
 from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE
-from pintgn.events.targets import TargetBatch, are_targets, column_hash
+from pintgn.ingest.codec import EventBatch
+from pintgn.ingest.late_targets import TargetBatch, are_targets, column_hash
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.names import Names

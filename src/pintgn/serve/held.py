@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.serve.rows import Damaged, batch_of, checksums, columns
 from pintgn.serve.store import Store, StoreFull, StoreLost
 from pintgn.serve.waiting import WaitingFile, WaitingRows, mark_of

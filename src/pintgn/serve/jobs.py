@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.serve.saver import promise
 from pintgn.serve.store import Store, StoreLost
 

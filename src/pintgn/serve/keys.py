@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pintgn.errors import BadFile, BadInput, suggest
-from pintgn.events.facts import AtLeast, Maybe, check, check_format, read_json
+from pintgn.facts import AtLeast, Maybe, check, check_format, read_json
 from pintgn.files import PRIVATE, try_lock, write_errors, write_file
 from pintgn.serve.auth import given_key
 

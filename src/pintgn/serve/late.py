@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pintgn.errors import BadFile, BadInput, PintgnError
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import Search

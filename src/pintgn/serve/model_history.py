@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pintgn.errors import BadFile
-from pintgn.events.facts import AtLeast, check_format, read_json
+from pintgn.facts import AtLeast, check_format, read_json
 from pintgn.files import PRIVATE, write_errors, write_file
 from pintgn.learn.folder import holds_run
 from pintgn.learn.run import Run

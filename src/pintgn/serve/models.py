@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pintgn.errors import BadInput, PintgnError
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.learn.folder import holds_run
 from pintgn.learn.run import Run
 from pintgn.live.live import Live

@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.codec import EventBatch
-from pintgn.events.facts import check_format
+from pintgn.facts import check_format
 from pintgn.formatting import shown_address
+from pintgn.ingest.codec import EventBatch
 from pintgn.serve.postgres_session import connected, copied, escaped, first_line, psycopg, unescaped
 from pintgn.serve.rows import COLUMNS, Damaged, Gap, batch_of, checksums, columns, hashed, moved, uniform
 from pintgn.serve.store import Store, StoreFull, StoreGone, StoreLost, StoreRewound

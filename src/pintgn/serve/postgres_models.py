@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pintgn.events.facts import parse
+from pintgn.facts import parse
 from pintgn.learn.run import Run
 from pintgn.serve.model_history import NAMED, SHAPE, ModelHistory
 from pintgn.serve.postgres_session import connected

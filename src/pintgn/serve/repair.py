@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.facts import check_format
+from pintgn.facts import check_format
 from pintgn.files import rename
 from pintgn.serve.rows import FILE, FORMAT, INSERT, TABLES, Damaged, Gap, batch_of, connected
 from pintgn.serve.salvage import salvaged, salvaged_keys

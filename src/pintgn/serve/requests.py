@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Struct, defstruct
 
 from pintgn.errors import BadInput, UnknownName, suggest
-from pintgn.events.codec import LONGEST_ID, Codec, EventBatch
+from pintgn.ingest.codec import LONGEST_ID, Codec, EventBatch
 from pintgn.live.prequential import ENOUGH
 from pintgn.serve import arrowbody
 from pintgn.serve.limits import Limits, TooMuch

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from pintgn.errors import BadFile
-from pintgn.events.codec import EventBatch
-from pintgn.events.targets import TARGET, WIDTH
 from pintgn.files import PRIVATE
+from pintgn.ingest.codec import EventBatch
+from pintgn.ingest.late_targets import TARGET, WIDTH
 
 FORMAT = 4
 """3 since stores belong to a log; 4 since the features of an event may have eight bytes each, where four would round a

@@ -20,7 +20,7 @@ import numpy as np
 
 from pintgn.display.progress import phases, takes_progress
 from pintgn.errors import BadInput, PintgnError
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import Search

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pintgn.errors import BadFile
-from pintgn.events.facts import AtLeast, Each, check, check_format, read_json
+from pintgn.facts import AtLeast, Each, check, check_format, read_json
 from pintgn.files import PRIVATE_FOLDER, make_private, regular, rename, sync_file, sync_folder
 from pintgn.learn.run import Run
 from pintgn.live.snapshot import Snapshot

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadFile
-from pintgn.events.codec import EventBatch
 from pintgn.files import PRIVATE_FOLDER, make_private, regular, sync_folder
+from pintgn.ingest.codec import EventBatch
 from pintgn.learn.folder import Folder
 from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.repair import open_database, repair, size_of

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pintgn.errors import BadFile, PintgnError
-from pintgn.events.codec import EventBatch
 from pintgn.events.log import EventLog
+from pintgn.ingest.codec import EventBatch
 from pintgn.serve.rows import Gap
 
 

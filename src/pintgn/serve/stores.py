@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pintgn.errors import BadInput
-from pintgn.events.codec import Codec
+from pintgn.ingest.codec import Codec
 from pintgn.learn.run import Run
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.sqlite import SqliteStore

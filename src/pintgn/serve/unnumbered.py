@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pintgn.events.codec import EventBatch
+from pintgn.ingest.codec import EventBatch
 from pintgn.serve.admission import Admission
 from pintgn.serve.held import HELD, LATE, Held, check_lateness, open_waiting
 from pintgn.serve.late import Rewinder, check_choice, horizon

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from pintgn.errors import BadFile
-from pintgn.events.facts import check_format
+from pintgn.facts import check_format
 from pintgn.files import rename, write_errors
 from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.repair import DAMAGE, size_of

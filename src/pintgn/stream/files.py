@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.facts import (
+from pintgn.events.schema import Schema
+from pintgn.facts import (
     AtLeast,
     Each,
     Maybe,
@@ -25,7 +26,6 @@ from pintgn.events.facts import (
     read_json,
     reading,
 )
-from pintgn.events.schema import Schema
 from pintgn.files import regular, replace_folder
 from pintgn.models.base import Model
 from pintgn.models.history_view import Events, LateFeatures, Relations

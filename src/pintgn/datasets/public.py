@@ -17,11 +17,11 @@ import numpy as np
 import platformdirs
 
 from pintgn.errors import BadFile, UnknownName, suggest
-from pintgn.events.download import Progress, download
-from pintgn.events.ingest import read_events
 from pintgn.events.log import EventLog
-from pintgn.events.sources import open_parquet
 from pintgn.files import replacing, write_errors
+from pintgn.ingest.download import Progress, download
+from pintgn.ingest.read import read_events
+from pintgn.ingest.sources import open_parquet
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from pintgn.errors import BadInput, PintgnWarning, UnknownName
 from pintgn.events.columns import Where, first_true, plain
-from pintgn.events.features import Categories, Numbers, category_columns, spread, to_numbers
 from pintgn.events.ids import IdMap
-from pintgn.events.numbering import TEXT, Ids, Numbering, UnfitIds, as_ids
 from pintgn.events.schema import Feature
-from pintgn.events.sources import Source
+from pintgn.ingest.feature_columns import Categories, Numbers, category_columns, spread, to_numbers
+from pintgn.ingest.numbering import TEXT, Ids, Numbering, UnfitIds, as_ids
+from pintgn.ingest.sources import Source
 
 if TYPE_CHECKING:
-    from pintgn.events.builder import Plan
+    from pintgn.ingest.builder import Plan
 
 SIDE_WORDS = {"src": 0, "source": 0, "0": 0, "dst": 1, "destination": 1, "1": 1}
 

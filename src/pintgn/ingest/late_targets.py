@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
-from pintgn.events.codec import EventBatch
-from pintgn.events.encode import encode_features
 from pintgn.events.schema import Feature, Schema
+from pintgn.ingest.codec import EventBatch
+from pintgn.ingest.encode import encode_features
 
 TARGET = 2
 """The operation of such a row, beside those of events."""

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.events.amounts import advice, looks_numeric, tidy
 from pintgn.events.columns import Growing, Where, first_true, first_uncastable, is_text, plain, try_cast
 from pintgn.events.hashed import hashes, signs
 from pintgn.events.precision import fits_float32
 from pintgn.events.schema import Feature
+from pintgn.ingest.amounts import advice, looks_numeric, tidy
 
 MOST_ONE_HOT = 32
 """Up to this many categories become one column each, unless the user says; more become bits of a hash."""

@@ -11,20 +11,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.events.amounts import advice, tidy
 from pintgn.events.columns import is_text, null_rows, plain, try_cast
-from pintgn.events.features import to_numbers, trimmed
 from pintgn.events.kernels_order import ADD, NODE, REMOVE
 from pintgn.events.log import EventLog
-from pintgn.events.numbering import whole_floats
-from pintgn.events.ops import MEANING
 from pintgn.events.schema import LATEST
-from pintgn.events.sources import Hints, Source
 from pintgn.events.timeformat import by_format, likely_formats
 from pintgn.events.times import ASSUME
+from pintgn.ingest.amounts import advice, tidy
+from pintgn.ingest.feature_columns import to_numbers, trimmed
+from pintgn.ingest.numbering import whole_floats
+from pintgn.ingest.ops import MEANING
+from pintgn.ingest.sources import Hints, Source
 
 if TYPE_CHECKING:
-    from pintgn.events.builder import Plan
+    from pintgn.ingest.builder import Plan
 
 SHOWN = 3
 """Bad rows of each kind that are named."""

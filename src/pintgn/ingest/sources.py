@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
-from pintgn.events import paths
 from pintgn.events.seal import check_seal
+from pintgn.ingest import paths
 
 Hints = Mapping[str, pa.DataType]
 """Types that columns of a text file seem to have."""
@@ -354,14 +354,14 @@ def open_source(
 ) -> Source:
     """Whatever the user has, as a stream. `wanted` and `t` help to find out how a text file is laid out; `lenient`
     leaves out what is no row at all."""
-    from pintgn.events.textfile import TextSource
+    from pintgn.ingest.textfile import TextSource
 
     if isinstance(source, Source):
         return source
     if isinstance(source, str | Path):
         path = paths.spool_stdin() if source == "-" else Path(source).expanduser()
         if not os.path.exists(path):  # of any length, as an address with a query may be
-            from pintgn.events.addresses import open_address
+            from pintgn.ingest.addresses import open_address
 
             found = open_address(str(source), wanted, t, query, progress, {"lenient": lenient, **text})
             if found is not None:
@@ -420,13 +420,13 @@ def open_source(
 
 
 def _database(path: Path, start: bytes, query: str | None) -> Source:
-    from pintgn.events.databases import DuckDBSource, SQLiteSource
+    from pintgn.ingest.databases import DuckDBSource, SQLiteSource
 
     return SQLiteSource(path, query) if start.startswith(SQLITE) else DuckDBSource(path, query)
 
 
 def _json_source(path: Path, compressed: str | None, lenient: bool, charset: str = "utf-8", **text: Any) -> Source:
-    from pintgn.events.jsonfile import JsonSource
+    from pintgn.ingest.jsonfile import JsonSource
 
     given = [name for name, value in text.items() if value]
     if given or text.get("header") is not None:

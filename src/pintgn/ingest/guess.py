@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from pintgn.events.columns import is_text, plain
-from pintgn.events.sources import Source
-from pintgn.events.textfile import TextSource
 from pintgn.events.timeformat import likely_formats, since_1970
 from pintgn.events.times import is_time
+from pintgn.ingest.sources import Source
+from pintgn.ingest.textfile import TextSource
 
 NAMES = {
     "src": "src source sourceid srcid from fromid sender senderid user userid u buyer caller author actor follower "

@@ -13,18 +13,18 @@ import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
 from pintgn.events.columns import SKIP, Growing, Where, first_true, is_text, null_rows, plain, try_cast
-from pintgn.events.features import Categories, Labels, Numbers, category_columns, spread
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, reorder_rows
 from pintgn.events.log import EventLog
-from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids, whole_floats
-from pintgn.events.ops import named_nodes, parse_ops, settle
 from pintgn.events.schema import LATEST, Feature, Schema, TimeUnit
-from pintgn.events.sides import note_sides
-from pintgn.events.sources import Source
-from pintgn.events.textfile import TextSource, Unexpected
 from pintgn.events.timeformat import UNITS
 from pintgn.events.times import TimeColumn
+from pintgn.ingest.feature_columns import Categories, Labels, Numbers, category_columns, spread
+from pintgn.ingest.numbering import TEXT, Numbering, UnfitIds, as_ids, whole_floats
+from pintgn.ingest.ops import named_nodes, parse_ops, settle
+from pintgn.ingest.sides import note_sides
+from pintgn.ingest.sources import Source
+from pintgn.ingest.textfile import TextSource, Unexpected
 
 
 @dataclass
@@ -91,7 +91,7 @@ def build(source: Source, plan: Plan, progress: Callable[[int, int | None], None
     categories = partial(category_columns, plan.features, sample=sample, known=known, most=plan.skip_bad)
     reading: Source = source
     if plan.skip_bad:
-        from pintgn.events.clean import Cleaned
+        from pintgn.ingest.clean import Cleaned
 
         reading, hints = Cleaned(source, plan, categories), {}
     while True:
@@ -281,7 +281,7 @@ class Builder:
                 features = None if features is None else features[rows]
         table: tuple[tuple[Feature, ...], np.ndarray | None] = ((), None)
         if nodes is not None or (like is not None and like.node_features is not None):
-            from pintgn.events.nodes import node_table
+            from pintgn.ingest.node_table import node_table
 
             ids, table = node_table(nodes, ids, plan)
         schema = Schema(

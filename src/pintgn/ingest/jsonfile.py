@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.columns import as_array
-from pintgn.events.sources import BATCH, Hints, Source, charset_name, prefetched
+from pintgn.ingest.sources import BATCH, Hints, Source, charset_name, prefetched
 
 
 class JsonSource(Source):

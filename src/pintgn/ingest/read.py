@@ -7,14 +7,14 @@ from typing import Any
 
 from pintgn.display.progress import counting, shown
 from pintgn.errors import BadInput, suggest
-from pintgn.events.builder import Plan, build
-from pintgn.events.clean import without_duplicates
 from pintgn.events.log import EventLog
 from pintgn.events.mapped import MappedSource
-from pintgn.events.predicted import read_predicted
-from pintgn.events.sources import ParquetSource, Source, open_source
 from pintgn.events.store import open_log, saved_by_pintgn, write_events
 from pintgn.events.timeformat import check_format
+from pintgn.ingest.builder import Plan, build
+from pintgn.ingest.clean import without_duplicates
+from pintgn.ingest.predicted import read_predicted
+from pintgn.ingest.sources import ParquetSource, Source, open_source
 
 __all__ = ["read_events", "write_events"]
 

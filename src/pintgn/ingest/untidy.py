@@ -93,7 +93,7 @@ def look(lines: list[str], wanted: Sequence[str | int], delimiter: str | None, c
 
 
 def _cells(line: str, delimiter: str | None, like: list[str]) -> list[str]:
-    from pintgn.events.textfile import find_delimiter
+    from pintgn.ingest.textfile import find_delimiter
 
     if delimiter == " ":
         return line.split()
@@ -102,7 +102,7 @@ def _cells(line: str, delimiter: str | None, like: list[str]) -> list[str]:
 
 def _wide(body: list[str], wanted: Sequence[str | int]) -> bool:
     """Whether blanks of any number cut lines evenly, and nothing else does it better."""
-    from pintgn.events.textfile import find_delimiter
+    from pintgn.ingest.textfile import find_delimiter
 
     widths = {len(line.split()) for line in body[1:]} or {len(body[0].split())}
     if len(widths) > 1 or max(widths) == 1 or not any(map(RAGGED.search, body)):

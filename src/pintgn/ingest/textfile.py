@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.sources import Hints, Source, charset_name, prefetched
 from pintgn.events.timeformat import likely_formats
 from pintgn.events.times import is_time
-from pintgn.events.untidy import MARKS, RAGGED, Tidy, TidyStream, look
+from pintgn.ingest.sources import Hints, Source, charset_name, prefetched
+from pintgn.ingest.untidy import MARKS, RAGGED, Tidy, TidyStream, look
 
 DELIMITERS = (",", "\t", ";", "|", " ")
 BLOCK = 1 << 22

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.events.columns import try_cast
-from pintgn.events.guess import by_name
-from pintgn.events.sources import BATCH, Hints, Source, prefetched
+from pintgn.ingest.guess import by_name
+from pintgn.ingest.sources import BATCH, Hints, Source, prefetched
 
 NO_TABLE = re.compile(r'(?:no such table: |Table with name |relation ")([\w.]+)')
 DAMAGED = re.compile("disk image is malformed|file is not a database")

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from pintgn.events.columns import plain, try_cast
-from pintgn.events.features import trimmed
-from pintgn.events.sources import Source
+from pintgn.ingest.feature_columns import trimmed
+from pintgn.ingest.sources import Source
 
 
 def read_predicted(

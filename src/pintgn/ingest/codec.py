@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from pintgn.errors import BadInput, EventOrderError, suggest
 from pintgn.events.columns import first_true, is_text
-from pintgn.events.encode import Unseen, encode_features, shown
 from pintgn.events.log import EventLog
 from pintgn.events.moment import read_time
-from pintgn.events.ops import MEANING, REMOVE
 from pintgn.events.schema import ADD, LATEST, LATEST_ASKED, NODE, Schema, beyond
+from pintgn.ingest.encode import Unseen, encode_features, shown
+from pintgn.ingest.ops import MEANING, REMOVE
 
 LONGEST_ID = 1_000
 """Characters of an id that a client sends."""

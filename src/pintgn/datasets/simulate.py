@@ -18,11 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pintgn.errors import BadInput, UnknownName, suggest
-from pintgn.events.ids import IdMap
-from pintgn.events.log import EventLog
-from pintgn.events.schema import Schema, TimeUnit
-from pintgn.events.worlds import (
+from pintgn.datasets.worlds import (
     World,
     any_other,
     expected_ap,
@@ -31,6 +27,10 @@ from pintgn.events.worlds import (
     setting,
     some_times,
 )
+from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.events.ids import IdMap
+from pintgn.events.log import EventLog
+from pintgn.events.schema import Schema, TimeUnit
 
 PIECE = 50_000
 """Events whose truth is computed at a time."""

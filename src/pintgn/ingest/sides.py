@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 
 from pintgn.errors import PintgnWarning
-from pintgn.events.guess import NAMES
 from pintgn.formatting import plural
+from pintgn.ingest.guess import NAMES
 
 WORDS = {
     "people": "user customer client buyer purchaser shopper member subscriber visitor viewer reader listener player "

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.download import CHUNK, Progress, download
-from pintgn.events.sources import BATCH, Hints, Source, open_source, order_in_time, prefetched
 from pintgn.events.store import KEY
 from pintgn.formatting import ADDRESS, shown_address
+from pintgn.ingest.download import CHUNK, Progress, download
+from pintgn.ingest.sources import BATCH, Hints, Source, open_source, order_in_time, prefetched
 
 PARQUET = (".parquet", ".pq")
 
@@ -52,7 +52,7 @@ def open_address(
         return open_source(base, wanted, t, query=query, **text)
     scheme, rest = found[1].lower().partition("+")[0], base[found.end() :]
     if scheme in ("postgresql", "postgres"):
-        from pintgn.events.databases import PostgresSource
+        from pintgn.ingest.databases import PostgresSource
 
         login, _, path = rest.partition("/")
         if login.count("@") > 1 or "@" in path:

@@ -1,0 +1,1 @@
+"""Public logs by name, and simulated worlds whose truth is known."""

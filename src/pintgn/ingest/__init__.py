@@ -1,0 +1,1 @@
+"""Files, databases and frames become a log of events."""
