@@ -76,7 +76,7 @@ class Live(Answers):
     >>> live.observe([("ann", "item1", "2024-02-01T08:00Z"), ("ann", "item2", "2024-02-02T08:00Z")])
     2
     >>> live
-    Live: edgebank, 402 events, 1,201 nodes, up to 2024-02-02 08:00:00
+    Live: edgebank, 402 events, 1,201 nodes, up to 2024-02-02 08:00:00+00:00
     """
 
     def __init__(
