@@ -243,6 +243,7 @@ def test_a_full_disk_is_said_once_and_nothing_is_wrong(tmp_path):
     assert printed.count("compiled code cannot be kept (No space left on device)") == 1
 
 
+@pytest.mark.slow
 def test_code_of_sources_that_changed_since_they_were_loaded_is_not_kept(tmp_path):
     changing = """
     import pintgn.compiled as compiled

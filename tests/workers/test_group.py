@@ -74,7 +74,9 @@ def test_figures_of_several_workers_are_those_of_one(tmp_path):
                 assert other[column][row] == pytest.approx(value, abs=1e-6)
 
 
-@pytest.mark.parametrize("what", ["data", "settings", "seed", "versions"])
+@pytest.mark.parametrize(
+    "what", ["data", *(pytest.param(one, marks=pytest.mark.slow) for one in ("settings", "seed", "versions"))]
+)
 def test_workers_that_were_given_different_things_do_not_begin(what):
     for one in run_together(f"{PROGRAMS}:disagree", 2, what):
         assert one.returncode == 1
