@@ -1,11 +1,11 @@
-# Two commands for a fresh clone: `make demo` shows the product, `make test` runs every test.
+# Two commands for a fresh clone: `make demo` shows the product, `make test` checks every promise.
 # Both create .venv on first use; a second call installs nothing.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs release portable versions reproduce results bench explore torture malformed mutants clean
+.PHONY: help demo test slow lint docs release portable versions reproduce results bench explore torture malformed mutants clean
 
 help:            ## list the commands
 	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -20,9 +20,12 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED)  ## simulate a small world and show what pintgn makes of it
 	@$(BIN)/pintgn demo
 
-test: $(INSTALLED)  ## style checks and every test (under eight minutes on two cores)
+test: $(INSTALLED)  ## style checks and the quick tests, one or more for each promise (six minutes on two cores)
 	@$(BIN)/ruff check .
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+slow: $(INSTALLED)  ## the other tests: more cases, larger logs, more kills; CI runs both
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 lint: $(INSTALLED)  ## style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
@@ -34,9 +37,9 @@ docs: $(INSTALLED)  ## the documentation, in site/index.html; a warning is an er
 
 release: lint docs  ## what CI proves beside the tests: style, types, site, the wheel in an empty environment, other arithmetic
 	@$(BIN)/python tools/release.py
-	@$(BIN)/python tools/portable.py plain-1 generic-2 -m learning
+	@$(BIN)/python tools/portable.py plain-1 generic-2 -m 'learning and not slow'
 
-portable: $(INSTALLED)  ## the whole suite as other machines would run it (five times; half an hour)
+portable: $(INSTALLED)  ## the quick tests as other machines would run them (five times; half an hour)
 	@$(BIN)/python tools/portable.py
 
 reproduce: $(INSTALLED)  ## the paper's tables again; ARGS="--data-folder … --cap 60" and stop at any time
@@ -48,7 +51,7 @@ results: $(INSTALLED)  ## docs/results.md from the rows in results/paper.jsonl, 
 bench: $(INSTALLED) ## every benchmark, each a ratio measured side by side
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-explore: $(INSTALLED) ## the property tests with cases drawn anew; again and again, if you like
+explore: $(INSTALLED) ## the property tests with new random cases; repeat as often as you like
 	@HYPOTHESIS_PROFILE=explore $(BIN)/python -m pytest -n 2 -m hypothesis
 
 torture: $(INSTALLED) ## kill, damage, fill and confuse a service many times (takes long); ARGS="--kills 50"

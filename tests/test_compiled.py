@@ -56,6 +56,7 @@ def remove_gate(package: Path) -> None:
 # --- other sources --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_upgrade_runs_what_it_installed(tmp_path):
     """Two wheels that differ in one function, which another file's kernel calls, one after the other."""
     venv.create(tmp_path / "env", with_pip=False)
@@ -200,8 +201,16 @@ def test_what_is_kept_is_used(filled):
     assert before == {path: path.stat().st_mtime_ns for path in files(filled)}
 
 
-@pytest.mark.parametrize("left", [0, 1, 100], ids=["empty", "one byte", "cut"])
-@pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
+@pytest.mark.parametrize(
+    ("suffix", "left"),
+    [
+        (".nbi", 100),
+        *(
+            pytest.param(*both, marks=pytest.mark.slow)
+            for both in [(".nbi", 0), (".nbi", 1), (".nbc", 0), (".nbc", 1), (".nbc", 100)]
+        ),
+    ],
+)
 def test_code_that_cannot_be_read_is_compiled_again(filled, tmp_path, suffix, left):
     where = tmp_path / "cache"
     shutil.copytree(filled, where)
@@ -222,6 +231,7 @@ def test_a_cache_that_cannot_be_written_is_said_and_nothing_is_wrong(tmp_path):
     assert "set NUMBA_CACHE_DIR to a folder that can be written" in printed
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_once_and_nothing_is_wrong(tmp_path):
     full = """
     from numba.core.caching import FunctionCache
@@ -233,6 +243,7 @@ def test_a_full_disk_is_said_once_and_nothing_is_wrong(tmp_path):
     assert printed.count("compiled code cannot be kept (No space left on device)") == 1
 
 
+@pytest.mark.slow
 def test_code_of_sources_that_changed_since_they_were_loaded_is_not_kept(tmp_path):
     changing = """
     import pintgn.compiled as compiled
@@ -317,6 +328,7 @@ def test_a_process_that_died_holds_no_lock(tmp_path):
         pass
 
 
+@pytest.mark.slow
 def test_positions_are_compiled_ahead_by_another_process(tmp_path):
     """This process goes on, and waits where it needs what the other makes: it compiles no pass of its own."""
     code = """

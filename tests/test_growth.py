@@ -44,7 +44,7 @@ def test_the_largest_size_is_predicted_and_has_no_say_in_it():
 def test_the_picture_and_the_table_are_those_of_the_results():
     measured = growth.newest()
     assert growth.PICTURE.read_text(encoding="utf-8") == growth.picture(measured)
-    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     for row in measured:
         assert f"| {row['events']:,} | {row['nodes']:,} |" in page
         assert f"| {row['stream_bytes'] / 1e6:,.0f} MB | {row['observe_us']:.1f} | {row['train_us']:.0f} |" in page

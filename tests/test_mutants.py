@@ -113,6 +113,7 @@ def small(tmp_path, monkeypatch):
     return tool.Bench(tmp_path / ".mutants"), package
 
 
+@pytest.mark.slow
 def test_a_change_is_killed_by_a_failure_and_by_a_test_that_never_ends(small):
     bench, package = small
     tests = [Known("tests/test_some.py::test_least", 0.01, frozenset())]

@@ -15,7 +15,7 @@ import yaml
 import pintgn
 from pintgn import interop, theory
 from tests.conftest import ROOT
-from tools import cli_page, drawings, picture
+from tools import cli_page, drawings, notebooks, picture
 
 DOCS = ROOT / "docs"
 AT_ROOT = {"changelog.md", "contributing.md", "security.md"}
@@ -50,7 +50,9 @@ def test_every_page_is_in_the_navigation():
     nav = yaml.load((ROOT / "mkdocs.yml").read_text(), Loader)["nav"]
     listed = set(re.findall(r"[\w/-]+\.md", str(nav)))
     there = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    there |= {f"notebooks/{path.stem}.md" for path in notebooks.notebooks()}
     assert listed == there | AT_ROOT
+    assert len(listed) <= 40, "merge what belongs together"
 
 
 def test_the_citation_names_this_version():

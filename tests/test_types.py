@@ -77,6 +77,7 @@ def said_by_mypy(folder, **scripts: str) -> dict[str, dict[int, str]]:
     return said
 
 
+@pytest.mark.slow
 def test_mypy_sees_real_types_and_rejects_mistakes(tmp_path):
     names = [f"{package.__name__}.{name}" for package in PACKAGES for name in package.__all__]
     every = [f"import {', '.join(package.__name__ for package in PACKAGES)}", *(f"reveal_type({one})" for one in names)]

@@ -1,6 +1,6 @@
 """The suite again, as other machines would run it: other arithmetic, other threads, other places.
 
-    python tools/portable.py                     every way, the whole suite
+    python tools/portable.py                     every way, the tests of `make test`
     python tools/portable.py plain-1 -m learning one way; what follows goes to pytest
 
 Each way prints the last line of pytest. A processor without wide vectors adds in another order than this one, so what

@@ -33,11 +33,9 @@ LINK = re.compile(r"(\]\()((?:\.\./|[\w./-]+)[^)#\s]*)(#[^)\s]*)?(\))")
 
 
 def on_config(config: Any) -> Any:
-    """Put the page of every object into the navigation, below the list of all; and the notebooks."""
+    """Put the page of every object into the navigation, below the list of all."""
     for tab in config["nav"]:
         pages = next(iter(tab.values()))
-        if "faq.md" in pages:
-            pages.insert(pages.index("faq.md"), {"Notebooks": [f"notebooks/{path.stem}.md" for path in notebooks()]})
         if "api.md" in pages:
             pages[pages.index("api.md")] = {"Python interface": ["api.md", *sections()]}
     return config

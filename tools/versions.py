@@ -74,7 +74,7 @@ def tested(name: str, arguments: list[str]) -> tuple[bool, str]:
     python = installed(name)
     # what this environment's Numba compiles is its own, and tests call what is installed here
     environment = os.environ | {"NUMBA_CACHE_DIR": str(python.parents[1] / "numba"), "PYTHONPATH": str(ROOT / "src")}
-    command = [python, "-m", "pytest", "-n", "2", *arguments]
+    command = [python, "-m", "pytest", "-n", "2", "-m", "", *arguments]  # slow ones, too
     done = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     last = ""
     for line in done.stdout or ():

@@ -62,6 +62,7 @@ def test_next_lines_of_training_and_tuning_work_when_pasted(ask, tmp_path):
 
 
 @pytest.mark.learning
+@pytest.mark.slow
 def test_next_lines_of_a_run_with_relations_work_when_pasted(ask, tmp_path):
     rows = [f"p{k % 9},p{(k * 7 + 3) % 11},{k},{('it is', 'likes, a lot')[k % 2]}" for k in range(300)]
     Path("facts.csv").write_text(
@@ -79,6 +80,7 @@ def test_next_lines_of_a_run_with_relations_work_when_pasted(ask, tmp_path):
 
 
 @pytest.mark.learning
+@pytest.mark.slow
 def test_next_lines_of_the_demo_work_when_pasted(ask, tmp_path):
     code, _, err = ask("demo", "--events", "600", "--epochs", "1", "-o", "my demo")
     assert code == 0, err

@@ -40,7 +40,7 @@ def test_a_column_is_found_among_very_many(tmp_path, name):
     same(log, read_events({n: columns[n] for n in ("src", "dst", "t", "c7", "c9000")}, features=["c7", "c9000"]))
 
 
-@pytest.mark.parametrize("name", ["log.parquet", "log.csv"])
+@pytest.mark.parametrize("name", [pytest.param("log.parquet", marks=pytest.mark.slow), "log.csv"])
 def test_all_of_many_columns_are_features(tmp_path, name):
     columns = wide(3_000)
     log = read_events(written(tmp_path / name, columns), features="all")

@@ -86,7 +86,7 @@ def test_a_run_that_was_measured_on_later_events_is_as_it_was(run):
     assert first.ranking["pint"]["all"]["mrr"] > 0
 
 
-@pytest.mark.parametrize("refit", [False, True])
+@pytest.mark.parametrize("refit", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_model_that_learns_is_trained_beside_it_on_the_same_parts(refit):
     """Its row is what a run of its own with the same parts and seed has, also after a refit."""
     old, later = of(shop(), 0, 800), of(shop(), 800, 1_200)

@@ -21,7 +21,7 @@ from pintgn.stream import Stream
 SMALL = {"rounds": 20, "leaves": 4, "least_rows": 5}
 
 
-@pytest.mark.parametrize("historical", [False, True])
+@pytest.mark.parametrize("historical", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_it_keeps_every_promise_with_what_it_has_learned(historical):
     model = Boosted(historical=historical, **SMALL)
     check_model(model)

@@ -80,8 +80,8 @@ def test_node_embeddings_know_only_their_own_root():
     "given",
     [
         {},
-        {"positions": 0, "memory": 6},
-        {"memory": 6, "layers": 2, "neighbors": 3},
+        pytest.param({"positions": 0, "memory": 6}, marks=pytest.mark.slow),
+        pytest.param({"memory": 6, "layers": 2, "neighbors": 3}, marks=pytest.mark.slow),
         {
             "memory": 6,
             "memory_aggregate": "mean",
@@ -90,7 +90,7 @@ def test_node_embeddings_know_only_their_own_root():
             "positions_at": "every",
             "layers": 2,
         },
-        {"positions_transform": "l1"},
+        pytest.param({"positions_transform": "l1"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -34,9 +34,9 @@ from tests.neighbors.oracle import loops
 
 EXTRAS = [
     {"pair_history": True},
-    {"pair_history": True, "positions": 0},
     {"historical": True, "memory": 6},
-    {"pair_history": True, "layers": 2, "memory": 6},
+    pytest.param({"pair_history": True, "positions": 0}, marks=pytest.mark.slow),
+    pytest.param({"pair_history": True, "layers": 2, "memory": 6}, marks=pytest.mark.slow),
 ]
 
 
@@ -45,7 +45,10 @@ def test_every_promise_of_the_contract_holds_with_them(extra):
     check_model(PINT(dim=8, neighbors=3, **extra))
 
 
-@pytest.mark.parametrize("name", ["tgn", "tgat", "jodie", "dyrep", "gat", "graphsage"])
+@pytest.mark.parametrize(
+    "name",
+    ["tgn", *(pytest.param(one, marks=pytest.mark.slow) for one in ("tgat", "jodie", "dyrep", "gat", "graphsage"))],
+)
 def test_every_model_with_trees_can_know_about_pairs(name):
     """And whatever it knows then, it keeps every promise."""
     model = model_class(name)(dim=8, pair_history=True)

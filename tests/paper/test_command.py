@@ -114,6 +114,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(reproduce, monkeypatch):
     assert "The same command goes on where this one ended." in err
 
 
+@pytest.mark.slow
 def test_rows_are_computed_on_a_ray_cluster_and_written_here(paper, tmp_path):
     pytest.importorskip("ray", reason="Ray is not here (pip install 'pintgn[ray]')")
     options = ["--config", paper[0], "--data-folder", paper[1], "--on", "ray", "--workers", "2", "--json"]

@@ -76,8 +76,8 @@ def test_figures_without_a_list_and_lists_without_their_figure_are_found(sources
         f"docs/best.md, '# Our best', states 12.30, 90.97, 1.5; its list of figures has {true}, 90.97, 1.5."
     ]
     assert "has none" in problems("docs/best.md", LIST.sub("", page(true)), sources)[0]
-    assert problems("docs/faq.md", LIST.sub("", page(true)), sources) == []  # only some pages have to list all
-    assert problems("docs/faq.md", page("12.30"), sources)
+    assert problems("docs/tasks.md", LIST.sub("", page(true)), sources) == []  # only some pages have to list all
+    assert problems("docs/tasks.md", page("12.30"), sources)
 
 
 def test_figures_are_numbers_with_a_point_and_their_spread():

@@ -50,6 +50,7 @@ def test_train_and_evaluate_with_workers_answer_once_as_without(events, tmp_path
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for workers in /proc")
+@pytest.mark.slow
 def test_a_killed_worker_ends_all_in_one_line_and_the_run_goes_on_to_the_same_bits(events, tmp_path):
     often = ("--set", "train.checkpoint_seconds=0", "--model", "tgn", *SMALL[2:], "--epochs", "6")
     pintgn_command("train", events, "-o", tmp_path / "whole", *often, "--workers", 2)
@@ -92,6 +93,7 @@ def test_a_port_in_use_is_one_line(events, tmp_path):
     assert "the port is in use; choose another MASTER_PORT" in ended.stderr
 
 
+@pytest.mark.slow
 def test_torchrun_trains_a_run(events, tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*torchrun, "-m", "pintgn", "train", str(events), "-o", str(tmp_path / "run"), *SMALL, "--json"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -18,20 +19,22 @@ PROGRAMS = "tests.workers.programs"
 
 @pytest.fixture(scope="module")
 def gradients(tmp_path_factory):
-    """The gradients of every step of every model, by the number of workers."""
+    """The gradients of every step of every model, computed by so many workers."""
     folder = tmp_path_factory.mktemp("gradients")
-    found = {}
-    for count in (1, 2, 3):
+
+    @cache
+    def computed(count):
         ended = run_together(f"{PROGRAMS}:gradients", count, str(folder / f"{count}.npz"))
         assert not any(one.returncode for one in ended), ended[0].stderr + ended[-1].stderr
-        found[count] = dict(np.load(folder / f"{count}.npz"))
-    return found
+        return dict(np.load(folder / f"{count}.npz"))
+
+    return computed
 
 
-@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("count", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("model", MODELS)
 def test_every_gradient_of_several_workers_is_that_of_one(gradients, model, count):
-    one, many = gradients[1][model], gradients[count][model]
+    one, many = gradients(1)[model], gradients(count)[model]
     learns = model not in ("boosted", "edgebank", "heuristic", "ctdne")
     assert one.shape == many.shape
     assert (len(one) > 8) == learns
@@ -40,7 +43,7 @@ def test_every_gradient_of_several_workers_is_that_of_one(gradients, model, coun
         np.testing.assert_allclose(many, one, rtol=1e-4, atol=1e-6 * np.abs(one).max())
 
 
-@pytest.mark.parametrize("model", ["pint", "tgn"])
+@pytest.mark.parametrize("model", ["pint", pytest.param("tgn", marks=pytest.mark.slow)])
 def test_workers_end_with_the_same_bits_and_only_the_first_writes(tmp_path, model):
     for run in ("first", "again"):
         (tmp_path / run).mkdir()
@@ -57,6 +60,7 @@ def test_workers_end_with_the_same_bits_and_only_the_first_writes(tmp_path, mode
     assert pintgn.Run.open(tmp_path / "first" / "run").finished
 
 
+@pytest.mark.slow
 def test_figures_of_several_workers_are_those_of_one(tmp_path):
     pintgn.fit("pint", pintgn.simulate("shop", events=900, seed=0), folder=tmp_path / "run", epochs=1, progress=False)
     found = []
@@ -70,7 +74,9 @@ def test_figures_of_several_workers_are_those_of_one(tmp_path):
                 assert other[column][row] == pytest.approx(value, abs=1e-6)
 
 
-@pytest.mark.parametrize("what", ["data", "settings", "seed", "versions"])
+@pytest.mark.parametrize(
+    "what", ["data", *(pytest.param(one, marks=pytest.mark.slow) for one in ("settings", "seed", "versions"))]
+)
 def test_workers_that_were_given_different_things_do_not_begin(what):
     for one in run_together(f"{PROGRAMS}:disagree", 2, what):
         assert one.returncode == 1

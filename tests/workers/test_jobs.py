@@ -87,6 +87,7 @@ def test_a_job_whose_worker_was_killed_is_done_again(tmp_path, pool):
     assert sorted(pool.run(die_once, [(k, str(tmp_path)) for k in range(2)])) == [(0, 0), (1, 1)]
 
 
+@pytest.mark.slow
 def test_work_that_kills_every_worker_is_given_up_in_one_line():
     with open_jobs("local", 2) as jobs, pytest.raises(LostWorker, match="lost 4 times in a row .* Use fewer workers"):
         list(jobs.run(die, [(0,), (1,)]))
@@ -196,6 +197,7 @@ def test_two_machines_share_a_search_in_postgresql(tmp_path):
     gc.collect()
 
 
+@pytest.mark.slow
 def test_a_ray_cluster_that_loses_a_node_finishes_every_job(tmp_path, folder):
     if importlib.util.find_spec("ray") is None:
         missing = "Ray is not here (pip install 'pintgn[ray]')"

@@ -5,7 +5,7 @@
 A world is a frozen set of settings that can make a log, name a wrong destination for every event (its stated
 negatives), score any destination as well as the past allows (`truth`), and say what average precision (AP) that
 scorer reaches (`best_ap`). AP here is over all positives and negatives together, one negative for each positive,
-ties in any random order. docs/simulated-worlds.md derives each figure.
+ties in any random order. docs/datasets.md derives each figure.
 """
 
 from __future__ import annotations
