@@ -149,7 +149,7 @@ def recommend(
 def note_candidates(live: Any, among: list[Any] | None, exact: bool | None) -> None:
     """Say that not every destination was ranked, where it was not asked for."""
     from pintgn.live.candidates import CANDIDATES
-    from pintgn.live.many import ranks_some
+    from pintgn.live.recommend import ranks_some
 
     count = len(live.destinations)
     if exact is None and among is None and ranks_some(count, exact):
@@ -331,12 +331,14 @@ def opened(run: Path, observe: list[str] | None, on: str) -> Iterator[Any]:
     if on == "local":
         yield open_live(run, observe)
         return
-    from pintgn.live.on_ray import OnRay
+    from pintgn.live.ray_answerer import RayAnswerer
     from pintgn.workers.jobs import open_jobs
 
     files = [str(Path(path).resolve()) if Path(path).exists() else path for path in observe or []]
     with open_jobs(on, os.cpu_count() or 1) as jobs:
-        yield OnRay(open_live(run, observe), str(run.resolve()), files, jobs)
+        live = open_live(run, observe)
+        live.answerer = RayAnswerer(live, str(run.resolve()), files, jobs)
+        yield live
 
 
 def _convert_first(live: Any, path: str, error: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from pintgn.live.ranking import Ranking
+    from pintgn.live.live import Live
 
 EXACT = 50_000
 """Destinations up to which all of them are ranked, unless it is said otherwise."""
@@ -33,7 +33,7 @@ class Candidates:
         count: candidates of a source at most.
     """
 
-    def __init__(self, live: Ranking, nodes: np.ndarray, when: Any, count: int = CANDIDATES):
+    def __init__(self, live: Live, nodes: np.ndarray, when: Any, count: int = CANDIDATES):
         self.index, self.when, self.count = live.stream.index, when, count
         self.allowed = np.zeros(int(nodes.max(initial=-1)) + 1, bool)
         self.allowed[nodes] = True

@@ -14,16 +14,15 @@ from pintgn.errors import BadInput
 from pintgn.models.base import Model
 
 if TYPE_CHECKING:
-    from pintgn.live.answers import Answers
+    from pintgn.live.live import Live
 
 CHUNK = 16_384
 """Nodes of one batch of the answer."""
 UNKNOWN, NO_EVENTS = "unknown", "no events"
 """Notes: an id that was never seen; a node of the node table that has met nobody yet."""
-Progress = Callable[[int, int], None]
 
 
-def nodes_asked(live: Answers, ids: Iterable[Any] | None, side: str) -> np.ndarray:
+def nodes_asked(live: Live, ids: Iterable[Any] | None, side: str) -> np.ndarray:
     """Node numbers; of every node but the dummy where none are named."""
     if type(live.model).gather_nodes is Model.gather_nodes:
         raise BadInput(f"{type(live.model).__name__} scores links; it has no embeddings of nodes.")
@@ -35,24 +34,22 @@ def nodes_asked(live: Answers, ids: Iterable[Any] | None, side: str) -> np.ndarr
     return live.names.find(ids, 0 if side == "src" else 1)
 
 
-def embed_many(
-    live: Answers, ids: Iterable[Any] | str, at: Any, side: str, progress: Progress | bool | None
-) -> pa.RecordBatchReader:
+def embed_many(live: Live, ids: Iterable[Any] | str, at: Any, side: str, progress: Any) -> pa.RecordBatchReader:
     """See `Live.embed_many`."""
     if isinstance(ids, str) and ids != "all":
         raise BadInput(f"ids={ids!r}; it is a list of ids, or 'all'. For one node: embed([{ids!r}]).")
     given = None if isinstance(ids, str) else live.codec.ids(list(dict.fromkeys(ids)))
     nodes = nodes_asked(live, given, side)
     when, apart = live.time_of(at), live.names.separate_namespaces
-    width = live.embed_nodes(nodes[:1] if len(nodes) else np.zeros(1, np.int64), when).shape[1]
+    width = live.answerer.embeddings(nodes[:1] if len(nodes) else np.zeros(1, np.int64), when).shape[1]
     kinds = {"id": live.names.type} | ({"side": pa.string()} if apart else {})
     schema = pa.schema(kinds | {"embedding": pa.list_(pa.float32(), width), "notes": pa.string()})
 
-    def batches(told: Callable[..., None]) -> Iterator[pa.RecordBatch]:
+    def batches(report: Callable[..., None]) -> Iterator[pa.RecordBatch]:
         names = live.names.ids
         pieces = [nodes[begin : begin + CHUNK] for begin in range(0, len(nodes), CHUNK)]
         done = 0
-        for some, found in zip(pieces, live.embed_each(pieces, when), strict=True):
+        for some, found in zip(pieces, live.answerer.embeddings_of_each(pieces, when), strict=True):
             values = pa.array(found.astype(np.float32, copy=False).ravel())
             own = [names[k] for k in some.tolist()] if given is None else given[done : done + len(some)]
             columns, done = [pa.array(own, live.names.type)], done + len(some)
@@ -61,17 +58,17 @@ def embed_many(
                 columns.append(pa.array([("src", "dst")[sides[k]] if k < len(sides) else side for k in some.tolist()]))
             columns += [pa.FixedSizeListArray.from_arrays(values, width), _notes(live, some)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
-            told(done, len(nodes))
+            report(done, len(nodes))
 
     def shown_batches() -> Iterator[pa.RecordBatch]:
-        with shown(progress, counting("embedding", "nodes")) as told:
-            yield from batches(told)
+        with shown(progress, counting("embedding", "nodes")) as report:
+            yield from batches(report)
 
     with shown(progress, nullcontext):  # what cannot be shown is refused now, not when the first batch is read
         return pa.RecordBatchReader.from_batches(schema, shown_batches())
 
 
-def _notes(live: Answers, nodes: np.ndarray) -> pa.Array:
+def _notes(live: Live, nodes: np.ndarray) -> pa.Array:
     degree = np.zeros(len(nodes), np.int64)
     met = nodes < len(live.nodes.degree)
     degree[met] = live.nodes.degree.values[nodes[met]]

@@ -24,11 +24,11 @@ from pintgn.explain.question import (
 from pintgn.ingest.encode import encode_features
 
 if TYPE_CHECKING:
-    from pintgn.live.answers import Answers
+    from pintgn.live.live import Live
 
 
 def question_about(
-    live: Answers, src: int, dst: int, at: Any, given: Mapping[str, Any] | None, relation: Any = None
+    live: Live, src: int, dst: int, at: Any, given: Mapping[str, Any] | None, relation: Any = None
 ) -> Question:
     """The question about two nodes (the same twice if the task is about one), for `explain`."""
     task, run = live.task, live.run
@@ -66,7 +66,7 @@ def question_about(
     )
 
 
-def given_columns(live: Answers, given: Sequence[Any] | None, count: int) -> np.ndarray | None:  # (q, g)
+def given_columns(live: Live, given: Sequence[Any] | None, count: int) -> np.ndarray | None:  # (q, g)
     """Given columns of questions as the model reads them."""
     names, used = live.run.settings.task.given, live.run.deployed
     asking, bare = live.stream.schema.asking, used.task.bare(live.run.log[:0]).schema
@@ -92,7 +92,7 @@ def given_columns(live: Answers, given: Sequence[Any] | None, count: int) -> np.
     return used.scaling.event_features(whole)[:, list(asking.given)]
 
 
-def _given(live: Answers, given: Mapping[str, Any]) -> tuple[Given, ...]:
+def _given(live: Live, given: Mapping[str, Any]) -> tuple[Given, ...]:
     """Given columns as text, with their indices in the query."""
     schema = live.stream.schema
     assert schema.asking is not None
