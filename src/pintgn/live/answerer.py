@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
 
 SCORED, NODES = 10_000, 2_000
 """Pairs scored at once, and nodes embedded at once; no answer depends on it."""
+
+
+@dataclass(frozen=True)
+class PairScores:
+    """Answers about pairs, row by row."""
+
+    logits: np.ndarray
+    probabilities: np.ndarray
+    notes: list[str]  # what is doubtful; empty for most
 
 
 class Answerer:

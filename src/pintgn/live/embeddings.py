@@ -34,6 +34,15 @@ def nodes_asked(live: Live, ids: Iterable[Any] | None, side: str) -> np.ndarray:
     return live.names.find(ids, 0 if side == "src" else 1)
 
 
+def embed(live: Live, ids: Iterable[Any] | None, at: Any, side: str) -> tuple[list[Any], np.ndarray]:
+    """See `Live.embed`."""
+    listed = None if ids is None else live.codec.ids(list(ids))
+    nodes = nodes_asked(live, listed, side)
+    found = live.answerer.embeddings(nodes, live.time_of(at))
+    listed = [live.names.ids[node] for node in nodes.tolist()] if listed is None else listed
+    return listed, found if len(nodes) else np.zeros((0, 0), np.float32)
+
+
 def embed_many(live: Live, ids: Iterable[Any] | str, at: Any, side: str, progress: Any) -> pa.RecordBatchReader:
     """See `Live.embed_many`."""
     if isinstance(ids, str) and ids != "all":

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pintgn.display.progress import counting, shown, takes_progress
-from pintgn.errors import BadInput, StaleQuery
+from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.ingest.codec import Codec, EventBatch
 from pintgn.learn.calibration import Calibration, next_probabilities
 from pintgn.learn.run import Run
-from pintgn.live.answerer import Answerer, too_late
+from pintgn.live.answerer import Answerer, PairScores
 from pintgn.live.arriving_targets import new_targets, read_targets
 from pintgn.live.names import Names
 from pintgn.live.nodes import Destinations, NodeTable
@@ -51,15 +49,6 @@ def open(run: Run | str | Path, model: type[Model] | None = None, *, device: str
             raise BadInput("a run that is open computes where it does; device= is for a folder.")
         return Live(run, run.deployed.stream.fork())  # what it observes is no concern of the run's
     return Live(Run.open(run, model, device=device))
-
-
-@dataclass(frozen=True)
-class PairScores:
-    """Answers about pairs, row by row."""
-
-    logits: np.ndarray
-    probabilities: np.ndarray
-    notes: list[str]  # what is doubtful; empty for most
 
 
 class Live:
@@ -234,10 +223,14 @@ class Live:
         """Logits, probabilities and notes of many pairs of ids, all at one time, or each at its own in the log's count
         (an array); by a relation, or each by its own."""
         self.check_links(against)
-        one, other, by = self._numbers(src, dst, relation)
+        one, other, by = self.numbers(src, dst, relation)
         logits = self.answerer.scores(Query(one, other, self._times(at, len(one)), by), against)
         notes = note_words(one >= len(self.names), other >= len(self.names), self.run.unfinished)
         return PairScores(logits, self.calibrations[against](logits), notes)
+
+    def logits(self, src: Sequence[Any], dst: Sequence[Any], at: Any = None, **options: Any) -> np.ndarray:
+        """The logits of `score_pairs`."""
+        return self.score_pairs(src, dst, at, **options).logits
 
     def check_links(self, against: str = "anyone") -> None:
         """Refuse a question about links that this run does not answer."""
@@ -270,7 +263,7 @@ class Live:
             raise BadInput("this run predicts links; ask live.score, live.probability or live.predict.")
         from pintgn.live.questions import given_columns
 
-        one, other, _ = self._numbers(src, dst)
+        one, other, _ = self.numbers(src, dst)
         query = self.task.asked(one, other, self._times(at, len(one)), given_columns(self, given, len(one)))
         found = self.answerer.answers(query)
         shaped = found.reshape(len(query), -1) if len(query) else np.zeros((0, self.model.answer_shape(0)[-1]))
@@ -356,52 +349,14 @@ class Live:
         """
         return self.explaining(src, dst, at, **options)()
 
-    def explaining(
-        self,
-        src: Any,
-        dst: Any = None,
-        at: Any = None,
-        *,
-        given: Mapping[str, Any] | None = None,
-        relation: Any = None,
-        steps: int = 3,
-        limit: int = 5,
-        replay: bool = False,
-        progress: Callable[[int, int], None] | bool | None = None,
-    ) -> Callable[[], Explanation]:
+    def explaining(self, src: Any, dst: Any = None, at: Any = None, **options: Any) -> Callable[[], Explanation]:
         """`explain` in two parts: this one copies what it needs, the call of what it returns does the work.
 
         So others may observe while the work is done, in whatever thread.
         """
-        from pintgn.explain.counterfactuals import Frozen
-        from pintgn.explain.reasons import explain
-        from pintgn.live.questions import question_about
+        from pintgn.live.questions import explaining
 
-        one, other, names = self._ends(src, dst, relation)
-        t = self.time_of(at)
-        question = question_about(self, one, other, t, given, relation)
-        try:
-            frozen = Frozen.of(self.stream, t)
-        except StaleQuery:
-            raise too_late(self.stream) from None
-        return partial(
-            explain, frozen, one, other, t, steps=steps, limit=limit, replay=replay, progress=progress,
-            name=self.names.ids.__getitem__, names=names, question=question,
-        )  # fmt: skip
-
-    def _ends(self, src: Any, dst: Any, relation: Any = None) -> tuple[int, int, tuple[Any, Any]]:
-        """The numbers of two ends, or twice that of the one node that is asked about, and their ids."""
-        task = self.run.settings.task
-        if len(task.sides) == 1:
-            side = task.sides[0]
-            id = self.codec.id(dst if side == 1 and dst is not None else src)
-            node = int(self.names.find([id], side)[0])
-            return node, node, (id, id)
-        if dst is None:
-            raise BadInput(f"this run asks about two nodes, a {self.schema.src} and a {self.schema.dst}. Name both.")
-        names = self.codec.id(src), self.codec.id(dst)
-        one, other, _ = self._numbers([names[0]], [names[1]], relation)
-        return int(one[0]), int(other[0]), names
+        return explaining(self, src, dst, at, **options)
 
     def embed(
         self, ids: Iterable[Any] | None = None, at: Any = None, side: str = "src"
@@ -410,13 +365,9 @@ class Live:
 
         `side` says which of two nodes is meant where sources and destinations are named apart.
         """
-        from pintgn.live.embeddings import nodes_asked
+        from pintgn.live.embeddings import embed
 
-        listed = None if ids is None else self.codec.ids(list(ids))
-        nodes = nodes_asked(self, listed, side)
-        found = self.answerer.embeddings(nodes, self.time_of(at))
-        listed = [self.names.ids[node] for node in nodes.tolist()] if listed is None else listed
-        return listed, found if len(nodes) else np.zeros((0, 0), np.float32)
+        return embed(self, ids, at, side)
 
     def embed_many(
         self,
@@ -459,7 +410,7 @@ class Live:
     def _times(self, at: Any, count: int) -> np.ndarray:
         return at if isinstance(at, np.ndarray) else np.full(count, self.time_of(at), self.codec.dtype)
 
-    def _numbers(
+    def numbers(
         self, src: Sequence[Any], dst: Sequence[Any], relation: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Node numbers of both ends of questions, and the relation of each as the model is given it."""
