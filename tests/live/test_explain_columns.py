@@ -11,7 +11,7 @@ import torch
 import pintgn
 from pintgn.errors import BadInput
 from pintgn.explain.counterfactuals import Absence, Frozen, answers
-from pintgn.explain.known import target_drafts
+from pintgn.explain.known_facts import target_drafts
 from pintgn.learn import train
 from pintgn.learn.settings import Settings
 from pintgn.live.questions import question_about
