@@ -102,7 +102,7 @@ SIZES = {
     "stream.core.WORTH_A_THREAD": "tests/stream/test_core.py::test_a_log_is_observed_alike_by_one_thread_and_by_two",
     "stream.core.PAIRS_AT_ONCE": "tests/stream",
     "workers.group.TURN": "tests/workers/test_group.py::test_every_row_is_exactly_one_workers",
-    "theory.anonymous.LARGEST": f"{THEORY}::test_what_is_too_large_to_build_is_refused_and_what_fits_is_built",
+    "theory.walks.LARGEST": f"{THEORY}::test_what_is_too_large_to_build_is_refused_and_what_fits_is_built",
     "theory.separation.MOST_WALKS": f"{THEORY}::test_walks_too_many_to_list_leave_the_verdict_open",
     "theory.separation.PAIRS_AT_ONCE": f"{THEORY}::test_a_report_says_the_same_in_pieces_of_any_size",
     "theory.comparison.SMALL": f"{THEORY}::test_a_verdict_is_the_same_on_either_side_of_small",
@@ -171,7 +171,7 @@ NO_SIZES = {
     "report.spread.DRAWS": "how the interval is defined",
     "drawing.plot.HEIGHT": "pixels",
     "drawing.plot.WIDTH": "pixels",
-    "theory.counts.EXACT": "a property of float64",
+    "theory.walks.EXACT": "a property of float64",
     "theory.data_report.PROBED": "how the figure is defined: links that are drawn for it",
 }
 ELSEWHERE = {"serve": "tests/serve"}

@@ -84,7 +84,7 @@ def wl(
     as_json: AsJson = False,
 ) -> None:
     """Run temporal WL: colours of the nodes after each round or, with --against, the test of two graphs."""
-    from pintgn.theory.wl import temporal_wl, temporal_wl_test
+    from pintgn.theory.colors import temporal_wl, temporal_wl_test
 
     log = load()
     if against is not None:

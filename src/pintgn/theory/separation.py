@@ -10,11 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
-from pintgn.theory.anonymous import anonymize, walk_totals_differ
-from pintgn.theory.counts import position_vectors, rooted_copies, walk_totals
+from pintgn.theory.colors import memory_states, refinement
 from pintgn.theory.event_history import Entries, EventHistory
-from pintgn.theory.memory_colours import memory_states
-from pintgn.theory.wl import refinement
+from pintgn.theory.walks import anonymize, position_vectors, rooted_copies, walk_totals, walk_totals_differ
 
 CLASSES = ("mp-tgn", "mp-tgn+memory", "tgat", "tgn-att", "caw", "pint", "temporal-wl")
 MOST_WALKS = 20_000
