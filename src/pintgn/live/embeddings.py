@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pyarrow as pa
 
 from pintgn.display.progress import counting, shown
 from pintgn.errors import BadInput
+from pintgn.events.store import writing_table
 from pintgn.models.base import Model
 
 if TYPE_CHECKING:
@@ -83,3 +86,47 @@ def _notes(live: Live, nodes: np.ndarray) -> pa.Array:
     degree[met] = live.nodes.degree.values[nodes[met]]
     words = [", ".join(filter(None, (about_node, live.run.unfinished))) for about_node in ("", NO_EVENTS, UNKNOWN)]
     return pa.array(words, pa.string()).take(pa.array(np.where(nodes >= len(live.names), 2, degree == 0)))
+
+
+def write_embeddings(reader: pa.RecordBatchReader, path: Path) -> Counter[str]:
+    """Write what `Live.embed_many` gives to a .parquet, .csv or .npz file; whole or not at all.
+
+    Returns how many rows have which notes. CSV has no lists: it gets a column for each number, e0, e1, ….
+    """
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    notes: Counter[str] = Counter()
+    with writing_table(path) as part:
+        if path.suffix == ".npz":
+            table = reader.read_all()
+            notes.update(table["notes"].to_pylist())
+            arrays = {name: table[name].to_numpy() for name in table.column_names if name != "embedding"}
+            arrays = {name: values.astype(str) if values.dtype == object else values for name, values in arrays.items()}
+            vectors = np.concatenate([_matrix(batch) for batch in [*table.to_batches(), _empty(reader.schema)]])
+            with open(part, "wb") as file:
+                np.savez(file, embedding=vectors, **arrays)
+            return notes
+        flat = _flat if path.suffix == ".csv" else lambda batch: batch
+        write: Any = pyarrow.csv.CSVWriter if path.suffix == ".csv" else pyarrow.parquet.ParquetWriter
+        with write(str(part), flat(_empty(reader.schema)).schema) as file:
+            for batch in reader:
+                notes.update(batch.column("notes").to_pylist())
+                file.write_batch(flat(batch))
+    return notes
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def _matrix(batch: pa.RecordBatch) -> np.ndarray:  # (n, d)
+    vectors = batch.column("embedding")
+    return vectors.flatten().to_numpy().reshape(len(vectors), vectors.type.list_size)
+
+
+def _flat(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A column for each number of the embedding."""
+    columns = {name: batch.column(name) for name in batch.schema.names if name not in ("embedding", "notes")}
+    columns |= {f"e{k}": pa.array(column) for k, column in enumerate(_matrix(batch).T.copy())}
+    return pa.RecordBatch.from_pydict(columns | {"notes": batch.column("notes")})

@@ -1,8 +1,8 @@
 """Temporal computation trees and monotone trees, and their isomorphism (paper, Defs. 1, 3; Lemma 2).
 
-The trees are built node by node, to look at and to check the fast colours of `colors`: a depth-L tree is the input of an
-L-layer MP-TGN, a monotone tree is what memory and positions hold. They grow with the
-number of walks, so their size is counted first and a tree that would explode is refused.
+The trees are built node by node, to look at and to check the fast colours of `colors`: a depth-L tree is the input of
+an L-layer MP-TGN, a monotone tree is what memory and positions hold. They grow with the number of walks, so their size
+is counted first and a tree that would explode is refused.
 """
 
 from __future__ import annotations
