@@ -33,7 +33,7 @@ NONE = np.zeros(0, np.int64)
 
 
 class Absence(NamedTuple):
-    """What a counterfactual leaves out: events, targets or relations of events that stay, given columns."""
+    """The parts of the past that a counterfactual leaves out: events, targets or relations of events, given columns."""
 
     events: np.ndarray  # (e,) numbers
     ends: np.ndarray  # the nodes they touch

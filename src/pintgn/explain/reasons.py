@@ -228,7 +228,7 @@ class _Explainer:
         return ago(self.at - t, self.unit)
 
     def _op(self, event: int) -> str:
-        """Whether an event is a deletion; its features are marked where the log has any."""
+        """The operation of an event: add, delete or node."""
         schema, table = self.frozen.stream.schema, self.frozen.stream.history.event_table
         if schema.op is None or table is None:
             return "add"

@@ -54,8 +54,8 @@ def target_feature(live: Live) -> Feature:
 
 
 def new_targets(live: Live, batch: TargetBatch) -> list[int]:
-    """Which of some targets are news: rows of events that have none yet. One that an event has already is left out;
-    one of an event that was never observed, or that has another target, is refused, and with it the whole batch."""
+    """Rows of targets whose events have none yet. A target that is known already is left out; one of an event that was
+    never observed, or that has another target, is refused, and with it the whole batch."""
     taken: dict[int, float] = {}
     rows = []
     show = live.schema.time.show

@@ -1,4 +1,4 @@
-"""Whom a source is likely to meet, without asking about everyone: candidates from walks, and popular ones.
+"""Candidate generation: likely destinations of a source, from walks and by popularity.
 
 Among a million destinations, nearly all have nothing to do with a source. Candidates are its own contacts, whom these
 met, and whom those met in turn (three steps reach from one user to what others like it use), newest first; and, for
@@ -57,7 +57,7 @@ class Candidates:
         return found
 
     def _walks(self, src: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Whom walks reach from each source: its row, the node, and how likely a walk is that prefers new contacts."""
+        """Nodes that walks reach: the source's row, the node, and how likely a walk is that prefers new contacts."""
         rows, nodes, weights = np.arange(len(src)), src, np.ones(len(src))
         found = []
         for most, contacts in ((len(src), NEWEST), *STEPS):

@@ -1,4 +1,4 @@
-"""A run in use: it observes what happens and answers in users' own ids."""
+"""`Live`: the state of a run that is in use. It observes events and answers in users' own ids."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class Live:
     def probability(
         self, src: Any, dst: Any, at: Any = None, against: str = "anyone", relation: Any = None
     ) -> dict[Any, float]:
-        """The same as probabilities, calibrated on validation: that of this link against one random destination (with
+        """`score` as probabilities, calibrated on validation: that of this link against one random destination (with
         `against="known"`, against one pair that met before). It is no forecast; `next_probability` is."""
         scores, calibration = self.score(src, dst, at, against, relation), self.calibrations[against]
         return dict(zip(scores, calibration(np.array(list(scores.values()))).tolist(), strict=True))
@@ -245,7 +245,7 @@ class Live:
     def ask(
         self, src: Sequence[Any], dst: Sequence[Any], given: Sequence[Any] | None = None, at: Any = None
     ) -> dict[str, Any]:
-        """What a run that predicts a column says about events that may happen, in columns by name: of classes the
+        """Predictions of a column for events that may happen, in columns by name: of classes the
         likeliest and the probability of each, of values mean, median and an interval that holds nine in ten.
 
         Args:

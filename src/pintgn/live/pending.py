@@ -79,12 +79,12 @@ class PendingAnswers:
                 yield Resolved(number, kept.answer, kept.truth, known)
 
     def facts(self) -> dict[str, Any]:
-        """All of it, for a snapshot."""
+        """All answers as plain values, for a snapshot."""
         rows = [[*event, one.number, one.known, one.truth, *one.answer] for event, one in self.kept.items()]
         return {"waiting": rows, "given_up": self.given_up}
 
     def restore(self, rows: Sequence[Sequence[Any]], given_up: int) -> None:
-        """What `facts` gave."""
+        """Restore the result of `facts`."""
         self.given_up = given_up
         for src, dst, t, rank, number, known, truth, *answer in rows:
             self.kept[Event(src, dst, t, rank)] = kept = Kept(number, answer, known, truth)

@@ -1,4 +1,4 @@
-"""Prequential evaluation (test, then learn): how good is the model right now?
+"""Prequential evaluation (test, then learn): quality of the model on live events.
 
 A fixed share of the events, chosen by their numbers alone, is scored just before it happens, each beside one random
 destination that was known by then. So the figures are a function of the log, like everything else: neither batches nor
@@ -92,8 +92,7 @@ class Prequential:
         return logits
 
     def draw(self, block: Block, destinations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which rows are scored, and the destination that stands beside each: one of those met before, in the order in
-        which they were."""
+        """Rows to score, and a negative for each: a destination met before it, drawn by the event's number."""
         rows = self.rows(block.numbers, block.learnable & (block.before > 1))
         if not len(rows):
             return rows, rows
@@ -105,7 +104,7 @@ class Prequential:
         return rows, found
 
     def rows(self, numbers: np.ndarray, learnable: np.ndarray) -> np.ndarray:
-        """Which events are scored, by their numbers alone."""
+        """Rows of the events that are scored, by their numbers alone."""
         if not self.active:
             return np.zeros(0, np.int64)
         return np.flatnonzero(learnable & (scrambled(numbers) % np.uint64(self.every) == 0))
@@ -133,20 +132,20 @@ class Prequential:
         return self._figures[1]
 
     compared_by = "AUC"
-    """What `value` is called."""
+    """Name of the figure that `value` computes."""
 
     def value(self, rows: np.ndarray) -> float | None:
-        """By what two models are compared on the same events, more is better: of logits of events and their negatives
-        (e, 2). None where the events do not tell."""
+        """The figure by which two models are compared, more is better, of logits of events and their negatives (e, 2);
+        None if there are too few."""
         return auc_of(rows)
 
     def rolling(self, figures: dict[str, Any]) -> float | None:
-        """The figure that the stream is known by."""
+        """The figure that is shown."""
         return figures["ap"]
 
     @property
     def reference(self) -> float | None:
-        """The same on the test part."""
+        """The figure on the test part."""
         return self.reference_ap
 
     @property
@@ -156,7 +155,7 @@ class Prequential:
 
     @property
     def drift(self) -> bool:
-        """Whether the stream has become harder than chance would explain."""
+        """True if the stream has become harder than chance explains."""
         auc, count = self.figures()["auc"], len(self.positive)
         if auc is None or self.reference_auc is None or count < ENOUGH:
             return False
@@ -186,7 +185,7 @@ class Prequential:
         }
 
     def facts(self) -> dict[str, Any]:
-        """All of it, for a snapshot."""
+        """All figures as plain values, for a snapshot."""
         return {
             "scored": self.scored,
             "positive": list(self.positive),
@@ -202,8 +201,8 @@ class Prequential:
 
 
 class AnswerPrequential(Prequential):
-    """The same of a run that predicts a column: the task's own figures. An answer is given just before its event, and
-    judged once the target is known: with the event, or whenever that comes."""
+    """Prequential evaluation of a run that predicts a column, by the task's figures: an answer is given just before its
+    event, and evaluated once the target is known."""
 
     def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
         super().__init__(run, every, window)
@@ -270,7 +269,7 @@ class AnswerPrequential(Prequential):
         return self._figures[1]
 
     def value(self, rows: np.ndarray) -> float | None:
-        """Of answers, each with what it turned out to be (e, outputs + 1): what the task's epochs are chosen by."""
+        """The figure that chooses the task's epochs, of answers with the truth in the last column (e, outputs + 1)."""
         figures = self.task.figures(Answers(rows[:, :-1], rows[:, -1]))
         return None if figures.get(self.name) is None else self.task.value(figures, self.training)
 
@@ -306,5 +305,5 @@ class AnswerPrequential(Prequential):
 
 
 def prequential_of(run: Run, every: int) -> Prequential:
-    """By what is asked of a run."""
+    """Prequential evaluation for the task of a run."""
     return (Prequential if run.settings.task.scores_links else AnswerPrequential)(run, every)

@@ -40,7 +40,7 @@ class Recommendation(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """What is recommended; the fields are the arguments of `Live.recommend`."""
+    """A request for recommendations; the fields are the arguments of `Live.recommend`."""
 
     k: int = 10
     at: Any = None
@@ -52,7 +52,7 @@ class Request:
 
 
 def note_words(unknown_src: np.ndarray, unknown_dst: np.ndarray, about_run: str = "") -> list[str]:
-    """What is doubtful about each row, in words; nothing for most."""
+    """Notes on each row: ids never seen, and the status of the run; empty for most."""
     words = [
         ", ".join(filter(None, (NOTES[0] * src, NOTES[1] * dst, about_run)))
         for src in (False, True)
@@ -62,7 +62,7 @@ def note_words(unknown_src: np.ndarray, unknown_dst: np.ndarray, about_run: str 
 
 
 class Pool:
-    """The destinations that may be recommended, and which of them not to whom.
+    """The destinations that may be recommended, and those to leave out for each source.
 
     Args:
         live: the state that is asked.
@@ -103,11 +103,11 @@ class Pool:
         return pa.array(ids, self.live.names.type).take(pa.array(rows))
 
     def unknown(self, columns: np.ndarray) -> np.ndarray:
-        """Which of some destinations were never seen before."""
+        """True for destinations that were never seen before."""
         return self.nodes[columns] >= len(self.live.names)
 
     def allowed(self, rows: slice) -> np.ndarray:  # (s, n)
-        """Which destinations may be recommended to some of the sources."""
+        """True for destinations that may be recommended to each of some sources."""
         src = self.src[rows]
         found = np.ones((len(src), len(self.nodes)), bool)
         if self.without_self:
@@ -123,11 +123,11 @@ class Pool:
         return found
 
     def columns(self, nodes: np.ndarray) -> np.ndarray:
-        """Which of the destinations some nodes are."""
+        """Indices of nodes among the destinations."""
         return self._column[nodes]
 
     def allowed_among(self, rows: slice, nodes: np.ndarray) -> np.ndarray:  # (s, c)
-        """Which of the nodes (s, c) may be recommended to some of the sources, each its own; -1 is none."""
+        """True for nodes (s, c) that may be recommended, each row to its own source; -1 is no node."""
         src = self.src[rows][:, None]
         found = nodes >= 0
         if self.without_self:
@@ -184,7 +184,7 @@ def recommend_rows(live: Live, ids: list[Any], request: Request, progress: Calla
 
 
 def sources(live: Live, src: Iterable[Any] | str, relation: Any) -> list[Any]:
-    """The ids that are recommended to, each once."""
+    """The ids of sources, each once."""
     if isinstance(src, str):
         if src != "all":
             raise BadInput(f"src={src!r}; it is a list of ids, or 'all'. For one source: recommend({src!r}).")
@@ -215,7 +215,7 @@ def side_of(live: Live, relation: Any) -> int:
 
 
 def next_slope(live: Live) -> float:
-    """What logits are multiplied by before they become probabilities of being the next."""
+    """The factor of logits in the softmax of `next_probability`."""
     return 1.0 if live.run.next_slope is None else live.run.next_slope
 
 

@@ -34,7 +34,7 @@ FACTS = {
     },
     "retention": {"forgotten": AtLeast(0)},
 }
-"""What live.json says."""
+"""The shape of live.json."""
 
 
 @dataclass

@@ -45,7 +45,7 @@ class Tree:
     history: EventHistory
     nodes: Sequence[TreeNode]
     states: Sequence[Hashable]
-    """What is known of each graph node (n,): its initial features, memory, or anything else that compares."""
+    """The state of each graph node (n,): its initial features, memory, or anything else that compares."""
     kind: str
 
     @property

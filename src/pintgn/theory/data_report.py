@@ -85,7 +85,7 @@ class View:
     colors: list[int]
     """Number of WL colours after each round, until stable."""
     levels: list[int]
-    """How many link pairs the temporal WL test first separates at each depth."""
+    """Numbers of link pairs that the temporal WL test first separates at each depth."""
 
     @property
     def gain(self) -> float:

@@ -72,7 +72,7 @@ class Separation:
         return [differ(color, a, b) for a, b in pairs]
 
     def first_levels(self, pairs: Sequence[Pair]) -> list[int]:
-        """How many pairs the temporal WL test first separates in each round."""
+        """Numbers of pairs that the temporal WL test first separates in each round."""
         found = [first_level(self.colors["temporal-wl"], a, b) for a, b in pairs]
         return [found.count(level) for level in range(len(self.colors["temporal-wl"]))]
 

@@ -26,7 +26,7 @@ LARGEST = 200_000
 
 Vector = tuple[int, ...]
 Step = tuple[int, tuple[Vector, Vector], int]
-"""What the step carries (class of time and event features; -1 at the start), I_CAW, class of node features."""
+"""The label of the step (class of time and event features; -1 at the start), I_CAW, class of node features."""
 
 
 # -- counting ----------------------------------------------------------------------------------------------------------
