@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from pintgn.events.log import EventLog
+from pintgn.theory.colors import refine, temporal_wl
 from pintgn.theory.data_report import report
 from pintgn.theory.event_history import EventHistory
 from pintgn.theory.items import gallery
-from pintgn.theory.wl import refine, temporal_wl
 
 ROUNDS = 3
 

@@ -14,7 +14,7 @@ from pintgn import PINT, EventLog, Query, Stream, fit, read_events
 from pintgn.cli.app import main
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.explain import explain
-from pintgn.explain.counterfactuals import Absence, Frozen, WalkCounts, scores
+from pintgn.explain.counterfactuals import Absence, Frozen, WalkCounts, answers
 from pintgn.explain.walk_paths import Contacts, paths_of_three, paths_of_two
 from pintgn.models.registry import MODELS, model_class
 from tests.learn.helpers import QUICK, random_log
@@ -59,6 +59,12 @@ def walks_between(log, root, target, at, steps, absent=()):
 
     go(root, at, [])
     return found
+
+
+def scores(frozen, src, dst, at, absences):  # (1 + absences,)
+    """The logit of a link, and under each absence."""
+    asked = Query(np.array([src]), np.array([dst]), np.array([at], frozen.stream._time_dtype))
+    return frozen.stream.model.answer(answers(frozen, asked, absences), "anyone").ravel()
 
 
 # -- walks -----------------------------------------------------------------------------------------------------------
@@ -304,7 +310,7 @@ def test_a_walk_is_told_in_words_with_times(live):
     live = opened(live)
     live.observe([("max", "moritz", NOON - 7_200), ("bolte", "max", NOON - 3_600), ("bolte", "max", NOON - 300)])
     found = live.explain("bolte", "moritz", at=NOON)
-    assert found.summary == ("moritz is reached from bolte by 2 two-step walks, the last 5 minutes ago.",)
+    assert found.summary == ("moritz is reached from bolte by 2 walks of 2 steps, the last 5 minutes ago.",)
     (reason,) = found.reasons
     assert reason.text == "bolte met max 5 minutes ago; max met moritz 2 hours ago (2 such walks)"
     assert (reason.kind, reason.of, reason.steps, reason.walks, reason.left_out) == ("walks", "src", 2, 2, 3)

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 import pintgn
 from pintgn.check import random_log
 from pintgn.cli.app import app
-from pintgn.live.answers import NODES, SCORED
-from pintgn.live.live import BLOCK
+from pintgn.live.answerer import NODES, SCORED
+from pintgn.live.observing import BLOCK
 from pintgn.models.pint import PINT
 from pintgn.serve.answers import RANKED
 from pintgn.serve.app import create_app

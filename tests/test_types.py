@@ -32,7 +32,7 @@ reveal_type(live.recommend("alice", k=3)[0].probability)  # is float
 reveal_type(live.explain("alice", "bob"))  # is pintgn.explain.answer.Explanation
 reveal_type(pintgn.PINT(dim=8))  # is pintgn.models.pint.PINT
 reveal_type(theory.distinguish(log, "a", "b"))  # is pintgn.theory.comparison.Distinction
-reveal_type(temporal_wl(log))  # is pintgn.theory.wl.Coloring
+reveal_type(temporal_wl(log))  # is pintgn.theory.colors.Coloring
 reveal_type(interop.from_tgb({}))  # is pintgn.events.log.EventLog
 reveal_type(pintgn.__version__)  # is str
 

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and locks that go with their process."""
+"""Atomic writes of files and folders, and file locks that end with their process."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 """Ticks of a unit of time in a second."""
 MINUS = "−"
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?://?)")
-"""How an address begins; a `Path` has made one slash of two. The name of a drive has one letter."""
+"""Start of an address; a `Path` has made one slash of two. The name of a drive has one letter."""
 
 
 def percent(value: Any, digits: int = 2, none: str = "-") -> str:
@@ -121,7 +121,7 @@ def size(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long something took.
+    """Seconds as a duration.
 
     >>> duration(0.04), duration(8.14), duration(75), duration(8000)
     ('0.0 s', '8.1 s', '1 min 15 s', '2 h 13 min')

@@ -1,4 +1,4 @@
-"""Packages that are only needed here or there, asked for in one clear line where they are missing."""
+"""Optional packages, with one clear error if one is missing."""
 
 from __future__ import annotations
 

@@ -15,8 +15,7 @@ from pintgn.learn import metrics, train
 from pintgn.learn.defaults import BUSY, MANY, STEPS, from_training
 from pintgn.learn.ranking import BLOCK, Candidates
 from pintgn.learn.settings import Settings
-from pintgn.live import answers as live_answers
-from pintgn.live import many as live_many
+from pintgn.live import answerer, recommend
 from pintgn.models import fused
 from pintgn.stream import Stream
 from tests.conftest import around
@@ -40,7 +39,7 @@ def test_answers_are_the_same_in_pieces_of_any_size(run, monkeypatch):
     pairs, ranked, vectors = answers()
     assert len(pairs) == len(vectors) == NODES
     for size in (1, 7, *around(NODES // 2), *around(len(ranked)), *around(NODES)):
-        for module, name in ((live_answers, "SCORED"), (live_answers, "NODES"), (live_many, "PAIRS")):
+        for module, name in ((answerer, "SCORED"), (answerer, "NODES"), (answerer, "PAIRS"), (recommend, "PAIRS")):
             monkeypatch.setattr(module, name, size)
         again = answers()
         assert again[0] == pytest.approx(pairs, abs=1e-5)

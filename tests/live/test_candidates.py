@@ -14,7 +14,7 @@ import pintgn
 from pintgn import PINT, fit
 from pintgn.cli.app import app
 from pintgn.errors import BadInput
-from pintgn.live import candidates, embeddings, many
+from pintgn.live import candidates, embeddings, recommend
 from pintgn.live.candidates import Candidates
 from tests.learn.helpers import QUICK, random_log
 
@@ -99,7 +99,7 @@ def test_a_source_has_so_many_candidates_and_no_more(live, count):
 
 
 def test_enough_candidates_are_all_destinations_and_give_the_exact_answer(live, monkeypatch):
-    monkeypatch.setattr(many, "CANDIDATES", 8 * len(pool(live)))
+    monkeypatch.setattr(recommend, "CANDIDATES", 8 * len(pool(live)))
     since = int(live.run.log.t[-700])
     for options in ({}, {"exclude_met": True}, {"active_since": since}):
         exact, some = (live.recommend_many("all", 5, exact=exact, **options) for exact in (True, False))
@@ -111,8 +111,8 @@ def test_enough_candidates_are_all_destinations_and_give_the_exact_answer(live, 
 
 
 def test_among_few_candidates_the_best_are_as_they_would_be_among_all(live, monkeypatch):
-    monkeypatch.setattr(many, "CANDIDATES", 40)
-    made = Candidates(live, pool(live), live.time_of(), many.CANDIDATES)
+    monkeypatch.setattr(recommend, "CANDIDATES", 40)
+    made = Candidates(live, pool(live), live.time_of(), recommend.CANDIDATES)
     src = ["user1", "user2", "never seen"]
     nodes = made(live.names.find(src, 0))
     exact = live.recommend_many(src, len(pool(live)), exact=True)
@@ -129,19 +129,19 @@ def test_a_source_is_not_recommended_to_itself_unless_there_are_self_loops(untid
 
 @pytest.mark.parametrize(("offset", "some"), [(-1, True), (0, False), (1, False)])
 def test_every_destination_is_ranked_up_to_so_many(live, monkeypatch, offset, some):
-    monkeypatch.setattr(many, "EXACT", len(pool(live)) + offset)
+    monkeypatch.setattr(recommend, "EXACT", len(pool(live)) + offset)
     asked = []
-    monkeypatch.setattr(many, "Candidates", lambda *given: asked.append(given) or Candidates(*given))
+    monkeypatch.setattr(recommend, "Candidates", lambda *given: asked.append(given) or Candidates(*given))
     live.recommend("user1")
     assert bool(asked) == some
     live.recommend("user1", among=["item1", "item2"])
     assert len(asked) == some  # named ones are all ranked
-    monkeypatch.setattr("pintgn.live.ranking.Candidates", lambda *given: Candidates(*given, 20))  # as a service asks
-    assert (len(live.candidates("user1")) < len(pool(live))) == some
+    monkeypatch.setattr("pintgn.live.recommend.Candidates", lambda *given: Candidates(*given, 20))  # as a service asks
+    assert (len(recommend.candidates(live, "user1")) < len(pool(live))) == some
 
 
 def test_the_command_says_that_candidates_were_ranked(folder, monkeypatch):
-    monkeypatch.setattr(many, "EXACT", 5)
+    monkeypatch.setattr(recommend, "EXACT", 5)
     found = CliRunner().invoke(app, ["recommend", str(folder), "--src", "user1", "-k", "2", "--json"])
     assert "candidates of each source were ranked; or --exact" in found.stderr
     assert len(json.loads(found.stdout)["recommended"]) == 2

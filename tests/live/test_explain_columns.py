@@ -11,10 +11,10 @@ import torch
 import pintgn
 from pintgn.errors import BadInput
 from pintgn.explain.counterfactuals import Absence, Frozen, answers
-from pintgn.explain.known import target_drafts
+from pintgn.explain.known_facts import target_drafts
 from pintgn.learn import train
 from pintgn.learn.settings import Settings
-from pintgn.live.task_question import question_about
+from pintgn.live.questions import question_about
 from pintgn.models.history_view import Events
 from tests.learn.helpers import tiny
 from tests.learn.test_tasks import FRAUD, TIP, payments

@@ -11,9 +11,9 @@ import torch
 import pintgn
 from pintgn.errors import BadInput, UnknownName
 from pintgn.explain.counterfactuals import Absence, Frozen, answers
-from pintgn.explain.known import relation_drafts
+from pintgn.explain.known_facts import relation_drafts
 from pintgn.learn import train
-from pintgn.live.task_question import question_about
+from pintgn.live.questions import question_about
 from pintgn.models.history_view import Events
 from tests.learn.test_relations import asked, facts
 from tests.test_explain import command

@@ -65,7 +65,7 @@ def test_figures_are_ap_and_auc_of_the_window(run):
     quality = Prequential(run, window=100)
     rng = np.random.default_rng(0)
     yes, no = rng.normal(1, 1, 250), rng.normal(0, 1, 250)
-    quality.add(yes, no, np.arange(250))
+    quality.add(yes, no, np.arange(250), np.arange(250))
     truth, pooled = np.repeat([True, False], 100), np.concatenate([yes[-100:], no[-100:]])
     assert quality.figures()["ap"] == pytest.approx(average_precision(truth, pooled))
     assert quality.figures()["auc"] == pytest.approx(area_under_curve(truth, pooled))
@@ -78,21 +78,21 @@ def test_drift_is_said_when_there_is_some_and_only_then(run, shift, drift):
     for seed in range(20):
         quality = Prequential(run)
         rng = np.random.default_rng(seed)
-        quality.add(rng.normal(shift, 1, 600), rng.normal(0, 1, 600), np.arange(600))
+        quality.add(rng.normal(shift, 1, 600), rng.normal(0, 1, 600), np.arange(600), np.arange(600))
         assert quality.drift is drift
 
 
 def test_little_is_no_reason_to_cry_drift(run):
     run.test = {"all": {"ap": 0.99, "auc": 0.99}}
     quality = Prequential(run)
-    quality.add(np.zeros(ENOUGH - 1), np.ones(ENOUGH - 1), np.arange(ENOUGH - 1))
+    quality.add(np.zeros(ENOUGH - 1), np.ones(ENOUGH - 1), np.arange(ENOUGH - 1), np.arange(ENOUGH - 1))
     assert not quality.drift
     assert Prequential(run).status()["ap_rolling"] is None
 
 
 def test_a_score_that_is_not_finite_counts_as_wrong(run):
     quality = Prequential(run)
-    quality.add(np.array([np.nan, 1.0]), np.array([0.0, 0.0]), np.arange(2))
+    quality.add(np.array([np.nan, 1.0]), np.array([0.0, 0.0]), np.arange(2), np.arange(2))
     assert quality.figures()["auc"] < 1
 
 

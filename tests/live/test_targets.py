@@ -131,7 +131,7 @@ def test_rows_of_a_store_give_the_same_state(run):
         one.observe([event(columns, k, target, known=False) for k in range(TRAINED, 400)])
     some = [label(columns, k, target) for k in range(310, 340)]
     live.observe_targets(some)
-    from pintgn.live.targets import read_targets
+    from pintgn.live.arriving_targets import read_targets
 
     rows = read_targets(again, some).as_events(again.clock)
     assert (rows.op == TARGET).all()

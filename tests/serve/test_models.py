@@ -14,8 +14,8 @@ import pytest
 from pintgn import fit, read_events
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.run import Run
+from pintgn.live.difference import compared
 from pintgn.live.live import Live
-from pintgn.live.paired import compared
 from pintgn.models.registry import model_class
 from pintgn.serve import answers
 from pintgn.serve import models as models_module

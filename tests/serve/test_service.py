@@ -98,7 +98,7 @@ def test_many_clients_at_once_are_committed_together_and_all_answered(service, c
 
 def test_an_answer_during_ingestion_is_that_of_what_had_happened_by_then(service, run_folder, columns, monkeypatch):
     """Readers beside the writer: every answer equals a clean replay of a prefix; none is torn."""
-    monkeypatch.setattr("pintgn.live.live.BLOCK", 40)
+    monkeypatch.setattr("pintgn.live.observing.BLOCK", 40)
     seen, done = {}, threading.Event()
     pairs = [f"person {k}" for k in range(6)] * 2, [f"person {k}" for k in range(6, 12)] * 2
 

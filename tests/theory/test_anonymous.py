@@ -9,10 +9,9 @@ import pytest
 
 from pintgn.errors import TooLarge
 from pintgn.events.log import EventLog
-from pintgn.theory.anonymous import anonymize, anonymous_walks, walk_set, walk_totals_differ
-from pintgn.theory.counts import walk_totals
 from pintgn.theory.event_history import EventHistory
 from pintgn.theory.items import item
+from pintgn.theory.walks import anonymize, anonymous_walks, walk_set, walk_totals, walk_totals_differ
 from tests.theory.helpers import entry_list, random_log, varied_logs
 
 

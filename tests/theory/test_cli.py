@@ -39,8 +39,8 @@ def test_the_gallery_is_listed_shown_and_written(tmp_path):
     assert "tgat           cannot" in shown
     assert json.loads(run("gallery", "symmetry", "--json"))["symmetry"]["answers"][0]["verdicts"]["any"]["can"] is False
     run("gallery", "--output", tmp_path)
-    assert (tmp_path / "gallery.md").exists()
-    assert len(list((tmp_path / "img").glob("*.svg"))) > 9
+    assert (tmp_path / "attention.csv").exists()
+    assert len(list(tmp_path.glob("*.svg"))) > 9
     assert isinstance(fails("gallery", "atention"), UnknownName)
 
 

@@ -10,10 +10,10 @@ import pytest
 from pintgn.errors import BadInput, TooLarge, UnknownName
 from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
-from pintgn.theory.anonymous import anonymize
 from pintgn.theory.comparison import MODELS, distinguish
 from pintgn.theory.event_history import EventHistory
 from pintgn.theory.items import gallery, item
+from pintgn.theory.walks import anonymize
 from tests.theory.helpers import mirrored_log, random_log
 
 CLAIMS = [(name, i) for name, shown in gallery().items() for i in range(len(shown.claims))]

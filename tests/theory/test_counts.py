@@ -8,8 +8,8 @@ import numpy as np
 
 from pintgn.events.log import EventLog
 from pintgn.theory.computation_trees import monotone_tree
-from pintgn.theory.counts import position_vectors
 from pintgn.theory.event_history import EventHistory
+from pintgn.theory.walks import position_vectors
 from tests.theory.helpers import varied_logs
 from tests.theory.oracle import monotone_tree as oracle_tree
 from tests.theory.oracle import walk_counts

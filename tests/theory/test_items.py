@@ -7,13 +7,14 @@ from xml.etree import ElementTree
 import pytest
 
 from pintgn.errors import UnknownName
-from pintgn.theory.items import gallery, item, page
+from pintgn.theory.items import gallery, item
 from pintgn.theory.properties import graph_properties
 from tests.conftest import ROOT
+from tools.gallery_page import page
 
 
 def test_the_page_and_its_drawings_are_up_to_date():
-    """If this fails, run `pintgn theory gallery --output docs` and look at what changed."""
+    """If this fails, run `python tools/gallery_page.py` and look at what changed."""
     text, drawings = page()
     assert (ROOT / "docs" / "gallery.md").read_text() == text
     for file, svg in drawings.items():

@@ -9,9 +9,9 @@ import pytest
 
 from pintgn.errors import UnknownName
 from pintgn.events.log import EventLog
+from pintgn.theory.colors import memory_states
 from pintgn.theory.computation_trees import monotone_tree
 from pintgn.theory.event_history import EventHistory
-from pintgn.theory.memory_colours import memory_states
 from tests.theory.helpers import partition, random_log, refines, varied_logs
 
 

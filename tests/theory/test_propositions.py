@@ -11,16 +11,14 @@ import pytest
 
 from pintgn.discrete.conversion import GraphSnapshot, from_snapshots, to_snapshots
 from pintgn.events.log import EventLog
-from pintgn.theory.anonymous import caw_readout
+from pintgn.theory.colors import memory_states, refinement, temporal_wl_test
 from pintgn.theory.comparison import Comparison, distinguish, read_question
 from pintgn.theory.computation_trees import computation_tree, monotone_tree
-from pintgn.theory.counts import position_vectors
 from pintgn.theory.event_history import EventHistory
 from pintgn.theory.injective import TemporalCode
 from pintgn.theory.items import item
-from pintgn.theory.memory_colours import memory_states
 from pintgn.theory.properties import graph_properties, temporal_diameter
-from pintgn.theory.wl import refinement, temporal_wl_test
+from pintgn.theory.walks import caw_readout, position_vectors
 from tests.theory.helpers import exact_embeddings, mirrored_log, partition, random_log, refines, varied_logs
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from pintgn.errors import BadInput, UnknownName
 from pintgn.events.log import EventLog
+from pintgn.theory.colors import refine, refinement, temporal_wl, temporal_wl_test
 from pintgn.theory.computation_trees import computation_tree
 from pintgn.theory.event_history import EventHistory
-from pintgn.theory.wl import refine, refinement, temporal_wl, temporal_wl_test
 from tests.theory.helpers import entry_list, partition, random_log, varied_logs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import importlib.util
 import json
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +23,8 @@ import pintgn
 from pintgn.errors import BadInput, LostWorker
 from pintgn.learn.settings import Settings
 from pintgn.learn.several import fit_several
-from pintgn.live.on_ray import SHARES, OnRay
+from pintgn.live.live import Live
+from pintgn.live.ray_answerer import SHARES, RayAnswerer
 from pintgn.workers.jobs import InThisProcess, open_jobs
 from tests.postgres import postgres_server
 from tests.workers.helpers import no_worker
@@ -106,6 +109,13 @@ def test_ray_that_is_missing_is_asked_for_in_one_line():
         pass
 
 
+def on_workers(live: Live, *where: Any) -> Live:
+    """The same state, whose answers workers compute."""
+    asked = copy.copy(live)
+    asked.answerer = RayAnswerer(live, *where)
+    return asked
+
+
 def close(found: pa.Table, expected: pa.Table) -> None:
     """Workers compute in other batches, so numbers may differ in their last bits."""
     assert found.schema == expected.schema
@@ -118,7 +128,7 @@ def close(found: pa.Table, expected: pa.Table) -> None:
 
 def test_answers_of_workers_are_those_of_one_process(folder, pool):
     live = pintgn.open(folder)
-    many = OnRay(live, str(folder), [], pool)
+    many = on_workers(live, str(folder), [], pool)
     told: list[tuple[int, int]] = []
     everyone = live.recommend_many("all", 1)
     close(many.recommend_many("all", 1, progress=lambda *done: told.append(done)), everyone)
@@ -138,7 +148,10 @@ def test_workers_have_observed_what_the_process_that_asks_has(folder, pool, tmp_
     newer.write_text("src,dst,t\nann,item1,2024-06-01T08:00Z\nann,item2,2024-06-02T08:00Z\n")
     before, live = pintgn.open(folder), pintgn.open(folder)
     live.observe(newer)
-    many, pairs = OnRay(live, str(folder), [str(newer)], pool), {"src": ["ann", "user1"], "dst": ["item1", "item2"]}
+    many, pairs = (
+        on_workers(live, str(folder), [str(newer)], pool),
+        {"src": ["ann", "user1"], "dst": ["item1", "item2"]},
+    )
     close(many.predict(pairs), live.predict(pairs))
     assert np.abs(np.subtract(many.predict(pairs)["logit"], before.predict(pairs)["logit"])).max() > 1e-3
 
@@ -148,16 +161,16 @@ def test_a_column_is_predicted_by_workers_too(tmp_path, pool):
     pintgn.fit("boosted", log, folder=tmp_path / "run", predict="taste", of="src", progress=False)
     live = pintgn.open(tmp_path / "run")
     nodes = {"src": [f"user{k}" for k in range(40)]}
-    close(OnRay(live, str(tmp_path / "run"), [], pool).predict(nodes), live.predict(nodes))
+    close(on_workers(live, str(tmp_path / "run"), [], pool).predict(nodes), live.predict(nodes))
 
 
 @pytest.mark.parametrize("pieces", [[], [3], [0], [1, 40, 39, 100], [20] * 9])
 def test_embeddings_of_workers_come_in_order(folder, pool, pieces):
     live = pintgn.open(folder)
     when, nodes = live.time_of(None), [np.arange(count) * 7 % len(live.names) for count in pieces]
-    found = list(OnRay(live, str(folder), [], pool).embed_each(nodes, when))
+    found = list(RayAnswerer(live, str(folder), [], pool).embeddings_of_each(nodes, when))
     assert [len(one) for one in found] == pieces
-    for one, expected in zip(found, live.embed_each(nodes, when), strict=True):
+    for one, expected in zip(found, live.answerer.embeddings_of_each(nodes, when), strict=True):
         np.testing.assert_allclose(one, expected, atol=1e-5)
 
 

@@ -14,7 +14,7 @@ from typer import Option
 
 from pintgn import __version__
 from pintgn.cli import backup, data, demo, evaluate, feed, keys, promote, serve, theory, train, use
-from pintgn.cli.help_format import apply_style
+from pintgn.cli.help_format import add_command, apply_style
 from pintgn.cli.workers import out_of_memory, ran_out, run_as_worker
 from pintgn.errors import PintgnError, PintgnWarning
 
@@ -26,24 +26,36 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(data.app, name="data")
-app.command("simulate")(data.simulate)
-app.command("train")(train.train)
-app.command("evaluate")(evaluate.evaluate)
-app.command("predict")(use.predict)
-app.command("recommend")(use.recommend)
-app.command("embed")(use.embed)
-app.command("explain")(use.explain)
-app.command("tune")(train.tune)
-app.command("report")(evaluate.report)
-app.command("serve")(serve.serve)
-app.command("feed")(feed.feed)
-app.command("promote")(promote.promote)
-app.add_typer(keys.app, name="keys")
-app.command("backup")(backup.backup)
-app.command("restore")(backup.restore)
-app.add_typer(theory.app, name="theory")
-app.command("demo")(demo.demo)
+for section, name, what, summary, *examples in (
+    ("Events", "data", data.app, "Inspect and convert events, download public data sets"),
+    ("Events", "simulate", data.simulate, "Simulate a world with known ground truth",
+     "simulate shop -o shop.csv --events 20000"),
+    ("Learning", "train", train.train, "Train a model, select its epoch on validation, test it",
+     "train trades.csv --src buyer --dst seller --time when --features amount",
+     "train shop.csv --model tgn --set model.dim=64 --runs 3 -o runs/tgn", "train runs/tgn --resume"),
+    ("Learning", "tune", train.tune, "Search for better settings", "tune shop.csv --trials 30 --set train.epochs=5"),
+    ("Learning", "evaluate", evaluate.evaluate, "Evaluate a run: AP, AUC, ranks",
+     "evaluate runs/shop-pint --negatives all", "evaluate runs/shop-pint --rank all"),
+    ("Learning", "report", evaluate.report, "Write one HTML page about a run, or several",
+     "report runs/shop-pint runs/shop-tgn -o compare.html"),
+    ("Using a run", "predict", use.predict, "Predict how likely each of these pairs is",
+     "predict runs/shop-pint pairs.csv -o scored.csv"),
+    ("Using a run", "recommend", use.recommend, "List the most likely next destinations",
+     "recommend runs/shop-pint --src user1 -k 5"),
+    ("Using a run", "embed", use.embed, "Write an embedding of every node", "embed runs/shop-pint -o nodes.npz"),
+    ("Using a run", "explain", use.explain, "Explain the score of a pair", "explain runs/shop-pint user1 item7"),
+    ("Serving", "serve", serve.serve, "Serve a run over HTTP", "serve runs/shop-pint --port 8000"),
+    ("Serving", "feed", feed.feed, "Feed a service: Kafka, NATS, PostgreSQL, a growing file"),
+    ("Serving", "promote", promote.promote, "Serve another run without a stop"),
+    ("Serving", "keys", keys.app, "Make and remove the API keys of a service"),
+    ("Serving", "backup", backup.backup, "Back up a run and its live events, also while it is served",
+     "backup runs/shop-pint -o shop.tar"),
+    ("Serving", "restore", backup.restore, "Restore a backup, verified",
+     "restore shop.tar -o runs/restored", "restore shop.tar --check"),
+    ("Looking deeper", "theory", theory.app, "Which models can distinguish what, and why"),
+    ("Looking deeper", "demo", demo.demo, "Everything in a minute, without a download"),
+):  # fmt: skip
+    add_command(app, name, what, summary, section, examples)
 apply_style(app)
 
 

@@ -1,4 +1,4 @@
-"""What every command shares: where answers and progress go, how tables and numbers look, `--json`.
+"""Output of all commands: answers, progress, tables, numbers and `--json`.
 
 The rules are in docs/architecture.md, "Output". In short: stdout is the answer, stderr all else; a terminal gets
 colours, bars and lines that fit its width, anything else plain text with one row on a line.
@@ -119,7 +119,7 @@ def write_log(log: Any, path: Path) -> bool:
 
 
 def next_steps(first: str, *commands: str) -> None:
-    """What to do now: a line, and commands to copy, each on a line of its own."""
+    """Next steps on stderr: a line, and commands to copy, each on a line of its own."""
     say("\n".join([first, *(f"  {command}" for command in commands)]))
 
 

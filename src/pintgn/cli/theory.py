@@ -29,7 +29,7 @@ Side = Annotated[str | None, Option(help="src or dst, where the two are separate
 def gallery(
     name: Annotated[str | None, Argument(metavar="NAME", help="An item of the gallery; all by default.")] = None,
     output: Annotated[
-        Path | None, Option("--output", "-o", help="Folder for drawings and events; for all items, a page.")
+        Path | None, Option("--output", "-o", help="Folder for the drawings and events of the items.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,8 +38,7 @@ def gallery(
 
     items = [shown.item(name)] if name else list(shown.gallery().values())
     if output is not None:
-        written = _write_item(items[0], output) if name else _write_page(shown, output)
-        say(f"{output}: {written} files")
+        say(f"{output}: {sum(_write_item(item, output) for item in items)} files")
     if as_json:
         emit_json({item.name: item.to_dict() for item in items})
     elif name:
@@ -72,15 +71,6 @@ def _write_item(item: Any, folder: Path) -> int:
     return len(drawings) + len(tables)
 
 
-def _write_page(shown: Any, folder: Path) -> int:
-    page, drawings = shown.page()
-    (folder / "img").mkdir(parents=True, exist_ok=True)
-    (folder / "gallery.md").write_text(page)
-    for file, svg in drawings.items():
-        (folder / "img" / file).write_text(svg)
-    return len(drawings) + 1
-
-
 @app.command()
 @reads_events
 def wl(
@@ -94,7 +84,7 @@ def wl(
     as_json: AsJson = False,
 ) -> None:
     """Run temporal WL: colours of the nodes after each round or, with --against, the test of two graphs."""
-    from pintgn.theory.wl import temporal_wl, temporal_wl_test
+    from pintgn.theory.colors import temporal_wl, temporal_wl_test
 
     log = load()
     if against is not None:

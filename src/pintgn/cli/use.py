@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -149,7 +148,7 @@ def recommend(
 def note_candidates(live: Any, among: list[Any] | None, exact: bool | None) -> None:
     """Say that not every destination was ranked, where it was not asked for."""
     from pintgn.live.candidates import CANDIDATES
-    from pintgn.live.many import ranks_some
+    from pintgn.live.recommend import ranks_some
 
     count = len(live.destinations)
     if exact is None and among is None and ranks_some(count, exact):
@@ -198,6 +197,8 @@ def embed(
         raise BadInput("--node and --node-file cannot both be given.")
     with opened(run, observe, on) as live:
         ids: Any = "all" if node is None and node_file is None else ids_of(live, node, node_file, side)
+        from pintgn.live.embeddings import write_embeddings
+
         with Bar("embedding", "nodes") as bar:
             reader = live.embed_many(ids, at, side, progress=bar)
             noted = write_embeddings(reader, output)
@@ -207,58 +208,6 @@ def embed(
         say(f"note: {plural(rows, 'node')} noted: {words}")
     facts = {"run": run, "output": output, "nodes": count, "width": width, "notes": noted}
     answer(as_json, facts, f"{output}: {plural(count, 'node')}, {plural(width, 'number')} each")
-
-
-def write_embeddings(reader: Any, path: Path) -> Counter[str]:
-    """Batches of embeddings, by the ending of the name; whole or not at all. Returns how many rows have which notes."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    from pintgn.events.store import writing_table
-
-    notes: Counter[str] = Counter()
-
-    def batches() -> Iterator[Any]:
-        for batch in reader:
-            notes.update(batch.column("notes").to_pylist())
-            yield batch
-
-    with writing_table(path) as part:
-        if path.suffix == ".npz":
-            table = pa.Table.from_batches(batches(), reader.schema)
-            width = reader.schema.field("embedding").type.list_size
-            arrays = {name: table[name].to_numpy() for name in table.column_names if name != "embedding"}
-            arrays = {name: values.astype(str) if values.dtype == object else values for name, values in arrays.items()}
-            values = table["embedding"].combine_chunks().flatten().to_numpy().reshape(-1, width)
-            with open(part, "wb") as file:
-                np.savez(file, embedding=values, **arrays)
-        elif path.suffix == ".csv":
-            writer: Any = None
-            for batch in batches():
-                flat = flat_embeddings(batch)
-                writer = writer or pyarrow.csv.CSVWriter(str(part), flat.schema)
-                writer.write_batch(flat)
-            if writer is None:  # no nodes
-                writer = pyarrow.csv.CSVWriter(str(part), reader.schema.empty_table().drop(["embedding"]).schema)
-            writer.close()
-        else:
-            with pyarrow.parquet.ParquetWriter(part, reader.schema) as file:
-                for batch in batches():
-                    file.write_batch(batch)
-    return notes
-
-
-def flat_embeddings(batch: Any) -> Any:
-    """A batch of embeddings with a column for each number, e0, e1, …: CSV has no lists."""
-    import pyarrow as pa
-
-    values, names = batch.column("embedding"), [name for name in batch.schema.names if name != "embedding"]
-    matrix = values.flatten().to_numpy().reshape(len(values), -1)
-    columns = {name: batch.column(name) for name in names if name != "notes"}
-    columns |= {f"e{k}": pa.array(column) for k, column in enumerate(matrix.T.copy())}
-    return pa.RecordBatch.from_pydict(columns | {"notes": batch.column("notes")})
 
 
 def explain(
@@ -320,7 +269,12 @@ def open_live(run: Path, observe: list[str] | None) -> Any:
             with Bar(f"observing {shown}", "events") as bar:
                 count = live.observe(path, progress=bar)
         except (BadInput, BadFile) as error:
-            raise type(error)(f"{error}{_convert_first(live, shown, str(error))}") from error
+            hint = (
+                f" First: pintgn data convert {shlex.quote(shown)} …"
+                if re.search(r"\(--(sort|charset)", str(error))
+                else ""
+            )
+            raise type(error)(f"{error}{hint}") from error
         say(f"observed {plural(count, 'event')} of {shown}")
     return live
 
@@ -331,25 +285,14 @@ def opened(run: Path, observe: list[str] | None, on: str) -> Iterator[Any]:
     if on == "local":
         yield open_live(run, observe)
         return
-    from pintgn.live.on_ray import OnRay
+    from pintgn.live.ray_answerer import RayAnswerer
     from pintgn.workers.jobs import open_jobs
 
     files = [str(Path(path).resolve()) if Path(path).exists() else path for path in observe or []]
     with open_jobs(on, os.cpu_count() or 1) as jobs:
-        yield OnRay(open_live(run, observe), str(run.resolve()), files, jobs)
-
-
-def _convert_first(live: Any, path: str, error: str) -> str:
-    """The command that converts a file, where the error suggests a reading option that this command does not have."""
-    wanted = re.findall(r"\((--(?:sort|charset [\w-]+))\)", error)
-    if not wanted:
-        return ""
-    schema = live.schema
-    columns = {"--src": schema.src, "--dst": schema.dst, "--time": schema.t, "--time-format": schema.time.written}
-    if schema.features:
-        columns["--features"] = ",".join(feature.name for feature in schema.features)
-    flags = " ".join(f"{flag} {shlex.quote(value)}" for flag, value in columns.items() if value)
-    return f" Here: pintgn data convert {shlex.quote(path)} {flags} {' '.join(wanted)} -o later.parquet"
+        live = open_live(run, observe)
+        live.answerer = RayAnswerer(live, str(run.resolve()), files, jobs)
+        yield live
 
 
 def note_unseen(live: Any, id: Any, side: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""What `progress` means wherever it is an argument: True shows a bar, False and None nothing, a function is called."""
+"""The `progress` argument of public functions: True shows a bar, False and None nothing, a function is called."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shown(progress: Any, bar: Bar) -> Iterator[Callable[..., None]]:
 
 
 def takes_progress(bar: Bar) -> Callable[[Function], Function]:
-    """Lets people call a function with any `progress`; its body always gets one to call."""
+    """Decorate a function that takes any `progress`, so that its body always gets a callback."""
 
     def decorate(function: Function) -> Function:
         usual = (function.__kwdefaults__ or {}).get("progress")

@@ -8,12 +8,35 @@ from html import escape
 from typing import Any
 
 from pintgn.display.html import folded, paragraph, table
-from pintgn.formatting import plural
+from pintgn.events.schema import TimeUnit
+from pintgn.formatting import PER_SECOND, plural
 from pintgn.packages import data_frame
 
 MAIN = 3
 """Reasons that are printed first."""
 WHERE = "details(), or --all on the command line"
+LENGTHS = (("year", 31_557_600), ("month", 2_629_800), ("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1))
+
+
+def ago(dt: Any, unit: TimeUnit) -> str:
+    """Time between an event and the question.
+
+    >>> ago(312, TimeUnit("s")), ago(90_000_000, TimeUnit("ms")), ago(40, TimeUnit("us"))
+    ('5 minutes ago', '1 day ago', 'less than a second ago')
+    >>> ago(1627, TimeUnit()), ago(0.25, TimeUnit())
+    ('1,627 time units ago', '0.25 time units ago')
+    """
+    if unit.unit is None:
+        count = f"{dt:,}" if float(dt).is_integer() else f"{dt:,.4g}"
+        return f"{count} time unit{'' if dt == 1 else 's'} ago"
+    seconds = dt / PER_SECOND[unit.unit]
+    name, length = next((one for one in LENGTHS if seconds >= one[1]), ("", 0))
+    return f"{plural(int(seconds // length), name)} ago" if name else "less than a second ago"
+
+
+def escaped(text: str) -> str:
+    """Text that `str.format` leaves unchanged."""
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from pintgn.events.log import Query
-from pintgn.explain.kernels_walks import count_walks, distances, events_in_order
+from pintgn.explain.kernels_paths import count_walks, distances, events_in_order
 from pintgn.models.base import eval_mode
 from pintgn.models.history_view import Events
 from pintgn.neighbors.contents import contents, left_out
@@ -33,7 +33,7 @@ NONE = np.zeros(0, np.int64)
 
 
 class Absence(NamedTuple):
-    """What a counterfactual leaves out: events, targets or relations of events that stay, given columns."""
+    """The parts of the past that a counterfactual leaves out: events, targets or relations of events, given columns."""
 
     events: np.ndarray  # (e,) numbers
     ends: np.ndarray  # the nodes they touch
@@ -251,12 +251,6 @@ class _NoPositions:
 
     def replay(self, src: Any, dst: Any, t: Any, nodes: np.ndarray, *more: Any, **settings: Any) -> np.ndarray:
         return np.zeros(0, np.float32)
-
-
-def scores(frozen: Frozen, src: int, dst: int, at: Any, absences: Sequence[Absence]) -> np.ndarray:  # (1 + absences,)
-    """The logit of a link, and under each absence; see `answers`."""
-    asked = Query(np.array([src]), np.array([dst]), np.array([at], frozen.stream._time_dtype))
-    return frozen.stream.model.answer(answers(frozen, asked, absences), "anyone").ravel()
 
 
 def answers(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> np.ndarray:  # (1 + absences, outputs)

@@ -113,7 +113,7 @@ def value_answers(values: np.ndarray, name: str) -> list[Answer]:
 
 
 def count_classes(truth: np.ndarray, labels: Sequence[str]) -> str:
-    """How many of n events (n,) are of which class.
+    """Numbers of events of each class, for n events (n,).
 
     >>> count_classes(np.array([2, 0, 0]), ["action=view", "action=cart", "action=buy"])
     'action=view in 2, action=buy in 1 of 3 events'

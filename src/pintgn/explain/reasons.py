@@ -13,13 +13,12 @@ from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import TimeUnit
-from pintgn.explain.answer import Contact, Explanation, Reason, Without
+from pintgn.explain.answer import Contact, Explanation, Reason, Without, ago, escaped
 from pintgn.explain.counterfactuals import Absence, Frozen, WalkCounts, answers
-from pintgn.explain.known import Draft, given_drafts, relation_drafts, target_drafts
+from pintgn.explain.known_facts import Draft, given_drafts, relation_drafts, target_drafts
 from pintgn.explain.question import Answer, Question, inverse, link_question
 from pintgn.explain.replay import Progress, replayed_answers
 from pintgn.explain.walk_paths import LONGEST, Contacts, Paths, Step, paths_of_three, paths_of_two
-from pintgn.explain.words import ago, escaped, times, walks_of
 from pintgn.formatting import listed, plural
 from pintgn.models.base import Model
 from pintgn.stream import Stream
@@ -30,6 +29,15 @@ LOOKED_AT = 10
 """Newest contacts of each end whose other ends become reasons, unless the model says how many it reads."""
 NAMED = 3
 """Relations that are named one by one."""
+
+
+def walks_of(count: float, steps: int) -> str:
+    """
+    >>> walks_of(3, 2), walks_of(4e18, 12)
+    ('3 walks of 2 steps', '4e+18 walks of 12 steps')
+    """
+    shown = f"{int(count):,}" if count < 1e12 else f"{count:.0e}"
+    return f"{shown} walk{'' if count == 1 else 's'} of {plural(steps, 'step')}"
 
 
 @takes_progress(counting("replaying"))
@@ -153,7 +161,7 @@ class _Explainer:
         drafts = []
         if count > 1:
             met, by = self._met(self.src, self.dst), self._by(self.src, near.events[mine])
-            text = f"{met} {times(count)}{by}, the last {contacts[0].ago}"
+            text = f"{met} {plural(count, 'time')}{by}, the last {contacts[0].ago}"
             reason = Reason("contacts", "src", text, nodes, count, tuple(contacts), count, None)
             drafts.append((reason, Absence(near.events[mine], ends)))
         for step, contact in zip(steps, contacts, strict=True):
@@ -187,7 +195,7 @@ class _Explainer:
             group = mine.group(node)
             count = group.stop - group.start
             contact = self._contact(mine.node, node, mine.step(group.start))
-            often = f"{times(count)}, the last " if count > 1 else ""
+            often = f"{count:,} times, the last " if count > 1 else ""
             text = f"{self._met(mine.node, node)}{self._by(mine.node, mine.events[group])} {often}{contact.ago}"
             reason = Reason("neighbor", of, text, (contact.a, contact.b), count, (contact,), count, None)
             drafts.append((reason, mine.absence(node)))
@@ -220,7 +228,7 @@ class _Explainer:
         return ago(self.at - t, self.unit)
 
     def _op(self, event: int) -> str:
-        """Whether an event is a deletion; its features are marked where the log has any."""
+        """The operation of an event: add, delete or node."""
         schema, table = self.frozen.stream.schema, self.frozen.stream.history.event_table
         if schema.op is None or table is None:
             return "add"
@@ -269,14 +277,13 @@ class _Explainer:
         if direct.stop > direct.start:
             met = self._met(self.src, self.dst).format(a, b)
             newest = self._ago(near.t[direct.start].item())
-            lines.append(f"{met} {times(direct.stop - direct.start)}, the last time {newest}.")
+            lines.append(f"{met} {plural(direct.stop - direct.start, 'time')}, the last {newest}.")
         for of, paths in found:
             root, end = (a, b) if of == "src" else (b, a)
             if len(paths.walks):
                 newest = self._ago(paths.last.max().item())
-                only = "" if paths.through_others.any() else ", each visiting a node twice"
                 count = walks_of(reached[of][paths.steps - 1], paths.steps)
-                lines.append(f"{end} is reached from {root} by {count}, the last {newest}{only}.")
+                lines.append(f"{end} is reached from {root} by {count}, the last {newest}.")
         for of, root, end in (("src", a, b), ("dst", b, a)):
             longer = [walks_of(count, k) for k, count in enumerate(reached[of], 1) if k > self.steps and count]
             if longer:

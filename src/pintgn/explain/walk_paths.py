@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pintgn.explain.counterfactuals import Absence
-from pintgn.explain.kernels_walks import three_steps, two_steps
+from pintgn.explain.kernels_paths import three_steps, two_steps
 from pintgn.neighbors.contents import contents
 from pintgn.neighbors.index import NeighborIndex
 

@@ -1,1 +1,1 @@
-"""A run in use: the state after its log, which observes what happens and answers in users' own ids."""
+"""A run in use: observes new events and answers questions in users' own ids."""

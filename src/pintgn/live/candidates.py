@@ -1,4 +1,4 @@
-"""Whom a source is likely to meet, without asking about everyone: candidates from walks, and popular ones.
+"""Candidate generation: likely destinations of a source, from walks and by popularity.
 
 Among a million destinations, nearly all have nothing to do with a source. Candidates are its own contacts, whom these
 met, and whom those met in turn (three steps reach from one user to what others like it use), newest first; and, for
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from pintgn.live.ranking import Ranking
+    from pintgn.live.live import Live
 
 EXACT = 50_000
 """Destinations up to which all of them are ranked, unless it is said otherwise."""
@@ -33,7 +33,7 @@ class Candidates:
         count: candidates of a source at most.
     """
 
-    def __init__(self, live: Ranking, nodes: np.ndarray, when: Any, count: int = CANDIDATES):
+    def __init__(self, live: Live, nodes: np.ndarray, when: Any, count: int = CANDIDATES):
         self.index, self.when, self.count = live.stream.index, when, count
         self.allowed = np.zeros(int(nodes.max(initial=-1)) + 1, bool)
         self.allowed[nodes] = True
@@ -57,7 +57,7 @@ class Candidates:
         return found
 
     def _walks(self, src: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Whom walks reach from each source: its row, the node, and how likely a walk is that prefers new contacts."""
+        """Nodes that walks reach: the source's row, the node, and how likely a walk is that prefers new contacts."""
         rows, nodes, weights = np.arange(len(src)), src, np.ones(len(src))
         found = []
         for most, contacts in ((len(src), NEWEST), *STEPS):

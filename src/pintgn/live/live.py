@@ -1,45 +1,38 @@
-"""A run in use: it observes what happens and answers in users' own ids."""
+"""`Live`: the state of a run that is in use. It observes events and answers in users' own ids."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import threading
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
-from pintgn.display.progress import counting, shown
-from pintgn.errors import BadInput, EventOrderError, PintgnWarning
-from pintgn.events.columns import Growing
-from pintgn.events.ids import IdMap
+from pintgn.display.progress import counting, shown, takes_progress
+from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
-from pintgn.events.schema import ADD, NODE
 from pintgn.ingest.codec import Codec, EventBatch
-from pintgn.ingest.late_targets import TargetBatch, are_targets
-from pintgn.learn.calibration import Calibration
+from pintgn.learn.calibration import Calibration, next_probabilities
 from pintgn.learn.run import Run
-from pintgn.live.answers import Answers
+from pintgn.live.answerer import Answerer, PairScores
+from pintgn.live.arriving_targets import new_targets, read_targets
 from pintgn.live.names import Names
-from pintgn.live.nodes import NodeTable
-from pintgn.live.prequential import AnswerPrequential, prequential_of
+from pintgn.live.nodes import Destinations, NodeTable
+from pintgn.live.observing import NO_LOCK, batch_of, check_order, observe_batch, observe_table
+from pintgn.live.prequential import prequential_of
+from pintgn.live.recommend import Recommendation, Request, next_slope, note_words, sources
 from pintgn.live.retention import Retention
-from pintgn.live.targets import apply_targets, asked_events, keep_answers, new_targets, read_targets
 from pintgn.models.base import Model
-from pintgn.models.history_view import Events
 from pintgn.stream import Stream
 
 if TYPE_CHECKING:
-    from pintgn.live.snapshot import Snapshot
+    import pyarrow as pa
 
-NO_LOCK = nullcontext()
-BLOCK = 500
-"""Events observed at once: what a question waits for at most."""
+    from pintgn.explain import Explanation
+    from pintgn.live.snapshot import Snapshot
 
 
 def open(run: Run | str | Path, model: type[Model] | None = None, *, device: str | None = None) -> Live:
@@ -58,7 +51,7 @@ def open(run: Run | str | Path, model: type[Model] | None = None, *, device: str
     return Live(Run.open(run, model, device=device))
 
 
-class Live(Answers):
+class Live:
     """The state of a run after its log, and after every event observed since; it answers in users' own ids.
 
     A function of the run and of the events, in order: whatever the batches were, the state is the same, bit for bit.
@@ -89,11 +82,11 @@ class Live(Answers):
     ):
         log = run.log
         self.run, self.stream = run, run.deployed.stream if stream is None else stream
-        self.model = self.stream.model
+        self.answerer, self.model = Answerer(self.stream), self.stream.model
         self.calibration = run.calibration or Calibration()
-        self.calibration_known = run.calibration_known or Calibration()
+        self.calibrations = {"anyone": self.calibration, "known": run.calibration_known or Calibration()}
         self.schema = log.schema
-        self.task = run.task
+        self.task: Any = run.task
         self.codec, self.names, self.nodes = Codec.of(log, *run.written), Names(log.ids), NodeTable.of(log)
         self.retention = retention or Retention()
         self.prequential = prequential_of(run, evaluate_every)
@@ -101,15 +94,19 @@ class Live(Answers):
         self.targets = 0  # of the numbers so far, so many are targets that came by themselves
         self.total = covered  # the number of the newest event; the first after the log of the first run is 1
         self.self_loops = bool((log.src == log.dst)[log.learnable].any())
-        self.destinations = Growing(np.int64)  # in the order in which they were first met
-        self._is_destination = np.zeros(len(self.names), bool)
-        self._met(log.dst, log.learnable)
-        self._observed = [log]  # what has been observed, where deletions need to know
-        self._own = threading.local()
+        self.destinations = Destinations()
+        self.destinations.observe(log.dst, log.learnable, len(self.names))
+        self.observed_logs = [log]  # what has been observed, where deletions need to know
+        self._of_thread = threading.local()
 
     def __repr__(self) -> str:
         when = self.schema.time.show(self.clock)
         return f"Live: {self.run.settings.name}, {self.events:,} events, {len(self.names):,} nodes, up to {when}"
+
+    @property
+    def clock(self) -> Any:
+        """The time of the newest event."""
+        return self.stream.clock
 
     @property
     def events(self) -> int:
@@ -130,18 +127,12 @@ class Live(Answers):
         if isinstance(events, EventLog):
             raise BadInput("an EventLog has node numbers of its own; pass its file, or log.to_table().")
         if not isinstance(events, Sequence) or isinstance(events, str | bytes):
-            with shown(progress, counting("observing", "events")) as told:
-                return self._observe_table(events, told)
+            with shown(progress, counting("observing", "events")) as report:
+                return observe_table(self, events, report)
         if not len(events):
             return 0
-        src, dst, t, given = map(list, zip(*(_parted(event, row) for row, event in enumerate(events)), strict=True))
-        op = None
-        if self.schema.op is not None:
-            op = [one.pop(self.schema.op, None) for one in given]
-            given = [one or None for one in given]
-        one, other = ([None if id is None else self.codec.id(id) for id in ends] for ends in (src, dst))
-        batch = self.codec.batch(one, other, t, given, op, unseen=_warn_unseen)
-        self._check_order(batch.t)
+        batch = batch_of(self.codec, events)
+        check_order(self, batch.t)
         self.observe_batch(batch)
         return len(batch)
 
@@ -162,29 +153,6 @@ class Live(Answers):
             self.observe_batch(new.as_events(self.clock))
         return len(new)
 
-    def _observe_table(self, source: Any, progress: Callable[..., None]) -> int:
-        """A file or frame, read like a later file of the run's own log."""
-        from pintgn.ingest.read import read_events
-
-        log = read_events(source, like=self._like())
-        self._check_order(log.t)
-        for number in range(len(self.names), log.nodes):
-            self.names.add(log.id(number), 0 if log.ids.side is None else int(log.ids.side[number]))
-        read, late = self.run.deployed.view(log), self.stream.schema.late
-        asks = self.stream.schema.asking is not None and read.features is not None
-        known = read.features[:, late] if asks else None  # type: ignore[index]
-        events = Events(log.src, log.dst, log.t, read.marked_features, late=known, known=read.known)
-        learnable = log.learnable
-
-        def block(rows: slice) -> tuple[Events, np.ndarray]:
-            progress(rows.stop, len(log))
-            return events[rows], learnable[rows]
-
-        self._observe(len(log), block)
-        if self.schema.op is not None:
-            self._observed.append(log)
-        return len(log)
-
     def observe_batch(
         self, batch: EventBatch, turn: AbstractContextManager[Any] = NO_LOCK, scored: np.ndarray | None = None
     ) -> np.ndarray:  # (e,)
@@ -193,174 +161,285 @@ class Live(Answers):
         The events in the mask `scored` are scored just before they happen. Returns their logits; NaN for the others,
         and for deletions and node events.
         """
-        if are_targets(batch):
-            with turn:
-                apply_targets(self, TargetBatch.of_events(batch))
-                self.total, self.targets = self.total + len(batch), self.targets + len(batch)
-            return np.full(len(batch), np.nan, np.float32)
-        read, op = self._read(batch), batch.op
+        return observe_batch(self, batch, turn, scored)
 
-        def block(rows: slice) -> tuple[Events, np.ndarray]:
-            src, dst = self.names.add_pairs(batch.src[rows], batch.dst[rows])
-            learnable = np.ones(len(src), bool) if op is None else op[rows] == ADD
-            if self.schema.dummy is not None:
-                learnable &= (src != self.schema.dummy) & (dst != self.schema.dummy)
-            features, late, known = (None if column is None else column[rows] for column in read)
-            return Events(src, dst, batch.t[rows], features, late=late, known=known), learnable
+    # -- questions, none of which changes the state ------------------------------------------------------------------
 
-        return self._observe(len(batch.t), block, turn, scored)
+    def score(
+        self, src: Any, dst: Any, at: Any = None, against: str = "anyone", relation: Any = None
+    ) -> dict[Any, float]:
+        """A logit for each destination: how likely src is to meet it at a time. Changes nothing.
 
-    def _observe(
+        Args:
+            src: an id.
+            dst: an id, or several.
+            at: a time, no earlier than the newest event; right after it by default. Events strictly before it count.
+            against: what the link is told from: `anyone`, a link to a random destination; or `known`, one between two
+                that met before but do not meet now.
+            relation: by which they meet, of a run that was trained with relations; ^ before it is its inverse.
+        """
+        ids = [dst] if isinstance(dst, str | bytes) or not isinstance(dst, Iterable) else list(dst)
+        logits = self.score_pairs([src] * len(ids), ids, at, against, relation).logits
+        return dict(zip(ids, logits.tolist(), strict=True))
+
+    def probability(
+        self, src: Any, dst: Any, at: Any = None, against: str = "anyone", relation: Any = None
+    ) -> dict[Any, float]:
+        """`score` as probabilities, calibrated on validation: that of this link against one random destination (with
+        `against="known"`, against one pair that met before). It is no forecast; `next_probability` is."""
+        scores, calibration = self.score(src, dst, at, against, relation), self.calibrations[against]
+        return dict(zip(scores, calibration(np.array(list(scores.values()))).tolist(), strict=True))
+
+    def next_probability(self, src: Any, dst: Iterable[Any], at: Any = None, relation: Any = None) -> dict[Any, float]:
+        """For each destination the probability that it is the next one src goes to, if it is one of these. They add up
+        to 1; calibrated on validation, see `learn.calibration`."""
+        scores = self.score(src, dst, at, relation=relation)
+        likely = next_probabilities(next_slope(self), np.array(list(scores.values())))
+        return dict(zip(scores, likely.tolist(), strict=True))
+
+    def predict_proba(self, pairs: Any, at: Any = None, against: str = "anyone") -> np.ndarray:  # (q, 2)
+        """Probabilities of many pairs, in the shape of scikit-learn's classifiers: not happening, happening.
+
+        Args:
+            pairs: (src, dst) each; or an array or a frame with these two columns.
+            at, against: as of `score`.
+
+        >>> import pintgn
+        >>> live = pintgn.open(pintgn.fit("edgebank", pintgn.simulate("shop", events=200, seed=0)))
+        >>> live.predict_proba([("user1", "item2"), ("user1", "item3")]).shape
+        (2, 2)
+        """
+        given = np.asarray(pairs, object)
+        if not given.size:
+            return np.zeros((0, 2))
+        if given.ndim != 2 or given.shape[1] != 2:
+            raise BadInput(f"pairs have shape {given.shape}; each is (src, dst), two columns.")
+        yes = self.score_pairs(given[:, 0].tolist(), given[:, 1].tolist(), at, against).probabilities
+        return np.stack([1 - yes, yes], 1)
+
+    def score_pairs(
+        self, src: Sequence[Any], dst: Sequence[Any], at: Any = None, against: str = "anyone", relation: Any = None
+    ) -> PairScores:
+        """Logits, probabilities and notes of many pairs of ids, all at one time, or each at its own in the log's count
+        (an array); by a relation, or each by its own."""
+        self.check_links(against)
+        one, other, by = self.numbers(src, dst, relation)
+        logits = self.answerer.scores(Query(one, other, self._times(at, len(one)), by), against)
+        notes = note_words(one >= len(self.names), other >= len(self.names), self.run.unfinished)
+        return PairScores(logits, self.calibrations[against](logits), notes)
+
+    def logits(self, src: Sequence[Any], dst: Sequence[Any], at: Any = None, **options: Any) -> np.ndarray:
+        """The logits of `score_pairs`."""
+        return self.score_pairs(src, dst, at, **options).logits
+
+    def check_links(self, against: str = "anyone") -> None:
+        """Refuse a question about links that this run does not answer."""
+        if not self.task.scores_links:
+            column = self.run.settings.task.predict
+            raise BadInput(f"this run predicts {column!r}, not links. Ask `pintgn predict`, live.predict or live.ask.")
+        if against not in self.model.questions:
+            can = " or ".join(map(repr, self.model.questions))
+            hint = " Train with --set model.historical=true to ask that." if against == "known" else ""
+            raise BadInput(f"against={against!r}; this run answers against {can}.{hint}")
+
+    def ask(
+        self, src: Sequence[Any], dst: Sequence[Any], given: Sequence[Any] | None = None, at: Any = None
+    ) -> dict[str, Any]:
+        """Predictions of a column for events that may happen, in columns by name: of classes the
+        likeliest and the probability of each, of values mean, median and an interval that holds nine in ten.
+
+        Args:
+            src, dst: ids, one of each for every event.
+            given: of each event the columns that are known when it is asked about, by name.
+            at: a time for all, right after the newest event by default; or an array in the log's count.
+
+        >>> import pintgn
+        >>> log = pintgn.simulate("shop", events=400, seed=0)
+        >>> live = pintgn.open(pintgn.fit("boosted", log, predict="taste", of="src"))
+        >>> list(live.ask(["user1"], ["item1"]))[:2]
+        ['taste', 'median']
+        """
+        if self.run.settings.task.scores_links:
+            raise BadInput("this run predicts links; ask live.score, live.probability or live.predict.")
+        from pintgn.live.questions import given_columns
+
+        one, other, _ = self.numbers(src, dst)
+        query = self.task.asked(one, other, self._times(at, len(one)), given_columns(self, given, len(one)))
+        found = self.answerer.answers(query)
+        shaped = found.reshape(len(query), -1) if len(query) else np.zeros((0, self.model.answer_shape(0)[-1]))
+        return self.task.shown(self.task.calibrated(shaped, self.run.answer_calibration))
+
+    def predict(self, pairs: Any, **options: Any) -> Any:
+        """A logit, a probability and notes for every row of a table of pairs; of a run that predicts a column, what
+        `ask` says. A frame gives a frame of its kind.
+
+        Arguments as of `pintgn.live.predict.predict`.
+        """
+        from pintgn.live.predict import like_given, predict
+
+        return like_given(predict(self, pairs, **options), pairs)  # type: ignore[arg-type]
+
+    def recommend(
         self,
-        count: int,
-        block: Callable[[slice], tuple[Events, np.ndarray]],
-        turn: AbstractContextManager[Any] = NO_LOCK,
-        scored: np.ndarray | None = None,
-    ) -> np.ndarray:
-        begin, logits = 0, np.full(count, np.nan, np.float32)
-        while begin < count:
-            end = min(begin + BLOCK, count, begin + self.retention.until_next(self.total))
-            with turn, torch.no_grad():
-                mask = None if scored is None else scored[begin:end]
-                self._observe_block(*block(slice(begin, end)), logits[begin:end], mask)
-                self.retention.apply(self.stream, self.total)
-            begin = end
-        return logits
+        src: Any,
+        k: int = 10,
+        at: Any = None,
+        among: Iterable[Any] | None = None,
+        *,
+        exclude_met: bool = False,
+        active_since: Any = None,
+        exact: bool | None = None,
+        relation: Any = None,
+    ) -> list[Recommendation]:
+        """The k most likely destinations of src at a time, best first.
 
-    def _observe_block(
-        self, events: Events, learnable: np.ndarray, logits: np.ndarray, scored: np.ndarray | None
-    ) -> None:
-        src, dst, t = events.src, events.dst, events.t
-        if len(self.stream.history.node_marks) < len(self.names.ids):
-            self.stream.history.node_marks = self.names.marks
-        before = self._met(dst, learnable)
-        numbers = np.arange(self.total + 1, self.total + 1 + len(t))
-        if isinstance(self.prequential, AnswerPrequential):
-            self._ask_and_observe(events, learnable, numbers, self.prequential)
-        else:
-            self._score_and_observe(events, learnable, before, numbers, logits, scored)
-        self.nodes.observe(src, dst, t)
-        self.self_loops |= bool((src == dst)[learnable].any())
-        self.total += len(t)
+        Args:
+            among: ids to choose from; every destination met so far when not given (src itself only where there are
+                self-loops).
+            exclude_met: leave out whom src has met before.
+            active_since: leave out who has had no event since that time.
+            exact: True ranks every destination; False only candidates from walks, and popular ones; see
+                `live.candidates`. All up to 50,000 destinations, candidates of more, when not given.
+            relation: as of `score`.
+        """
+        table = self.recommend_many(
+            [src], k, at, among, exclude_met=exclude_met, active_since=active_since, exact=exact, relation=relation
+        )
+        columns = (table[name].to_pylist() for name in (self.schema.dst, *Recommendation._fields[1:]))
+        return list(map(Recommendation, *columns))
 
-    def _ask_and_observe(
-        self, events: Events, learnable: np.ndarray, numbers: np.ndarray, prequential: AnswerPrequential
-    ) -> None:
-        """Ask about some events, then let all happen; answers are judged once their targets are known."""
-        asking = self.stream.schema.asking
-        assert asking is not None
-        rows = prequential.rows(numbers, learnable)
-        named = asked_events(self, events, rows)
-        given = events.features[rows][:, list(asking.given)] if asking.given and events.features is not None else None
-        asked = self.task.asked(events.src[rows], events.dst[rows], events.t[rows], given)
-        answers = self.stream.advance(events, asked).numpy(force=True)
-        if len(rows):
-            said = self.task.calibrated(answers, self.run.answer_calibration)
-            keep_answers(self, events, rows, named, numbers[rows], said)
-        if prequential.active:
-            prequential.judge(events.t[-1].item())
-
-    def _score_and_observe(
+    @takes_progress(counting("ranking", "sources"))
+    def recommend_many(
         self,
-        events: Events,
-        learnable: np.ndarray,
-        before: np.ndarray,
-        numbers: np.ndarray,
-        logits: np.ndarray,
-        scored: np.ndarray | None,
-    ) -> None:
-        """Score some events beside others that do not happen, then let all happen."""
-        src, dst, t = events.src, events.dst, events.t
-        rows, negative = self.prequential.draw(numbers, dst, learnable, self.destinations.values, before)
-        wanted = np.flatnonzero(scored & learnable) if scored is not None and scored.any() else rows[:0]
-        all_rows, drawn = np.concatenate([rows, rows, wanted]), len(rows)
-        asking, given = self.stream.schema.asking, None
-        if asking is not None and events.features is not None:
-            given = events.features[all_rows][:, list(asking.given)]
-        asked = Query(src[all_rows], np.concatenate([dst[rows], negative, dst[wanted]]), t[all_rows], given)
-        scores = self.model.answer(self.stream.advance(events, asked), "anyone").numpy(force=True)
-        if drawn:
-            self.prequential.add(scores[:drawn], scores[drawn : 2 * drawn], t[rows], numbers[rows])
-        logits[wanted] = scores[2 * drawn :]
+        src: Iterable[Any] | str = "all",
+        k: int = 10,
+        at: Any = None,
+        among: Iterable[Any] | None = None,
+        *,
+        exclude_met: bool = False,
+        active_since: Any = None,
+        exact: bool | None = None,
+        relation: Any = None,
+        progress: Callable[[int, int], None] | bool | None = None,
+    ) -> pa.Table:
+        """The k most likely destinations of many sources, as one table with a row for each, best first.
+
+        Args:
+            src: ids; or `"all"`, everyone who has acted so far.
+            progress: True for a bar, or a function that is called with how many sources are done, and of how many.
+
+        The others as of `recommend`.
+        """
+        assert callable(progress)  # by `takes_progress`
+        request = Request(k, at, among, exclude_met, active_since, exact, relation)
+        return self.answerer.recommendations(self, sources(self, src, relation), request, progress)
+
+    def explain(self, src: Any, dst: Any = None, at: Any = None, **options: Any) -> Explanation:
+        """Why an answer is what it is: what joins the two and what is known about them, and the answer without each.
+
+        Args:
+            src, dst: ids; of a run that asks about a node, that node alone.
+            given: of a run that predicts a column, the columns that are known when it is asked, by name.
+            relation: of a run with relations, by which the two meet; ^ before it is its inverse.
+            steps: longest walks that are listed, 1 to 3.
+            limit: how many reasons of each kind.
+            replay: for models with memory, take that back as well, by replaying the log for each reason; slow.
+            progress: True for a bar, or a function that is called with how many reasons have been replayed, and of how
+                many.
+        """
+        return self.explaining(src, dst, at, **options)()
+
+    def explaining(self, src: Any, dst: Any = None, at: Any = None, **options: Any) -> Callable[[], Explanation]:
+        """`explain` in two parts: this one copies what it needs, the call of what it returns does the work.
+
+        So others may observe while the work is done, in whatever thread.
+        """
+        from pintgn.live.questions import explaining
+
+        return explaining(self, src, dst, at, **options)
+
+    def embed(
+        self, ids: Iterable[Any] | None = None, at: Any = None, side: str = "src"
+    ) -> tuple[list[Any], np.ndarray]:
+        """Embeddings (n, d) of nodes as of a time, and their ids; of all nodes by default.
+
+        `side` says which of two nodes is meant where sources and destinations are named apart.
+        """
+        from pintgn.live.embeddings import embed
+
+        return embed(self, ids, at, side)
+
+    def embed_many(
+        self,
+        ids: Iterable[Any] | str = "all",
+        at: Any = None,
+        side: str = "src",
+        *,
+        progress: Callable[[int, int], None] | bool | None = None,
+    ) -> pa.RecordBatchReader:
+        """Embeddings of many nodes as a stream of Arrow batches, computed while they are read: a row for each node.
+
+        Columns: `id`, `side` (where sources and destinations are named apart), `embedding`, and `notes`: `unknown` for
+        an id that was never seen, `no events` for a node that has met nobody yet; empty for most.
+
+        Args:
+            ids: ids; or `"all"`, every node there is.
+            at, side: as of `embed`.
+            progress: True for a bar, or a function that is called with how many nodes are done, and of how many.
+
+        >>> import pintgn
+        >>> log = pintgn.simulate("shop", events=400, seed=0)
+        >>> live = pintgn.open(pintgn.fit("tgat", log, epochs=1))
+        >>> table = live.embed_many([log.id(log.src[0]), "nobody"]).read_all()
+        >>> table.column_names, table["notes"].to_pylist()
+        (['id', 'embedding', 'notes'], ['', 'unknown'])
+        """
+        from pintgn.live.embeddings import embed_many
+
+        return embed_many(self, ids, at, side, progress)
+
+    # -- in numbers --------------------------------------------------------------------------------------------------
+
+    def time_of(self, at: Any = None) -> Any:
+        """A time that a user says, in the log's count; right after the newest event when none is given."""
+        if at is not None:
+            return self.codec.time(at)
+        clock = np.asarray(self.clock, self.codec.dtype)
+        return clock + 1 if clock.dtype.kind == "i" else np.nextafter(clock, np.inf)
+
+    def _times(self, at: Any, count: int) -> np.ndarray:
+        return at if isinstance(at, np.ndarray) else np.full(count, self.time_of(at), self.codec.dtype)
+
+    def numbers(
+        self, src: Sequence[Any], dst: Sequence[Any], relation: Any = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Node numbers of both ends of questions, and the relation of each as the model is given it."""
+        by = None if relation is None and self.run.settings.task.relation is None else self.task.by(relation, len(src))
+        turned = None if by is None else self.task.turned(by, len(src))
+        return *self.names.find_pairs(self.codec.ids(src), self.codec.ids(dst), turned), by
+
+    def notes(self, src: Sequence[Any], dst: Sequence[Any]) -> list[str]:
+        """Notes on questions about a column: ids that were never seen, of the ends that are asked about."""
+        unknown = [
+            np.array([side in self.run.settings.task.sides and id not in self.names.numbers[side] for id in ids], bool)
+            for side, ids in enumerate((src, dst))
+        ]
+        return note_words(unknown[0], unknown[1], self.run.unfinished)
+
+    # -- for a service -----------------------------------------------------------------------------------------------
 
     def skip_to(self, number: int) -> None:
         """Go on after an event that is lost; the numbers of the others stay what they are."""
         self.total = max(self.total, number)
 
-    def _met(self, dst: np.ndarray, learnable: np.ndarray) -> np.ndarray:
-        """Remember new destinations; returns how many had been met before each event."""
-        nodes = len(self.names.ids)
-        if len(self._is_destination) < nodes:
-            more = np.zeros(2 * nodes - len(self._is_destination), bool)
-            self._is_destination = np.concatenate([self._is_destination, more])
-        new = learnable & ~self._is_destination[dst]
-        before = np.full(len(dst), len(self.destinations))
-        if new.any():
-            rows = np.flatnonzero(new)
-            new[:] = False
-            new[rows[np.unique(dst[rows], return_index=True)[1]]] = True
-            before += np.cumsum(new) - new
-            self.destinations.extend(dst[new])
-            self._is_destination[dst[new]] = True
-        return before
-
-    def _read(self, batch: EventBatch) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-        """Features as the model reads them: known categories and a common scale, by the run's training part; then what
-        becomes known later about events, and when."""
-        if batch.features is None:
-            return None, None, None
-        used, width = self.run.deployed, self.codec.schema.feature_width
-        own, rest = batch.features[:, :width], batch.features[:, width:].copy()
-        if used.scaling.node_updates is not None and self.schema.node_updates and batch.op is not None:
-            rows = batch.op == NODE
-            rest[rows, 2:] = used.scaling.node_updates(rest[rows, 2:])
-        if self.stream.schema.asking is None:
-            return np.concatenate([used.scaling.event_features(own), rest], 1, dtype=np.float32), None, None
-        nobody = np.zeros(len(batch), np.int64)
-        schema = dataclasses.replace(self.codec.schema, op=None, node_updates=(), node_features=(), dummy=None)
-        columns = {"src": nobody, "dst": nobody, "t": batch.t.view(), "features": own.copy()}
-        read = used.view(EventLog.trusted(columns, IdMap(size=1), schema))
-        assert read.features is not None
-        assert read.marked_features is not None
-        found, late = read.marked_features.copy(), read.features[:, read.schema.late].copy()
-        if batch.op is not None:
-            late[batch.op != ADD] = 0
-            found[batch.op != ADD, read.schema.late] = 0
-        return np.concatenate([found, rest], 1, dtype=np.float32), late, read.known
-
-    def _like(self) -> EventLog:
-        """The log so far, as later files are read: with all its nodes, and its events where deletions refer to them."""
-        logs = self._observed if self.schema.op is not None else [self.run.log[:0]]
-
-        def column(name: str) -> Any:
-            parts = [getattr(log, name) for log in logs]
-            return None if parts[0] is None else np.concatenate(parts)
-
-        columns = {name: column(name) for name in ("src", "dst", "t", "features", "op", "node_updates")}
-        columns["node_features"] = self.all_node_features()
-        return EventLog.trusted(columns, self.names.id_map(), self.schema)
-
-    def all_node_features(self) -> np.ndarray | None:
-        """The run's node features, with zeros for nodes that came later."""
-        given = self.run.log.node_features
-        return None if given is None else np.pad(given, ((0, len(self.names) - len(given)), (0, 0)))
-
-    def _check_order(self, t: np.ndarray) -> None:
-        if len(t) and t[0] < self.clock:
-            show = self.schema.time.show
-            raise EventOrderError(
-                f"the first event is at {show(t[0])}; this run has already observed {show(self.clock)}."
-            )
-
-    # -- for a service -----------------------------------------------------------------------------------------------
-
     def reader(self) -> Live:
         """This very state for one question of one thread; many may ask at once, while nothing is observed."""
         view = copy.copy(self)
         view.stream = self.stream.reader()
-        if not hasattr(self._own, "numbering"):
-            self._own.numbering = view.stream._numbering
-        view.stream._numbering = self._own.numbering
+        view.answerer = Answerer(view.stream)
+        if not hasattr(self._of_thread, "numbering"):
+            self._of_thread.numbering = view.stream._numbering
+        view.stream._numbering = self._of_thread.numbering
         return view
 
     def snapshot(self) -> Snapshot:
@@ -368,18 +447,3 @@ class Live(Answers):
         from pintgn.live.snapshot import Snapshot
 
         return Snapshot.of(self)
-
-
-def _parted(event: Any, row: int) -> tuple[Any, Any, Any, dict[str, Any]]:
-    features = event[3] or {} if isinstance(event, list | tuple) and len(event) == 4 else {}
-    if not isinstance(event, list | tuple) or len(event) not in (3, 4) or not isinstance(features, Mapping):
-        raise BadInput(f"event {row} is {event!r}; an event is (src, dst, t) or (src, dst, t, {{feature: value}}).")
-    return *event[:3], dict(features)  # type: ignore[return-value]
-
-
-def _warn_unseen(feature: str, value: Any) -> None:
-    warnings.warn(
-        f"{feature}={value!r} was not in the training data; it counts as none of the known categories.",
-        PintgnWarning,
-        stacklevel=7,
-    )

@@ -1,4 +1,4 @@
-"""What is known about each node besides its newest contacts: since when, until when, how much; and its name."""
+"""Node table: first and last event and number of contacts of each node; destinations; search of ids."""
 
 from __future__ import annotations
 
@@ -54,6 +54,37 @@ class NodeTable:
         for name in COLUMNS:
             getattr(made, name).extend(arrays[name])
         return made
+
+
+class Destinations:
+    """Destinations in the order in which they were first met."""
+
+    def __init__(self) -> None:
+        self._met, self._is_met = Growing(np.int64), np.zeros(0, bool)
+
+    def __len__(self) -> int:
+        return len(self._met)
+
+    @property
+    def values(self) -> np.ndarray:
+        """Node numbers."""
+        return self._met.values
+
+    def observe(self, dst: np.ndarray, learnable: np.ndarray, nodes: int) -> np.ndarray:  # (e,)
+        """Add those of learnable events; returns how many had been met before each event. `nodes` is how many nodes
+        there are."""
+        if len(self._is_met) < nodes:
+            self._is_met = np.concatenate([self._is_met, np.zeros(2 * nodes - len(self._is_met), bool)])
+        new = learnable & ~self._is_met[dst]
+        before = np.full(len(dst), len(self._met))
+        if new.any():
+            rows = np.flatnonzero(new)
+            new[:] = False
+            new[rows[np.unique(dst[rows], return_index=True)[1]]] = True
+            before += np.cumsum(new) - new
+            self._met.extend(dst[new])
+            self._is_met[dst[new]] = True
+        return before
 
 
 class Search:

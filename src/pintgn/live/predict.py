@@ -10,12 +10,10 @@ import pyarrow as pa
 
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.columns import plain
-from pintgn.events.log import Query
 from pintgn.events.schema import TimeUnit
 from pintgn.events.times import TimeColumn
 from pintgn.ingest.sources import Source, open_source
 from pintgn.live.live import Live
-from pintgn.live.many import note_words
 
 
 def predict(
@@ -53,11 +51,11 @@ def predict(
     asked = live.run.settings.task
     named = asked.given if asked.relation is None else [asked.relation]
     given = [source.column(name) for name in named]
-    told: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for batch in source.batches([*columns, *([when] if when else []), *given]):
         row = len(ids[sides[0]])
         if given:
-            told += _told(batch.columns[-len(given) :], named, live, source, row)
+            rows += _given_rows(batch.columns[-len(given) :], named, live, source, row)
         for k, side in enumerate(sides):
             ids[side] += _ids(batch.column(k), live, source, columns[k], row)
         if when:
@@ -73,27 +71,26 @@ def predict(
             raise _stale(live, source.where(int(found.argmin())), found.min(), when)
     else:
         found = np.full(len(ids[0]), live.time_of(at), live.codec.dtype)
-    relation = None if asked.relation is None else [one[asked.relation] for one in told]
-    if live.run.settings.task.scores_links:
-        live.check_links(against)
-        by = live.task.by(relation, len(ids[0]))
-        one, other = live.names.find_pairs(ids[0], ids[1], live.task.turned(by, len(ids[0])))
-        logits = live.score_nodes(Query(one, other, found, by), against)
-        said = {"logit": logits, "probability": live.calibrated(logits, against)}
-        notes = note_words(one >= len(live.names), other >= len(live.names), live.run.unfinished)
+    if live.task.scores_links:
+        relation = None if asked.relation is None else [one[asked.relation] for one in rows]
+        scores = live.score_pairs(ids[0], ids[1], found, against, relation)
+        columns_of_answer: dict[str, Any] = {"logit": scores.logits, "probability": scores.probabilities}
+        notes = scores.notes
     else:
-        said, notes = live.ask(ids[0], ids[1], told if given else None, found), live.notes(*ids)
+        columns_of_answer, notes = live.ask(ids[0], ids[1], rows if given else None, found), live.notes(ids[0], ids[1])
     answer = {
         **{name: pa.array(ids[side], live.names.type) for name, side in zip(columns, sides, strict=True)},
         when or schema.t: _times(found, schema.time),
-        **{name: pa.array(column) for name, column in said.items()},
+        **{name: pa.array(column) for name, column in columns_of_answer.items()},
         "notes": pa.array(notes, pa.string()),
     }
     return pa.table(answer)
 
 
-def _told(columns: list[pa.Array], names: list[str], live: Live, source: Source, row: int) -> list[dict[str, Any]]:
-    """What is given about the events of a batch, in the types of the run's log."""
+def _given_rows(
+    columns: list[pa.Array], names: list[str], live: Live, source: Source, row: int
+) -> list[dict[str, Any]]:
+    """Given columns of a batch's questions, in the types of the run's log."""
     features = {feature.name: feature for feature in live.schema.features}
     found: list[list[Any]] = []
     for values, name in zip(columns, names, strict=True):

@@ -1,4 +1,4 @@
-"""Prequential evaluation (test, then learn): how good is the model right now?
+"""Prequential evaluation (test, then learn): quality of the model on live events.
 
 A fixed share of the events, chosen by their numbers alone, is scored just before it happens, each beside one random
 destination that was known by then. So the figures are a function of the log, like everything else: neither batches nor
@@ -9,17 +9,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pintgn.events.log import Query
 from pintgn.learn.metrics import Scores, standard_error
 from pintgn.learn.run import Run
 from pintgn.learn.tables import HEADS
 from pintgn.learn.tasks.base import Answers
-from pintgn.live.paired import auc_of
-from pintgn.live.waiting import Event, Kept, Waiting
+from pintgn.live.arriving_targets import asked_events, kept_answers
+from pintgn.live.difference import auc_of
+from pintgn.live.pending import Event, Kept, PendingAnswers
+from pintgn.models.history_view import Events
 from pintgn.neighbors.inputs import scrambled
+
+if TYPE_CHECKING:
+    from pintgn.live.live import Live
 
 EVERY = 10
 """One event in so many is scored."""
@@ -36,7 +43,18 @@ MARGIN, ERRORS = 0.02, 4.0
 
 
 OnScored = Callable[[Sequence[int], Sequence[Sequence[float]]], None]
-"""Is told the numbers of scored events, and for each what `value` takes."""
+"""Called with the numbers of scored events, and for each the row that `value` takes."""
+
+
+@dataclass
+class Block:
+    """Events that are observed together."""
+
+    events: Events
+    learnable: np.ndarray  # (e,) which are worth predicting
+    numbers: np.ndarray  # (e,)
+    before: np.ndarray  # (e,) how many destinations had been met before each event
+    wanted: np.ndarray | None = None  # (e,) whose logits the caller wants
 
 
 class Prequential:
@@ -55,34 +73,48 @@ class Prequential:
         self.on_scored: OnScored | None = None
         self._figures: tuple[int, dict[str, Any]] = (-1, {})
 
-    def draw(
-        self, numbers: np.ndarray, dst: np.ndarray, learnable: np.ndarray, pool: np.ndarray, before: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Which rows are scored, and the destination that stands beside each.
+    def observe(self, live: Live, block: Block) -> np.ndarray:  # (e,)
+        """Score some events beside destinations that they do not go to, then let all happen; the logits of those that
+        are wanted, NaN for the others."""
+        events, logits = block.events, np.full(len(block.numbers), np.nan, np.float32)
+        rows, negative = self.draw(block, live.destinations.values)
+        wanted = rows[:0] if block.wanted is None else np.flatnonzero(block.wanted & block.learnable)
+        asked, drawn = np.concatenate([rows, rows, wanted]), len(rows)
+        asking, given = live.stream.schema.asking, None
+        if asking is not None and events.features is not None:
+            given = events.features[asked][:, list(asking.given)]
+        dst = np.concatenate([events.dst[rows], negative, events.dst[wanted]])
+        found = live.stream.advance(events, Query(events.src[asked], dst, events.t[asked], given))
+        scores = live.model.answer(found, "anyone").numpy(force=True)
+        if drawn:
+            self.add(scores[:drawn], scores[drawn : 2 * drawn], events.t[rows], block.numbers[rows])
+        logits[wanted] = scores[2 * drawn :]
+        return logits
 
-        Args:
-            numbers: of the events (e,).
-            dst: where they went (e,).
-            learnable: which are worth predicting (e,).
-            pool: destinations in the order in which they were first met.
-            before: how many of the pool had been met before each event (e,).
-        """
-        keys = scrambled(numbers)
-        chosen = learnable & (before > 1) & self.active
-        if self.active:
-            chosen &= keys % np.uint64(self.every) == 0
-        rows = np.flatnonzero(chosen)
+    def draw(self, block: Block, destinations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to score, and a negative for each: a destination met before it, drawn by the event's number."""
+        rows = self.rows(block.numbers, block.learnable & (block.before > 1))
         if not len(rows):
             return rows, rows
-        index = (scrambled(keys[rows]) % before[rows].astype(np.uint64)).astype(np.int64)
-        found = pool[index]
-        same = found == dst[rows]
-        found[same] = pool[(index[same] + 1) % before[rows][same]]  # the next one: the event is no negative of itself
+        before = block.before[rows]
+        index = (scrambled(scrambled(block.numbers[rows])) % before.astype(np.uint64)).astype(np.int64)
+        found = destinations[index]
+        same = found == block.events.dst[rows]
+        found[same] = destinations[(index[same] + 1) % before[same]]  # the next: no event is a negative of itself
         return rows, found
 
-    def add(self, positive: np.ndarray, negative: np.ndarray, t: np.ndarray, numbers: np.ndarray | None = None) -> None:
+    def rows(self, numbers: np.ndarray, learnable: np.ndarray) -> np.ndarray:
+        """Rows of the events that are scored, by their numbers alone."""
+        if not self.active:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(learnable & (scrambled(numbers) % np.uint64(self.every) == 0))
+
+    def target_arrived(self, event: Event, truth: float, known: Any, clock: Any) -> None:
+        """Take in a target that arrived by itself; links have none."""
+
+    def add(self, positive: np.ndarray, negative: np.ndarray, t: np.ndarray, numbers: np.ndarray) -> None:
         """Take in the logits of scored events and of their negatives; scores that are not finite count as wrong."""
-        if self.on_scored is not None and numbers is not None:
+        if self.on_scored is not None:
             self.on_scored(numbers.tolist(), np.stack([positive, negative], 1).tolist())
         for yes, no, when in zip(positive.tolist(), negative.tolist(), t.tolist(), strict=True):
             finite = np.isfinite(yes) and np.isfinite(no)
@@ -100,20 +132,20 @@ class Prequential:
         return self._figures[1]
 
     compared_by = "AUC"
-    """What `value` is called."""
+    """Name of the figure that `value` computes."""
 
     def value(self, rows: np.ndarray) -> float | None:
-        """By what two models are compared on the same events, more is better: of logits of events and their negatives
-        (e, 2). None where the events do not tell."""
+        """The figure by which two models are compared, more is better, of logits of events and their negatives (e, 2);
+        None if there are too few."""
         return auc_of(rows)
 
     def rolling(self, figures: dict[str, Any]) -> float | None:
-        """The figure that the stream is known by."""
+        """The figure that is shown."""
         return figures["ap"]
 
     @property
     def reference(self) -> float | None:
-        """The same on the test part."""
+        """The figure on the test part."""
         return self.reference_ap
 
     @property
@@ -123,7 +155,7 @@ class Prequential:
 
     @property
     def drift(self) -> bool:
-        """Whether the stream has become harder than chance would explain."""
+        """True if the stream has become harder than chance explains."""
         auc, count = self.figures()["auc"], len(self.positive)
         if auc is None or self.reference_auc is None or count < ENOUGH:
             return False
@@ -153,7 +185,7 @@ class Prequential:
         }
 
     def facts(self) -> dict[str, Any]:
-        """All of it, for a snapshot."""
+        """All figures as plain values, for a snapshot."""
         return {
             "scored": self.scored,
             "positive": list(self.positive),
@@ -169,8 +201,8 @@ class Prequential:
 
 
 class AnswerPrequential(Prequential):
-    """The same of a run that predicts a column: the task's own figures. An answer is given just before its event, and
-    judged once the target is known: with the event, or whenever that comes."""
+    """Prequential evaluation of a run that predicts a column, by the task's figures: an answer is given just before its
+    event, and evaluated once the target is known."""
 
     def __init__(self, run: Run, every: int = EVERY, window: int = WINDOW):
         super().__init__(run, every, window)
@@ -187,24 +219,40 @@ class AnswerPrequential(Prequential):
         self.tested: dict[str, Any] = dict(figures)
         self.answers: deque[list[float]] = deque(maxlen=window)
         self.truth: deque[float] = deque(maxlen=window)
-        self.waiting = Waiting()
+        self.pending = PendingAnswers()
 
-    def rows(self, numbers: np.ndarray, learnable: np.ndarray) -> np.ndarray:
-        """Which events are asked about just before they happen, whether their target is known by then or not."""
-        if not self.active:
-            return np.zeros(0, np.int64)
-        return np.flatnonzero(learnable & (scrambled(numbers) % np.uint64(self.every) == 0))
+    def observe(self, live: Live, block: Block) -> np.ndarray:
+        """Ask about some events, then let all happen; answers are evaluated once their targets are known."""
+        events, asking = block.events, live.stream.schema.asking
+        assert asking is not None
+        rows = self.rows(block.numbers, block.learnable)
+        named = asked_events(live, events, rows)
+        given = events.features[rows][:, list(asking.given)] if asking.given and events.features is not None else None
+        asked = live.task.asked(events.src[rows], events.dst[rows], events.t[rows], given)
+        found = live.stream.advance(events, asked).numpy(force=True)
+        if len(rows):
+            found = live.task.calibrated(found, live.run.answer_calibration)
+            kept = kept_answers(live, events, rows, block.numbers[rows], found)
+            for event, one in zip(named, kept, strict=True):
+                self.add_answer(event, one)
+        if self.active:
+            self.evaluate(events.t[-1].item())
+        return np.full(len(block.numbers), np.nan, np.float32)
 
     def add_answer(self, event: Event, kept: Kept) -> None:
-        """Take in the answer about an event, after those about earlier ones; it waits until its truth is known."""
-        self.judge(event.t)
+        """Take in the answer about an event, after those about earlier ones; it is kept until its truth is known."""
+        self.evaluate(event.t)
         if np.isfinite(kept.answer).all():
-            self.waiting.keep(event, kept)
-            self.judge(event.t)
+            self.pending.keep(event, kept)
+            self.evaluate(event.t)
 
-    def judge(self, clock: Any) -> None:
-        """Judge all answers whose truth is known by a time."""
-        for number, said, true, when in self.waiting.judged(clock):
+    def target_arrived(self, event: Event, truth: float, known: Any, clock: Any) -> None:
+        self.pending.set_truth(event, truth, known)
+        self.evaluate(clock)
+
+    def evaluate(self, clock: Any) -> None:
+        """Take in all answers whose truth is known by a time."""
+        for number, said, true, when in self.pending.resolved(clock):
             if self.on_scored is not None:
                 self.on_scored([number], [[*said, true]])
             self.answers.append(said)
@@ -221,7 +269,7 @@ class AnswerPrequential(Prequential):
         return self._figures[1]
 
     def value(self, rows: np.ndarray) -> float | None:
-        """Of answers, each with what it turned out to be (e, outputs + 1): what the task's epochs are chosen by."""
+        """The figure that chooses the task's epochs, of answers with the truth in the last column (e, outputs + 1)."""
         figures = self.task.figures(Answers(rows[:, :-1], rows[:, -1]))
         return None if figures.get(self.name) is None else self.task.value(figures, self.training)
 
@@ -243,19 +291,19 @@ class AnswerPrequential(Prequential):
         return self.task.drifted(self.figures(), self.tested, np.array(self.truth))
 
     def status(self) -> dict[str, Any]:
-        return super().status() | {"waiting": len(self.waiting), "given_up": self.waiting.given_up}
+        return super().status() | {"waiting": len(self.pending), "given_up": self.pending.given_up}
 
     def facts(self) -> dict[str, Any]:
         held = {"answers": list(self.answers), "truth": list(self.truth)}
-        return super().facts() | held | self.waiting.facts()
+        return super().facts() | held | self.pending.facts()
 
     def restore(self, facts: dict[str, Any]) -> None:
         super().restore(facts)
-        self.waiting.restore(facts.get("waiting") or [], facts.get("given_up") or 0)
+        self.pending.restore(facts.get("waiting") or [], facts.get("given_up") or 0)
         self.answers.extend(facts.get("answers", []))
         self.truth.extend(facts.get("truth", []))
 
 
 def prequential_of(run: Run, every: int) -> Prequential:
-    """By what is asked of a run."""
+    """Prequential evaluation for the task of a run."""
     return (Prequential if run.settings.task.scores_links else AnswerPrequential)(run, every)

@@ -1,4 +1,4 @@
-"""A stream that never ends in bounded memory: which contacts the live index keeps.
+"""Retention: how many contacts, and how old ones, the live index keeps.
 
 Every `every` events, counted from the start of the service, each node's contacts beyond its newest `keep_last`, and
 those older than `window`, are forgotten. Positions, memory and the node table stay as they are; events stay in the
@@ -20,7 +20,7 @@ NEVER = 2**62
 
 @dataclass
 class Retention:
-    """What is kept; everything by default.
+    """Limits of the contacts that are kept; none by default.
 
     Args:
         keep_last: contacts of each node.
@@ -52,7 +52,7 @@ class Retention:
             self.forgotten += stream.forget(keep_last=self.keep_last, before_t=since)
 
     def warning(self, model: Model) -> str | None:
-        """What a user should know about these settings and this model."""
+        """A warning if these settings change the scores of a model."""
         if not self.active:
             return None
         reads = contacts_read(model)
@@ -72,7 +72,7 @@ class Retention:
 
 
 def contacts_read(model: Model) -> int | None:
-    """How many of a node's newest contacts a model looks at; None when there is no limit."""
+    """The number of a node's newest contacts that a model reads; None if there is no limit."""
     ours = (TreeModel.find_children, TGN.find_children)
     if isinstance(model, TreeModel) and type(model).find_children in ours and not model.pair_history:
         return model.neighbors

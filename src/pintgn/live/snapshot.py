@@ -1,4 +1,4 @@
-"""The state of a run in use, in plain files."""
+"""Snapshots of a `Live`: its state in plain files, and back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FACTS = {
     },
     "retention": {"forgotten": AtLeast(0)},
 }
-"""What live.json says."""
+"""The shape of live.json."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ def restore(
         live.targets = facts.get("targets") or 0
         live.nodes = NodeTable.restore({name[6:]: array for name, array in arrays.items() if name[:6] == "nodes."})
         met = arrays["destinations"]
-        live._met(met, np.ones(len(met), bool))
+        live.destinations.observe(met, np.ones(len(met), bool), len(live.names))
         live.prequential.restore(facts["prequential"])
         live.retention.forgotten = facts["retention"]["forgotten"]
     return live

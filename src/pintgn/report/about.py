@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -16,9 +15,9 @@ from pintgn.learn.folder import Folder
 from pintgn.learn.metrics import CHUNK
 from pintgn.learn.run import Run
 from pintgn.report import data_charts
-from pintgn.report.charts import heads, series
+from pintgn.report.charts import series
 from pintgn.report.labels import duration, percent
-from pintgn.report.markup import card, cells, code, empty, facts, grid, legend, section, table, text, wide
+from pintgn.report.markup import card, cells, code, facts, grid, legend, section, table, text, wide
 from pintgn.report.study import MOST, Study
 
 
@@ -86,26 +85,13 @@ def _share(part: int, whole: int) -> str:
 
 def cost(study: Study) -> str:
     columns = ["", "parameters", "best epoch", "training", "events per second", "testing", "peak memory", "threads"]
-    figures = [("all", "ap"), ("seen", "ap"), ("new", "ap"), ("all", "auc"), ("all", "chunked_ap")]
-    spent = recorded = ""
+    body = ""
     for row, run in study.runs:
         marks = ["", "stopped"][not run.finished], ["", "paper protocol"][run.settings.train.protocol == "paper"]
         name = f"{text(row.name)} <small>{', '.join(filter(None, (f'seed {run.seed}', *marks)))}</small>"
-        spent += cells([name, *_spent(run)])
-        values = [run.test[group][metric] if run.test else None for group, metric in figures]
-        recorded += cells([name, *map(percent, (*values, run.calibration_error))])
+        body += cells([name, *_spent(run)])
     lead = "As recorded when each run was trained; peak memory is that of the whole process."
-    return section(
-        "cost",
-        "Time and memory",
-        lead,
-        wide("", table(columns, spent)),
-        wide(
-            "Figures recorded at the end of training",
-            table([*heads(figures), "calibration error"], recorded),
-            "From <code>result.json</code>: negatives drawn with each run's own seed, by the run's own protocol.",
-        ),
-    )
+    return section("cost", "Time and memory", lead, wide("", table(columns, body)))
 
 
 def _spent(run: Run) -> list[str]:
@@ -157,28 +143,20 @@ def setting_text(value: Any) -> str:
     return "none" if value is None or value == [] else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def reproduce(study: Study, commands: Sequence[str] | None = None) -> str:
-    """Commands that reproduce the runs and the page; by default from the runs' folders."""
-    runs = [run for _, run in study.runs]
-    folders = [str(run.folder.path) for run in runs if run.folder is not None]
-    lead = (
-        "The same data, settings, seed and number of threads give the same weights and figures, bit for bit, on the "
-        "same machine."
-    )
-    if commands is not None:
-        body = [wide("", code(*commands))]
-    elif len(folders) < len(runs):
-        how = "With <code>fit(…, folder=…)</code> a run is kept, and the commands to train it again appear here."
-        body = [grid(empty("Train again", "These runs were not kept in a folder.", how))]
-    else:
-        lines = [
-            f"pintgn train {shlex.quote(f'{folder}/{Folder(folder).events.name}')} "
-            f"--config {shlex.quote(folder + '/settings.toml')} "
-            f"--seed {run.seed}{' --refit' if run.refit else ''} -o {shlex.quote(folder + '-again')}"
-            for run, folder in zip(runs, folders, strict=True)
-        ]
-        body = [wide("Train again", code(*lines)), wide("This page", code(f"pintgn report {shlex.join(folders)}"))]
-    return section("reproduce", "Reproduce", lead, *body)
+def reproduce(study: Study) -> str:
+    """Commands that train runs again and write the page; none for runs that are not in a folder."""
+    runs = [(run, str(run.folder.path)) for _, run in study.runs if run.folder is not None]
+    if len(runs) < len(study.runs):
+        return ""
+    lines = [
+        f"pintgn train {shlex.quote(f'{folder}/{Folder(folder).events.name}')} "
+        f"--config {shlex.quote(folder + '/settings.toml')} "
+        f"--seed {run.seed}{' --refit' if run.refit else ''} -o {shlex.quote(folder + '-again')}"
+        for run, folder in runs
+    ]
+    lead = "The same data, settings, seed and number of threads give the same weights and figures, bit for bit, here."
+    page = f"pintgn report {shlex.join(folder for _, folder in runs)}"
+    return section("reproduce", "Reproduce", lead, wide("Train again", code(*lines)), wide("This page", code(page)))
 
 
 def notes(study: Study) -> str:
@@ -186,18 +164,12 @@ def notes(study: Study) -> str:
     definitions = {
         "Test part.": "The last events of the log. Each is scored by what came strictly before it, and then observed. "
         f"Of more than {MOST:,} events, stretches of {CHUNK} at even distances are scored.",
-        "AP, AUC.": "AUC is the probability that a true link scores above a negative. AP averages the precision over "
-        "all true links; “200-row chunks” is the mean over chunks, as papers report.",
+        "AP, AUC.": "AUC: how often a true link scores above a negative. AP: precision averaged over all true links.",
         "MRR, Hits@k.": f"Each true destination is ranked among {others} that its source does not meet at that time. "
         "MRR is the mean of 1 / rank; Hits@k is the share of ranks ≤ k.",
-        "Seen and new.": "New events have a node that was not seen in training. Which nodes are hidden depends on a "
-        "run's seed.",
-        "Training-free rows.": "edgebank: has this pair met? heuristic: how often, how recently, how popular the "
-        "destination is.",
+        "Seen and new.": "New events have a node that was not seen in training; which are hidden depends on the seed.",
         "Against one random destination.": "The probability of this link if it and one to a random destination were "
-        "equally likely beforehand. It is no forecast.",
-        "What comes next.": "A softmax over the ranked destinations, its slope fitted on validation. The error is that "
-        "of the first choice, in ten equally filled bins.",
+        "equally likely beforehand. It is no forecast; what comes next is a softmax over the ranked destinations.",
     }
     body = "".join(f"<p><strong>{text(name)}</strong> {text(words)}</p>" for name, words in definitions.items())
     return section("notes", "How it was measured", "", f'<div class="notes">{body}</div>')

@@ -47,7 +47,6 @@ def write_report(
     negatives: Mapping[str, Negatives] | None = None,
     rank: int | str = 20,
     seed: int = 0,
-    commands: Sequence[str] | None = None,
     progress: Progress | bool | None = None,
     steps: Steps | None = None,
 ) -> Report:
@@ -62,7 +61,6 @@ def write_report(
         negatives: your own kinds of negatives by name; the page leads with the first.
         rank: how many destinations each test event is ranked against, or `"all"`.
         seed: of the negatives that all runs share.
-        commands: that made the runs; by default from their folders.
         progress: True for a bar, or a function that is called with the name of each phase.
         steps: called with the events done in a phase and their total.
     """
@@ -77,7 +75,7 @@ def write_report(
         figures = Figures(study(found, names, negatives, rank, seed, progress, steps))
         progress("drawing")
         report = Report(target, *_opening(figures), figures.to_dict())
-        html = _page(figures, report, commands)
+        html = _page(figures, report)
         with write_errors(target):
             part.write_text(html, encoding="utf-8")
     return report
@@ -116,7 +114,7 @@ def _opening(figures: Figures) -> tuple[str, list[str]]:
     return f"{names} embeds nodes", [next_step]
 
 
-def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> str:
+def _page(figures: Figures, report: Report) -> str:
     study = figures.study
 
     def scored(section: Callable[[Figures], str]) -> str:
@@ -133,7 +131,7 @@ def _page(figures: Figures, report: Report, commands: Sequence[str] | None) -> s
         ("failures", "Where it fails"): scored(results.failures),
         ("cost", "Cost"): about.cost(study),
         ("settings", "Settings"): about.settings(study),
-        ("reproduce", "Reproduce"): about.reproduce(study, commands),
+        ("reproduce", "Reproduce"): about.reproduce(study),
         ("notes", "Notes"): about.notes(study),
     }
     links = "".join(f'<a href="#{name}">{title}</a>' for (name, title), html in sections.items() if html)

@@ -10,6 +10,7 @@ import numpy as np
 from pintgn import __version__
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.schema import Feature
+from pintgn.live import recommend as ranking
 from pintgn.live.live import Live
 from pintgn.neighbors.contents import contents
 from pintgn.serve.service import Service
@@ -27,12 +28,9 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     relation = _relations(service, given)
     with service.asking() as live:
         when = _fresh(live, at)
-        logits, event = live.logits(src, dst, np.full(len(src), when, live.codec.dtype), against, relation), live.total
-    probabilities, notes = (
-        live.calibrated(logits, against).tolist(),
-        live.notes(src, dst, live.turned(relation, len(src))),
-    )
-    columns = zip(src, dst, logits.tolist(), probabilities, notes, strict=True)
+        found = live.score_pairs(src, dst, np.full(len(src), when, live.codec.dtype), against, relation)
+        event = live.total
+    columns = zip(src, dst, found.logits.tolist(), found.probabilities.tolist(), found.notes, strict=True)
     rows = [
         ({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p, "notes": doubtful}
         for s, d, logit, p, doubtful in columns
@@ -81,13 +79,13 @@ def recommend(service: Service, node: Any, k: int, at: Any = None, relation: Any
     _check_scores_links(service)
     with service.asking() as live:
         when, event = _fresh(live, at), live.total
-        pool = live.candidates(node, at, relation)
+        pool = ranking.candidates(live, node, at, relation)
     found = []
     for begin in range(0, len(pool), RANKED):
         with service.asking() as live:
             when, event = _fresh(live, at), live.total
-            found.append(live.rank(node, pool[begin : begin + RANKED], at, relation))
-    items = live.best(node, pool, np.concatenate([np.zeros(0, np.float32), *found]), k, relation)
+            found.append(ranking.rank_candidates(live, node, pool[begin : begin + RANKED], at, relation))
+    items = ranking.best(live, node, pool, np.concatenate([np.zeros(0, np.float32), *found]), k, relation)
     shown = {"node": node, "at": when.item(), "event": event, "items": [item._asdict() for item in items]}
     return shown | _without(service)
 

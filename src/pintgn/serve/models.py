@@ -23,9 +23,9 @@ from pintgn.errors import BadInput, PintgnError
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.folder import holds_run
 from pintgn.learn.run import Run
+from pintgn.live.difference import Difference, compared
 from pintgn.live.live import Live
 from pintgn.live.nodes import Search
-from pintgn.live.paired import Difference, compared
 from pintgn.live.prequential import ENOUGH
 from pintgn.serve.limits import NotWriter
 from pintgn.serve.states import state_of

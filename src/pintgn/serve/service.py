@@ -346,7 +346,7 @@ class Service:
         self.store.settle()
         self.rate.add(len(together.t))
         self.metrics.events.inc(len(together.t))
-        return self.live.calibrated(logits, "anyone") if scored.any() else logits
+        return self.live.calibration(logits) if scored.any() else logits
 
     def store_failed(self, error: StoreFull) -> None:
         """Events could not be written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from pintgn.live.targets import new_targets, read_targets
+from pintgn.live.arriving_targets import new_targets, read_targets
 from pintgn.serve.store import StoreFull
 
 if TYPE_CHECKING:

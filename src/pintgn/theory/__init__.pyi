@@ -1,7 +1,8 @@
 """What `pintgn.theory` offers, each name once: the package loads from here, type checkers and editors read it."""
 
-from .anonymous import anonymous_walks as anonymous_walks
-from .anonymous import caw_readout as caw_readout
+from .colors import Coloring as Coloring
+from .colors import temporal_wl as temporal_wl
+from .colors import temporal_wl_test as temporal_wl_test
 from .comparison import MODELS as MODELS
 from .comparison import Distinction as Distinction
 from .comparison import Verdict as Verdict
@@ -19,6 +20,5 @@ from .items import gallery as gallery
 from .items import item as item
 from .properties import graph_properties as graph_properties
 from .properties import temporal_diameter as temporal_diameter
-from .wl import Coloring as Coloring
-from .wl import temporal_wl as temporal_wl
-from .wl import temporal_wl_test as temporal_wl_test
+from .walks import anonymous_walks as anonymous_walks
+from .walks import caw_readout as caw_readout

@@ -15,13 +15,12 @@ import numpy as np
 
 from pintgn.errors import BadInput, TooLarge, UnknownName, check_count, suggest
 from pintgn.events.log import EventLog
-from pintgn.theory.anonymous import LARGEST as MOST_WALKS
-from pintgn.theory.anonymous import anonymize, walk_totals_differ
 from pintgn.theory.computation_trees import grow
-from pintgn.theory.counts import rooted_copies
 from pintgn.theory.event_history import EventHistory, node_of, show_row
 from pintgn.theory.separation import Ends, Separation, first_level, rooted
 from pintgn.theory.symmetry import automorphism
+from pintgn.theory.walks import LARGEST as MOST_WALKS
+from pintgn.theory.walks import anonymize, rooted_copies, walk_totals_differ
 from pintgn.theory.witness import Explainer
 
 MODELS = {

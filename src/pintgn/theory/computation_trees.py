@@ -1,8 +1,8 @@
 """Temporal computation trees and monotone trees, and their isomorphism (paper, Defs. 1, 3; Lemma 2).
 
-The trees are built node by node, to look at and to check the fast colours of `wl`: a depth-L tree is the input of an
-L-layer MP-TGN, a monotone tree is what memory and positions hold. They grow with the
-number of walks, so their size is counted first and a tree that would explode is refused.
+The trees are built node by node, to look at and to check the fast colours of `colors`: a depth-L tree is the input of
+an L-layer MP-TGN, a monotone tree is what memory and positions hold. They grow with the number of walks, so their size
+is counted first and a tree that would explode is refused.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 from pintgn.errors import TooLarge, check_count
 from pintgn.events.log import EventLog
 from pintgn.theory import draw
-from pintgn.theory.counts import one_deeper
+from pintgn.theory.colors import memory_states
 from pintgn.theory.event_history import EventHistory, accumulate, node_of
-from pintgn.theory.memory_colours import memory_states
+from pintgn.theory.walks import one_deeper
 
 LARGEST = 200_000
 """Nodes in the largest tree that is built by default."""
@@ -45,7 +45,7 @@ class Tree:
     history: EventHistory
     nodes: Sequence[TreeNode]
     states: Sequence[Hashable]
-    """What is known of each graph node (n,): its initial features, memory, or anything else that compares."""
+    """The state of each graph node (n,): its initial features, memory, or anything else that compares."""
     kind: str
 
     @property

@@ -23,11 +23,11 @@ from pintgn.errors import BadInput, check_count
 from pintgn.events.log import EventLog
 from pintgn.formatting import size
 from pintgn.theory import draw
-from pintgn.theory.counts import position_vectors
 from pintgn.theory.event_history import TIMES, EventHistory
 from pintgn.theory.probe import Probe, probe
 from pintgn.theory.properties import temporal_diameter
 from pintgn.theory.separation import CLASSES, Pair, Separation
+from pintgn.theory.walks import position_vectors
 
 WORTH = 0.01
 """Share of links from which positions are called necessary."""
@@ -85,7 +85,7 @@ class View:
     colors: list[int]
     """Number of WL colours after each round, until stable."""
     levels: list[int]
-    """How many link pairs the temporal WL test first separates at each depth."""
+    """Numbers of link pairs that the temporal WL test first separates at each depth."""
 
     @property
     def gain(self) -> float:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pintgn.theory.counts import position_vectors
 from pintgn.theory.event_history import EventHistory
+from pintgn.theory.walks import position_vectors
 
 CHUNK = 256
 """Roots whose positions are counted in one pass over the log."""

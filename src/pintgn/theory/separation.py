@@ -10,11 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
-from pintgn.theory.anonymous import anonymize, walk_totals_differ
-from pintgn.theory.counts import position_vectors, rooted_copies, walk_totals
+from pintgn.theory.colors import memory_states, refinement
 from pintgn.theory.event_history import Entries, EventHistory
-from pintgn.theory.memory_colours import memory_states
-from pintgn.theory.wl import refinement
+from pintgn.theory.walks import anonymize, position_vectors, rooted_copies, walk_totals, walk_totals_differ
 
 CLASSES = ("mp-tgn", "mp-tgn+memory", "tgat", "tgn-att", "caw", "pint", "temporal-wl")
 MOST_WALKS = 20_000
@@ -74,7 +72,7 @@ class Separation:
         return [differ(color, a, b) for a, b in pairs]
 
     def first_levels(self, pairs: Sequence[Pair]) -> list[int]:
-        """How many pairs the temporal WL test first separates in each round."""
+        """Numbers of pairs that the temporal WL test first separates in each round."""
         found = [first_level(self.colors["temporal-wl"], a, b) for a, b in pairs]
         return [found.count(level) for level in range(len(self.colors["temporal-wl"]))]
 

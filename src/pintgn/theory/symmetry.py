@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pintgn.errors import TooLarge
+from pintgn.theory.colors import refinement
 from pintgn.theory.event_history import Entries, EventHistory
-from pintgn.theory.wl import refinement
 
 LARGEST = 300
 """Nodes in the largest graph that is searched."""

@@ -95,7 +95,7 @@ class Explainer:
             level -= 1
 
     def _odd_pair(self, a: Sequence[int], b: Sequence[int], level: int) -> tuple[int, int]:
-        """Which two members to compare: those left over when equal ones are paired off, else the most alike."""
+        """The two members to compare: those left over when equal ones are paired off, else the most alike."""
         if len(a) == 1:
             return a[0], b[0]
         # of one colour, or else one node that the events share

@@ -15,8 +15,7 @@ import numpy as np
 from pintgn.errors import BadInput
 from pintgn.events.schema import Feature
 from pintgn.ingest.late_targets import TargetBatch, column_hash, target_number
-from pintgn.live.prequential import AnswerPrequential
-from pintgn.live.waiting import Event, Kept
+from pintgn.live.pending import Event, Kept
 from pintgn.neighbors.contents import Contents, contents
 
 if TYPE_CHECKING:
@@ -55,8 +54,8 @@ def target_feature(live: Live) -> Feature:
 
 
 def new_targets(live: Live, batch: TargetBatch) -> list[int]:
-    """Which of some targets are news: rows of events that have none yet. One that an event has already is left out;
-    one of an event that was never observed, or that has another target, is refused, and with it the whole batch."""
+    """Rows of targets whose events have none yet. A target that is known already is left out; one of an event that was
+    never observed, or that has another target, is refused, and with it the whole batch."""
     taken: dict[int, float] = {}
     rows = []
     show = live.schema.time.show
@@ -93,8 +92,10 @@ def apply_targets(live: Live, batch: TargetBatch) -> None:
         if not free:
             continue
         late.values[free[0]], late.known[free[0]] = encoded[row], batch.known[row]
-        _judge(live, batch, row, encoded[row], numbers.index(free[0]))
         ends = live.names.find_pairs([batch.src[row]], [batch.dst[row]])
+        event = Event(int(ends[0][0]), int(ends[1][0]), batch.t[row].item(), numbers.index(free[0]))
+        truth = float(live.task.truth_of(encoded[row][None])[0])
+        live.prequential.target_arrived(event, truth, batch.known[row].item(), live.clock)
         late.index.add(*ends, batch.known[row : row + 1], encoded[row : row + 1, :-1])
 
 
@@ -112,25 +113,14 @@ def asked_events(live: Live, events: Events, rows: np.ndarray) -> list[Event]:
     return found
 
 
-def keep_answers(
-    live: Live, events: Events, rows: np.ndarray, named: list[Event], numbers: np.ndarray, said: np.ndarray
-) -> None:
-    """Let answers about events wait, those whose target is known with its event not at all."""
-    assert isinstance(live.prequential, AnswerPrequential)
+def kept_answers(live: Live, events: Events, rows: np.ndarray, numbers: np.ndarray, answers: np.ndarray) -> list[Kept]:
+    """Answers about some events, each with its truth where the target is known with its event."""
     truth = live.task.truth_of(events.late[rows]).tolist() if events.late is not None else [math.nan] * len(rows)
     known = (events.t if events.known is None else events.known)[rows].tolist()
-    for event, number, answer, true, when in zip(named, numbers.tolist(), said.tolist(), truth, known, strict=True):
-        there = not math.isnan(true)
-        live.prequential.add_answer(event, Kept(number, answer, when if there else None, true if there else None))
-
-
-def _judge(live: Live, batch: TargetBatch, row: int, encoded: np.ndarray, rank: int) -> None:
-    """A target has come: judge the answer about its event, if there is one, or let it wait until that is known."""
-    if isinstance(live.prequential, AnswerPrequential):
-        src, dst = (live.names.numbers[side][id] for side, id in enumerate((batch.src[row], batch.dst[row])))
-        truth = float(live.task.truth_of(encoded[None])[0])
-        live.prequential.waiting.tell(Event(src, dst, batch.t[row].item(), rank), truth, batch.known[row].item())
-        live.prequential.judge(live.clock)
+    return [
+        Kept(number, answer) if math.isnan(true) else Kept(number, answer, when, true)
+        for number, answer, true, when in zip(numbers.tolist(), answers.tolist(), truth, known, strict=True)
+    ]
 
 
 def _events_of(live: Live, batch: TargetBatch, row: int) -> list[int] | None:

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from pintgn.display.progress import counting, takes_progress
 from pintgn.events.log import Query
+from pintgn.live.answerer import Answerer
 from pintgn.live.live import Live
 from pintgn.live.live import open as open_run
-from pintgn.live.many import sources
+from pintgn.live.recommend import Request
 from pintgn.workers.jobs import Jobs
 
 SHARES = 4
 """Shares for each worker, so that one that is slow or lost does not hold up the rest for long."""
 
 
-class OnRay(Live):
-    """A `Live` whose answers about many rows are computed by workers.
+class RayAnswerer(Answerer):
+    """Computes answers about many rows by workers; to be a `Live`'s answerer.
 
     Args:
         live: the same run with the same events, here.
@@ -31,34 +32,24 @@ class OnRay(Live):
     """
 
     def __init__(self, live: Live, folder: str, observe: Sequence[str], jobs: Jobs):
-        self.__dict__.update(live.__dict__)
+        super().__init__(live.stream)
         self._opened, self._jobs = (folder, tuple(observe)), jobs
 
-    def score_nodes(self, query: Query, against: str) -> np.ndarray:
-        return np.concatenate([*self._each(Live.score_nodes, ((query[rows], against) for rows in self._rows(query)))])
+    def scores(self, query: Query, against: str) -> np.ndarray:
+        asked = ((query[rows], against) for rows in self._rows(query))
+        return np.concatenate([*self._map("answerer.scores", asked)])
 
-    def answer_nodes(self, query: Query) -> np.ndarray:
-        return np.concatenate([*self._each(Live.answer_nodes, ((query[rows],) for rows in self._rows(query)))])
+    def answers(self, query: Query) -> np.ndarray:
+        return np.concatenate([*self._map("answerer.answers", ((query[rows],) for rows in self._rows(query)))])
 
-    def embed_each(self, pieces: Iterable[np.ndarray], when: Any) -> Iterator[np.ndarray]:
-        return self._each(Live.embed_nodes, ((nodes, when) for nodes in pieces))
+    def embeddings_of_each(self, pieces: Iterable[np.ndarray], when: Any) -> Iterator[np.ndarray]:
+        return self._map("answerer.embeddings", ((nodes, when) for nodes in pieces))
 
-    @takes_progress(counting("ranking", "sources"))
-    def recommend_many(
-        self,
-        src: Iterable[Any] | str = "all",
-        k: int = 10,
-        at: Any = None,
-        among: Iterable[Any] | None = None,
-        *,
-        progress: Callable[[int, int], None] | bool | None = None,
-        **filters: Any,
+    def recommendations(
+        self, live: Live, ids: list[Any], request: Request, progress: Callable[[int, int], None]
     ) -> pa.Table:
-        assert callable(progress)  # by `takes_progress`
-        ids = sources(self, src, self.side_of(filters.get("relation")))
-        rows = self._rows(ids)
-        found = []
-        for one in self._each(Live.recommend_many, ((ids[some], k, at, among) for some in rows), **filters):
+        rows, found = self._rows(ids), []
+        for one in self._map("recommend_many", ((ids[some],) for some in rows), **vars(request)):
             found.append(one)
             progress(rows[len(found) - 1].stop, len(ids))
         return pa.concat_tables(found)
@@ -68,13 +59,11 @@ class OnRay(Live):
         shares = max(1, min(len(asked), SHARES * self._jobs.workers))
         return [slice(len(asked) * k // shares, len(asked) * (k + 1) // shares) for k in range(shares)]
 
-    def _each(self, method: Callable[..., Any], asked: Iterable[tuple[Any, ...]], **options: Any) -> Iterator[Any]:
-        """What a method answers to each of the questions, in their order."""
+    def _map(self, method: str, asked: Iterable[tuple[Any, ...]], **options: Any) -> Iterator[Any]:
+        """The answers of a method of `Live` to each of the questions, in their order."""
         early: dict[int, Any] = {}  # answers that came before their turn
         turn = 0
-        for number, answer in self._jobs.run(
-            _answer, ((*self._opened, method.__name__, one, options) for one in asked)
-        ):
+        for number, answer in self._jobs.run(_answer, ((*self._opened, method, one, options) for one in asked)):
             early[number] = answer
             while turn in early:
                 yield early.pop(turn)
@@ -91,4 +80,4 @@ def opened_run(folder: str, observe: tuple[str, ...]) -> Live:
 
 
 def _answer(folder: str, observe: tuple[str, ...], method: str, asked: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    return getattr(opened_run(folder, observe), method)(*asked, **options)
+    return attrgetter(method)(opened_run(folder, observe))(*asked, **options)

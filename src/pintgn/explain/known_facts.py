@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.explain.answer import Reason
+from pintgn.explain.answer import Reason, ago, escaped
 from pintgn.explain.counterfactuals import NONE, Absence, Frozen
 from pintgn.explain.question import Question, inverse
-from pintgn.explain.words import ago, escaped, times
 from pintgn.formatting import plural
 
 Draft = tuple[Reason, Absence]
@@ -75,7 +74,7 @@ def relation_drafts(
         if _is_news(count, drafts):
             whom = "" if others is None else f" {plural(len(np.unique(others[mine])), 'node')}"
             newest = ago(at - events.when[mine].max().item(), frozen.stream.schema.time)
-            text = f"{who}{whom} {times(count)}, {'the last ' if count > 1 else ''}{newest}"
+            text = f"{who}{whom} {plural(count, 'time')}, {'the last ' if count > 1 else ''}{newest}"
             drafts.append(_known(of, text, nodes, numbers[mine]))
     return drafts
 

@@ -16,7 +16,7 @@ import pintgn
 from pintgn import PINT, EventLog, Run, fit
 from pintgn.cli.app import app
 from pintgn.errors import BadInput
-from pintgn.live import many
+from pintgn.live import recommend
 from pintgn.live.predict import predict
 from tests.learn.helpers import QUICK, random_log
 from tests.learn.test_train import Killed
@@ -119,7 +119,7 @@ def test_many_sources_are_recommended_what_each_is_recommended_alone(live):
     table = live.recommend_many(["user1", "user7", "stranger"], k=4)
     assert table.column_names == ["src", "dst", "rank", "next_probability", "probability", "logit", "notes"]
     for src in ("user1", "user7", "stranger"):
-        scores = live.score(src, [live.names.ids[node] for node in live.candidates(src)])
+        scores = live.score(src, [live.names.ids[node] for node in recommend.candidates(live, src)])
         best = sorted(scores, key=scores.get, reverse=True)[:4]
         rows = rows_of(table, src)
         assert [row["rank"] for row in rows] == [1, 2, 3, 4]
@@ -205,7 +205,7 @@ def test_recommendations_are_the_same_in_pieces_of_any_size(live, monkeypatch):
     expected = live.recommend_many(["user1", "user2", "user3"], k=5, exclude_met=True)
     pool = len(live.destinations)
     for size in (1, pool - 1, pool, pool + 1, 2 * pool, 3 * pool):
-        monkeypatch.setattr(many, "PAIRS", size)
+        monkeypatch.setattr(recommend, "PAIRS", size)
         found = live.recommend_many(["user1", "user2", "user3"], k=5, exclude_met=True)
         assert found["dst"].to_pylist() == expected["dst"].to_pylist()
         assert found["logit"].to_pylist() == pytest.approx(expected["logit"].to_pylist(), abs=1e-5)

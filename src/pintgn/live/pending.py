@@ -1,7 +1,7 @@
-"""Answers that were given just before their events, kept until it becomes known what they turned out to be.
+"""Answers that were given just before their events, kept until the truth is known.
 
-What is kept, and the order in which it is judged, are functions of the log alone: events are gone through one by one,
-whatever batches they come in, and what becomes known between two of them is taken by its time, then by its number.
+What is kept, and the order in which it is evaluated, are functions of the log alone: events are gone through one by
+one, whatever batches they come in, and truths that become known between two of them are taken by time, then by number.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 MOST, NUMBERS = 10_000, 200_000
-"""Answers that are kept, and numbers in them; of more, the oldest are given up."""
+"""Answers that are kept, and numbers in them; of more, the oldest are dropped."""
 
 
 class Event(NamedTuple):
@@ -26,7 +26,7 @@ class Event(NamedTuple):
 
 @dataclass
 class Kept:
-    """An answer that waits."""
+    """An answer whose truth is not known yet."""
 
     number: int  # of its event
     answer: list[float]
@@ -34,8 +34,8 @@ class Kept:
     truth: float | None = None
 
 
-class Judged(NamedTuple):
-    """An answer by its event's number, what it turned out to be, and when that became known."""
+class Resolved(NamedTuple):
+    """An answer by its event's number, the truth, and when that became known."""
 
     number: int
     answer: list[float]
@@ -43,7 +43,7 @@ class Judged(NamedTuple):
     when: Any
 
 
-class Waiting:
+class PendingAnswers:
     """Answers by event, the oldest first."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Waiting:
         return len(self.kept)
 
     def keep(self, event: Event, kept: Kept) -> None:
-        """Let an answer wait; its event is newer than those of all others."""
+        """Add an answer; its event is newer than those of all others."""
         self.kept[event] = kept
         if kept.known is not None:
             heapq.heappush(self._due, (kept.known, kept.number, event))
@@ -63,28 +63,28 @@ class Waiting:
             self.kept.pop(next(iter(self.kept)))
             self.given_up += 1
 
-    def tell(self, event: Event, truth: float, known: Any) -> None:
-        """Say what an event turned out to be, and when that becomes known."""
+    def set_truth(self, event: Event, truth: float, known: Any) -> None:
+        """Set the truth about an event, and when that becomes known."""
         kept = self.kept.get(event)
         if kept is not None and kept.known is None:
             kept.truth, kept.known = truth, known
             heapq.heappush(self._due, (known, kept.number, event))
 
-    def judged(self, clock: Any) -> Iterator[Judged]:
-        """All whose truth is known by a time, in order; they wait no longer."""
+    def resolved(self, clock: Any) -> Iterator[Resolved]:
+        """Remove all whose truth is known by a time, in order."""
         while self._due and self._due[0][0] <= clock:
             known, number, event = heapq.heappop(self._due)
             kept = self.kept.pop(event, None)
             if kept is not None and kept.truth is not None:
-                yield Judged(number, kept.answer, kept.truth, known)
+                yield Resolved(number, kept.answer, kept.truth, known)
 
     def facts(self) -> dict[str, Any]:
-        """All of it, for a snapshot."""
+        """All answers as plain values, for a snapshot."""
         rows = [[*event, one.number, one.known, one.truth, *one.answer] for event, one in self.kept.items()]
         return {"waiting": rows, "given_up": self.given_up}
 
     def restore(self, rows: Sequence[Sequence[Any]], given_up: int) -> None:
-        """What `facts` gave."""
+        """Restore the result of `facts`."""
         self.given_up = given_up
         for src, dst, t, rank, number, known, truth, *answer in rows:
             self.kept[Event(src, dst, t, rank)] = kept = Kept(number, answer, known, truth)

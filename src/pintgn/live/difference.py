@@ -1,4 +1,4 @@
-"""Two models on the same scored events: by how much their figure differs, with an interval."""
+"""Paired comparison of two models on the same scored events: the difference of a figure, with an interval."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Difference:
 
     @property
     def worse(self) -> bool:
-        """Whether the new one is worse beyond what chance explains: its whole interval is below zero."""
+        """True if the new one is worse beyond what chance explains: its whole interval is below zero."""
         return self.high < 0
 
     def facts(self) -> dict[str, Any]:
@@ -46,20 +46,15 @@ class Difference:
         )
 
 
-def auc(positive: np.ndarray, negative: np.ndarray) -> float:
-    """That a positive is above a negative; ties count half.
+def auc_of(rows: np.ndarray) -> float:  # (e, 2)
+    """The AUC of events, in the first column, against their negatives; ties count half.
 
-    >>> auc(np.array([3.0, 1.0]), np.array([1.0, 0.0]))
+    >>> auc_of(np.array([[3.0, 1.0], [1.0, 0.0]]))
     0.875
     """
-    ordered = np.sort(negative)
+    positive, ordered = rows[:, 0], np.sort(rows[:, 1])
     below = np.searchsorted(ordered, positive, "left") + np.searchsorted(ordered, positive, "right")
-    return float(below.mean() / (2 * len(negative)))
-
-
-def auc_of(rows: np.ndarray) -> float:  # (e, 2)
-    """The AUC of events, in the first column, beside their negatives."""
-    return auc(*rows.T)
+    return float(below.mean() / (2 * len(ordered)))
 
 
 def compared(
@@ -69,9 +64,9 @@ def compared(
     measure: str = "AUC",
     seed: int = 0,
 ) -> Difference | None:
-    """What two models said about the same events, in order, by a figure of such rows, of which more is better.
+    """Compare the answers of two models about the same events, in order, by a figure of which more is better.
 
-    None where the events do not tell: the figure of one of both is None.
+    None if the figure of one of them is None on these events.
 
     >>> rng = np.random.default_rng(0)
     >>> some = rng.normal(size=(400, 2)) + np.array([1.0, 0.0])

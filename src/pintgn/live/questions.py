@@ -1,15 +1,18 @@
-"""Questions to a run's task: the columns given with them, and how explanations read their answers."""
+"""Explanations of a `Live`'s answers: the question in numbers, its given columns, and how its answers are read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pintgn.errors import BadInput
+from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
+from pintgn.explain.answer import Explanation
+from pintgn.explain.counterfactuals import Frozen
 from pintgn.explain.question import (
     Answer,
     Given,
@@ -21,14 +24,52 @@ from pintgn.explain.question import (
     link_question,
     value_answers,
 )
+from pintgn.explain.reasons import explain
 from pintgn.ingest.encode import encode_features
+from pintgn.live.answerer import too_late
 
 if TYPE_CHECKING:
-    from pintgn.live.answers import Answers
+    from pintgn.live.live import Live
+
+
+def explaining(
+    live: Live,
+    src: Any,
+    dst: Any,
+    at: Any,
+    *,
+    given: Mapping[str, Any] | None = None,
+    relation: Any = None,
+    **options: Any,
+) -> Callable[[], Explanation]:
+    """See `Live.explaining`; options are those of `pintgn.explain.explain`."""
+    one, other, names = _ends(live, src, dst, relation)
+    when = live.time_of(at)
+    question = question_about(live, one, other, when, given, relation)
+    try:
+        frozen = Frozen.of(live.stream, when)
+    except StaleQuery:
+        raise too_late(live.stream) from None
+    name = live.names.ids.__getitem__
+    return partial(explain, frozen, one, other, when, name=name, names=names, question=question, **options)
+
+
+def _ends(live: Live, src: Any, dst: Any, relation: Any) -> tuple[int, int, tuple[Any, Any]]:
+    """The numbers of two ends, or twice that of the one node that is asked about, and their ids."""
+    sides = live.run.settings.task.sides
+    if len(sides) == 1:
+        id = live.codec.id(dst if sides[0] == 1 and dst is not None else src)
+        node = int(live.names.find([id], sides[0])[0])
+        return node, node, (id, id)
+    if dst is None:
+        raise BadInput(f"this run asks about two nodes, a {live.schema.src} and a {live.schema.dst}. Name both.")
+    names = live.codec.id(src), live.codec.id(dst)
+    one, other, _ = live.numbers([names[0]], [names[1]], relation)
+    return int(one[0]), int(other[0]), names
 
 
 def question_about(
-    live: Answers, src: int, dst: int, at: Any, given: Mapping[str, Any] | None, relation: Any = None
+    live: Live, src: int, dst: int, at: Any, given: Mapping[str, Any] | None, relation: Any = None
 ) -> Question:
     """The question about two nodes (the same twice if the task is about one), for `explain`."""
     task, run = live.task, live.run
@@ -66,7 +107,7 @@ def question_about(
     )
 
 
-def given_columns(live: Answers, given: Sequence[Any] | None, count: int) -> np.ndarray | None:  # (q, g)
+def given_columns(live: Live, given: Sequence[Any] | None, count: int) -> np.ndarray | None:  # (q, g)
     """Given columns of questions as the model reads them."""
     names, used = live.run.settings.task.given, live.run.deployed
     asking, bare = live.stream.schema.asking, used.task.bare(live.run.log[:0]).schema
@@ -92,7 +133,7 @@ def given_columns(live: Answers, given: Sequence[Any] | None, count: int) -> np.
     return used.scaling.event_features(whole)[:, list(asking.given)]
 
 
-def _given(live: Answers, given: Mapping[str, Any]) -> tuple[Given, ...]:
+def _given(live: Live, given: Mapping[str, Any]) -> tuple[Given, ...]:
     """Given columns as text, with their indices in the query."""
     schema = live.stream.schema
     assert schema.asking is not None

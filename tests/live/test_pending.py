@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pintgn.learn import train
-from pintgn.live import waiting
+from pintgn.live import pending
 from pintgn.live.live import Live
 from pintgn.live.snapshot import Snapshot, restore
 from tests.learn.test_tasks import FRAUD, TIP, asked
@@ -106,7 +106,7 @@ def test_what_is_judged_was_said_just_before_the_event(run):
         said[src, dst, t] = [np.asarray(column)[0] for column in before.values() if not isinstance(column, list)]
         live.observe([(src, dst, t, features)])
         clean.observe([(src, dst, t, features)])
-    kept = {(e.src, e.dst, e.t): one for e, one in live.prequential.waiting.kept.items()}
+    kept = {(e.src, e.dst, e.t): one for e, one in live.prequential.pending.kept.items()}
     assert len(kept) > 5
     for (src, dst, t), one in kept.items():
         shown = live.task.shown(np.array([one.answer]))
@@ -124,7 +124,7 @@ def test_scrambled_targets_change_no_answer_that_was_given_before(run):
     told = int(columns["t"][FIRST]) + DELAY
     before = sum(int(columns["t"][k]) <= told for k in range(TRAINED, END))  # when the first scrambled one is known
     said = [
-        [*one.prequential.answers, *(kept.answer for kept in one.prequential.waiting.kept.values())]
+        [*one.prequential.answers, *(kept.answer for kept in one.prequential.pending.kept.values())]
         for one in (plain, scrambled)
     ]
     assert FIRST - TRAINED < before < len(said[0]) == END - TRAINED
@@ -143,7 +143,7 @@ def test_targets_that_come_with_their_event_but_later_wait_for_their_time(delaye
     for batch in np.array_split(np.arange(TRAINED, END), 9):
         together.observe([event(columns, k, "fraud") for k in batch])
         at = together.clock
-        assert all(kept.known > at for kept in together.prequential.waiting.kept.values())
+        assert all(kept.known > at for kept in together.prequential.pending.kept.values())
     one = opened(delayed, 1)
     one.observe([event(columns, k, "fraud") for k in range(TRAINED, END)])
     assert alike(one, together)
@@ -166,7 +166,7 @@ def test_a_target_for_later_waits_until_then(run):
     many = live.observe_targets([label(columns, k, target) for k in range(TRAINED, TRAINED + 30)], end + 10)
     assert many == 30
     assert live.prequential.scored == 0
-    waits = len(live.prequential.waiting)
+    waits = len(live.prequential.pending)
     assert waits > 3
     src, dst, _, features = event(columns, TRAINED, target)
     live.observe([(src, dst, end + 9, features)])
@@ -185,7 +185,7 @@ def test_a_snapshot_holds_what_waits(run, tmp_path):
     for one in (live, again):
         rest = [k for k in range(TRAINED, END) if int(columns["t"][k]) + DELAY >= int(columns["t"][END - 1])]
         one.observe_targets([label(columns, k, target) for k in rest])
-        assert not len(one.prequential.waiting)
+        assert not len(one.prequential.pending)
     assert state(again) == state(live)
 
 
@@ -197,7 +197,7 @@ def test_of_events_alike_each_has_its_own_target(run):
         live = opened(run)
         for begin in range(0, 12, batch):
             live.observe([(src, dst, t, features)] * min(batch, 12 - begin))
-        ranks = [asked.rank for asked in live.prequential.waiting.kept]
+        ranks = [asked.rank for asked in live.prequential.pending.kept]
         assert len(ranks) > 1
         live.observe_targets([(src, dst, t, value) for value in values])
         truth = [float(value) for value in values]
@@ -206,25 +206,25 @@ def test_of_events_alike_each_has_its_own_target(run):
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])
 def test_what_waits_is_bounded_and_the_oldest_is_given_up(run, batch, monkeypatch):
-    monkeypatch.setattr(waiting, "MOST", 5)
+    monkeypatch.setattr(pending, "MOST", 5)
     columns, target = events(), run.settings.task.predict
     live = happened(opened(run), columns, target, batch)
     status = live.prequential.status()
     assert status["waiting"] == 5
     assert status["given_up"] > 0
     assert alike(live, happened(opened(run), columns, target, 1))
-    numbers = [kept.number for kept in live.prequential.waiting.kept.values()]
+    numbers = [kept.number for kept in live.prequential.pending.kept.values()]
     assert numbers == sorted(numbers)
 
 
 @pytest.mark.parametrize("numbers", [1, 4])
 @pytest.mark.parametrize("offset", [-1, 0, 1])
 def test_so_many_answers_and_so_many_numbers_wait(numbers, offset, monkeypatch):
-    monkeypatch.setattr(waiting, "MOST", 10)
-    monkeypatch.setattr(waiting, "NUMBERS", 24)
-    most, kept = {1: 10, 4: 6}[numbers], waiting.Waiting()
+    monkeypatch.setattr(pending, "MOST", 10)
+    monkeypatch.setattr(pending, "NUMBERS", 24)
+    most, kept = {1: 10, 4: 6}[numbers], pending.PendingAnswers()
     for k in range(most + offset):
-        kept.keep(waiting.Event(k, k, k, 0), waiting.Kept(k, [0.0] * numbers))
+        kept.keep(pending.Event(k, k, k, 0), pending.Kept(k, [0.0] * numbers))
     assert len(kept) == min(most, most + offset)
     assert kept.given_up == max(0, offset)
     assert next(iter(kept.kept)).src == max(0, offset)
