@@ -144,10 +144,10 @@ def _alike(held: Contents, src: int, dst: int, t: Any) -> list[int]:
 
 def _encoded(live: Live, values: np.ndarray) -> np.ndarray:  # (n, w)
     task: Any = live.run.deployed.task
-    return task.encoded(values).astype(np.float32)
+    return task.encoded(values)
 
 
 def _same(live: Live, number: int, encoded: np.ndarray, value: float, taken: dict[int, float]) -> bool:
     late = live.stream.history.late
     assert late is not None
-    return taken[number] == value if number in taken else bool((late.values[number] == encoded).all())
+    return taken[number] == value if number in taken else bool((late.values[number] == encoded.astype(late.values.dtype)).all())

@@ -127,7 +127,7 @@ class Column(Questioning):
         return without_column(log, self.settings.predict)
 
     def complete(self, scaled: EventLog, log: EventLog) -> EventLog:
-        late = self.encoded(self.value_of(log)).astype(np.float32)
+        late = self.encoded(self.value_of(log))  # of values in 64 bits: truths are read from them
         features = late if scaled.features is None else np.concatenate([scaled.features, late], 1)
         known = None if self.delay is None and log.known is None else self.known_of(log)
         return with_features(scaled, features, self.schema(scaled.schema), known)
