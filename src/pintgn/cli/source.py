@@ -259,10 +259,9 @@ def _unused(source: Any, log: EventLog) -> list[str]:
 def _with_columns(data: str, options: dict[str, Any], nodes_only: bool) -> Any:
     """The opened source; where columns are not given and not called src, dst and t, usual names are tried. With
     `nodes_only` there may be no destination."""
-    from pintgn.events.mapped import MappedSource
     from pintgn.events.store import saved_by_pintgn
     from pintgn.ingest.guess import by_look, by_name, konect
-    from pintgn.ingest.sources import ParquetSource, open_source
+    from pintgn.ingest.sources import ParquetSource, SavedSource, open_source
 
     layout = {name: options[name] for name in LAYOUT}
     wanted, web = [options[role] for role in ("src", "dst", "t")], data.startswith(("http://", "https://"))
@@ -270,7 +269,7 @@ def _with_columns(data: str, options: dict[str, Any], nodes_only: bool) -> Any:
         source = open_source(data, wanted, options["t"], options["skip_bad"], progress=bar, **layout)
     missing = [role for role in ("src", "dst", "t") if options[role] == role and role not in source.names]
     saved = isinstance(source, ParquetSource) and any(map(saved_by_pintgn, source.paths))
-    if not missing or saved or isinstance(source, MappedSource):
+    if not missing or saved or isinstance(source, SavedSource):
         return source
     given = {options[role] for role in ("src", "dst", "t") if role not in missing}
     listed = ", ".join(map(repr, source.names[:12])) + (", …" if len(source.names) > 12 else "")

@@ -18,10 +18,10 @@ import platformdirs
 
 from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
+from pintgn.events.store import open_parquet
 from pintgn.files import replacing, write_errors
 from pintgn.ingest.download import Progress, download
 from pintgn.ingest.read import read_events
-from pintgn.ingest.sources import open_parquet
 
 
 @dataclass(frozen=True)

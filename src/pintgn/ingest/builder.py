@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
+from pintgn.events.categories import spread
 from pintgn.events.columns import SKIP, Growing, Where, first_true, is_text, null_rows, plain, try_cast
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, reorder_rows
@@ -19,7 +20,7 @@ from pintgn.events.log import EventLog
 from pintgn.events.schema import LATEST, Feature, Schema, TimeUnit
 from pintgn.events.timeformat import UNITS
 from pintgn.events.times import TimeColumn
-from pintgn.ingest.feature_columns import Categories, Labels, Numbers, category_columns, spread
+from pintgn.ingest.feature_columns import Categories, Labels, Numbers, category_columns
 from pintgn.ingest.numbering import TEXT, Numbering, UnfitIds, as_ids, whole_floats
 from pintgn.ingest.ops import named_nodes, parse_ops, settle
 from pintgn.ingest.sides import note_sides
@@ -333,7 +334,7 @@ class Builder:
         start = 0
         for name in plan.features:
             if name in codes:
-                spread(matrix, start, codes.pop(name), described[name], self.categories[name].words)
+                spread(matrix, start, codes.pop(name), described[name].kind, self.categories[name].words)
             else:
                 matrix[:, start] = numbers[:, index[name]]
             start += described[name].width

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, PintgnWarning, UnknownName
+from pintgn.events.categories import spread
 from pintgn.events.columns import Where, first_true, plain
 from pintgn.events.ids import IdMap
 from pintgn.events.schema import Feature
-from pintgn.ingest.feature_columns import Categories, Numbers, category_columns, spread, to_numbers
+from pintgn.ingest.feature_columns import Categories, Numbers, category_columns, to_numbers
 from pintgn.ingest.numbering import TEXT, Ids, Numbering, UnfitIds, as_ids
 from pintgn.ingest.sources import Source
 
@@ -153,7 +154,7 @@ class _Columns:
                 continue
             described.append(feature)
             blocks.append(np.empty((rows, feature.width), np.float32))
-            spread(blocks[-1], 0, codes, feature, column.words)
+            spread(blocks[-1], 0, codes, feature.kind, column.words)
         empty = np.zeros((rows, 0), np.float32)
         return tuple(described), np.concatenate([empty, *blocks], 1)
 

@@ -8,13 +8,12 @@ from typing import Any
 from pintgn.display.progress import counting, shown
 from pintgn.errors import BadInput, suggest
 from pintgn.events.log import EventLog
-from pintgn.events.mapped import MappedSource
 from pintgn.events.store import open_log, saved_by_pintgn, write_events
 from pintgn.events.timeformat import check_format
 from pintgn.ingest.builder import Plan, build
 from pintgn.ingest.clean import without_duplicates
 from pintgn.ingest.predicted import read_predicted
-from pintgn.ingest.sources import ParquetSource, Source, open_source
+from pintgn.ingest.sources import ParquetSource, SavedSource, Source, open_source
 
 __all__ = ["read_events", "write_events"]
 
@@ -183,7 +182,7 @@ def read_events(
 
 def _saved(source: Source) -> EventLog | None:
     """The log that a file is, where it was saved by pintgn."""
-    if isinstance(source, MappedSource):
+    if isinstance(source, SavedSource):
         return source.log
     if isinstance(source, ParquetSource) and len(source.paths) == 1 and saved_by_pintgn(source.paths[0]):
         return open_log(source.paths[0], checked=True)

@@ -20,7 +20,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+from pintgn.events.mapped import open_mapped
 from pintgn.events.seal import check_seal
+from pintgn.events.store import open_parquet
+from pintgn.events.table import Layout
 from pintgn.ingest import paths
 
 Hints = Mapping[str, pa.DataType]
@@ -33,8 +36,6 @@ SQLITE, DUCKDB = b"SQLite format 3\0", b"DUCK"
 ARROW = b"ARROW1"
 PARQUET = (".parquet", ".pq")
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
-THRIFT_LIMIT = 2**31 - 1
-"""A footer may hold the node table of a saved log, which is larger than Arrow's cautious default allows."""
 
 
 class Source:
@@ -325,21 +326,17 @@ def partition_keys(files: Sequence[Path]) -> list[dict[str, Any]]:
     return [{name: int(text) if name in whole else unquote(text) for name, text in keys.items()} for keys in found]
 
 
-def open_parquet(path: Path) -> pq.ParquetFile:
-    """Open for streaming: pages are read through a small buffer, not a column at a time."""
-    try:
-        return pq.ParquetFile(
-            path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True,
-            thrift_string_size_limit=THRIFT_LIMIT, thrift_container_size_limit=THRIFT_LIMIT,
-        )  # fmt: skip
-    except FileNotFoundError as error:
-        raise BadFile(f"there is no file {path}.") from error
-    except (pa.ArrowException, OSError) as error:
-        with open(path, "rb") as file:
-            begins = file.read(4)
-        if begins == b"PAR1":
-            raise BadFile(f"{path.name} is cut off or damaged: its Parquet footer is gone. Copy it again.") from error
-        raise BadFile(f"{path.name} is not a Parquet file. Give it the ending of what it is, such as .csv.") from error
+class SavedSource(Source):
+    """A log that `EventLog.save` wrote as .arrow: its columns as a stream or, where nothing is chosen, the log itself."""
+
+    def __init__(self, path: Path):
+        self.log, self.title = open_mapped(path), path.name
+        self.stored, self.rows = Layout(self.log), len(self.log)
+        self._set_names(self.stored.names)
+
+    def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
+        for batch in self.stored.batches():
+            yield batch.select(list(columns))
 
 
 def open_source(
@@ -381,9 +378,7 @@ def open_source(
         if start.startswith(b"PAR1"):
             return ParquetSource(path)
         if start.startswith(ARROW):
-            from pintgn.events.mapped import MappedSource
-
-            return MappedSource(path)
+            return SavedSource(path)
         compressed = next((name for magic, name in COMPRESSED.items() if start.startswith(magic)), None)
         named = any(ending.lower() in JSON_ENDINGS for ending in path.suffixes[-2:])
         if start and (named or start[:4].lstrip()[:2] in (b'{"', b"[{", b"{")):

@@ -12,7 +12,8 @@ import pytest
 from pintgn import EventLog, read_events, write_events
 from pintgn.datasets import simulate
 from pintgn.errors import BadFile, BadInput, TooLarge
-from pintgn.events import hashed, table
+from pintgn.events import categories as hashed
+from pintgn.events import table
 from pintgn.events.kernels import LONGEST_TEXT, RUN
 from pintgn.ingest import feature_columns as features
 from pintgn.ingest import jsonfile, numbering, sources, textfile
@@ -65,7 +66,7 @@ def test_a_file_is_read_alike_in_pieces_of_any_size(form, encoding, tmp_path, mo
     for rows in (1, 5, *around(ROWS)):
         for module in (sources, jsonfile):
             monkeypatch.setattr(module, "BATCH", rows)
-        monkeypatch.setattr(features, "PIECE", rows)
+        monkeypatch.setattr(hashed, "PIECE", rows)
         assert read_events(path, encoding=encoding, **OPTIONS) == expected
     for block in (longest, longest + 1, *around(size // 2), *around(size)):
         monkeypatch.setattr(textfile, "BLOCK", block)

@@ -14,7 +14,7 @@ import pytest
 
 from pintgn import EventLog, read_events, write_events
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning, UnknownName
-from pintgn.events.hashed import BITS, category_codes, from_signs, hashes, signs
+from pintgn.events.categories import BITS, category_codes, from_signs, hashes, signs
 from pintgn.ingest import textfile
 from pintgn.ingest.encode import encode_features
 
