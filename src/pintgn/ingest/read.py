@@ -191,7 +191,7 @@ def _saved(source: Source) -> EventLog | None:
 
 def _check_zone(zone: str, written: str | None) -> None:
     from pintgn.events.timeformat import UNITS
-    from pintgn.events.zones import zone_of
+    from pintgn.events.timeformat import zone_of
 
     zone_of(zone)
     if written in UNITS:
