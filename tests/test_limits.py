@@ -36,7 +36,7 @@ SIZES = {
     "events.schema.LATEST_ASKED": "tests/stream/test_core.py",
     "events.seal.CHUNK": "tests/events/test_seal.py",
     "datasets.simulate.PIECE": f"{INGEST}::test_the_truth_of_a_world_is_the_same_in_pieces_of_any_size",
-    "ingest.sources.BATCH": f"{INGEST}::test_a_file_is_read_alike_in_pieces_of_any_size",
+    "ingest.table_source.BATCH": f"{INGEST}::test_a_file_is_read_alike_in_pieces_of_any_size",
     "events.store.COLUMNS": f"{INGEST}::test_a_log_of_any_width_is_kept",
     "events.table.BYTES": f"{INGEST}::test_a_log_is_written_alike_in_pieces_of_any_size",
     "events.table.ROWS": f"{INGEST}::test_a_log_is_written_alike_in_pieces_of_any_size",

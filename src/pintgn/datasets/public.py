@@ -21,6 +21,7 @@ from pintgn.events.log import EventLog
 from pintgn.events.store import open_parquet
 from pintgn.files import replacing, write_errors
 from pintgn.ingest.download import Progress, download
+from pintgn.ingest.options import Cleaning, FileFormat
 from pintgn.ingest.read import read_events
 
 
@@ -135,7 +136,9 @@ def read_published(name: str, path: str | Path) -> EventLog:
         with open_parquet(path) as file:
             names = file.schema_arrow.names
         others = [name for name in names if name not in ("src", "dst", "t", "label")]
-        log = read_events(path, sort=True, label="label" if "label" in names else None, features=others or None)
+        log = read_events(
+            path, cleaning=Cleaning(sort=True), label="label" if "label" in names else None, features=others or None
+        )
     elif path.suffix == ".zip":
         log = _from_zip(one, path)
     else:
@@ -213,18 +216,24 @@ def _read_jodie(one: DataSet, path: Path) -> EventLog:
         features=features or None,
         label="state_label",
         bipartite=one.bipartite,
-        sort=True,
-        delimiter=",",
-        header=False,
-        skip_lines=1,
-        columns=["user_id", "item_id", "timestamp", "state_label", *features],
+        cleaning=Cleaning(sort=True),
+        format=FileFormat(
+            delimiter=",",
+            header=False,
+            skip_lines=1,
+            names=["user_id", "item_id", "timestamp", "state_label", *features],
+        ),
     )
 
 
 _READERS: dict[str, Callable[[DataSet, Path], EventLog]] = {
     "jodie": _read_jodie,
-    "snap": lambda _, path: read_events(path, sort=True, delimiter=" ", header=False, columns=["src", "dst", "t"]),
-    "ml": lambda _, path: read_events(path, "u", "i", "ts", sort=True, delimiter=",", header=True),
+    "snap": lambda _, path: read_events(
+        path, cleaning=Cleaning(sort=True), format=FileFormat(delimiter=" ", header=False, names=["src", "dst", "t"])
+    ),
+    "ml": lambda _, path: read_events(
+        path, "u", "i", "ts", cleaning=Cleaning(sort=True), format=FileFormat(delimiter=",", header=True)
+    ),
 }
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from pintgn.errors import BadInput
 from pintgn.events.schema import TimeUnit
-from pintgn.events.timeformat import UNITS, Dates, by_format, read_dates
+from pintgn.events.timeformat import Dates, by_format, read_dates
 
 LONGEST = 64
 """Characters of a time."""
@@ -99,7 +99,7 @@ def read_times(texts: list[str], unit: TimeUnit) -> np.ndarray | None:
     if unit.unit is None or unit.written is not None:
         return None
     dates = read_dates(pa.array(texts), unit.assumed)
-    if dates is None or (None in dates.zones) != (unit.zone is None) or UNITS.index(dates.unit) > UNITS.index(unit.unit):
+    if dates is None or (None in dates.zones) != (unit.zone is None) or LENGTHS[dates.unit] < LENGTHS[unit.unit]:
         return None
     factor = LENGTHS[dates.unit] // LENGTHS[unit.unit]
     return None if np.abs(dates.counts).max(initial=0) > 2**62 // factor else dates.counts * factor
@@ -149,7 +149,9 @@ def _as_dates(value: Any, given: Any, zone: str | None) -> Dates | None:
         value = value.to_datetime64()
     if isinstance(value, str) and (odd := SECONDS.fullmatch(value)):  # an offset of before there were time zones
         dates = _as_dates(odd[1], given, None)
-        return dates and dates._replace(counts=dates.counts - int(odd[2] + odd[3]) * LENGTHS["s"] // LENGTHS[dates.unit])
+        return dates and dates._replace(
+            counts=dates.counts - int(odd[2] + odd[3]) * LENGTHS["s"] // LENGTHS[dates.unit]
+        )
     if isinstance(value, np.datetime64):
         name = np.datetime_data(value.dtype)[0]
         if name in FINE:

@@ -28,7 +28,7 @@ from pintgn.events.table import ROWS, Layout, as_text, check_dates, feature_word
 from pintgn.facts import AtLeast, Maybe, check, check_format, parse, reading
 from pintgn.files import replacing, write_errors
 
-__all__ = ["open_log", "save", "saved_by_pintgn", "to_table", "write_events"]
+__all__ = ["open_log", "save", "to_table", "write_events"]
 
 FORMAT = 2
 METADATA = {
@@ -154,11 +154,6 @@ def no_parquet(path: Path) -> BadFile:
     return BadFile(f"{path.name} is not a Parquet file. Give it the ending of what it is, such as .csv.")
 
 
-def saved_by_pintgn(path: Path) -> bool:
-    with open_parquet(path) as file:
-        return KEY in (file.schema_arrow.metadata or {})
-
-
 def saved_schema(path: Path) -> Schema:
     """The schema of a log written by `save`, without its events."""
     if path.suffix.lower() == ENDING:
@@ -222,7 +217,8 @@ def _restored(file: pq.ParquetFile, metadata: dict, ids: IdMap, node_features: n
             updates[:, k] = column(name).to_numpy()[node_events]
     features = _features(file, metadata) if metadata["has_features"] else None
     log = EventLog(
-        src, dst, t, features=features, op=op, node_updates=updates, node_features=node_features, ids=ids, schema=schema,
+        src, dst, t, features=features, op=op, node_updates=updates, node_features=node_features, ids=ids,
+        schema=schema,
         label=None if label is None else column(named["label"]).to_numpy().astype(np.dtype(label), copy=False),
         known=None if known is None else _times(column(known), schema, metadata["t"], LATEST),
     )  # fmt: skip

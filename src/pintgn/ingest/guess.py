@@ -11,7 +11,7 @@ import pyarrow as pa
 from pintgn.events.columns import is_text, plain
 from pintgn.events.timeformat import likely_formats, since_1970
 from pintgn.events.times import is_time
-from pintgn.ingest.sources import Source
+from pintgn.ingest.table_source import Source
 from pintgn.ingest.textfile import TextSource
 
 NAMES = {
