@@ -321,4 +321,7 @@ class PostgresSource(QuerySource):
 
 
 def _dbapi() -> Any:
-    return need("adbc_driver_postgresql.dbapi", "adbc-driver-postgresql", extra="postgres")
+    need("adbc_driver_postgresql", "adbc-driver-postgresql", extra="postgres")
+    from adbc_driver_postgresql import dbapi
+
+    return dbapi
