@@ -34,7 +34,7 @@ def messy_orders(path: Path, events: int) -> None:
     world, rng = pintgn.simulate("shop", events=events, seed=1), np.random.default_rng(1)
     sides = [np.unique(ends, return_inverse=True)[1] + 1 for ends in (world.src, world.dst)]
     when = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.cumsum(rng.exponential(90, events)), "s").floor("s")
-    price = [f"{value:.2f} €".replace(".", ",") for value in rng.gamma(2, 15, events)]
+    price = [f"{value:.2f}".replace(".", ",") for value in rng.gamma(2, 15, events)]
     table = pd.DataFrame({"customer": sides[0], "product": sides[1], "ordered at": when, "price": price}).astype(str)
     table = pd.concat([table, table.sample(20, random_state=1)])  # sent twice, and late
     table.iloc[rng.choice(events, 12, replace=False), 0] = ""

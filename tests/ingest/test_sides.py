@@ -10,7 +10,7 @@ import pytest
 
 from pintgn import Cleaning, read_events, simulate
 from pintgn.errors import PintgnWarning
-from pintgn.ingest.sides import kind_of
+from pintgn.ingest.guess import kind_of
 
 
 def notes(source, *arguments, **options) -> str:

@@ -21,10 +21,10 @@ from pintgn.events.schema import LATEST, Feature, Schema, TimeUnit
 from pintgn.events.timeformat import UNITS
 from pintgn.events.times import TimeColumn
 from pintgn.ingest.feature_columns import Categories, Labels, Numbers, category_columns
+from pintgn.ingest.guess import note_sides
 from pintgn.ingest.numbering import TEXT, Numbering, UnfitIds, as_ids, whole_floats
 from pintgn.ingest.ops import named_nodes, parse_ops, settle
 from pintgn.ingest.options import Cleaning, FileFormat
-from pintgn.ingest.sides import note_sides
 from pintgn.ingest.table_source import Source
 from pintgn.ingest.textfile import TextSource, Unexpected
 
