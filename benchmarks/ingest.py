@@ -118,13 +118,15 @@ class Peak:
 
 def measure(path: str, features: str, sort: str) -> None:
     """In a process of its own: read one file and print what it took."""
-    from pintgn import read_events
+    from pintgn import Cleaning, read_events
 
     for warm in ([1, 2], ["a", "b"]):
-        read_events({"src": warm, "dst": warm, "t": [1, 0]}, sort=True)
+        read_events({"src": warm, "dst": warm, "t": [1, 0]}, cleaning=Cleaning(sort=True))
     begin = time.perf_counter()
     with Peak() as peak:
-        log = read_events(path, features=["amount"] if features == "yes" else None, sort=sort == "yes")
+        log = read_events(
+            path, features=["amount"] if features == "yes" else None, cleaning=Cleaning(sort=sort == "yes")
+        )
     took = time.perf_counter() - begin
     columns = (log.src, log.dst, log.t, log.features)
     final = sum(column.nbytes for column in columns if column is not None) + log.ids.decode().nbytes

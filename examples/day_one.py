@@ -49,10 +49,8 @@ def read(path: Path) -> pintgn.EventLog:
             path,
             **COLUMNS,
             bipartite=True,
-            decimal=",",
-            assume_zone="Europe/Berlin",
-            skip_bad=True,
-            drop_duplicates=True,
+            format=pintgn.FileFormat(decimal=",", assume_zone="Europe/Berlin"),
+            cleaning=pintgn.Cleaning(skip_bad=True, drop_duplicates=True),
         )
     for note in notes:
         print("  note:", str(note.message).splitlines()[0])

@@ -7,8 +7,9 @@ from pathlib import Path
 from pintgn.datasets import public as datasets
 from pintgn.errors import BadFile
 from pintgn.events.log import EventLog
+from pintgn.events.store import open_parquet
+from pintgn.ingest.options import Cleaning
 from pintgn.ingest.read import read_events
-from pintgn.ingest.sources import open_parquet
 
 
 def find(name: str, folder: Path | None = None) -> Path | None:
@@ -38,4 +39,6 @@ def read(name: str, folder: Path | None = None) -> EventLog:
     with open_parquet(path) as file:
         names = file.schema_arrow.names
     features = [column for column in names if column not in ("src", "dst", "t", "label")]
-    return read_events(path, features=features or None, label="label" if "label" in names else None, sort=True)
+    return read_events(
+        path, features=features or None, label="label" if "label" in names else None, cleaning=Cleaning(sort=True)
+    )

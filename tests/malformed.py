@@ -353,7 +353,13 @@ def kinds(folder: Path) -> list[Kind]:
     nodes = {"id": [f"p{k}" for k in range(12)], "age": rng.normal(size=12)}
     kinded = table | {"kind": [("a", "bc")[k % 2] for k in range(count)], "op": ["add", "delete"] * (count // 2)}
     with contextlib.redirect_stderr(io.StringIO()), _quiet():
-        rich = pintgn.read_events(kinded, features=["x", "kind"], label="y", op="op", nodes=nodes, sort=True)
+        rich = pintgn.read_events(
+            kinded,
+            features=["x", "kind"],
+            label="y",
+            columns=pintgn.Columns(op="op", nodes=nodes),
+            cleaning=pintgn.Cleaning(sort=True),
+        )
     rich.save(ours[1])
     theirs = [folder / "theirs.parquet", folder / "plain.parquet"]
     pq.write_table(pa.table(table | {"t": pa.array(days).cast(pa.timestamp("s"))}), theirs[0])

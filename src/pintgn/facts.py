@@ -19,9 +19,8 @@ import json
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,31 +29,24 @@ from pintgn.errors import BadFile, PintgnError
 from pintgn.files import regular
 
 NAMES = {
-    int: "a whole number",
-    float: "a number",
-    str: "text",
-    bool: "true or false",
-    dict: "an object",
-    list: "a list",
-}
+    int: "a whole number", float: "a number", str: "text", bool: "true or false", dict: "an object", list: "a list",
+    None: "null",
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Maybe:
+class Maybe(NamedTuple):
     """A field that may be missing."""
 
-    shape: Any
+    of: Any
 
 
-@dataclass(frozen=True)
-class Each:
+class Each(NamedTuple):
     """An object with any names, all values of one shape."""
 
-    shape: Any
+    of: Any
 
 
-@dataclass(frozen=True)
-class AtLeast:
+class AtLeast(NamedTuple):
     """A whole number that fits 64 bits."""
 
     least: int
@@ -73,63 +65,62 @@ def check_format(found: int, known: int, what: str, again: str, oldest: int | No
         raise BadFile(f"{what} was written by an older pintgn (format {found}, not {known}). {again}")
 
 
-def check(value: Any, shape: Any, what: str, advice: str = "", at: str = "") -> Any:
+def check(value: Any, shape: Any, what: str, advice: str = "") -> Any:
     """The value, if it has the shape; else an error that names the field.
 
     >>> check({"seed": "x"}, {"seed": int}, "run.json")
     Traceback (most recent call last):
     pintgn.errors.BadFile: run.json is damaged: seed is 'x', not a whole number.
     """
-    if not _fits(value, shape):
-        shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"
-        whose = at or "it"
-        raise BadFile(f"{what} is damaged: {whose} is {shown}, not {_name(shape)}. {advice}".strip())
-    if isinstance(shape, tuple):
-        shape = next(one for one in shape if _fits(value, one))
-    if isinstance(shape, dict):
-        for field, inner in shape.items():
-            if field in value:
-                inner = inner.shape if isinstance(inner, Maybe) else inner
-                check(value[field], inner, what, advice, f"{at}.{field}".lstrip("."))
-            elif not isinstance(inner, Maybe):
-                where = f"{at} has" if at else "it has"
-                raise BadFile(f"{what} is damaged: {where} no {field!r}. {advice}".strip())
-    elif isinstance(shape, Each):
-        for field, inner in value.items():
-            check(inner, shape.shape, what, advice, f"{at}.{field}".lstrip("."))
-    elif isinstance(shape, list):
-        for index, inner in enumerate(value):
-            check(inner, shape[0], what, advice, f"{at}[{index}]")
+    if wrong := _wrong(value, shape, ""):
+        raise BadFile(f"{what} is damaged: {wrong}. {advice}".strip())
     return value
+
+
+def _wrong(value: Any, shape: Any, at: str) -> str:
+    """What is wrong with a value, in words; empty where nothing is."""
+    fitting = [one for one in (_options(shape)) if _fits(value, one)]
+    if not fitting:
+        shown = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:40]}…"
+        return f"{at or 'it'} is {shown}, not {' or '.join(map(_name, _options(shape)))}"
+    inner: list[tuple[str, Any, Any]] = []
+    if isinstance(fitting[0], Each):
+        inner = [(f"{at}.{field}".lstrip("."), one, fitting[0].of) for field, one in value.items()]
+    elif isinstance(fitting[0], list):
+        inner = [(f"{at}[{index}]", one, fitting[0][0]) for index, one in enumerate(value)]
+    elif isinstance(fitting[0], dict):
+        for field, one in fitting[0].items():
+            if field in value:
+                inner.append((f"{at}.{field}".lstrip("."), value[field], one.of if isinstance(one, Maybe) else one))
+            elif not isinstance(one, Maybe):
+                return f"{at or 'it'} has no {field!r}"
+    return next((wrong for where, one, part in inner if (wrong := _wrong(one, part, where))), "")
+
+
+def _options(shape: Any) -> tuple[Any, ...]:
+    """The shapes of which a value may have one; named tuples are shapes of their own."""
+    return shape if type(shape) is tuple else (shape,)
 
 
 def _fits(value: Any, shape: Any) -> bool:
     """Whether a value has a shape, as far as one sees without looking inside."""
-    if isinstance(shape, tuple):
-        return any(_fits(value, one) for one in shape)
     if isinstance(shape, set):
         return isinstance(value, str) and value in shape
     if isinstance(shape, AtLeast):
         return _fits(value, int) and shape.least <= value < 2**63
-    if shape is None:
-        return value is None
-    if shape is Any:
-        return True
-    kind = dict if isinstance(shape, dict | Each) else list if isinstance(shape, list) else shape
+    if shape is None or shape is Any:
+        return shape is Any or value is None
     if isinstance(value, bool):
-        return kind is bool
+        return shape is bool
+    kind = dict if isinstance(shape, dict | Each) else list if isinstance(shape, list) else shape
     return isinstance(value, int | float if kind is float else kind)
 
 
 def _name(shape: Any) -> str:
-    if isinstance(shape, tuple):
-        return " or ".join(_name(one) for one in shape)
     if isinstance(shape, set):
         return " or ".join(sorted(map(repr, shape)))
     if isinstance(shape, AtLeast):
         return f"a whole number from {shape.least} on"
-    if shape is None:
-        return "null"
     return NAMES[dict if isinstance(shape, dict | Each) else list if isinstance(shape, list) else shape]
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from pintgn import NODE, EventLog, Run, fit, read_events, simulate, write_events
+from pintgn import NODE, Columns, EventLog, Run, fit, read_events, simulate, write_events
 from pintgn.cli.app import app
 from pintgn.errors import BadFile
 from pintgn.events import mapped
@@ -85,7 +85,7 @@ def test_a_saved_file_is_read_as_it_is_or_by_its_columns(tmp_path):
     write_events(log, tmp_path / "log.arrow")
     assert read_events(tmp_path / "log.arrow") == log
     assert read_events(tmp_path / "log.arrow", "who", "whom", "when") == log
-    plain = read_events(tmp_path / "log.arrow", "who", "whom", "when", op="what")
+    plain = read_events(tmp_path / "log.arrow", "who", "whom", "when", columns=Columns(op="what"))
     assert plain.features is None
     assert plain.t.tolist() == log.t.tolist()
     found = CliRunner().invoke(app, ["data", "convert", str(tmp_path / "log.arrow"), "-o", str(tmp_path / "b.parquet")])

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pintgn import NODE, EventLog, read_events, write_events
+from pintgn import NODE, Columns, EventLog, read_events, write_events
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.ids import IdMap
 from pintgn.events.schema import Feature, Schema, TimeUnit
@@ -47,8 +47,8 @@ def rich(count: int = 400, **options) -> EventLog:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # destinations are not in the table
         return read_events(
-            data, "who", "whom", "when", features=["w", "kind", "code", "flag"], label="y", op="what",
-            node_updates=["u0", "u1"], categorical=["code"], encoding={"code": "code"}, nodes=nodes, **options,
+            data, "who", "whom", "when", features=["w", "kind", "code", "flag"], label="y",
+            columns=Columns("what", ["u0", "u1"], nodes, categorical=["code"], encoding={"code": "code"}), **options,
         )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def test_reading_a_saved_file_restores_it_unless_columns_are_named(tmp_path):
     log.save(tmp_path / "log.parquet")
     assert read_events(tmp_path / "log.parquet") == log
     assert read_events(str(tmp_path / "log.parquet"), "who", "whom", "when") == log
-    plain = read_events(tmp_path / "log.parquet", "who", "whom", "when", op="what")
+    plain = read_events(tmp_path / "log.parquet", "who", "whom", "when", columns=Columns(op="what"))
     assert plain.features is None
     assert len(plain) == len(log)
 
@@ -190,8 +190,8 @@ def test_text_is_what_python_reads_too(tmp_path):
     assert len(rows) == len(log)
     assert [row["who"] for row in rows] == log.ids.decode(log.src).to_pylist()
     again = read_events(
-        tmp_path / "log.csv", "who", "whom", "when", features=["w", "kind", "code", "flag"], label="y", op="what",
-        node_updates=["u0", "u1"], categorical=["code"], encoding={"code": "code"},
+        tmp_path / "log.csv", "who", "whom", "when", features=["w", "kind", "code", "flag"], label="y",
+            columns=Columns("what", ["u0", "u1"], categorical=["code"], encoding={"code": "code"}),
     )  # fmt: skip
     for name in ("src", "dst", "t", "op", "label", "features", "node_updates"):
         assert np.array_equal(getattr(again, name), getattr(log, name)), name

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pintgn import read_events
+from pintgn import Cleaning, FileFormat, read_events
 from pintgn.errors import BadFile, BadInput, PintgnError
 
 ROWS = [
@@ -90,7 +90,7 @@ def test_objects_and_lists_within_events_are_taken_apart(tmp_path):
 def test_absent_keys_are_missing_values_and_blank_lines_nothing(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"src": 1, "dst": 2, "t": 1}\n\n{"src": 2, "dst": 3, "t": 2, "w": 5}\n')
-    assert read_events(path, features=["w"], fill=0).features.tolist() == [[0], [5]]
+    assert read_events(path, features=["w"], cleaning=Cleaning(fill=0)).features.tolist() == [[0], [5]]
     with pytest.raises(BadInput, match="line 1 has no w"):
         read_events(path, features=["w"])
 
@@ -111,7 +111,7 @@ def test_a_bad_value_is_named_by_its_line(tmp_path, monkeypatch, batch):
         with open(path, "a") as file:
             file.write(bad + "\n")
         with pytest.raises(PintgnError, match=message):
-            read_events(path, sort=False)
+            read_events(path, cleaning=Cleaning(sort=False))
 
 
 def test_what_is_no_json_or_not_about_it(tmp_path):
@@ -123,13 +123,13 @@ def test_what_is_no_json_or_not_about_it(tmp_path):
         read_events(tmp_path / "cut.jsonl.gz")
     path = lines(tmp_path / "a.jsonl")
     with pytest.raises(BadInput, match="JSON; delimiter is about text"):
-        read_events(path, delimiter=";")
+        read_events(path, format=FileFormat(delimiter=";"))
     with pytest.raises(BadInput, match="no column 'dest'"):
         read_events(path, dst="dest")
     (tmp_path / "latin.jsonl").write_bytes('{"src": "é", "dst": "b", "t": 1}'.encode("latin-1"))
     with pytest.raises(BadFile, match="--charset"):
         read_events(tmp_path / "latin.jsonl")
-    assert read_events(tmp_path / "latin.jsonl", charset="latin-1").id(0) == "é"
+    assert read_events(tmp_path / "latin.jsonl", format=FileFormat(charset="latin-1")).id(0) == "é"
 
 
 def test_temporal_data_is_sent_to_its_own_door():

@@ -49,7 +49,7 @@ def test_deletions_take_back_the_oldest_copy_and_node_events_change_attributes()
         "src": ["a", "a", "a", "b", "c"], "dst": ["b", "b", "b", None, "a"], "t": [1, 2, 3, 4, 5],
         "op": ["add", "add", "delete", "node", "delete"], "load": [None, None, None, 0.5, None],
     }  # fmt: skip
-    log = pintgn.read_events(events, op="op", node_updates=["load"])
+    log = pintgn.read_events(events, columns=pintgn.Columns(op="op", node_updates=["load"]))
     assert dict(to_networkx(log).edges) == {("a", "b"): {"count": 1, "first": 2, "last": 2}}
     assert to_networkx(log, at=4).nodes["b"] == {}
     assert to_networkx(log).nodes["b"] == {"load": 0.5}
@@ -67,7 +67,7 @@ def test_snapshots_with_features_and_two_name_spaces():
 
 
 def test_node_features_are_attributes():
-    log = pintgn.read_events(TRADES, nodes={"id": ["ann", "bob", "cay"], "age": [35, 41, 50]})
+    log = pintgn.read_events(TRADES, columns=pintgn.Columns(nodes={"id": ["ann", "bob", "cay"], "age": [35, 41, 50]}))
     assert to_networkx(log).nodes["bob"] == {"age": 41.0}
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import pintgn
 from paper.classify import classify
-from pintgn import ADD, DELETE, EventLog, evaluate, read_events, tune
+from pintgn import ADD, DELETE, Columns, EventLog, evaluate, read_events, tune
 from pintgn.errors import PintgnWarning
 from pintgn.learn import defaults, paper, train
 from pintgn.learn.protocol import Parts, destinations, scored_events
@@ -309,7 +309,7 @@ def with_categories(first: list[str], later: list[str], encoding: str, features:
     kinds = rng.choice(first, EVENTS)
     kinds[begin:] = rng.choice(later, EVENTS - begin)
     columns = {"src": log.src, "dst": log.dst, "t": log.t, "kind": kinds.tolist(), "amount": log.features[:, 0]}
-    return read_events(columns, features=features, encoding=encoding)
+    return read_events(columns, features=features, columns=Columns(encoding=encoding))
 
 
 LATER = pytest.mark.filterwarnings("ignore:the training part has no kind:pintgn.errors.PintgnWarning")

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import pintgn
-from pintgn import ADD, DELETE, PINT, EventLog, evaluate, fit, read_events
+from pintgn import ADD, DELETE, PINT, Columns, EventLog, evaluate, fit, read_events
 from pintgn.errors import BadInput, PintgnWarning, UnknownName
 from pintgn.events.schema import Feature, Schema
 from pintgn.learn import train
@@ -116,7 +116,7 @@ def test_events_without_a_target_happen_and_are_no_questions():
 
 def test_deletions_are_no_questions():
     op = np.where(np.arange(EVENTS) % 5 == 4, DELETE, ADD)
-    log = read_events(events(op=op), features=FEATURES, label="tip", op="op")
+    log = read_events(events(op=op), features=FEATURES, label="tip", columns=Columns(op="op"))
     run = train.fit(asked(**FRAUD), log)
     assert run.test["all"]["events"] == int(run.parts.test.learnable.sum())
 
@@ -163,7 +163,9 @@ def test_answers_do_not_depend_on_batches_or_on_being_saved(how, tmp_path):
     columns = events()
     known = columns["t"] + np.random.default_rng(3).integers(0, 200, EVENTS)
     log = read_events(
-        columns | {"settled": known}, features=FEATURES, known_at="settled" if how == "known_at" else None
+        columns | {"settled": known},
+        features=FEATURES,
+        columns=Columns(known_at="settled" if how == "known_at" else None),
     )
     run = train.fit(asked(**FRAUD, **({"known_after": 60} if how == "known_after" else {})), log)
     whole = run.view(log)
@@ -200,18 +202,23 @@ def test_training_learns_from_no_target_that_became_known_after_its_end():
 def test_a_log_remembers_when_targets_become_known(tmp_path):
     columns = events()
     settled = [None if k % 7 == 0 else int(t) + k % 50 for k, t in enumerate(columns["t"])]
-    log = read_events(columns | {"settled": settled}, features=FEATURES, known_at="settled")
+    log = read_events(columns | {"settled": settled}, features=FEATURES, columns=Columns(known_at="settled"))
     log.save(tmp_path / "log.parquet")
     again = EventLog.open(tmp_path / "log.parquet")
     assert again == log
     assert again.known.tolist() == log.known.tolist()
-    assert read_events(log.to_table(), features=FEATURES, known_at="settled").known.tolist() == log.known.tolist()
+    assert (
+        read_events(log.to_table(), features=FEATURES, columns=Columns(known_at="settled")).known.tolist()
+        == log.known.tolist()
+    )
     pintgn.write_events(log, tmp_path / "log.csv")
-    text = read_events(tmp_path / "log.csv", features=FEATURES, known_at="settled")
+    text = read_events(tmp_path / "log.csv", features=FEATURES, columns=Columns(known_at="settled"))
     assert text.known.tolist() == log.known.tolist()
     dates = np.array(columns["t"], "datetime64[s]")
     when = pa.array([None if one is None else np.datetime64(one, "s") for one in settled], pa.timestamp("s"))
-    dated = read_events(pa.table(columns | {"t": dates, "settled": when}), features=FEATURES, known_at="settled")
+    dated = read_events(
+        pa.table(columns | {"t": dates, "settled": when}), features=FEATURES, columns=Columns(known_at="settled")
+    )
     assert dated.known.tolist() == log.known.tolist()
 
 
@@ -425,12 +432,12 @@ def test_a_class_seen_only_in_test_is_no_question():
 
 def test_when_a_target_becomes_known_is_no_feature():
     with pytest.raises(BadInput, match="it is no feature"):
-        read_events(events(), features=["amount", "tip"], known_at="tip")
+        read_events(events(), features=["amount", "tip"], columns=Columns(known_at="tip"))
 
 
 def test_two_ways_of_becoming_known_exclude_each_other():
     columns = events()
-    log = read_events(columns | {"settled": columns["t"] + 5}, features=FEATURES, known_at="settled")
+    log = read_events(columns | {"settled": columns["t"] + 5}, features=FEATURES, columns=Columns(known_at="settled"))
     with pytest.raises(BadInput, match="exclude each other"):
         train.fit(asked(**FRAUD, known_after=5), log)
 

@@ -168,7 +168,7 @@ def test_nodes_that_were_never_seen_are_flagged():
     log = random_log()
     nodes = {"id": [*range(log.nodes), 99], "x": np.arange(log.nodes + 1.0)}
     table = {"src": log.src, "dst": log.dst, "t": log.t}
-    live = pintgn.open(fit(PINT(dim=4), pintgn.read_events(table, nodes=nodes), **QUICK))
+    live = pintgn.open(fit(PINT(dim=4), pintgn.read_events(table, columns=pintgn.Columns(nodes=nodes)), **QUICK))
     found = live.embed_many([0, 99, 1234]).read_all()
     assert found["notes"].to_pylist() == ["", "no events", "unknown"]
     assert live.embed_many([]).read_all().num_rows == 0

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pintgn
-from pintgn import PINT, EventLog, Query, fit, read_events
+from pintgn import PINT, Columns, EventLog, Query, fit, read_events
 from pintgn.errors import BadFile, BadInput, EventOrderError, PintgnWarning, StaleQuery, UnknownName
 from pintgn.learn.calibration import Calibration, expected_error
 from pintgn.learn.metrics import Scores
@@ -270,7 +270,7 @@ def test_deletions_can_be_observed():
         "t": np.arange(300),
         "op": ["delete" if k else "add" for k in rng.random(300) < 0.2],
     }
-    live = pintgn.open(fit(PINT(**SMALL), read_events(given, op="op"), **QUICK | {"epochs": 1}))
+    live = pintgn.open(fit(PINT(**SMALL), read_events(given, columns=Columns(op="op")), **QUICK | {"epochs": 1}))
     assert live.observe([("ann", "hal", 400), ("ann", "hal", 401, {"op": "delete"})]) == 2
     assert live.observe([("zoe", "max", 402)]) == 1
     assert live.names.ids[-2:] == ["zoe", "max"]

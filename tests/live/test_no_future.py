@@ -95,7 +95,7 @@ def unknown_others(columns: dict[str, np.ndarray], at: int, task: dict) -> dict[
 
 def log_of(columns: dict[str, np.ndarray]) -> EventLog:
     given = {name: column.tolist() for name, column in columns.items()}
-    return pintgn.read_events(given, features=["amount", "kind"], categorical=["kind"])
+    return pintgn.read_events(given, features=["amount", "kind"], columns=pintgn.Columns(categorical=["kind"]))
 
 
 def settings_of(kind: str) -> Settings:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pintgn import fit, read_events
+from pintgn import Columns, fit, read_events
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
@@ -57,7 +57,7 @@ def trained(folder: Path, columns: dict, model: str = "pint", **settings) -> Pat
     """A run of the first events, quickly trained."""
     head = {name: column[:TRAINED] for name, column in columns.items()}
     names = [name for name in ("amount", "kind") if name in columns]
-    log = read_events(head, features=names or None, op="op" if "op" in columns else None)
+    log = read_events(head, features=names or None, columns=Columns(op="op" if "op" in columns else None))
     made = model_class(model).from_settings(SMALL.get(model, {}) | settings)
     fit(made, log, folder=folder, epochs=1, batch=80, learning_rate=1e-2)
     return folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from pintgn import ADD, DELETE, NODE, EventLog, read_events
+from pintgn import ADD, DELETE, NODE, Columns, EventLog, read_events
 from pintgn.events.log import Query
 from pintgn.models.pint import PINT
 from pintgn.stream import Stream
@@ -37,7 +37,7 @@ def test_a_node_event_reaches_the_score_through_its_features():
 
 
 def test_a_real_stream_with_deletions_trains(shared_data):
-    log = read_events(shared_data("as733_adddel"), op="op")
+    log = read_events(shared_data("as733_adddel"), columns=Columns(op="op"))
     assert (log.op == DELETE).sum() == 1107
     assert log.schema.width == 2  # the marks
     model = PINT(dim=16, neighbors=5, memory=8).build(log.schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import shlex
 import sys
@@ -18,6 +19,7 @@ from pintgn.cli.help_format import READING
 from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.formatting import shown_address
+from pintgn.ingest.options import grouped
 
 Data = Annotated[
     str,
@@ -100,7 +102,8 @@ FLAGS = {"src": "--src", "dst": "--dst", "t": "--time"}
 DEFAULTS: dict[str, Any] = {
     "src": "src", "dst": "dst", "t": "t", "charset": "utf-8", "encoding": "auto", "max_bad": 0.1, "skip_lines": 0,
 }  # fmt: skip
-LAYOUT = ("query", "delimiter", "header", "charset", "skip_lines", "comment", "columns")
+DIRECT = ("src", "dst", "t", "features", "label", "bipartite")
+"""What `read_events` takes by itself; everything else is in one of its groups."""
 SHOWN = 8
 """Unused columns that are listed."""
 
@@ -149,40 +152,26 @@ def reads_events(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-PREDICTED = "predicted"
-"""Among the options: a column that nobody said how to read, because it is the one to be predicted."""
+NODES_ONLY, RELATION = "nodes_only", "relation"
+"""Among the options: whether events need no destination; the column of relations, which is read as categories."""
+LISTS = ("features", "node_updates", "categorical", "names")
 
 
 def task_columns(options: dict[str, Any], predict: str, given: list[str]) -> dict[str, Any]:
     """Options that also read the columns of a task: those given as features, the predicted one by what it holds."""
-    features = options["features"]
-    if features == "all":
-        return {PREDICTED: predict}
-    named = [part.strip() for part in (features or "").split(",") if part.strip()]
-    named += [name for name in given if name not in named]
-    return {"features": ",".join(named) or None, PREDICTED: predict}
-
-
-NODES_ONLY = "nodes_only"
-"""Among the options: whether only nodes are asked about, so that events need no destination."""
-RELATION = "relation"
-"""Among the options: the column of relations, which is read as categories in codes."""
+    return {"features": _with_features(options["features"], given), "predict": predict}
 
 
 def relation_column(options: dict[str, Any], name: str) -> dict[str, Any]:
     """Options that also read a column of relations."""
-    features = options["features"]
+    return {"features": _with_features(options["features"], [name]), RELATION: name}
+
+
+def _with_features(features: str | None, more: list[str]) -> str | None:
+    if features == "all":
+        return features
     named = [part.strip() for part in (features or "").split(",") if part.strip()]
-    if features != "all" and name not in named:
-        features = ",".join([*named, name])
-    return {"features": features, RELATION: name}
-
-
-def _with_codes(features: Any, encoding: Any, name: str) -> dict[str, str]:
-    """Encodings of features, of which one is read in codes."""
-    named = [] if features == "all" else features
-    others = dict.fromkeys(named, encoding) if isinstance(encoding, str) else dict(encoding)
-    return others | {name: "code"}
+    return ",".join([*named, *(name for name in more if name not in named)]) or None
 
 
 def flags(options: dict[str, Any]) -> str:
@@ -201,7 +190,7 @@ def flags(options: dict[str, Any]) -> str:
 def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
     """Events from a file, a folder, a database or a named data set."""
     from pintgn.datasets import public as datasets
-    from pintgn.events.store import saved_by_pintgn
+    from pintgn.events.stats import repeats
     from pintgn.ingest.paths import spool_stdin
     from pintgn.ingest.read import read_events
 
@@ -221,31 +210,37 @@ def load(data: str, no_header: bool = False, **options: Any) -> EventLog:
         from pintgn.learn.folder import Folder
 
         data = str(Folder(path).events)
-    options["categorical"] = options["categorical"] or ""
-    for name in ("features", "node_updates", "categorical", "columns"):
+    options["header"], options["names"] = False if no_header else None, options.pop("columns")
+    for name in LISTS:
         if options[name] not in (None, "all"):
             options[name] = [part.strip() for part in options[name].split(",") if part.strip()]
     if "=" in options["encoding"]:
         options["encoding"] = dict(part.strip().split("=", 1) for part in options["encoding"].split(",") if "=" in part)
-    options["header"] = False if no_header else None
-    predicted, relation = options.pop(PREDICTED, None), options.pop(RELATION, None)
-    source = _with_columns(data, options, options.pop(NODES_ONLY, False))
-    saved = getattr(source, "paths", None) and all(map(saved_by_pintgn, source.paths))
-    if predicted is not None and not saved:
-        options["predict"] = predicted
-    if relation is not None and not saved:
-        options["categorical"] = [*options["categorical"], source.column(relation)]
-        options["encoding"] = _with_codes(options["features"], options["encoding"], relation)
+    relation = options.pop(RELATION, None)
+    source, is_saved = _with_columns(data, options, options.pop(NODES_ONLY, False))
+    if is_saved:
+        options["predict"] = None
+    elif relation is not None:
+        options["categorical"] = [*(options["categorical"] or []), source.column(relation)]
+        encoding = options["encoding"]
+        others = dict.fromkeys(options["features"] if options["features"] != "all" else [], encoding)
+        options["encoding"] = (others if isinstance(encoding, str) else encoding) | {relation: "code"}
+    direct = {name: options[name] for name in DIRECT}
     far = "://" in data or (path.is_file() and path.stat().st_size >= LARGE)
-    if not sys.stderr.isatty() or not far:
-        log = read_events(source, **options)
-    else:
-        with Bar(f"reading {path.name}", "events") as bar:
-            log = read_events(source, progress=bar, **options)
+    with Bar(f"reading {path.name}", "events") if sys.stderr.isatty() and far else nullcontext() as bar:
+        log = read_events(source, progress=bar, **direct, **_groups(options))
     if unused := _unused(source, log):
         more = f" and {len(unused) - SHOWN} more" if len(unused) > SHOWN else ""
         say(f"note: not used: {', '.join(unused[:SHOWN])}{more} (--features takes some, or 'all')")
+    if not is_saved and (again := int(repeats(log).sum())):
+        say(f"note: {again:,} of {len(log):,} events repeat an earlier one exactly, and count (--drop-duplicates)")
     return log
+
+
+def _groups(options: dict[str, Any]) -> dict[str, Any]:
+    """What `read_events` takes besides columns, by its groups."""
+    given = {name: value for name, value in options.items() if name not in (*DIRECT, "query")}
+    return grouped(**{name: () if value is None and name in LISTS[1:3] else value for name, value in given.items()})
 
 
 def _unused(source: Any, log: EventLog) -> list[str]:
@@ -256,27 +251,24 @@ def _unused(source: Any, log: EventLog) -> list[str]:
     return [name for name in source.names if name not in used and name.partition("=")[0] not in used]
 
 
-def _with_columns(data: str, options: dict[str, Any], nodes_only: bool) -> Any:
-    """The opened source; where columns are not given and not called src, dst and t, usual names are tried. With
-    `nodes_only` there may be no destination."""
-    from pintgn.events.mapped import MappedSource
-    from pintgn.events.store import saved_by_pintgn
+def _with_columns(data: str, options: dict[str, Any], nodes_only: bool) -> tuple[Any, bool]:
+    """The opened source, and whether it is a saved log. Columns that are not given, nor called src, dst and t, are
+    found by usual names; with `nodes_only` there may be no destination."""
     from pintgn.ingest.guess import by_look, by_name, konect
-    from pintgn.ingest.sources import ParquetSource, open_source
+    from pintgn.ingest.sources import open_source
 
-    layout = {name: options[name] for name in LAYOUT}
     wanted, web = [options[role] for role in ("src", "dst", "t")], data.startswith(("http://", "https://"))
+    how, form = {"query": options["query"]}, _groups(options)["format"]
     with Bar(f"fetching {Path(shown_address(data)).name}", "bytes") if web else nullcontext() as bar:
-        source = open_source(data, wanted, options["t"], options["skip_bad"], progress=bar, **layout)
+        source = open_source(data, wanted, options["t"], options["skip_bad"], form, progress=bar, **how)
     missing = [role for role in ("src", "dst", "t") if options[role] == role and role not in source.names]
-    saved = isinstance(source, ParquetSource) and any(map(saved_by_pintgn, source.paths))
-    if not missing or saved or isinstance(source, MappedSource):
-        return source
+    if not missing or source.saved:
+        return source, source.saved
     given = {options[role] for role in ("src", "dst", "t") if role not in missing}
     listed = ", ".join(map(repr, source.names[:12])) + (", …" if len(source.names) > 12 else "")
     headless = getattr(source, "looks_headless", False)
     if headless:
-        source = open_source(data, **layout | {"header": False})
+        source = open_source(data, format=dataclasses.replace(form, header=False), **how)
         found = konect(source) if len(missing) == 3 else {}
     else:
         for name in given:  # a mistyped name is an error before anything is guessed
@@ -289,7 +281,7 @@ def _with_columns(data: str, options: dict[str, Any], nodes_only: bool) -> Any:
         says = [f"taking {taken}" if taken else "", "no column of destinations: events have none" if alone else ""]
         says += ["with --bipartite: KONECT says 'bip'" if "bipartite" in found else ""]
         say(f"note: {', '.join(filter(None, says))}")
-        return source
+        return source, False
     likely = by_look(source)
     known = " ".join(f"{FLAGS[role]} {shlex.quote(likely[role])}" for role in missing if role in likely)
     if headless:

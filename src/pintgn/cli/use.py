@@ -69,12 +69,13 @@ def predict(
     Of a run that predicts something else (train --predict), its answer for each row: about events, with the columns
     that are given, or about nodes.
     """
+    from pintgn.ingest.options import FileFormat
     from pintgn.live.predict import predict as score
 
     output = table_output(output, overwrite)
     options: dict[str, Any] = {"src": src, "dst": dst, "t": time, "at": at, "against": against}
     with opened(run, observe, on) as live:
-        table = score(live, pairs, **options, delimiter=delimiter, charset=charset)
+        table = score(live, pairs, **options, format=FileFormat(delimiter=delimiter, charset=charset))
     note_doubts(table)
     give_table(table, output, as_json, {"run": run}, "pairs")
 

@@ -5,23 +5,27 @@ docs/datasets.md says where each file comes from, what it holds, and how to cite
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import platformdirs
+import pyarrow as pa
 
 from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.files import replacing, write_errors
 from pintgn.ingest.download import Progress, download
+from pintgn.ingest.options import Cleaning, FileFormat
 from pintgn.ingest.read import read_events
-from pintgn.ingest.sources import open_parquet
+from pintgn.ingest.table_source import ParquetSource
 
 
 @dataclass(frozen=True)
@@ -117,8 +121,7 @@ def fetch(
     with write_errors(path.parent, "Set PINTGN_CACHE to a folder that can be written."):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{name}-") as folder:
-            source = here or download(_address(one, mirror), Path(folder, one.file), progress)
-            log = read_published(name, source)
+            log = read_published(name, here or download(_address(one, mirror), Path(folder, one.file), progress))
             with replacing(path) as part:
                 log.save(part)
     return path
@@ -131,16 +134,8 @@ def read_published(name: str, path: str | Path) -> EventLog:
         path.open("rb").close()
     except OSError as error:
         raise BadFile(f"cannot read {path} ({error.strerror or error}).") from error
-    if path.suffix == ".parquet":
-        with open_parquet(path) as file:
-            names = file.schema_arrow.names
-        others = [name for name in names if name not in ("src", "dst", "t", "label")]
-        log = read_events(path, sort=True, label="label" if "label" in names else None, features=others or None)
-    elif path.suffix == ".zip":
-        log = _from_zip(one, path)
-    else:
-        log = _READERS[one.format](one, path)
-    log = _plain(log)
+    with _unzipped(one, path) as (file, form):
+        log = _without_filling(read_events(file, **_how(one, file, form)))
     found = {"events": len(log), "nodes": log.nodes, "features": log.schema.feature_width}
     wrong = [
         f"{found[what]:,} {what} where {getattr(one, what):,}" for what in found if found[what] != getattr(one, what)
@@ -184,64 +179,59 @@ def _in_folder(one: DataSet, mirror: Path) -> Path:
     if not mirror.is_dir():
         raise BadFile(f"mirror {mirror} is neither a folder, a file nor a URL.")
     names = [one.file, f"{one.file}.gz", one.file.removesuffix(".gz"), f"{one.name}.zip", f"{one.name}.parquet"]
-    for name in names:
-        for folder in (mirror, mirror / one.name):
-            if (folder / name).is_file():
-                return folder / name
-    raise BadFile(f"folder {mirror} has no {one.file} (nor {', '.join(dict.fromkeys(names[1:]))}).")
+    found = (folder / name for name in names for folder in (mirror, mirror / one.name) if (folder / name).is_file())
+    if (path := next(found, None)) is None:
+        raise BadFile(f"folder {mirror} has no {one.file} (nor {', '.join(dict.fromkeys(names[1:]))}).")
+    return path
 
 
 # -- how files are written ---------------------------------------------------------------------------------
 
 
-def _read_jodie(one: DataSet, path: Path) -> EventLog:
-    """Rows are user, item, timestamp, label and as many feature columns as there are; the header names five columns."""
-    import pyarrow as pa
+@contextlib.contextmanager
+def _unzipped(one: DataSet, path: Path) -> Iterator[tuple[Path, str]]:
+    """The file and its format; DGB's archives hold NAME/NAME.csv as published first, or else NAME/ml_NAME.csv."""
+    if path.suffix != ".zip":
+        yield path, one.format
+        return
+    try:
+        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
+            inside = {member.rsplit("/", 1)[-1]: member for member in archive.namelist()}
+            for wanted, form in ((f"{one.name}.csv", one.format), (f"ml_{one.name}.csv", "ml")):
+                if wanted in inside:
+                    yield Path(archive.extract(inside[wanted], folder)), form
+                    return
+            raise BadFile(f"{path.name} holds neither {one.name}.csv nor ml_{one.name}.csv.")
+    except zipfile.BadZipFile as error:
+        raise BadFile(f"{path.name} is not a complete zip file. Fetch it again.") from error
 
-    with pa.input_stream(str(path), compression="detect") as file:
+
+def _how(one: DataSet, path: Path, form: str) -> dict[str, Any]:
+    """What `read_events` is told about a file of a format."""
+    found: dict[str, Any] = {"cleaning": Cleaning(sort=True)}
+    if path.suffix == ".parquet":
+        names = ParquetSource([str(path)]).names
+        others = [name for name in names if name not in ("src", "dst", "t", "label")]
+        return found | {"label": "label" if "label" in names else None, "features": others or None}
+    if form == "snap":
+        return found | {"format": FileFormat(delimiter=" ", header=False, names=["src", "dst", "t"])}
+    if form == "ml":
+        return found | {"src": "u", "dst": "i", "t": "ts", "format": FileFormat(delimiter=",", header=True)}
+    with pa.input_stream(
+        str(path), compression="detect"
+    ) as file:  # jodie: the header names five columns, rows have more
         head = file.read(1 << 20).splitlines()
     if len(head) < 2 or head[0].count(b",") < 3 or head[1].count(b",") < 3:
         raise BadFile(
             f"{path.name} is not in JODIE's format: user_id,item_id,timestamp,state_label,features… is expected."
         )
     features = [f"f{number}" for number in range(head[1].count(b",") - 3)]
-    return read_events(
-        path,
-        "user_id",
-        "item_id",
-        "timestamp",
-        features=features or None,
-        label="state_label",
-        bipartite=one.bipartite,
-        sort=True,
-        delimiter=",",
-        header=False,
-        skip_lines=1,
-        columns=["user_id", "item_id", "timestamp", "state_label", *features],
-    )
+    roles = {"src": "user_id", "dst": "item_id", "t": "timestamp", "label": "state_label"}
+    form_of = FileFormat(delimiter=",", header=False, skip_lines=1, names=[*roles.values(), *features])
+    return found | roles | {"features": features or None, "bipartite": one.bipartite, "format": form_of}
 
 
-_READERS: dict[str, Callable[[DataSet, Path], EventLog]] = {
-    "jodie": _read_jodie,
-    "snap": lambda _, path: read_events(path, sort=True, delimiter=" ", header=False, columns=["src", "dst", "t"]),
-    "ml": lambda _, path: read_events(path, "u", "i", "ts", sort=True, delimiter=",", header=True),
-}
-
-
-def _from_zip(one: DataSet, path: Path) -> EventLog:
-    """DGB's archives hold NAME/NAME.csv as published first, or else NAME/ml_NAME.csv."""
-    try:
-        with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
-            for wanted, reader in ((f"{one.name}.csv", _READERS[one.format]), (f"ml_{one.name}.csv", _READERS["ml"])):
-                for member in archive.namelist():
-                    if member.rsplit("/", 1)[-1] == wanted:
-                        return reader(one, Path(archive.extract(member, folder)))
-            raise BadFile(f"{path.name} holds neither {one.name}.csv nor ml_{one.name}.csv.")
-    except zipfile.BadZipFile as error:
-        raise BadFile(f"{path.name} is not a complete zip file. Fetch it again.") from error
-
-
-def _plain(log: EventLog) -> EventLog:
+def _without_filling(log: EventLog) -> EventLog:
     """Without what only fills a format: features and labels that are all 0; whole times as int64."""
     schema = dataclasses.replace(log.schema, time_scale=None)
     features, label, t = log.features, log.label, log.t

@@ -156,61 +156,50 @@ def from_snapshots(
         parts, ids = list(snapshots), snapshots.log.ids
     else:
         parts, ids, schema = _numbered(snapshots, features, node_features)
-    spacing = _positive(1 if delta is None else delta)
-    return _write(parts, ids, schema, initial, spacing, start or 0, node_events == "dummy")
+    spacing, first = _positive(1 if delta is None else delta), start or 0
+    whole = isinstance(spacing, int | np.integer) and isinstance(first, int | np.integer)
+    spacing, first = (int(spacing), int(first)) if whole else (float(spacing), float(first))
+    return _write(parts, ids, schema, initial, spacing, first, node_events == "dummy")
 
 
 # -- events from graphs ------------------------------------------------------------------------------------
 
 
 def _write(
-    parts: list[GraphSnapshot],
-    ids: IdMap,
-    schema: Schema,
-    initial: np.ndarray | None,
-    delta: int | float,
-    start: int | float,
-    with_dummy: bool,
-) -> EventLog:
+    parts: list[GraphSnapshot], ids: IdMap, schema: Schema, initial: np.ndarray | None, delta: int | float,
+    start: int | float, with_dummy: bool,
+) -> EventLog:  # fmt: skip
     """Events of all snapshots: each one's edges in order, then its node events in order."""
-    whole = isinstance(delta, int | np.integer) and isinstance(start, int | np.integer)
-    delta, start = (int(delta), int(start)) if whole else (float(delta), float(start))
     schema = dataclasses.replace(schema, grid=(start, delta, len(parts)))
-    if any(part.nodes is not None and len(part.nodes) for part in parts):
+    nodes = [np.asarray([] if part.nodes is None else part.nodes, np.int64) for part in parts]
+    edges = [np.asarray(part.edges, np.int64).reshape(-1, 2) for part in parts]
+    if any(map(len, nodes)):
         schema = dataclasses.replace(schema, op=schema.op or "op")
         if with_dummy and schema.dummy is None:
             ids = _with_dummy(ids)
             schema = dataclasses.replace(schema, dummy=len(ids) - 1)
     width, node_width = schema.feature_width, len(schema.node_updates)
-    columns: dict[str, list[np.ndarray]] = {
-        name: [] for name in ("src", "dst", "number", "op", "features", "label", "node_updates")
-    }
-    for number, part in enumerate(parts):
-        edges = np.asarray(part.edges, np.int64).reshape(-1, 2)
-        alone = np.asarray([] if part.nodes is None else part.nodes, np.int64)
+    ends, op, number, features, updates, labels = [], [], [], [], [], []
+    for k, (part, pairs, alone) in enumerate(zip(parts, edges, nodes, strict=True)):
         partner = alone if schema.dummy is None else np.full(len(alone), schema.dummy)
-        columns["src"] += [edges[:, 0], alone]
-        columns["dst"] += [edges[:, 1], partner]
-        columns["number"].append(np.full(len(edges) + len(alone), number))
-        columns["op"] += [np.full(len(edges), ADD), np.full(len(alone), NODE)]
-        columns["features"].append(_matrix(part.features, len(edges), width, f"snapshot {number}", "edges"))
-        columns["features"].append(np.zeros((len(alone), width), np.float32))
-        columns["node_updates"].append(
-            _matrix(part.node_features, len(alone), node_width, f"snapshot {number}", "nodes")
-        )
-        if schema.label:
-            label = np.zeros(0, np.int8) if part.label is None else np.asarray(part.label)
-            if label.shape != (len(edges),):
-                raise BadInput(f"snapshot {number} has {len(edges)} edges but {label.size} labels.")
-            columns["label"] += [label, np.zeros(len(alone), label.dtype)]
+        ends += [pairs, np.stack([alone, partner], 1)]
+        op += [np.full(len(pairs), ADD), np.full(len(alone), NODE)]
+        number.append(np.full(len(pairs) + len(alone), k))
+        features += [_matrix(part.features, len(pairs), width, k, "edges"), np.zeros((len(alone), width), np.float32)]
+        updates.append(_matrix(part.node_features, len(alone), node_width, k, "nodes"))
+        label = np.zeros(0, np.int8) if part.label is None else np.asarray(part.label)
+        if schema.label and label.shape != (len(pairs),):
+            raise BadInput(f"snapshot {k} has {len(pairs)} edges but {label.size} labels.")
+        labels += [label, np.zeros(len(alone), label.dtype)]
+    src, dst = np.concatenate([np.zeros((0, 2), np.int64), *ends]).T
     return EventLog(
-        _joined(columns["src"]),
-        _joined(columns["dst"]),
-        start + _joined(columns["number"]) * delta,
-        features=np.concatenate([np.zeros((0, width)), *columns["features"]]) if width else None,
-        label=np.concatenate(columns["label"] or [np.zeros(0, np.int64)]) if schema.label else None,
-        op=_joined(columns["op"]) if schema.op else None,
-        node_updates=np.concatenate([np.zeros((0, node_width)), *columns["node_updates"]]) if node_width else None,
+        src,
+        dst,
+        start + np.concatenate([np.zeros(0, np.int64), *number]) * delta,
+        features=np.concatenate([np.zeros((0, width)), *features]) if width else None,
+        label=np.concatenate(labels or [np.zeros(0, np.int64)]) if schema.label else None,
+        op=np.concatenate([np.zeros(0, np.int64), *op]) if schema.op else None,
+        node_updates=np.concatenate([np.zeros((0, node_width)), *updates]) if node_width else None,
         node_features=initial,
         ids=ids,
         schema=schema,
@@ -228,17 +217,15 @@ def _with_dummy(ids: IdMap) -> IdMap:
     return IdMap(pa.concat_arrays([known, pa.array([dummy], known.type)]))
 
 
-def _matrix(values: Any, count: int, width: int, whose: str, what: str) -> np.ndarray:
-    rows = np.zeros((0, width), np.float32) if values is None else np.asarray(values, np.float32)
-    if len(rows) == count == 0:
-        return np.zeros((0, width), np.float32)
-    if rows.shape != (count, width) and (width or values is not None):
-        raise BadInput(f"{whose} has {count} {what} but features of shape {rows.shape}; ({count}, {width}) is needed.")
-    return rows if width else np.zeros((count, 0), np.float32)
-
-
-def _joined(columns: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate([np.zeros(0, np.int64), *columns])
+def _matrix(values: Any, count: int, width: int, number: int, what: str) -> np.ndarray:
+    rows = np.zeros((count, 0), np.float32) if values is None else np.asarray(values, np.float32)
+    if len(rows) == count == 0 or (values is None and not width):
+        return np.zeros((count, width), np.float32)
+    if rows.shape != (count, width):
+        shape = (0, width) if values is None else rows.shape
+        needed = f"({count}, {width}) is needed"
+        raise BadInput(f"snapshot {number} has {count} {what} but features of shape {shape}; {needed}.")
+    return rows
 
 
 def _numbered(
@@ -246,8 +233,8 @@ def _numbered(
 ) -> tuple[list[GraphSnapshot], IdMap, Schema]:
     """Users' ids become node numbers in order of first appearance; ids that are 0 … n-1 stay what they are."""
     given = [item if isinstance(item, GraphSnapshot) else GraphSnapshot(item) for item in snapshots]
-    ends = [_flat_ids(part.edges, number, pairs=True) for number, part in enumerate(given)]
-    alone = [_flat_ids(part.nodes, number, pairs=False) for number, part in enumerate(given)]
+    ends = [_flat_ids(part.edges, number, 2) for number, part in enumerate(given)]
+    alone = [_flat_ids(part.nodes, number, 1) for number, part in enumerate(given)]
     columns = [column for both in zip(ends, alone, strict=True) for column in both if len(column)]
     if len({column.type for column in columns}) > 1:
         raise BadInput("node ids must be all whole numbers or all strings, alike in every snapshot.")
@@ -267,22 +254,21 @@ def _numbered(
     return parts, ids, schema
 
 
-def _flat_ids(values: Any, number: int, pairs: bool) -> pa.Array:
+def _flat_ids(values: Any, number: int, width: int) -> pa.Array:
     """One column of ids: the two ends of every edge in turn, or a list of nodes."""
     if values is None:
         return pa.array([], pa.int64())
-    if not isinstance(values, np.ndarray):
-        values = list(values)
-    shape = "two ids for each edge" if pairs else "one id for each node"
+    shape = "two ids for each edge" if width == 2 else "one id for each node"
     try:
         if isinstance(values, np.ndarray):
-            if values.size and values.shape[1:] != ((2,) if pairs else ()):
+            if values.size and values.shape[1:] != (2,)[: width - 1]:
                 raise BadInput(f"snapshot {number} has an array of shape {values.shape}; {shape} are needed.")
             column = pa.array(values.reshape(-1))
-        elif pairs:
-            column = pa.array([end for edge in values for end in _two(edge)])
         else:
-            column = pa.array(values)
+            values = list(values)
+            if width == 2 and any(isinstance(edge, str) or len(edge) != 2 for edge in values):
+                raise TypeError
+            column = pa.array([end for edge in values for end in edge] if width == 2 else values)
     except (pa.ArrowException, TypeError) as error:
         raise BadInput(
             f"snapshot {number} cannot be read: {shape} are needed, all whole numbers or all strings. Of a networkx "
@@ -293,12 +279,6 @@ def _flat_ids(values: Any, number: int, pairs: bool) -> pa.Array:
     if len(column) and not pa.types.is_string(column.type):
         raise BadInput(f"snapshot {number} has ids of type {column.type}; whole numbers or strings are needed.")
     return column
-
-
-def _two(edge: Any) -> Any:
-    if isinstance(edge, str) or len(edge) != 2:
-        raise TypeError
-    return edge
 
 
 def _names(given: Sequence[str] | None, matrices: list[Any], stem: str) -> tuple[str, ...]:

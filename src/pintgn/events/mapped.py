@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,8 @@ from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import SHAPE, Schema
 from pintgn.events.seal import check_seal, seal
-from pintgn.events.table import Layout, times
+from pintgn.events.table import times
 from pintgn.facts import AtLeast, check, check_format, parse, reading
-from pintgn.ingest.sources import Hints, Source
 
 FORMAT = 1
 METADATA = {
@@ -122,19 +120,6 @@ def mapped_schema(path: Path) -> Schema:
     with reading(path, AGAIN), pa.memory_map(str(path)) as file:
         metadata = json.loads((pa.ipc.open_file(file).schema.metadata or {})[KEY])
         return Schema.from_json(json.dumps(metadata["schema"]))
-
-
-class MappedSource(Source):
-    """A log written by `save_mapped`: its columns as a stream, or, where nothing else is asked for, the log itself."""
-
-    def __init__(self, path: Path):
-        self.log, self.title = open_mapped(path), path.name
-        self.layout, self.rows = Layout(self.log), len(self.log)
-        self._set_names(self.layout.names)
-
-    def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
-        for batch in self.layout.batches():
-            yield batch.select(list(columns))
 
 
 def _numbers(values: pa.Array) -> np.ndarray:

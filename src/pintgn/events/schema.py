@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput
+from pintgn.events.categories import BITS
 from pintgn.events.columns import first_true
-from pintgn.events.hashed import BITS
-from pintgn.events.zones import zone_of
+from pintgn.events.timeformat import zone_of
 from pintgn.facts import AtLeast, Maybe, parse
 
 ADD, DELETE, NODE = 1, -1, 0

@@ -1,10 +1,8 @@
-"""A seal on the Parquet and Arrow files that pintgn writes: what was damaged since is refused before anything is made
-of it.
+"""A checksum over a whole saved log: a file that was damaged since is refused before its own format reads it.
 
-Their own checks are not enough: a flipped bit in a footer, a page header or an embedded table can change rows, or bring
-the reader down. The seal stands between the last row group or batch and the footer, where both formats allow anything:
-a mark, and a digest of all other bytes of the file. Every reader passes over it; a program that writes the file anew
-leaves it out, and so makes a file of its own.
+Page checksums of Parquet leave out the footer, where a flipped bit can change rows or bring the reader down. The seal
+stands between the last data and the footer, where Parquet and Arrow allow anything: a mark, and a digest of all other
+bytes. Other readers pass over it; a program that writes the file anew leaves it out.
 """
 
 from __future__ import annotations
@@ -28,9 +26,7 @@ CHUNK = 1 << 20
 def seal(path: Path) -> None:
     """Put a seal on a Parquet or Arrow file."""
     with open(path, "rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        footer = _footer(file, size)
-        assert footer is not None
+        footer = _footer(file)
         made = _digest(file, footer, footer)
         file.seek(footer)
         rest = file.read()
@@ -42,58 +38,43 @@ def check_seal(path: Path) -> bool:
     """Whether a file has a seal; an error if it does not fit the file. What cannot be read is for others to say."""
     try:
         with open(regular(path), "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            footer = _footer(file, size)
-            if footer is None or footer < SEAL:
-                return _refuse_remains(file, size, path)
-            file.seek(footer - SEAL)
-            found = file.read(SEAL)
+            footer = _footer(file)
+            file.seek(max(footer - SEAL, 0))
+            found = file.read(SEAL if footer >= SEAL else 0)
             # a mark that was hit itself is still a mark: half of it would not be there by chance
-            if sum(a == b for a, b in zip(found, MARK, strict=False)) < len(MARK) // 2:
-                return _refuse_remains(file, size, path)
-            if found != MARK + _digest(file, footer - SEAL, footer):
-                raise _damaged(path)
-            return True
+            marked = sum(a == b for a, b in zip(found, MARK, strict=False)) >= len(MARK) // 2
+            if marked and found == MARK + _digest(file, footer - SEAL, footer):
+                return True
+            file.seek(max(file.seek(0, os.SEEK_END) - CHUNK, 0))
+            if marked or MARK in file.read():  # a seal elsewhere: the footer's length is wrong, or bytes are missing
+                raise BadFile(
+                    f"{path.name} is cut off or damaged: it is not what pintgn wrote. Copy it again, or save it again."
+                )
     except OSError as error:
         if isinstance(error, BadFile):
             raise
-        return False
-
-
-def _refuse_remains(file: BinaryIO, size: int, path: Path) -> bool:
-    """A seal that is not where the footer's length says: then that is wrong, or bytes are missing."""
-    file.seek(max(size - CHUNK, 0))
-    if MARK in file.read():
-        raise _damaged(path)
     return False
 
 
-def _damaged(path: Path) -> BadFile:
-    return BadFile(f"{path.name} is cut off or damaged: it is not what pintgn wrote. Copy it again, or save it again.")
-
-
-def _footer(file: BinaryIO, size: int) -> int | None:
-    """Where the footer begins, by its own length; None where that cannot be."""
-    if size < 12:
-        return None
-    file.seek(size - 10)
+def _footer(file: BinaryIO) -> int:
+    """Where the footer begins, by its own length; -1 where that cannot be."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - 10, 0))
     tail = file.read(10)
     for end in ENDS:
-        begin = size - len(end) - 4
-        length = int.from_bytes(tail[len(tail) - len(end) - 4 : len(tail) - len(end)], "little")
-        if tail.endswith(end):
-            return begin - length if begin - length >= 4 else None
-    return None
+        if size >= 12 and tail.endswith(end):
+            stop = len(tail) - len(end)
+            return max(size - len(end) - 4 - int.from_bytes(tail[stop - 4 : stop], "little"), -1)
+    return -1
 
 
 def _digest(file: BinaryIO, end: int, rest: int) -> bytes:
     """Of the bytes before `end` and from `rest` on."""
     digest = hashlib.blake2b(digest_size=DIGEST)
     file.seek(0)
-    left = end
-    while left and (chunk := file.read(min(CHUNK, left))):
+    while end and (chunk := file.read(min(CHUNK, end))):
         digest.update(chunk)
-        left -= len(chunk)
+        end -= len(chunk)
     file.seek(rest)
     while chunk := file.read(CHUNK):
         digest.update(chunk)

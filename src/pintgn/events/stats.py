@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from pintgn.errors import PintgnWarning
+from pintgn.events.kernels import mix
 from pintgn.events.log import EventLog
 from pintgn.events.schema import DELETE, NODE
 
@@ -45,7 +48,7 @@ class Statistics:
     repeated_links: int
     """Events whose (src, dst) had met before or at the same time, by row."""
     exact_repeats: int
-    """Events equal in src, dst, t, op and features to an earlier row."""
+    """Events equal in all columns to an earlier row."""
     self_loops: int
     distinct_times: int
     simultaneous: int
@@ -74,7 +77,7 @@ class Statistics:
             bipartite=len(log) > 0 and not len(np.intersect1d(sources, destinations, assume_unique=True)),
             distinct_pairs=pairs,
             repeated_links=len(log) - pairs,
-            exact_repeats=_exact_repeats(log),
+            exact_repeats=int(repeats(log).sum()),
             self_loops=int((src == dst).sum()),
             distinct_times=len(group_sizes),
             simultaneous=int(group_sizes[group_sizes > 1].sum()),
@@ -95,20 +98,31 @@ class Statistics:
         return dataclasses.asdict(self) | {"span": self.span}
 
 
-def _exact_repeats(log: EventLog) -> int:
-    order = np.lexsort((log.dst, log.src, log.t))
-    src, dst, t = log.src[order], log.dst[order], log.t[order]
-    same = (src[1:] == src[:-1]) & (dst[1:] == dst[:-1]) & (t[1:] == t[:-1])
-    if log.marked_features is None:
-        return int(same.sum())
-    # only rows that tie on src, dst and t need their features compared
-    tied = np.zeros(len(log), bool)
-    tied[1:] |= same
-    tied[:-1] |= same
-    rows = order[tied]
-    run = np.cumsum(np.concatenate([[True], ~same]))[tied] if len(log) else np.zeros(0, np.int64)
-    distinct = np.unique(np.column_stack([run, log.marked_features[rows].view(np.int32)]), axis=0)
-    return len(rows) - len(distinct)
+def repeats(log: EventLog) -> np.ndarray:
+    """Which events (e,) are equal to an earlier one in every column."""
+    found = np.zeros(len(log), bool)
+    same_time = log.t[1:] == log.t[:-1]
+    rows = np.flatnonzero(np.append(False, same_time) | np.append(same_time, False)) if len(log) else np.zeros(0, int)
+    keys = log.ties[rows]  # of time, ends and features
+    if log.label is not None:
+        label = log.label[rows].astype(np.float64 if log.label.dtype.kind == "f" else np.int64)
+        keys = mix.py_func(keys) + label.view(np.uint64)
+    found[rows] = True
+    found[rows[np.unique(keys, return_index=True)[1]]] = False
+    return found
+
+
+def drop_repeats(log: EventLog) -> EventLog:
+    """A log with the first of each event that comes several times, equal in all columns."""
+    again = repeats(log)
+    if not again.any():
+        return log
+    warnings.warn(
+        f"dropped {int(again.sum()):,} of {len(log):,} events, which are equal to an earlier one.",
+        PintgnWarning,
+        stacklevel=3,
+    )
+    return log.where(~again)
 
 
 def node_gaps(log: EventLog) -> np.ndarray:

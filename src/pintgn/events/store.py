@@ -12,23 +12,23 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from pintgn.errors import BadFile, BadInput, suggest
+from pintgn.events.categories import spread, word_array
 from pintgn.events.checks import frozen
-from pintgn.events.ids import IdMap
+from pintgn.events.ids import SIDES, IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.mapped import ENDING, mapped_schema, open_mapped, save_mapped
-from pintgn.events.schema import FEATURE, SHAPE, Feature, Schema
+from pintgn.events.schema import FEATURE, LATEST, NODE, SHAPE, Schema
 from pintgn.events.seal import check_seal, seal
-from pintgn.events.table import Layout, as_text, check_dates, needs_quotes, to_table, whole_days
+from pintgn.events.table import ROWS, Layout, as_text, check_dates, feature_words, needs_quotes, to_table, whole_days
 from pintgn.facts import AtLeast, Maybe, check, check_format, parse, reading
 from pintgn.files import replacing, write_errors
-from pintgn.ingest.numbering import UnfitIds
-from pintgn.ingest.sources import ParquetSource, open_parquet
 
-__all__ = ["open_log", "save", "saved_by_pintgn", "to_table", "write_events"]
+__all__ = ["open_log", "save", "to_table", "write_events"]
 
 FORMAT = 2
 METADATA = {
@@ -54,6 +54,8 @@ METADATA = {
 }
 """What the footer says about a log."""
 AGAIN = "Save the log again."
+THRIFT_LIMIT = 2**31 - 1
+"""A footer may hold the node table of a saved log, which is larger than Arrow's cautious default allows."""
 COLUMNS = 32
 """Columns of numbers read at once."""
 KEY, NODES_KEY = b"pintgn", b"pintgn.nodes"
@@ -131,9 +133,25 @@ def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = Non
     return None
 
 
-def saved_by_pintgn(path: Path) -> bool:
-    with open_parquet(path) as file:
-        return KEY in (file.schema_arrow.metadata or {})
+def open_parquet(path: Path, **how: Any) -> pq.ParquetFile:
+    """Open for streaming: pages are read through a small buffer, not a column at a time."""
+    try:
+        return pq.ParquetFile(
+            path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True,
+            thrift_string_size_limit=THRIFT_LIMIT, thrift_container_size_limit=THRIFT_LIMIT, **how,
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise BadFile(f"there is no file {path}.") from error
+    except (pa.ArrowException, OSError) as error:
+        raise no_parquet(path) from error
+
+
+def no_parquet(path: Path) -> BadFile:
+    """What to say about a file that Parquet's reader cannot open."""
+    with open(path, "rb") as file:
+        if file.read(4) == b"PAR1":
+            return BadFile(f"{path.name} is cut off or damaged: its Parquet footer is gone. Copy it again.")
+    return BadFile(f"{path.name} is not a Parquet file. Give it the ending of what it is, such as .csv.")
 
 
 def saved_schema(path: Path) -> Schema:
@@ -167,92 +185,90 @@ def open_log(path: str | Path, *, checked: bool = False) -> EventLog:
     if rows != metadata["events"] or metadata["columns"]["all"] != names:
         raise BadFile(f"{path.name} was changed after pintgn saved it. Use pintgn.read_events with column names.")
     with reading(path, AGAIN):
-        schema = Schema.from_json(json.dumps(metadata["schema"]))
         ids, node_features = _read_nodes(stored[NODES_KEY], metadata)
-        log = _restore(path, metadata, schema, ids, node_features)
+        with open_parquet(path, read_dictionary=names[:2]) as file:
+            log = _restored(file, metadata, ids, node_features)
     log.first = metadata["first"]
     return log
 
 
-def _restore(path: Path, metadata: dict, schema: Schema, ids: IdMap, node_features: np.ndarray | None) -> EventLog:
-    from pintgn.ingest.builder import Plan, build
+def _restored(file: pq.ParquetFile, metadata: dict, ids: IdMap, node_features: np.ndarray | None) -> EventLog:
+    named, schema = metadata["columns"], Schema.from_json(json.dumps(metadata["schema"]))
 
-    names, label = metadata["columns"], None
-    if metadata["label"] is not None:
-        with open_parquet(path) as file:
-            values = file.read([names["label"]]).column(0)
-        label = values.to_numpy().astype(np.dtype(metadata["label"]), copy=False)
-    empty = np.zeros(0, np.int64)
-    count = len(ids)
-    stored = Schema.from_json(json.dumps(dataclasses.asdict(schema) | {"features": names["features"]})).features
-    if not metadata["events"]:
-        columns: dict[str, Any] = {
-            "features": None,
-            "op": np.zeros(0, np.int8) if names["op"] else None,
-            "known": np.zeros(0, np.dtype(metadata["t"])) if names.get("known") else None,
-            "node_updates": np.zeros((0, len(schema.node_updates)), np.float32) if metadata["has_updates"] else None,
-        }
-        if metadata["has_features"]:
-            columns["features"] = np.zeros((0, schema.feature_width), _feature_type(path, stored))
-        t = np.zeros(0, np.dtype(metadata["t"]))
-        log = EventLog(empty, empty, t, label=label, node_features=node_features, ids=ids, schema=schema, **columns)
-        log.features = columns["features"]  # of the very type that was saved
-        return log
-    # the stored columns are read like a later file of this very log: same nodes, same encodings, same unit
-    features = tuple(feature for feature in stored if feature.kind != "number")
-    node_names = IdMap(size=count) if metadata["numbers"] else ids
-    as_stored = dataclasses.replace(schema, features=features, label=None, node_features=(), time_scale=1.0)
-    like = EventLog.trusted({"src": empty, "dst": empty, "t": empty}, node_names, as_stored)
-    plan = Plan(
-        src=names["all"][0], dst=names["all"][1], t=names["all"][2], op=names["op"], known=names.get("known"),
-        features=[feature.name for feature in features], node_updates=names["node_updates"],
-        bipartite=schema.separate_namespaces and not metadata["numbers"], like=like,
+    def column(name: str) -> pa.ChunkedArray:
+        return file.read([name]).column(0)
+
+    t = _times(column(named["all"][2]), schema, metadata["t"])
+    op = None if named["op"] is None else column(named["op"]).to_numpy().astype(np.int8, copy=False)
+    ends = [column(name) for name in named["all"][:2]]
+    if metadata["numbers"]:
+        src, dst = (end.to_numpy() for end in ends)
+    else:
+        (src, no_src), (dst, no_dst) = (_nodes(end, ids, side) for end, side in zip(ends, SIDES, strict=True))
+        if op is not None and ids.side is not None:  # a node event names its node on the node's own side only
+            src, dst = np.where(no_src & (op == NODE), dst, src), np.where(no_dst & (op == NODE), src, dst)
+        if min(src.min(initial=0), dst.min(initial=0)) < 0:
+            raise BadFile(f"it has events of nodes that its node table lacks. {AGAIN}")
+    label, known, updates = metadata["label"], named.get("known"), None
+    if metadata["has_updates"]:
+        node_events = np.zeros(len(t), bool) if op is None else op == NODE
+        updates = np.zeros((int(node_events.sum()), len(named["node_updates"])), np.float32)
+        for k, name in enumerate(named["node_updates"]):
+            updates[:, k] = column(name).to_numpy()[node_events]
+    features = _features(file, metadata) if metadata["has_features"] else None
+    log = EventLog(
+        src, dst, t, features=features, op=op, node_updates=updates, node_features=node_features, ids=ids,
+        schema=schema,
+        label=None if label is None else column(named["label"]).to_numpy().astype(np.dtype(label), copy=False),
+        known=None if known is None else _times(column(known), schema, metadata["t"], LATEST),
     )  # fmt: skip
-    try:
-        log = build(ParquetSource(path, checked=True), plan).finish()
-    except UnfitIds as error:  # the node table names its nodes otherwise than the events do
-        raise BadFile(f"the ids in the node table are {error}. {AGAIN}") from error
-    if log.nodes != count:
-        raise BadFile(f"{path.name} has events of nodes that its node table lacks. Save the log again.")
-    matrix = _features(path, stored, log)
-    found = EventLog(
-        log.src, log.dst, log.t, features=matrix, label=label, known=log.known, op=log.op,
-        node_updates=log.node_updates, node_features=node_features, ids=ids, schema=schema,
-    )  # fmt: skip
-    found.features = None if matrix is None else frozen(matrix)  # of the very type that was saved
-    return found
+    log.features = None if features is None else frozen(features)  # of the very type that was saved
+    return log
 
 
-def _feature_type(path: Path, stored: tuple[Feature, ...]) -> np.dtype:
-    """float64 where a column of numbers was saved so."""
-    with open_parquet(path) as file:
-        kinds = [file.schema_arrow.field(feature.name).type for feature in stored if feature.kind == "number"]
-    return np.dtype(np.float64 if pa.float64() in kinds else np.float32)
+def _times(values: pa.ChunkedArray, schema: Schema, dtype: str, missing: int | None = None) -> np.ndarray:
+    if pa.types.is_timestamp(values.type):  # Parquet has no seconds: they are stored as milliseconds
+        values = values.cast(pa.timestamp(schema.time.unit or values.type.unit, values.type.tz)).cast(pa.int64())
+    values = values if missing is None else values.fill_null(pa.scalar(missing).cast(values.type))
+    if values.null_count:
+        raise BadFile(f"it has events without a time. {AGAIN}")
+    return values.to_numpy().astype(np.dtype(dtype), copy=False)
 
 
-def _features(path: Path, stored: tuple[Feature, ...], log: EventLog) -> np.ndarray | None:
-    """All features: categories as they were read, numbers a few columns at a time into their final columns."""
-    if len(stored) == len(log.schema.features):
-        return log.features
-    matrix = np.empty((len(log), sum(feature.width for feature in stored)), _feature_type(path, stored))
-    numbers, start, known = {}, 0, 0
-    for feature in stored:
-        if feature.kind == "number":
-            numbers[feature.name] = start
-        elif log.features is not None:
-            matrix[:, start : start + feature.width] = log.features[:, known : known + feature.width]
-            known += feature.width
-        start += feature.width
-    some = [list(numbers)[k : k + COLUMNS] for k in range(0, len(numbers), COLUMNS)]
-    with open_parquet(path) as file:
-        row = 0
-        for group in range(file.num_row_groups):
-            rows = file.metadata.row_group(group).num_rows
-            for columns in some:
-                table = file.read_row_group(group, columns, use_threads=False)
-                for name in columns:
-                    matrix[row : row + rows, numbers[name]] = table.column(name).to_numpy()
-            row += rows
+def _nodes(values: pa.ChunkedArray, ids: IdMap, side: str) -> tuple[np.ndarray, np.ndarray]:
+    """Node numbers (e,) of a column of ids, -1 where there is none, and where that is because nothing is written."""
+    missing = np.asarray(values.is_null())
+    if not pa.types.is_dictionary(values.type):
+        return ids.encode(values, side if ids.separate_namespaces else None, missing="mark"), missing
+    values = values.unify_dictionaries()
+    found = np.zeros(0, np.int64)
+    if values.num_chunks:
+        found = ids.encode(values.chunk(0).dictionary, side if ids.separate_namespaces else None, missing="mark")
+    codes = [np.asarray(chunk.indices.fill_null(-1)) for chunk in values.chunks]
+    return np.append(found, -1)[np.concatenate([np.zeros(0, np.int64), *codes])], missing
+
+
+def _features(file: pq.ParquetFile, metadata: dict) -> np.ndarray:
+    """A few columns at a time into the final matrix: numbers as they are, categories by their codes."""
+    schema = metadata["schema"] | {"features": metadata["columns"]["features"]}
+    stored = Schema.from_json(json.dumps(schema)).features
+    numbers = [file.schema_arrow.field(one.name).type for one in stored if one.kind == "number"]
+    dtype = np.float64 if pa.float64() in numbers else np.float32
+    matrix = np.empty((metadata["events"], sum(one.width for one in stored)), dtype)
+    starts = np.cumsum([0, *(one.width for one in stored)]).tolist()
+    for first in range(0, len(stored), COLUMNS):
+        some, row = stored[first : first + COLUMNS], 0
+        for batch in file.iter_batches(ROWS, columns=[one.name for one in some], use_threads=False):
+            part = matrix[row : row + batch.num_rows]
+            for one, start in zip(some, starts[first:], strict=False):
+                values = batch.column(one.name)
+                if one.kind == "number":
+                    part[:, start] = values.to_numpy(zero_copy_only=False)
+                else:
+                    words = word_array(feature_words(one))
+                    codes = pc.index_in(values.cast(words.type), words).fill_null(-1).to_numpy().astype(np.int64) + 1
+                    spread(part, start, codes, one.kind, feature_words(one))
+            row += batch.num_rows
     return matrix
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
+from pintgn.events.categories import category_codes, hashes, word_array
 from pintgn.events.columns import is_text
-from pintgn.events.hashed import category_codes, hashes
 from pintgn.events.log import EventLog
 from pintgn.events.schema import LATEST, NODE, Feature, TimeUnit
 
@@ -116,28 +116,21 @@ def _feature(block: np.ndarray, feature: Feature) -> pa.Array:
     """A feature in the users' terms; null where it has no category."""
     if feature.kind == "number":
         return pa.array(np.ascontiguousarray(block[:, 0]))
-    words = _words(feature)
+    words = feature_words(feature)
     if feature.kind == "hash":
         codes = category_codes(block, hashes(words))
     else:
         codes = block[:, 0].astype(np.int64) if feature.kind == "code" else _coded(block)
     known = (codes > 0) & (codes <= len(words))
-    return _categories(words).take(pa.array(codes - 1, mask=~known))
+    return word_array(words).take(pa.array(codes - 1, mask=~known))
 
 
-def _words(feature: Feature) -> tuple[str | int | bool, ...]:
+def feature_words(feature: Feature) -> tuple[str | int | bool, ...]:
     return feature.words if feature.kind == "hash" else feature.categories
 
 
 def _coded(block: np.ndarray) -> np.ndarray:
     return np.where(block.any(1), block.argmax(1) + 1, 0) if block.shape[1] else np.zeros(len(block), np.int64)
-
-
-def _categories(words: tuple[str | int | bool, ...]) -> pa.Array:
-    kinds = {type(category) for category in words}
-    if len(kinds) > 1:
-        return pa.array([str(category) for category in words])
-    return pa.array(words, None if kinds else pa.string())
 
 
 def _distinct(names: list[str]) -> list[str]:
@@ -155,7 +148,7 @@ def _encodes(log: EventLog, start: int, feature: Feature) -> bool:
     """Whether the numbers of a categorical feature, from column `start` on, are just its categories."""
     if feature.kind == "number":
         return True
-    given = _words(feature)
+    given = feature_words(feature)
     words = [str(category) for category in given]
     if len({type(c) for c in given}) > 1 or len(set(words)) < len(words) or "" in words:
         return False
@@ -245,7 +238,7 @@ def whole_days(log: EventLog) -> bool:
 def needs_quotes(log: EventLog, delimiter: str) -> bool:
     """Whether some id or category holds a character that means something in a text file."""
     pattern = f'[{re.escape(delimiter)}"\r\n]'
-    words = [str(category) for feature in log.schema.features for category in _words(feature)]
+    words = [str(category) for feature in log.schema.features for category in feature_words(feature)]
     if any(re.search(pattern, word) for word in words):
         return True
     ids = log.ids.decode()

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning
 from pintgn.events.columns import SKIP, Growing, first_true, first_uncastable, is_text, plain, try_cast
 from pintgn.events.schema import LATEST, TimeUnit, beyond
-from pintgn.events.timeformat import UNITS, by_format, likely_formats
-from pintgn.events.zones import in_zone, partly_zoned, written_offsets
+from pintgn.events.timeformat import UNITS, Dates, by_format, likely_formats, read_dates
 
 EXACT = 2**53
 """Whole numbers up to here are exact in float64."""
@@ -67,10 +66,8 @@ class TimeColumn:
             self._whole(values, row)
         elif pa.types.is_floating(kind):
             self._decimal(values, row)
-        elif pa.types.is_timestamp(kind):
-            self._date(values.cast(pa.int64()).to_numpy(), kind.unit, {kind.tz}, row)
-        elif pa.types.is_date(kind):
-            self._date(values.cast(pa.timestamp("s")).cast(pa.int64()).to_numpy(), "s", {None}, row)
+        elif (dates := read_dates(values, self.zone)) is not None:
+            self._date(dates, row)
         else:
             raise BadInput(
                 f"times in {self.name!r} are {kind}; they can be numbers, timestamps or ISO-8601 text "
@@ -99,7 +96,7 @@ class TimeColumn:
             return False
         found = by_format(values, written)
         if not isinstance(found, int):
-            self._date(*found, row)
+            self._date(found.in_zone(self.zone), row)
         elif self.surely:
             expected = f"a whole number of {written}" if written in UNITS else f"as {written}"
             raise BadInput(
@@ -119,17 +116,10 @@ class TimeColumn:
             decimal = try_cast(values, pa.float64())
             if decimal is not None:
                 return self._decimal(decimal, row, values)
-        units = UNITS[UNITS.index(self.unit) :] if self.kind == "date" else UNITS
-        for unit in units:
-            for zone in (None, "UTC"):
-                dates = try_cast(values, pa.timestamp(unit, zone))
-                if dates is not None:
-                    return self._date(
-                        dates.cast(pa.int64()).to_numpy(), unit, written_offsets(values) if zone else {None}, row
-                    )
-        if self.zone is not None and (mixed := partly_zoned(values, units, self.zone)) is not None:
-            return self._date(*mixed, row)
-        raise self._unreadable(values, row)
+        dates = read_dates(values, self.zone, self.unit if self.kind == "date" else "s")
+        if dates is None:
+            raise self._unreadable(values, row)
+        self._date(dates, row)
 
     def _whole(self, values: pa.Array, row: int) -> None:
         try:
@@ -162,9 +152,8 @@ class TimeColumn:
             self.column.become_floats()
         self._append(numbers, row, "decimal")
 
-    def _date(self, counts: np.ndarray, unit: str, offsets: set[str | None], row: int) -> None:
-        if self.zone is not None and offsets == {None}:
-            counts, offsets = in_zone(counts, unit, self.zone), {self.zone}
+    def _date(self, dates: Dates, row: int) -> None:
+        counts, unit, offsets = dates
         if self.offsets and (None in self.offsets) != (None in offsets):
             raise BadInput(
                 f"times in {self.name!r} are written with a time zone in some rows and without in others, as in "

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
+from pintgn.events.categories import spread
 from pintgn.events.columns import SKIP, Growing, Where, first_true, is_text, null_rows, plain, try_cast
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, reorder_rows
@@ -19,11 +20,12 @@ from pintgn.events.log import EventLog
 from pintgn.events.schema import LATEST, Feature, Schema, TimeUnit
 from pintgn.events.timeformat import UNITS
 from pintgn.events.times import TimeColumn
-from pintgn.ingest.feature_columns import Categories, Labels, Numbers, category_columns, spread
+from pintgn.ingest.feature_columns import Categories, Labels, Numbers, category_columns
+from pintgn.ingest.guess import note_sides
 from pintgn.ingest.numbering import TEXT, Numbering, UnfitIds, as_ids, whole_floats
 from pintgn.ingest.ops import named_nodes, parse_ops, settle
-from pintgn.ingest.sides import note_sides
-from pintgn.ingest.sources import Source
+from pintgn.ingest.options import Cleaning, FileFormat
+from pintgn.ingest.table_source import Source
 from pintgn.ingest.textfile import TextSource, Unexpected
 
 
@@ -40,19 +42,20 @@ class Plan:
     known: str | None = None
     node_updates: list[str] = field(default_factory=list)
     bipartite: bool | None = None
-    sort: bool | None = None
-    strict: bool = False
-    skip_bad: bool = False
-    max_bad: float = 0.1
     categorical: Sequence[str] = ()
     encoding: Mapping[str, str] = field(default_factory=dict)
-    fill: float | None = None
-    decimal: str | None = None
     like: EventLog | None = None
-    time_format: str | None = None
-    written: str | None = None
-    """How times are written, as far as that is known: `time_format`, or as in the earlier log."""
-    assume_zone: str | None = None
+    cleaning: Cleaning = field(default_factory=Cleaning)
+    format: FileFormat = field(default_factory=FileFormat)
+
+    @property
+    def written(self) -> str | None:
+        """How times are written, as far as that is known: as was said, or as in the earlier log."""
+        return self.format.time_format or (None if self.like is None else self.like.schema.time.written)
+
+    @property
+    def assume_zone(self) -> str | None:
+        return self.format.assume_zone or (None if self.like is None else self.like.schema.time.assumed)
 
     @property
     def columns(self) -> list[str]:
@@ -71,12 +74,12 @@ def build(source: Source, plan: Plan, progress: Callable[[int, int | None], None
     like = () if plan.like is None else plan.like.schema.features
     known = dict.fromkeys(plan.categorical, True) | {feature.name: feature.kind != "number" for feature in like}
     if isinstance(source, TextSource):
-        sample = source.sample(columns, plan.skip_bad)
+        sample = source.sample(columns, plan.cleaning.skip_bad)
         if sample is None or not sample.num_rows:
             raise BadInput(f"{source.title} has a header but no events.")
         words = {name for name, coded in known.items() if coded}
         # a decimal comma is nothing that Arrow reads by itself
-        numeric = {*plan.features, *plan.node_updates} - words if plan.decimal != "," else set()
+        numeric = {*plan.features, *plan.node_updates} - words if plan.format.decimal != "," else set()
         for name, values in zip(columns, sample.columns, strict=True):
             kind = next((kind for kind in (pa.int64(), pa.float64()) if try_cast(values, kind) is not None), None)
             if kind is None or name in (plan.src, plan.dst, plan.op):
@@ -88,9 +91,9 @@ def build(source: Source, plan: Plan, progress: Callable[[int, int | None], None
                 hints[name] = kind
             elif name in numeric:
                 hints[name] = pa.float64()
-    categories = partial(category_columns, plan.features, sample=sample, known=known, most=plan.skip_bad)
+    categories = partial(category_columns, plan.features, sample=sample, known=known, most=plan.cleaning.skip_bad)
     reading: Source = source
-    if plan.skip_bad:
+    if plan.cleaning.skip_bad:
         from pintgn.ingest.clean import Cleaned
 
         reading, hints = Cleaned(source, plan, categories), {}
@@ -116,7 +119,7 @@ class KnownTimes:
     """The times at which something becomes known about events; where there is none, it never does."""
 
     def __init__(self, plan: Plan, source: Source, capacity: int):
-        zone, written, surely = plan.assume_zone, plan.written, plan.time_format is not None
+        zone, written, surely = plan.assume_zone, plan.written, plan.format.time_format is not None
         self.times = TimeColumn(str(plan.known), source.where, capacity, True, written, surely, zone)
         self.never = Growing(bool, capacity)
 
@@ -151,20 +154,26 @@ class Builder:
         self.dummy = None if like is None or number is None else str(like.id(number))
         self.src, self.dst = Growing(np.int64, capacity), Growing(np.int64, capacity)
         self.times = TimeColumn(
-            plan.t, source.where, capacity, plan.sort, plan.written, plan.time_format is not None, plan.assume_zone
+            plan.t,
+            source.where,
+            capacity,
+            plan.cleaning.sort,
+            plan.written,
+            plan.format.time_format is not None,
+            plan.assume_zone,
         )
         self.op = Growing(np.int8, capacity) if plan.op else None
         self.labels = Labels(plan.label, capacity) if plan.label else None
         self.known = KnownTimes(plan, source, capacity) if plan.known else None
         numbers = [name for name in plan.features if not categories[name]]
-        self.numbers = Numbers(numbers, capacity, plan.fill, plan.decimal)
+        self.numbers = Numbers(numbers, capacity, plan.cleaning.fill, plan.format.decimal)
         known = {} if like is None else {feature.name: feature for feature in like.schema.features}
         self.categories = {
             name: Categories(name, capacity, known.get(name), source.untyped, name in plan.categorical)
             for name in plan.features
             if categories[name]
         }
-        self.updates = Numbers(plan.node_updates, 0, plan.fill, plan.decimal)
+        self.updates = Numbers(plan.node_updates, 0, plan.cleaning.fill, plan.format.decimal)
 
     # -- one batch -----------------------------------------------------------------------------------------
 
@@ -272,7 +281,7 @@ class Builder:
         ids = self.numbering.finish(columns["src"], columns["dst"])
         if plan.bipartite is None and like is None and plan.src != plan.dst:
             note_sides(columns["src"], columns["dst"], (plan.src, plan.dst))
-        if self.op is not None and (plan.strict or (columns["op"] == REMOVE).any()):
+        if self.op is not None and (plan.cleaning.strict or (columns["op"] == REMOVE).any()):
             kept = self._settle(columns, order, ids)
             if kept is not None:
                 src, dst, rows = kept
@@ -304,7 +313,7 @@ class Builder:
         before = None
         if like is not None and len(like) and columns["t"][0] >= like.t[-1]:
             before = (like.src, like.dst, like.op)
-        result = settle(src, dst, op, self.numbering.count, self.plan.strict, before)
+        result = settle(src, dst, op, self.numbering.count, self.plan.cleaning.strict, before)
         if isinstance(result, int):
             row = result if order is None else int(order[result])
             one, other = (ids.decode([node])[0].as_py() for node in (src[result], dst[result]))
@@ -333,7 +342,7 @@ class Builder:
         start = 0
         for name in plan.features:
             if name in codes:
-                spread(matrix, start, codes.pop(name), described[name], self.categories[name].words)
+                spread(matrix, start, codes.pop(name), described[name].kind, self.categories[name].words)
             else:
                 matrix[:, start] = numbers[:, index[name]]
             start += described[name].width

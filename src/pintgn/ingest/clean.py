@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.columns import is_text, null_rows, plain, try_cast
 from pintgn.events.kernels_order import ADD, NODE, REMOVE
-from pintgn.events.log import EventLog
 from pintgn.events.schema import LATEST
 from pintgn.events.timeformat import by_format, likely_formats
 from pintgn.events.times import ASSUME
@@ -21,7 +20,7 @@ from pintgn.ingest.amounts import advice, tidy
 from pintgn.ingest.feature_columns import to_numbers, trimmed
 from pintgn.ingest.numbering import whole_floats
 from pintgn.ingest.ops import MEANING
-from pintgn.ingest.sources import Hints, Source
+from pintgn.ingest.table_source import Hints, Source
 
 if TYPE_CHECKING:
     from pintgn.ingest.builder import Plan
@@ -134,13 +133,13 @@ class Cleaned(Source):
         values = plain(values)
         unlike = np.zeros(len(values), bool)
         if is_text(values.type):
-            values = tidy(trimmed(values), self.plan.decimal)
+            values = tidy(trimmed(values), self.plan.format.decimal)
             unlike = ~_castable(values, (pa.float64(),))
             values = pc.if_else(pa.array(unlike), None, values)
         yield f"with no number in {name!r}", unlike, name
         numbers = to_numbers(values, name, str)
         missing = np.isnan(numbers)
-        if self.plan.fill is None:
+        if self.plan.cleaning.fill is None:
             yield f"without {name!r}", missing & needed, None
         with np.errstate(over="ignore"):
             yield f"with too large a number in {name!r}", ~missing & ~np.isfinite(numbers.astype(np.float32)), name
@@ -154,7 +153,7 @@ class Cleaned(Source):
         values = pc.ascii_trim_whitespace(values.fill_null(""))
         if self.plan.written is not None:
             fits = _castable(values, (), self.plan.written)
-            if fits.any() or self.plan.time_format is not None:
+            if fits.any() or self.plan.format.time_format is not None:
                 return ~fits
         if self.time is None:
             kinds = [NUMBERS, DATES, ZONED] if self.plan.assume_zone is None else [NUMBERS, (*DATES, *ZONED)]
@@ -177,9 +176,13 @@ class Cleaned(Source):
             else f"{count:,} {what}"
             for what, count in sorted(self.counts.items(), key=lambda one: -one[1])
         ]
-        allowed = self.plan.max_bad * rows if self.plan.max_bad < 1 else self.plan.max_bad
+        allowed = self.plan.cleaning.max_bad * rows if self.plan.cleaning.max_bad < 1 else self.plan.cleaning.max_bad
         if bad > allowed:
-            limit = f"{100 * self.plan.max_bad:g} %" if self.plan.max_bad < 1 else f"{self.plan.max_bad:,.0f}"
+            limit = (
+                f"{100 * self.plan.cleaning.max_bad:g} %"
+                if self.plan.cleaning.max_bad < 1
+                else f"{self.plan.cleaning.max_bad:,.0f}"
+            )
             raise BadInput(
                 f"{bad:,} of {rows:,} rows cannot be used, more than the {limit} that may be skipped: "
                 f"{'; '.join(parts)}.{self.advice or f' Correct them, or raise the limit: --max-bad {bad}.'}"
@@ -216,32 +219,3 @@ def _castable(values: pa.Array, kinds: Sequence[pa.DataType], format: str | None
             ranges += [(low, middle), (middle, high)]
     codes = coded.indices.fill_null(-1).to_numpy()
     return np.append(fits, True)[codes]  # a missing value is no bad one
-
-
-# --- repeated rows --------------------------------------------------------------------------------------------
-
-
-def without_duplicates(log: EventLog) -> EventLog:
-    """A log with the first of each event that comes several times, equal in all columns."""
-    order = np.lexsort((log.dst, log.src, log.t))
-    same = np.ones(max(len(log) - 1, 0), bool)
-    for column in (log.src, log.dst, log.t):
-        same &= column[order][1:] == column[order][:-1]
-    run = np.empty(len(log), np.int64)
-    run[order] = np.cumsum(np.append(0, ~same))[: len(log)]
-    tied = np.sort(order[np.append(False, same) | np.append(same, False)])  # only these need to be compared
-    others = [run, log.label, log.marked_features]
-    parts = [np.ascontiguousarray(one[tied]).reshape(len(tied), -1).view(np.uint8) for one in others if one is not None]
-    rows = np.ascontiguousarray(np.concatenate(parts, 1))
-    _, first = np.unique(rows.view(np.dtype((np.void, rows.shape[1])))[:, 0], return_index=True)
-    keep = np.ones(len(log), bool)
-    keep[tied] = False
-    keep[tied[first]] = True
-    if keep.all():
-        return log
-    warnings.warn(
-        f"dropped {int((~keep).sum()):,} of {len(log):,} events, which are equal to an earlier one.",
-        PintgnWarning,
-        stacklevel=3,
-    )
-    return log.where(keep)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pintgn.errors import BadInput, EventOrderError, suggest
 from pintgn.events.columns import first_true, is_text
 from pintgn.events.log import EventLog
-from pintgn.events.moment import read_time
+from pintgn.events.moment import read_time, read_times
 from pintgn.events.schema import ADD, LATEST, LATEST_ASKED, NODE, Schema, beyond
 from pintgn.ingest.encode import Unseen, encode_features, shown
 from pintgn.ingest.ops import MEANING, REMOVE
@@ -219,7 +219,8 @@ class Codec:
             exact = self.dtype.kind == "i" or kinds == {float} or max(abs(least), abs(most)) <= 2**53
             if exact and least >= -LATEST and most <= LATEST and (kinds == {int} or np.isfinite(sum(given))):
                 return np.array(given, self.dtype)
-        found = np.array([self._time(t, row) for row, t in enumerate(given)], self.dtype)
+        dates = read_times(given, self.schema.time) if kinds == {str} and self.dtype.kind == "i" else None
+        found = np.array([self._time(t, row) for row, t in enumerate(given)], self.dtype) if dates is None else dates
         if (far := beyond(found)) >= 0:
             raise BadInput(f"event {far}: times of events are within ±{LATEST:.3g}, given {shown(given[far])}.")
         return found

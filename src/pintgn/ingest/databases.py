@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.events.columns import try_cast
 from pintgn.ingest.guess import by_name
-from pintgn.ingest.sources import BATCH, Hints, Source, prefetched
+from pintgn.ingest.table_source import BATCH, Hints, Source, prefetched
+from pintgn.packages import need
 
 NO_TABLE = re.compile(r'(?:no such table: |Table with name |relation ")([\w.]+)')
 DAMAGED = re.compile("disk image is malformed|file is not a database")
@@ -82,7 +83,7 @@ class QuerySource(Source):
         listed = ", ".join(map(repr, list(tables)[:12])) + (", …" if len(tables) > 12 else "")
         return BadInput(
             f"{self.home} has {len(tables):,} tables: {listed}. Name one or write a query, perhaps: "
-            f"query={likely!r} (--query {likely}), or 'select … from {likely} order by …'."
+            f"--query {likely}, or 'select … from {likely} order by …'; in Python {self.home + '#' + likely!r}."
         )
 
     @contextlib.contextmanager
@@ -195,15 +196,12 @@ class SQLiteSource(QuerySource):
             row = 0
             while rows := cursor.fetchmany(BATCH):
                 lists = {name: [values[index[name]] for values in rows] for name in columns}
-                arrays = [self._array(name, values, row, sql) for name, values in lists.items()]
+                arrays = [self._typed(name, values, row, sql) for name, values in lists.items()]
                 yield pa.RecordBatch.from_arrays(arrays, names=columns)
                 row += len(rows)
 
-    def _array(self, name: str, values: list[Any], row: int, sql: str) -> pa.Array:
-        try:
-            array = pa.array(values)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise self._mixed(name, values, row, error) from error
+    def _typed(self, name: str, values: list[Any], row: int, sql: str) -> pa.Array:
+        array = self._array(name, values, row)
         if not pa.types.is_null(array.type):
             return array
         if name not in self.kinds:  # nothing but NULL so far
@@ -225,7 +223,7 @@ class DuckDBSource(QuerySource):
 
     @contextlib.contextmanager
     def _relation(self, sql: str) -> Iterator[Any]:
-        duckdb = _duckdb()
+        duckdb = need("duckdb", extra="duckdb")
         try:
             connection = duckdb.connect(str(self.path), read_only=True)
         except duckdb.Error as error:
@@ -236,7 +234,7 @@ class DuckDBSource(QuerySource):
             yield relation
 
     def _errors(self) -> tuple[type[Exception], ...]:
-        return (_duckdb().Error, pa.ArrowException, OSError)
+        return (need("duckdb", extra="duckdb").Error, pa.ArrowException, OSError)
 
     def _tables(self) -> Iterator[tuple[str, str]]:
         listed = (
@@ -257,14 +255,6 @@ class DuckDBSource(QuerySource):
         with self._relation(sql) as relation:
             for batch in relation.to_arrow_reader(BATCH):
                 yield tidy(batch, columns)
-
-
-def _duckdb() -> Any:
-    try:
-        import duckdb
-    except ImportError:
-        raise BadInput("reading a DuckDB file needs duckdb. Install it: pip install 'pintgn[duckdb]'.") from None
-    return duckdb
 
 
 class PostgresSource(QuerySource):
@@ -331,10 +321,7 @@ class PostgresSource(QuerySource):
 
 
 def _dbapi() -> Any:
-    try:
-        from adbc_driver_postgresql import dbapi
-    except ImportError:
-        raise BadInput(
-            "reading PostgreSQL needs adbc-driver-postgresql. Install it: pip install 'pintgn[postgres]'."
-        ) from None
+    need("adbc_driver_postgresql", "adbc-driver-postgresql", extra="postgres")
+    from adbc_driver_postgresql import dbapi
+
     return dbapi

@@ -35,11 +35,26 @@ def download(url: str, target: Path, progress: Progress | None = None, shown: st
     except OSError as error:
         if error.errno is not None:  # the disk, not the network
             raise
-        raise BadFile(_failed(url, error, shown)) from None  # whose own message may show what is secret
+        name, answer = shown or url, getattr(error, "response", None)
+        reason = getattr(error.args[0] if error.args else None, "reason", None)
+        if answer is not None:
+            gone = answer.status_code in (404, 410)
+            why = f"is not there ({answer.status_code})"
+            why = why if gone else f"was refused ({answer.status_code} {answer.reason})"
+            advice = f" {'Try' if gone else 'Try later, or try'} another place with mirror (--mirror)."
+            said = f"{name} {why}.{'' if shown else advice}"
+        elif reason is None:
+            said = f"{name} broke off ({type(error).__name__}). Try again."
+        else:
+            advice = (
+                f" Where there is a network, download {url}, then pass the folder it is in as mirror (--mirror FOLDER)."
+            )
+            said = f"cannot reach {urlsplit(name).netloc} ({str(reason).rpartition(': ')[2]}).{'' if shown else advice}"
+        raise BadFile(said) from None  # the error's own message may show what is secret
 
 
 class Counter:
-    """A progress bar such as pooch wants, which tells a callback."""
+    """A progress bar such as pooch wants, which calls a function."""
 
     total = 0
 
@@ -54,25 +69,5 @@ class Counter:
         """Asked for at the end, before all of a known total is counted once more."""
         self.done -= min(self.done, self.total)
 
-    def close(self) -> None:
-        """Nothing to do: the bar belongs to whoever gave the callback."""
-
-
-def _failed(url: str, error: Any, shown: str | None) -> str:
-    """What happened and what to do, from an error of `requests`."""
-    name, answer = shown or url, getattr(error, "response", None)
-    if answer is not None:
-        gone = answer.status_code in (404, 410)
-        why = f"is not there ({answer.status_code})" if gone else f"was refused ({answer.status_code} {answer.reason})"
-        place = "" if shown else f" {'Try' if gone else 'Try later, or try'} another place with mirror (--mirror)."
-        return f"{name} {why}.{place}"
-    reason = getattr(error.args[0] if error.args else None, "reason", None)
-    if reason is None:
-        return f"{name} broke off ({type(error).__name__}). Try again."
-    unreachable = f"cannot reach {urlsplit(name).netloc} ({str(reason).rpartition(': ')[2]})."
-    if shown:
-        return unreachable
-    return (
-        f"{unreachable} Where there is a network, download {url}, then pass the folder it is in as mirror "
-        "(--mirror FOLDER)."
-    )
+    def close(self) -> Any:
+        """Nothing to do: the bar belongs to whoever gave the function."""

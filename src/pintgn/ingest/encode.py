@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pintgn.errors import BadInput, UnknownName, suggest
-from pintgn.events.hashed import hashes, signs
+from pintgn.events.categories import hashes, signs
 from pintgn.events.schema import ADD, NODE, Feature, Schema
 
 LARGEST = float(np.finfo(np.float32).max)

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, PintgnWarning
+from pintgn.events.categories import PIECE
 from pintgn.events.columns import Growing, Where, first_true, first_uncastable, is_text, plain, try_cast
-from pintgn.events.hashed import hashes, signs
 from pintgn.events.precision import fits_float32
 from pintgn.events.schema import Feature
 from pintgn.ingest.amounts import advice, looks_numeric, tidy
@@ -19,8 +19,6 @@ from pintgn.ingest.amounts import advice, looks_numeric, tidy
 MOST_ONE_HOT = 32
 """Up to this many categories become one column each, unless the user says; more become bits of a hash."""
 MOST_CATEGORIES = 100_000
-PIECE = 1 << 20
-"""Rows that are coded at a time."""
 SAMPLED = 100
 """Values of a column that are looked at to tell numbers from names, where some are expected to be bad."""
 MISSING = frozenset(["", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "none", "#N/A", "<NA>"])
@@ -270,20 +268,3 @@ class Labels:
 
 def _is_whole(text: str) -> bool:
     return text.lstrip("-").isdigit() and str(int(text)) == text
-
-
-def spread(matrix: np.ndarray, start: int, codes: np.ndarray, feature: Feature, words: list[Any]) -> None:
-    """Write coded categories into the columns of a feature matrix that begin at `start`; `words` are what they mean."""
-    if feature.kind == "code":
-        matrix[:, start] = codes
-        return
-    if feature.kind == "hash":
-        bits = np.concatenate([np.zeros((1, feature.width), np.float32), signs(hashes(words))])
-        for first in range(0, len(codes), PIECE):
-            matrix[first : first + PIECE, start : start + feature.width] = bits[codes[first : first + PIECE]]
-        return
-    matrix[:, start : start + feature.width] = 0
-    for first in range(0, len(codes), PIECE):
-        here = codes[first : first + PIECE]
-        rows = np.flatnonzero(here)
-        matrix[first + rows, start + here[rows] - 1] = 1

@@ -13,8 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.events.columns import as_array
-from pintgn.ingest.sources import BATCH, Hints, Source, charset_name, prefetched
+from pintgn.ingest.table_source import BATCH, Hints, Source, charset_name, prefetched
 
 
 class JsonSource(Source):
@@ -28,7 +27,6 @@ class JsonSource(Source):
     def __init__(self, path: Path, compressed: str | None = None, charset: str = "utf-8", lenient: bool = False):
         self.path, self.title, self.compressed = path, path.name, compressed
         self.charset = "utf-8-sig" if charset_name(charset) == "utf-8" else charset
-        self.nested, self._met_nested = True, False  # until all have been looked at
         self.lenient = lenient  # leave out what is no object
         self.note: Callable[[str, str], None] = lambda what, where: None
         names: dict[str, None] = {}
@@ -36,10 +34,12 @@ class JsonSource(Source):
         for record in itertools.chain.from_iterable(self._blocks()):
             if not record.keys() <= names.keys():
                 names |= dict.fromkeys(record)
-                for name, width in self._widths(record).items():
-                    vectors[name] = max(width, vectors.get(name, 0))
+                for name in record:
+                    stem = name.rstrip("0123456789")
+                    if stem != name and f"{stem}0" in record and stem not in record:  # a list that was taken apart
+                        vectors[stem] = max(vectors.get(stem, 0), int(name[len(stem) :]) + 1)
         self._set_names(names)
-        self.vectors, self.nested = vectors, self._met_nested
+        self.vectors = vectors
         if not self.names:
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
 
@@ -47,53 +47,15 @@ class JsonSource(Source):
         return prefetched(self._read(list(columns)))
 
     def _read(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
+        start = 0
         for records in self._blocks():
-            arrays = [self._column(name, [record.get(name) for record in records]) for name in columns]
+            lists = {name: [record.get(name) for record in records] for name in columns}
+            arrays = [self._array(name, values, start) for name, values in lists.items()]
             yield pa.RecordBatch.from_arrays(arrays, names=columns)
-
-    def _blocks(self) -> Iterator[list[dict[str, Any]]]:
-        """Many objects at a time: lines are parsed together, and one by one only if there is something wrong."""
-        with self._reading() as (file, array):
-            if array:
-                block = [record for _, record in self._records()]
-                yield from (block[k : k + BATCH] for k in range(0, len(block), BATCH))
-                return
-            filled = (line for line in file if not line.isspace())
-            while lines := list(itertools.islice(filled, BATCH)):
-                try:
-                    records = json.loads(f"[{','.join(lines)}]")
-                except ValueError:
-                    records = []
-                if len(records) != len(lines) or {type(record) for record in records} != {dict}:
-                    if self.lenient:
-                        records = self._objects(lines)
-                    else:
-                        for _ in self._records():  # names the line
-                            pass
-                yield [self._record(record, "") for record in records] if self.nested else records
+            start += len(records)
 
     def drop_unreadable(self, note: Callable[[str, str], None]) -> None:
         self.note = note
-
-    def _objects(self, lines: list[str]) -> list[dict[str, Any]]:
-        found = []
-        for line in lines:
-            with contextlib.suppress(ValueError):
-                value = json.loads(line)
-                if isinstance(value, dict):
-                    found.append(value)
-                    continue
-            self.note("that are no objects", repr(line.strip()[:40]))
-        return found
-
-    def _column(self, name: str, values: list[Any]) -> pa.Array:
-        try:
-            return as_array(values)
-        except (pa.ArrowException, TypeError) as error:
-            kinds = sorted({type(value).__name__ for value in values if value is not None})
-            raise BadInput(
-                f"{self.title} mixes {' and '.join(kinds)} in {name!r}. Write all its values in one type."
-            ) from error
 
     def where(self, row: int) -> str:
         """The line of a row (the number of its object, in an array); the file is read again up to it."""
@@ -102,19 +64,58 @@ class JsonSource(Source):
 
     # -- the file ------------------------------------------------------------------------------------------
 
+    def _blocks(self) -> Iterator[list[dict[str, Any]]]:
+        """Many objects at a time: lines are parsed together, and one by one only if there is something wrong."""
+        with self._reading() as (file, array):
+            filled = iter(()) if array else (line for line in file if not line.isspace())
+            while lines := list(itertools.islice(filled, BATCH)):
+                try:
+                    records = json.loads(f"[{','.join(lines)}]")
+                except ValueError:
+                    records = []
+                if len(records) == len(lines) and {type(record) for record in records} == {dict}:
+                    yield [_flat(record) for record in records]
+                elif self.lenient:
+                    yield [_flat(record) for line in lines if (record := self._object(line)) is not None]
+                else:
+                    for _ in self._records():  # names the line
+                        pass
+        if array:
+            rows = [record for _, record in self._records()]
+            yield from (rows[k : k + BATCH] for k in range(0, len(rows), BATCH))
+
+    def _object(self, line: str) -> dict[str, Any] | None:
+        with contextlib.suppress(ValueError):
+            if isinstance(value := json.loads(line), dict):
+                return value
+        self.note("that are no objects", repr(line.strip()[:40]))
+        return None
+
     def _records(self) -> Generator[tuple[str, dict[str, Any]], None, None]:
         """Every object, taken apart, and where it stands."""
         with self._reading() as (file, array):
             if array:
-                for number, value in enumerate(self._parsed(file.read(), self.title)):
-                    if isinstance(value, dict) or not self.lenient:
-                        yield f"event {number}", self._record(value, f"event {number}")
-                    else:
-                        self.note("that are no objects", f"event {number}")
-                return
-            for number, line in enumerate(file, 1):
-                if not line.isspace() and (not self.lenient or _is_object(line)):
-                    yield f"line {number}", self._record(self._parsed(line, f"line {number}"), f"line {number}")
+                values = ((f"event {k}", value) for k, value in enumerate(self._parsed(file.read(), self.title)))
+            else:
+                lines = ((f"line {k}", line) for k, line in enumerate(file, 1) if not line.isspace())
+                values = ((where, self._parsed(line, where)) for where, line in lines)
+            for where, value in values:
+                if isinstance(value, dict):
+                    yield where, _flat(value)
+                elif not self.lenient:
+                    raise BadInput(
+                        f'{where} is no object such as {{"src": 1, "dst": 2, "t": 3}}, but {str(value)[:40]!r}.'
+                    )
+                elif array:
+                    self.note("that are no objects", where)
+
+    def _parsed(self, text: str, where: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            if self.lenient and where != self.title:
+                return None
+            raise BadFile(f"{where} is not JSON: {error}. Correct it; events are objects, one on each line.") from error
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[tuple[Any, bool]]:
@@ -139,42 +140,15 @@ class JsonSource(Source):
         stream = pa.input_stream(str(self.path), compression=self.compressed)
         return io.TextIOWrapper(io.BufferedReader(stream), self.charset)
 
-    def _parsed(self, text: str, where: str) -> Any:
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise BadFile(f"{where} is not JSON: {error}. Correct it; events are objects, one on each line.") from error
 
-    def _record(self, value: Any, where: str) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise BadInput(f'{where} is no object such as {{"src": 1, "dst": 2, "t": 3}}, but {str(value)[:40]!r}.')
-        nested = any(isinstance(one, dict | list) for one in value.values())
-        self._met_nested |= nested
-        return _apart(value) if nested else value
-
-    @staticmethod
-    def _widths(record: dict[str, Any]) -> dict[str, int]:
-        """Names of lists and how long they are, found back from their parts."""
-        found: dict[str, int] = {}
-        for name in record:
-            stem = name.rstrip("0123456789")
-            if stem != name and f"{stem}0" in record and stem not in record:
-                found[stem] = found.get(stem, 0) + 1
-        return found
-
-
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
-
-
-def _apart(value: dict[str, Any], stem: str = "") -> dict[str, Any]:
+def _flat(value: dict[str, Any], stem: str = "") -> dict[str, Any]:
+    """An object with objects and lists within it taken apart."""
+    if not stem and not any(isinstance(one, dict | list) for one in value.values()):
+        return value
     made: dict[str, Any] = {}
     for name, one in value.items():
         if isinstance(one, dict):
-            made |= _apart(one, f"{stem}{name}.")
+            made |= _flat(one, f"{stem}{name}.")
         elif isinstance(one, list):
             made |= {f"{stem}{name}{k}": part for k, part in enumerate(one)}
         else:

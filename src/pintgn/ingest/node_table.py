@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, PintgnWarning, UnknownName
+from pintgn.events.categories import spread
 from pintgn.events.columns import Where, first_true, plain
 from pintgn.events.ids import IdMap
 from pintgn.events.schema import Feature
-from pintgn.ingest.feature_columns import Categories, Numbers, category_columns, spread, to_numbers
+from pintgn.ingest.feature_columns import Categories, Numbers, category_columns, to_numbers
 from pintgn.ingest.numbering import TEXT, Ids, Numbering, UnfitIds, as_ids
-from pintgn.ingest.sources import Source
+from pintgn.ingest.table_source import Source
 
 if TYPE_CHECKING:
     from pintgn.ingest.builder import Plan
@@ -104,12 +105,14 @@ class _Columns:
     """The columns of a node table while they fill up: numbers, and categories as in the events."""
 
     def __init__(self, names: list[str], batch: pa.RecordBatch, source: Source, known: tuple[Feature, ...], plan: Plan):
-        self.names, self.fill = names, plan.fill
+        self.names, self.fill = names, plan.cleaning.fill
         before = {feature.name: feature for feature in known}
         said = {name: one.kind != "number" for name, one in before.items()}
         self.coded = category_columns(names, batch, batch if source.untyped else None, said)
         capacity = source.rows or 0
-        self.numbers = Numbers([name for name in names if not self.coded[name]], capacity, plan.fill, plan.decimal)
+        self.numbers = Numbers(
+            [name for name in names if not self.coded[name]], capacity, plan.cleaning.fill, plan.format.decimal
+        )
         self.categories = {
             name: Categories(name, capacity, before.get(name), source.untyped, True)
             for name in names
@@ -153,7 +156,7 @@ class _Columns:
                 continue
             described.append(feature)
             blocks.append(np.empty((rows, feature.width), np.float32))
-            spread(blocks[-1], 0, codes, feature, column.words)
+            spread(blocks[-1], 0, codes, feature.kind, column.words)
         empty = np.zeros((rows, 0), np.float32)
         return tuple(described), np.concatenate([empty, *blocks], 1)
 

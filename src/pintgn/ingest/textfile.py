@@ -1,4 +1,4 @@
-"""CSV and its relatives: how a text file is laid out, its rows as a stream, and where a bad one stands."""
+"""CSV and other text files with one event on each line: their layout, and their rows as a stream."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import codecs
 import csv
 import io
 import itertools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,8 +18,8 @@ import pyarrow.csv as pacsv
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.timeformat import likely_formats
 from pintgn.events.times import is_time
-from pintgn.ingest.sources import Hints, Source, charset_name, prefetched
-from pintgn.ingest.untidy import MARKS, RAGGED, Tidy, TidyStream, look
+from pintgn.ingest.options import FileFormat
+from pintgn.ingest.table_source import Hints, Source, charset_name, prefetched
 
 DELIMITERS = (",", "\t", ";", "|", " ")
 BLOCK = 1 << 22
@@ -29,11 +30,17 @@ LOOKED_AT = 20
 """Cells of a first line that are looked at, to tell a header from data."""
 EVEN = 0.8
 """Share of the first rows that have one width, where some are spoilt."""
+MARKS = ("#", "%")
+"""How a comment begins, where nobody has said it."""
+RAGGED = re.compile(r"[ \t]{2,}|^[ \t]|[ \t]\r?$|\d \d.*\t|\t.*\d \d", re.M)
+"""Several blanks together, or numbers set apart now by a blank, now by a tab."""
+NUMBERS = re.compile(r"[\s\d.eE+-]*")
+RECBOLE = re.compile(r"(.+):(?:token|token_seq|float|float_seq)")
+"""A column of RecBole's files, as in user_id:token."""
 FOREIGN = {
-    b"PK\x03\x04": "a zip or Excel file. Save it as CSV",
-    b"ARROW1": "an Arrow file. Read it with pyarrow and pass the table",
+    b"PK\x03\x04": "a zip file. Unpack it",
     b"\x89HDF": "an HDF5 file. Read it with pandas and pass the frame",
-    b"\xd0\xcf\x11\xe0": "an old Excel file. Save it as CSV",
+    b"\xd0\xcf\x11\xe0": "an old Excel file. Save it as .xlsx or CSV",
     b"Obj\x01": "an Avro file. Write it as Parquet or CSV",
     b"%PDF": "a PDF. Export the table as CSV",
 }
@@ -51,66 +58,50 @@ class TextSource(Source):
     """Whether what was taken as a header looks like data."""
 
     def __init__(
-        self,
-        path: Path,
-        start: bytes,
-        compressed: str | None,
-        wanted: Sequence[str | int] = (),
-        t: str | int | None = None,
-        *,
-        delimiter: str | None = None,
-        header: bool | None = None,
-        columns: Sequence[str] | None = None,
-        skip_lines: int = 0,
-        comment: str | None = None,
-        charset: str = "utf-8",
-    ):
-        self.path, self.title, self.compressed, self.skip = path, path.name, compressed, skip_lines
-        self.charset = charset if charset == "utf-8" else charset_name(charset)
+        self, path: Path, compressed: str | None, wanted: Sequence[str | int] = (), t: str | int | None = None,
+        format: FileFormat | None = None,
+    ):  # fmt: skip
+        format = format or FileFormat()
+        self.path, self.title, self.compressed, self.skip = path, path.name, compressed, format.skip_lines
+        self.charset = charset_name(format.charset)
         self.note: Callable[[str, str], None] | None = None
-        if not start:
-            raise BadInput(f"{self.title} is empty. An event file has at least one event.")
-        for magic, advice in FOREIGN.items():
-            if start.startswith(magic):
-                raise BadFile(f"{self.title} is {advice}.")
-        if delimiter is not None and len(delimiter) != 1:
-            raise BadInput(f"a delimiter is one character, such as ',' or '\\t', not {delimiter!r}.")
-        lines = self._sample()
-        self.tidy: Tidy | None = None
-        heading: list[str] = []
+        self.substitutions: list[tuple[re.Pattern[bytes], bytes]] = []
+        """What is replaced in the bytes before they are read: comments, and blanks that separate nothing."""
         self.preamble: list[str] = []
         """Comments above the first row."""
-        if comment or lines[self.skip].startswith(MARKS) or any(map(RAGGED.search, lines[self.skip : self.skip + 20])):
-            body, self.tidy, heading, self.preamble = look(lines[self.skip :], wanted, delimiter, comment)
-            lines[self.skip :] = body
-            delimiter = " " if self.tidy and self.tidy.squeeze else delimiter
-        self.delimiter = delimiter or find_delimiter(lines[self.skip :], wanted)
-        reader = csv.reader(iter(lines[self.skip :]), delimiter=self.delimiter)
+        lines = self._sample()[self.skip :]
+        names = None if format.names is None else [str(name) for name in format.names]
+        lines, heading = self._without_comments(lines, wanted, format)
+        self.delimiter = " " if self._set_apart_by_blanks(lines, wanted, format) else format.delimiter or ""
+        self.delimiter = self.delimiter or find_delimiter(lines, wanted)
+        if self.substitutions:
+            lines = self._sample()[self.skip :]
+        reader = csv.reader(iter(lines), delimiter=self.delimiter)
         try:
-            first = next((row for row in reader if row), [])
+            first = [cell.strip() for cell in next((row for row in reader if row), [])]
             after = self.skip + reader.line_num
-            second = next((row for row in reader if row), None)
+            width = len(next((row for row in reader if row), first))
         except csv.Error as error:
             raise BadFile(f"{self.title} cannot be read as CSV: {error}.") from error
-        first = [cell.strip() for cell in first]
-        width = len(second) if second is not None else len(first)
-        names = None if columns is None else [str(name) for name in columns]
-        if heading and header is None and not any(str(name) in first for name in wanted if not str(name).isdecimal()):
+        typed = [RECBOLE.fullmatch(cell) for cell in first]
+        first = [found[1] for found in typed if found] if all(typed) else first
+        header = format.header
+        named = any(str(name) in first for name in wanted if not str(name).isdecimal())
+        if heading and header is None and not named:
             names, header = names or heading, False  # names that a comment gives
         if header is None:
-            named = names is None and any(str(name) in first for name in wanted if not str(name).isdecimal())
             by_number = int(str(t)) if str(t).isdecimal() else None
             index = names.index(str(t)) if names is not None and str(t) in names else by_number
             # a header has no time where the times are
-            header = named or index is None or index >= len(first) or not is_time(first[index])
+            header = (named and names is None) or index is None or index >= len(first) or not is_time(first[index])
             # nor two columns of one name, where that is a number
-            self.looks_headless = bool(header) and not named and names is None and _like_data(first[:LOOKED_AT])
+            self.looks_headless = header and not named and names is None and _like_data(first[:LOOKED_AT])
             header = header and not (self.looks_headless and len(set(first)) < len(first))
         if names is not None and len(names) != width:
-            raise BadInput(f"{len(names)} names are given in columns=, but {self.title} has {width} columns.")
+            raise BadInput(f"{len(names)} names are given in names=, but {self.title} has {width} columns.")
         if names is None:
             names = [name if header and name else str(index) for index, name in enumerate(first)]
-        self._set_names(names, "Rename one, or give all names with columns=[…] (and header=True).")
+        self._set_names(names, "Rename one, or give all names with names=[…] (and header=True).")
         self.header_lines = after if header else self.skip
 
     # -- layout --------------------------------------------------------------------------------------------
@@ -131,12 +122,17 @@ class TextSource(Source):
         self.longest = max(map(len, raw.splitlines()), default=0)
         if self.longest >= LONGEST_LINE:
             raise BadFile(f"{self.title} has a line of more than {LONGEST_LINE:,} bytes. Events come one on each line.")
+        for magic, advice in FOREIGN.items():
+            if raw.startswith(magic):
+                raise BadFile(f"{self.title} is {advice}.")
         if self.charset == "utf-8" and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
             raise BadFile(f"{self.title} is UTF-16 text. Pass charset='utf-16' (--charset utf-16).")
         if b"\0" in raw and "16" not in self.charset and "32" not in self.charset:
             raise BadFile(f"{self.title} is not a text file. Events come as CSV or Parquet.")
-        decoder = codecs.getincrementaldecoder("utf-8-sig" if self.charset == "utf-8" else self.charset)()
+        for pattern, instead in self.substitutions:
+            raw = pattern.sub(instead, raw)
         try:
+            decoder = codecs.getincrementaldecoder("utf-8-sig" if self.charset == "utf-8" else self.charset)()
             text = decoder.decode(raw, final=ended)
         except UnicodeDecodeError as error:
             raise self._undecodable() from error
@@ -145,6 +141,52 @@ class TextSource(Source):
         if not any(line.strip() for line in whole[self.skip :]):
             raise BadInput(f"{self.title} is empty. An event file has at least one event.")
         return whole
+
+    def _without_comments(
+        self, lines: list[str], wanted: Sequence[str | int], format: FileFormat
+    ) -> tuple[list[str], list[str]]:
+        """The rows among the first lines, and the names of columns where the last comment above them gives these."""
+        filled = [line for line in lines if line.strip()]
+        mark = format.comment or (filled[0][0] if filled[0].startswith(MARKS) else None)
+        body = [line for line in filled if mark is None or not line.startswith(mark)]
+        above = [line.strip() for line in itertools.takewhile(lambda line: mark and line.startswith(mark), filled)]
+        if mark is None or (not format.comment and (not body or self._no_comment(above, body, wanted, format))):
+            return filled, []
+        pattern = b"(?m)^(?:\xef\xbb\xbf)?" + re.escape(mark.encode()) + b"[^\n]*"
+        self.substitutions.append((re.compile(pattern), b""))
+        self.preamble = above
+        if not above:
+            return body, []
+        text, row = above[-1].lstrip(mark).strip(), cells(body[0], body, format.delimiter)
+        for names in (cells(text, body, format.delimiter), text.split()):
+            if len(names) == len(row) == len(set(names)) > 1 and not any(map(is_time, names)) and all(names):
+                return body, names if any(map(is_time, row)) else []
+        return body, []
+
+    def _no_comment(self, above: list[str], body: list[str], wanted: Sequence[str | int], format: FileFormat) -> bool:
+        """Whether the line with a mark is the first row, or a header with a wanted name: an id may be called #cat."""
+        found = cells(above[0], body, format.delimiter)
+        if any(str(name) in found for name in wanted if str(name)[:1] in MARKS):
+            return True
+        alike = len(found) == len(cells(body[0], body, format.delimiter)) and any(map(is_time, found))
+        return len(above) == 1 and not above[0][1:2].isspace() and alike
+
+    def _set_apart_by_blanks(self, lines: list[str], wanted: Sequence[str | int], format: FileFormat) -> bool:
+        """Whether blanks of any number cut lines evenly, and nothing else does it better."""
+        lines = lines[:200]
+        if format.delimiter not in (None, " ") or not any(map(RAGGED.search, lines)):
+            return False
+        widths = {len(line.split()) for line in lines[1:] or lines}
+        if len(widths) > 1 or max(widths) == 1:
+            return False
+        other = find_delimiter(lines, wanted)
+        cut = {len(row) for row in csv.reader(lines[1:] or lines, delimiter=other) if row}
+        # tabs between some numbers and blanks between others, but not names with a blank in them
+        mixed = other == "\t" and max(cut) < max(widths) and all(NUMBERS.fullmatch(line) for line in lines[1:] or lines)
+        if len(cut) == 1 and max(cut) > 1 and other != " " and not mixed:
+            return False
+        self.substitutions += [(re.compile(rb"[ \t]+"), b" "), (re.compile(rb"(?m)^ | (?=\r?$)"), b"")]
+        return True
 
     def _no_header(self) -> str:
         if not self.looks_headless:
@@ -167,7 +209,7 @@ class TextSource(Source):
     def drop_unreadable(self, note: Callable[[str, str], None]) -> None:
         self.note = note
 
-    def _unfit(self, row: Any) -> str:
+    def _skip(self, row: Any) -> str:
         """What Arrow does with a row that has too few or too many values."""
         self.ragged += 1
         uneven = (line for line, record in self._records(uneven=True) if len(record) != len(self.names))
@@ -180,12 +222,12 @@ class TextSource(Source):
         self, columns: Sequence[str], hints: Hints, block: int, lenient: bool = False
     ) -> Iterator[pa.RecordBatch]:
         wanted = list(dict.fromkeys(columns))
-        block = block if self.longest < block else 4 * self.longest  # a row has to fit
         read = pacsv.ReadOptions(
-            column_names=self.names, skip_rows=self.header_lines, block_size=block, encoding=self.charset
-        )
+            column_names=self.names, skip_rows=self.header_lines, encoding=self.charset,
+            block_size=block if self.longest < block else 4 * self.longest,  # a row has to fit
+        )  # fmt: skip
         self.ragged = 0
-        unfit = (lambda row: "skip") if lenient else None if self.note is None else self._unfit
+        unfit = (lambda row: "skip") if lenient else None if self.note is None else self._skip
         parse = pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=unfit)
         convert = pacsv.ConvertOptions(
             include_columns=wanted,
@@ -193,13 +235,13 @@ class TextSource(Source):
             strings_can_be_null=False,
         )
         with self._open() as stream:
-            counted = _QuoteCounter(stream if self.tidy is None else TidyStream(stream, self.tidy))
+            text = CleanStream(stream, self.substitutions)
             try:
-                for batch in pacsv.open_csv(pa.PythonFile(counted, "r"), read, parse, convert):
+                for batch in pacsv.open_csv(pa.PythonFile(text, "r"), read, parse, convert):
                     yield batch if len(wanted) == len(columns) else batch.select(columns)
             except (pa.ArrowException, OSError, EOFError) as error:
                 raise self._explain(error) from error
-            if counted.quotes % 2:  # which can be fine (as in 3" pipe), or hide half of the file
+            if text.quotes % 2:  # which can be fine (as in 3" pipe), or hide half of the file
                 for _ in self._records(strict=True):
                     pass
 
@@ -217,11 +259,11 @@ class TextSource(Source):
 
     def _records(self, strict: bool = False, uneven: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Every row after the header, with the number of its first line; also `uneven` ones that reading leaves out."""
-        with io.TextIOWrapper(io.BufferedReader(self._open()), self.charset, errors="replace", newline="") as text:
+        stream = io.BufferedReader(CleanStream(self._open(), self.substitutions))
+        with io.TextIOWrapper(stream, self.charset, errors="replace", newline="") as text:
             for _ in range(self.header_lines):
                 text.readline()
-            lines = text if self.tidy is None else self.tidy.lines(text)
-            reader = csv.reader(lines, delimiter=self.delimiter, strict=strict)
+            reader = csv.reader(text, delimiter=self.delimiter, strict=strict)
             line = self.header_lines + 1
             try:
                 for record in reader:
@@ -259,8 +301,8 @@ class TextSource(Source):
 
     def _undecodable(self) -> BadFile:
         decoder = codecs.getincrementaldecoder(self.charset)()
+        line = 1
         with self._open() as stream:
-            line = 1
             while chunk := stream.read(1 << 16):
                 for piece in chunk.splitlines(keepends=True):
                     try:
@@ -278,23 +320,47 @@ class TextSource(Source):
         return BadFile(f"{self.title} cannot be read {kind}to its end: {str(error).splitlines()[0]}")
 
 
-class _QuoteCounter:
-    """A stream that counts quotation marks on their way."""
+class CleanStream(io.RawIOBase):
+    """A stream of bytes with substitutions in whole lines, which counts quotation marks on their way."""
 
-    closed = False
+    def __init__(self, stream: Any, substitutions: Sequence[tuple[re.Pattern[bytes], bytes]]):
+        self.stream, self.substitutions, self.rest, self.quotes = stream, substitutions, b"", 0
 
-    def __init__(self, stream: Any):
-        self.stream, self.quotes = stream, 0
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def read(self, size: int = -1) -> bytes:
-        data = self.stream.read(None if size < 0 else size)
-        if b'"' in data:  # much faster than counting, and nearly always enough
-            self.quotes += data.count(b'"')
-        return data
+        while True:
+            data = self.stream.read(None if size < 0 else max(size - len(self.rest), 1))
+            whole = data
+            if self.substitutions:
+                end = data.rfind(b"\n") + 1
+                whole, rest = (self.rest + data[:end], data[end:]) if end or not data else (b"", self.rest + data)
+                if 0 <= size <= len(rest):  # a line longer than what is asked for
+                    whole, rest = whole + rest, b""
+                self.rest = rest
+                for pattern, instead in self.substitutions:
+                    whole = pattern.sub(instead, whole)
+            if b'"' in whole:  # much faster than counting, and nearly always enough
+                self.quotes += whole.count(b'"')
+            if whole or not data:
+                return whole
 
 
-def _like_data(cells: list[str]) -> bool:
-    return any(is_time(cell) or likely_formats(cell) for cell in cells)
+def _like_data(first: list[str]) -> bool:
+    return any(is_time(cell) or likely_formats(cell) for cell in first)
+
+
+def cells(line: str, like: list[str], delimiter: str | None) -> list[str]:
+    """The cells of a line, cut as others are."""
+    if delimiter == " ":
+        return line.split()
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter or find_delimiter(like, ())), [])]
 
 
 def find_delimiter(lines: list[str], wanted: Sequence[str | int]) -> str:

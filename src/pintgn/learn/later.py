@@ -12,6 +12,7 @@ from torch import Tensor
 from pintgn.errors import BadInput, EventOrderError
 from pintgn.events.log import COLUMNS, EventLog
 from pintgn.facts import digest_of
+from pintgn.ingest.options import Cleaning
 from pintgn.ingest.read import read_events
 
 
@@ -37,7 +38,8 @@ def longer_log(log: EventLog, newer: Any) -> EventLog:
             log's last one, or the whole log again with more events behind.
     """
     title = str(newer) if isinstance(newer, str | Path) else "the newer events"
-    later = read_events(newer.to_table() if isinstance(newer, EventLog) else newer, like=log, sort=True)
+    table = newer.to_table() if isinstance(newer, EventLog) else newer
+    later = read_events(table, like=log, cleaning=Cleaning(sort=True))
     if len(later) > len(log) and _continues(log, later):
         return _joined(log, later, later[len(log) :])
     if not len(later):

@@ -12,7 +12,9 @@ from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.columns import plain
 from pintgn.events.schema import TimeUnit
 from pintgn.events.times import TimeColumn
-from pintgn.ingest.sources import Source, open_source
+from pintgn.ingest.options import FileFormat
+from pintgn.ingest.sources import open_source
+from pintgn.ingest.table_source import Source
 from pintgn.live.live import Live
 
 
@@ -25,7 +27,7 @@ def predict(
     t: str | None = None,
     at: Any = None,
     against: str = "anyone",
-    **layout: Any,
+    format: FileFormat | None = None,
 ) -> pa.Table:
     """A logit, a probability and notes for every row.
 
@@ -39,11 +41,11 @@ def predict(
             A run that predicts something of a node needs the column of that node only.
         at: one time for all rows; right after the newest event by default.
         against: what links are told from; see `Live.score`.
-        layout: of a text file: delimiter, header, charset; see `read_events`.
+        format: how a text file is laid out; see `FileFormat`.
     """
     schema, sides = live.schema, live.run.settings.task.sides
     ends = [(src or schema.src, "src"), (dst or schema.dst, "dst")]
-    source = open_source(pairs, [ends[side][0] for side in sides], **layout)
+    source = open_source(pairs, [ends[side][0] for side in sides], format=format)
     columns = [_column(source, *ends[side]) for side in sides]
     when = _time_column(source, t, schema.t) if at is None else None
     ids: list[list[Any]] = [[], []]

@@ -8,9 +8,9 @@ import pytest
 
 from pintgn import EventLog, read_events
 from pintgn.errors import BadFile, BadInput, UnknownName
-from pintgn.ingest import guess, sources, textfile
+from pintgn.ingest import guess, textfile
 from pintgn.ingest import read as ingest
-from pintgn.ingest.sources import ParquetSource, open_source
+from pintgn.ingest.sources import open_source
 
 
 def wide(columns: int) -> dict[str, list]:
@@ -48,21 +48,6 @@ def test_all_of_many_columns_are_features(tmp_path, name):
     assert log.features.shape == (3, 3_000)
     log.save(tmp_path / "saved.parquet")
     same(read_events(tmp_path / "saved.parquet"), log)
-
-
-def test_the_schema_of_a_parquet_file_is_made_a_few_times_not_once_for_each_column(tmp_path, monkeypatch):
-    path = written(tmp_path / "log.parquet", wide(200))
-    looks = []
-
-    class Counted(pq.ParquetFile):
-        @property
-        def schema_arrow(self):
-            looks.append(1)
-            return super().schema_arrow
-
-    monkeypatch.setattr(sources.pq, "ParquetFile", Counted)
-    ParquetSource(path)
-    assert 0 < len(looks) < 10
 
 
 @pytest.mark.parametrize(("size", "found"), [(textfile.LOOKED_AT - 1, True), (textfile.LOOKED_AT, True),

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pintgn import read_events
+from pintgn import Cleaning, Columns, read_events
 from pintgn.errors import BadFile, BadInput, EventOrderError, UnknownName
 from pintgn.ingest import databases
 from pintgn.ingest.sources import open_source
@@ -48,7 +48,7 @@ def table(rows: int = 300) -> pa.Table:
     )  # fmt: skip
 
 
-READING = {**COLUMNS, "features": ["amount", "count", "kind"], "fill": 0}
+READING = {**COLUMNS, "features": ["amount", "count", "kind"], "cleaning": Cleaning(fill=0)}
 
 
 @pytest.fixture(scope="module")
@@ -141,55 +141,53 @@ def same(log, expected) -> bool:
 
 @pytest.mark.parametrize("query", ["orders", "select * from orders", "select *, 1 as more from orders -- all\n;"])
 def test_a_table_reads_as_from_parquet(shop, expected, query):
-    assert same(read_events(shop, query=query, **READING), expected)
+    assert same(read_events(f"{shop}#{query}", **READING), expected)
     assert same(read_events(f"{shop}#{query}", **READING), expected)
 
 
 @pytest.mark.parametrize("batch", around(150))
 def test_a_table_reads_alike_in_batches_of_any_size(shop, expected, batch, monkeypatch):
     monkeypatch.setattr(databases, "BATCH", batch)
-    assert same(read_events(shop, query="orders", **READING), expected)
+    assert same(read_events(f"{shop}#orders", **READING), expected)
 
 
 def test_a_query_chooses_renames_and_orders(shop, expected):
     query = "select seller as src, buyer as dst, placed as t from orders where amount > 50 order by placed desc"
     with pytest.raises(EventOrderError, match="row .* earlier than the event before it"):
-        read_events(shop, query=query, sort=False)
-    log = read_events(shop, query=query, sort=True)
+        read_events(f"{shop}#{query}", cleaning=Cleaning(sort=False))
+    log = read_events(f"{shop}#{query}", cleaning=Cleaning(sort=True))
     assert len(log) == (expected.features[:, 0] > 50).sum()
     assert set(log.ids.decode().to_pylist()) <= set(expected.ids.decode().to_pylist())
 
 
 def test_nodes_come_from_a_database_as_well(shop):
     with pytest.warns(match="lacks"):
-        log = read_events(shop, query="orders", nodes=f"{shop}#customers", **COLUMNS)
+        log = read_events(f"{shop}#orders", columns=Columns(nodes=f"{shop}#customers"), **COLUMNS)
     assert log.node_features[log.node("ann 3")] == 35
 
 
 def test_only_what_is_there_is_offered(shop):
-    with pytest.raises(
-        BadInput, match=r"has \d tables: 'customers', 'orders'.* perhaps: query='orders' \(--query orders\)"
-    ):
+    with pytest.raises(BadInput, match=r"has \d tables: 'customers', 'orders'.* perhaps: --query orders"):
         read_events(shop)
     with pytest.raises(BadInput, match="has no table 'order'.*Did you mean 'orders'"):
-        read_events(shop, query="order")
+        read_events(f"{shop}#order")
     with pytest.raises(BadInput, match="refuses the query: .*ordrs.* Did you mean 'orders'"):
-        read_events(shop, query="select * from ordrs")
+        read_events(f"{shop}#select * from ordrs")
     with pytest.raises(BadInput, match="refuses the query: .*nope"):
-        read_events(shop, query="select nope from orders")
+        read_events(f"{shop}#select nope from orders")
     with pytest.raises(UnknownName, match="table 'orders' has no column 'byer'. Did you mean 'buyer'"):
-        read_events(shop, query="orders", **COLUMNS | {"src": "byer"})
+        read_events(f"{shop}#orders", **COLUMNS | {"src": "byer"})
     with pytest.raises(BadInput, match="the query has two columns called 'buyer'"):
-        read_events(shop, query="select buyer, buyer, seller, placed from orders", **COLUMNS)
-    with pytest.raises(BadInput, match="behind '#', and query="):
-        read_events(f"{shop}#orders", query="orders")
+        read_events(f"{shop}#select buyer, buyer, seller, placed from orders", **COLUMNS)
+    with pytest.raises(BadInput, match="behind '#', and --query gives another"):
+        open_source(f"{shop}#orders", query="orders")
 
 
 def test_a_gap_names_its_row(shop):
     query = "select case when amount < 50 then buyer end as buyer, seller, placed from orders order by amount desc"
     over = int((table()["amount"].to_numpy() >= 50).sum())
     with pytest.raises(BadInput, match=f"row {over} has no buyer. Correct it"):
-        read_events(shop, query=query.replace("<", ">="), sort=True, **COLUMNS)
+        read_events(f"{shop}#{query.replace('<', '>=')}", cleaning=Cleaning(sort=True), **COLUMNS)
 
 
 def test_nothing_is_ever_written(shop):
@@ -201,19 +199,19 @@ def test_nothing_is_ever_written(shop):
     ):
         with pytest.raises(BadInput, match="refuses the query|gives no rows"):
             list(open_source(shop, query=statement).batches(["buyer"]))
-    assert len(read_events(shop, query="orders", **COLUMNS)) == 300
+    assert len(read_events(f"{shop}#orders", **COLUMNS)) == 300
 
 
 def test_an_empty_result_is_said(shop):
     with pytest.raises(BadInput, match="the query has no events"):
-        read_events(shop, query="select * from orders where amount < 0", **COLUMNS)
+        read_events(f"{shop}#select * from orders where amount < 0", **COLUMNS)
 
 
 def test_reading_may_stop_early(shop):
     batches = open_source(shop, query="orders").batches(["buyer"])
     assert next(batches).num_rows
     batches.close()
-    assert len(read_events(shop, query="orders", **COLUMNS)) == 300
+    assert len(read_events(f"{shop}#orders", **COLUMNS)) == 300
 
 
 # -- PostgreSQL alone --------------------------------------------------------------------------------------
@@ -222,21 +220,20 @@ def test_reading_may_stop_early(shop):
 def test_numbers_of_any_length_are_kept_exactly(server):
     """`extract(epoch …)` is numeric, which has no Arrow type: such times lose no digit, and features are numbers."""
     rows = "(1, 2, 1700000000.000001::numeric, 1.5::numeric), (2, 1, 1700000000.000002, 'NaN'), (2, 1, 1700000001, 7)"
-    log = read_events(server, query=f"select * from (values {rows}) as x (src, dst, t, x)", features=["x"], fill=0)
+    log = read_events(
+        f"{server}#select * from (values {rows}) as x (src, dst, t, x)", features=["x"], cleaning=Cleaning(fill=0)
+    )
     assert log.t.tolist() == [1700000000.000001, 1700000000.000002, 1700000001]
     assert log.features.ravel().tolist() == [1.5, 0, 7]
-    whole = read_events(server, query="select 1 as src, 2 as dst, (10 ^ 17::numeric)::numeric(20, 0) + 1 as t")
+    whole = read_events(f"{server}#select 1 as src, 2 as dst, (10 ^ 17::numeric)::numeric(20, 0) + 1 as t")
     assert whole.t.tolist() == [10**17 + 1]
     with pytest.raises(BadInput, match="which float64 cannot tell from"):
-        read_events(
-            server, query="select 1 as src, 2 as dst, 1e16::numeric + x / 10.0 as t from generate_series(1, 2) x"
-        )
+        read_events(f"{server}#select 1 as src, 2 as dst, 1e16::numeric + x / 10.0 as t from generate_series(1, 2) x")
 
 
 def test_types_of_postgres(server):
     log = read_events(
-        server,
-        query="select 'c56a4180-65aa-42ec-a945-5fd21dec0538'::uuid as src, gen_random_uuid() as dst, "
+        f"{server}#select 'c56a4180-65aa-42ec-a945-5fd21dec0538'::uuid as src, gen_random_uuid() as dst, "
         "date '2024-03-01' as t, true as yes, 2::smallint as small, 1.5::real as x",
         features="all",
     )
@@ -261,7 +258,7 @@ def test_types_of_postgres(server):
 )  # fmt: skip
 def test_errors_show_no_password(postgres, given, message):
     with pytest.raises((BadFile, BadInput), match=message) as caught:
-        read_events(postgres.replace(*given), query="orders")
+        read_events(f"{postgres.replace(*given)}#orders")
     assert "s3cret" not in str(caught.value)
     assert "wrong-pw" not in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -271,7 +268,7 @@ def test_a_server_that_is_not_there(postgres):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         with pytest.raises(BadFile, match="Connection refused. Does it run there"):
-            read_events(f"postgresql://ann@127.0.0.1:{free.getsockname()[1]}/shop", query="orders")
+            read_events(f"postgresql://ann@127.0.0.1:{free.getsockname()[1]}/shop#orders")
 
 
 def test_a_table_of_another_schema_and_an_address_for_another_driver(postgres):
@@ -316,7 +313,7 @@ def test_the_command_line_asks_which_table(tmp_path):
     asked = pintgn("data", "info", in_sqlite(tmp_path / "shop.db"), cwd=tmp_path)
     assert asked.returncode == 2
     assert asked.stderr.count("\n") == 1
-    assert "Name one or write a query, perhaps: query='orders' (--query orders)" in asked.stderr
+    assert "Name one or write a query, perhaps: --query orders" in asked.stderr
 
 
 # -- files -------------------------------------------------------------------------------------------------
@@ -345,7 +342,7 @@ def test_a_column_of_sqlite_has_one_type(tmp_path, monkeypatch):
         ]
         base.executemany("insert into events values (?, ?, ?, ?, ?)", rows)
         base.commit()
-        log = read_events(tmp_path / "loose.db", features=["kind", "x"], fill=0)
+        log = read_events(tmp_path / "loose.db", features=["kind", "x"], cleaning=Cleaning(fill=0))
         assert log.t.tolist() == [1, 2, 2.5, 3, 4]
         assert log.schema.feature_columns() == ["kind=a", "kind=b", "x"]
         assert log.features[:, 2].tolist() == [0, 0, 0.5, 2, 7]
@@ -363,7 +360,7 @@ def test_a_damaged_database_is_one_line(make, tmp_path):
     for content in (whole[:3000], whole[:4096] + b"\xff" * (len(whole) - 4096)):
         path.write_bytes(content)
         with pytest.raises((BadFile, BadInput)) as caught:
-            read_events(path, query="orders", **COLUMNS)
+            read_events(f"{path}#orders", **COLUMNS)
         assert "\n" not in str(caught.value)
 
 
@@ -372,7 +369,7 @@ def test_a_query_needs_a_database(tmp_path):
     pq.write_table(table(), tmp_path / "events.parquet")
     for source in (tmp_path / "events.csv", tmp_path / "events.parquet", f"{tmp_path}/events.csv#orders", {"src": [1]}):
         with pytest.raises(BadInput, match="asks a database, and .* is none"):
-            read_events(source, query=None if "#" in str(source) else "orders")
+            open_source(source, query=None if "#" in str(source) else "orders")
     os.rename(tmp_path / "events.csv", tmp_path / "a#b.csv")  # a name is a name
     assert len(read_events(tmp_path / "a#b.csv")) == 1
 
@@ -382,4 +379,4 @@ def test_a_missing_extra_is_named(module, extra, tmp_path, monkeypatch):
     source = in_duckdb(tmp_path / "shop.duckdb") if extra == "duckdb" else "postgresql://127.0.0.1/shop"
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(BadInput, match=rf"Install it: pip install 'pintgn\[{extra}\]'"):
-        read_events(source, query="orders")
+        read_events(f"{source}#orders")

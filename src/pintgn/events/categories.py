@@ -1,18 +1,22 @@
-"""Categories too many for a column each: every one is 32 numbers of +1 and -1, the bits of a hash of its name.
+"""Categories as numbers: one-hot columns, codes, or the bits of a hash.
 
-Two categories differ in about half of them, so a linear layer tells any few apart, which one column of codes (1, 2, 3,
-…) does not: it would put them in an order that means nothing. No list of categories is needed to encode one.
+A category among many is 32 numbers of +1 and -1, the bits of a hash of its name. Two categories differ in about half of
+them, so a linear layer tells any few apart, which one column of codes (1, 2, 3, …) does not: it would put them in an
+order that means nothing. No list of categories is needed to encode one.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 BITS = 32
+PIECE = 1 << 20
+"""Rows that are written at a time."""
 
 
 def hashes(categories: Iterable[Any]) -> np.ndarray:  # (categories,) uint32
@@ -44,3 +48,27 @@ def category_codes(block: np.ndarray, hashed: np.ndarray) -> np.ndarray:  # (row
     at = np.minimum(np.searchsorted(hashed[order], found), len(hashed) - 1)
     known = (hashed[order][at] == found) & block.any(1) if len(hashed) else np.zeros(len(block), bool)
     return np.where(known, order[at] + 1, 0) if len(hashed) else np.zeros(len(block), np.int64)
+
+
+def word_array(words: Sequence[Any]) -> pa.Array:
+    """Categories as an Arrow column: text where they are of several types."""
+    kinds = {type(word) for word in words}
+    return pa.array(
+        [str(word) for word in words] if len(kinds) > 1 else words, None if len(kinds) == 1 else pa.string()
+    )
+
+
+def spread(matrix: np.ndarray, start: int, codes: np.ndarray, kind: str, words: Sequence[Any]) -> None:
+    """Write 1-based codes of `words` (0: none) into the columns of a feature matrix that begin at `start`."""
+    if kind == "code":
+        matrix[:, start] = codes
+        return
+    if kind == "hash":
+        bits = np.concatenate([np.zeros((1, BITS), np.float32), signs(hashes(words))])
+        for first in range(0, len(codes), PIECE):
+            matrix[first : first + PIECE, start : start + BITS] = bits[codes[first : first + PIECE]]
+        return
+    matrix[:, start : start + len(words)] = 0
+    for first in range(0, len(codes), PIECE):
+        rows = np.flatnonzero(codes[first : first + PIECE]) + first
+        matrix[rows, start + codes[rows] - 1] = 1

@@ -25,7 +25,7 @@ def test_partitions_are_read_in_the_order_of_their_times_whatever_they_are_calle
     written(tmp_path / "log", "day=ant/part-0.parquet", range(10, 20))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # nothing had to be sorted
-        log = pintgn.read_events(tmp_path / "log", sort=False)
+        log = pintgn.read_events(tmp_path / "log", cleaning=pintgn.Cleaning(sort=False))
     written(tmp_path, "one.parquet", range(30))
     assert log.t.tolist() == list(range(30))
     assert log.fingerprint == pintgn.read_events(tmp_path / "one.parquet").fingerprint
@@ -55,7 +55,7 @@ def test_parts_that_overlap_in_time_are_sorted_with_a_note_or_refused(tmp_path):
         log = pintgn.read_events(tmp_path)
     assert log.t.tolist() == list(range(20))
     with pytest.raises(EventOrderError, match=r"x\.parquet"):
-        pintgn.read_events(tmp_path, sort=False)
+        pintgn.read_events(tmp_path, cleaning=pintgn.Cleaning(sort=False))
 
 
 def test_files_that_others_keep_beside_are_left_out(tmp_path):

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pintgn import EventLog, read_events, write_events
+from pintgn import Cleaning, Columns, EventLog, read_events, write_events
 from pintgn.datasets import simulate
 from pintgn.errors import BadFile, BadInput, TooLarge
-from pintgn.events import hashed, table
+from pintgn.events import categories as hashed
+from pintgn.events import table
 from pintgn.events.kernels import LONGEST_TEXT, RUN
 from pintgn.ingest import feature_columns as features
-from pintgn.ingest import jsonfile, numbering, sources, textfile
+from pintgn.ingest import jsonfile, numbering, table_source, textfile
 from tests.conftest import around
 from tests.learn.helpers import random_log
 
@@ -58,18 +59,18 @@ OPTIONS = {"features": ["kind", "amount"], "label": "label"}
 @pytest.mark.parametrize("encoding", ["onehot", "code"])
 def test_a_file_is_read_alike_in_pieces_of_any_size(form, encoding, tmp_path, monkeypatch):
     path = written(form, tmp_path)
-    expected = read_events(written("columns", tmp_path), encoding=encoding, **OPTIONS)
-    assert read_events(path, encoding=encoding, **OPTIONS) == expected
+    expected = read_events(written("columns", tmp_path), columns=Columns(encoding=encoding), **OPTIONS)
+    assert read_events(path, columns=Columns(encoding=encoding), **OPTIONS) == expected
     size = path.stat().st_size if form == "csv" else 1_000
     longest = max(map(len, path.read_bytes().splitlines(keepends=True))) if form == "csv" else 1
     for rows in (1, 5, *around(ROWS)):
-        for module in (sources, jsonfile):
+        for module in (table_source, jsonfile):
             monkeypatch.setattr(module, "BATCH", rows)
-        monkeypatch.setattr(features, "PIECE", rows)
-        assert read_events(path, encoding=encoding, **OPTIONS) == expected
+        monkeypatch.setattr(hashed, "PIECE", rows)
+        assert read_events(path, columns=Columns(encoding=encoding), **OPTIONS) == expected
     for block in (longest, longest + 1, *around(size // 2), *around(size)):
         monkeypatch.setattr(textfile, "BLOCK", block)
-        assert read_events(path, encoding=encoding, **OPTIONS) == expected
+        assert read_events(path, columns=Columns(encoding=encoding), **OPTIONS) == expected
 
 
 def test_a_row_longer_than_a_block_is_read(tmp_path, monkeypatch):
@@ -122,7 +123,7 @@ def test_a_key_of_json_is_a_column_wherever_it_first_occurs(first, tmp_path):
     rows[first - 1] |= {"amount": 2.5, "more": {"weight": 3}, "v": [1, 2]}
     path = tmp_path / "events.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    log = read_events(path, features="all", fill=0)
+    log = read_events(path, features="all", cleaning=Cleaning(fill=0))
     assert log.schema.feature_columns() == ["amount", "more.weight", "v0", "v1"]
     assert log.features[first - 1].tolist() == [2.5, 3, 1, 2]
     assert log.features.sum() == 8.5

@@ -13,10 +13,10 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from pintgn import ADD, DELETE, NODE, EventLog, read_events, write_events
+from pintgn import ADD, DELETE, NODE, Cleaning, Columns, EventLog, FileFormat, read_events, write_events
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning, UnknownName
 from pintgn.events.schema import LATEST
-from pintgn.ingest import sources, textfile
+from pintgn.ingest import table_source, textfile
 
 ROWS = {"src": ["b", "a", "b", "c"], "dst": ["a", "c", "b", "d"], "t": [1, 2, 2, 5]}
 
@@ -91,7 +91,12 @@ def test_every_source_gives_the_same_log(tmp_path, csv):
         "utf-16": csv(text.encode("utf-16"), "utf16.csv"),
     }
     for name, source in several.items():
-        log = read_events(source, features=["w", "kind"], label="t", charset="utf-16" if name == "utf-16" else "utf-8")
+        log = read_events(
+            source,
+            features=["w", "kind"],
+            label="t",
+            format=FileFormat(charset="utf-16" if name == "utf-16" else "utf-8"),
+        )
         assert log == expected, name
 
 
@@ -118,10 +123,10 @@ def test_columns_of_vectors_are_taken_apart(tmp_path):
 def test_without_a_header_columns_are_named_by_position(csv):
     path = csv("7,5.5,3,4\n8,6.5,4,3\n")
     log = read_events(path, 2, 3, 0, features=[1])
-    assert log == read_events(path, "2", "3", "0", features=["1"], header=False)
+    assert log == read_events(path, "2", "3", "0", features=["1"], format=FileFormat(header=False))
     assert log.schema.src == "2"
     assert log.features.tolist() == [[5.5], [6.5]]
-    named = read_events(path, "a", "b", "when", features=["w"], columns=["when", "w", "a", "b"])
+    named = read_events(path, "a", "b", "when", features=["w"], format=FileFormat(names=["when", "w", "a", "b"]))
     assert np.array_equal(named.features, log.features)
     assert ids(named) == [3, 4]
 
@@ -130,7 +135,9 @@ def test_positions_also_work_with_a_header_and_names_can_replace_it(csv):
     # the header of JODIE's files has one name for all its features
     path = csv("user,item,timestamp,label,comma_separated_list\n1,9,0.0,0,0.25,0.5\n2,9,36.0,1,0.5,0.75\n")
     columns = ["user", "item", "timestamp", "label", "f0", "f1"]
-    log = read_events(path, "user", "item", "timestamp", features=["f0", "f1"], label="label", columns=columns)
+    log = read_events(
+        path, "user", "item", "timestamp", features=["f0", "f1"], label="label", format=FileFormat(names=columns)
+    )
     assert log.features.tolist() == [[0.25, 0.5], [0.5, 0.75]]
     assert log.label.tolist() == [0, 1]
     plain = csv("src,dst,t\n1,2,3\n", "plain.csv")
@@ -139,7 +146,7 @@ def test_positions_also_work_with_a_header_and_names_can_replace_it(csv):
 
 def test_names_and_positions_can_be_mixed_without_losing_the_first_event(csv):
     path = csv("7,3,4\n8,4,3\n")
-    assert len(read_events(path, "a", "b", 0, columns=["when", "a", "b"])) == 2
+    assert len(read_events(path, "a", "b", 0, format=FileFormat(names=["when", "a", "b"]))) == 2
     assert len(read_events(csv(b"\xef\xbb\xbf7,3,4\n8,4,3\n", "bom.csv"), 1, 2, 0)) == 2
 
 
@@ -158,7 +165,7 @@ def test_a_lone_quotation_mark_within_a_value_is_part_of_it(csv):
 
 def test_lines_before_the_header_can_be_skipped_and_odd_delimiters_given(csv):
     path = csv("# made by hand\n#\nsrc:dst:t\n1:2:3\n")
-    assert len(read_events(path, skip_lines=2, delimiter=":")) == 1
+    assert len(read_events(path, format=FileFormat(skip_lines=2, delimiter=":"))) == 1
 
 
 def test_values_may_span_lines(csv, monkeypatch):
@@ -167,12 +174,12 @@ def test_values_may_span_lines(csv, monkeypatch):
     log = read_events(csv("src,note,dst,t\n" + rows))
     assert len(log) == 50
     with pytest.raises(EventOrderError, match=r"^line 152 has t=1, earlier than the event before it \(t=49\)"):
-        read_events(csv("src,note,dst,t\n" + rows + "1,x,2,1\n"), sort=False)
+        read_events(csv("src,note,dst,t\n" + rows + "1,x,2,1\n"), cleaning=Cleaning(sort=False))
 
 
 def test_latin_1_text_is_read_when_said(csv):
     path = csv("src,dst,t\nMüller,José,1\n".encode("latin-1"))
-    assert ids(read_events(path, charset="latin-1")) == ["Müller", "José"]
+    assert ids(read_events(path, format=FileFormat(charset="latin-1"))) == ["Müller", "José"]
 
 
 def test_an_unnamed_column_is_named_by_its_position(csv):
@@ -198,7 +205,7 @@ def test_nodes_are_numbered_by_first_appearance_whatever_the_batches(kind, separ
     expected, known = oracle(list(src), list(dst), separate_namespaces)
     for batch in (1 << 16, 999, 1):
         rows = 5000 if batch > 1 else 300
-        monkeypatch.setattr(sources, "BATCH", batch)
+        monkeypatch.setattr(table_source, "BATCH", batch)
         log = read_events({"src": src[:rows], "dst": dst[:rows], "t": np.arange(rows)}, bipartite=separate_namespaces)
         assert np.array_equal([log.src, log.dst], expected[:, :rows])
         here = known[: log.nodes]
@@ -305,7 +312,7 @@ def test_src_and_dst_of_different_types_are_refused_with_a_way_out():
 
 @pytest.mark.parametrize("bad", [[1.0, 2.0], [True, False], np.array([1, 2], "datetime64[s]")])
 def test_ids_of_other_types_are_refused(bad):
-    with pytest.raises(BadInput, match="an id is a whole number, a text or a UUID"):
+    with pytest.raises(BadInput, match="an id is a whole number, a text or a UUID|whole numbers kept as floats"):
         read_events({"src": bad, "dst": bad, "t": [0, 1]})
 
 
@@ -411,7 +418,7 @@ def test_dates_too_far_away_for_their_digits_are_named(csv):
     with pytest.raises(
         BadInput, match="line 3 has t='1600-01-01': times written to the ns must lie between 1677 and 2262"
     ):
-        times(csv, "1990-01-01T10:00:00.123456789", "1600-01-01", sort=True)
+        times(csv, "1990-01-01T10:00:00.123456789", "1600-01-01", cleaning=Cleaning(sort=True))
     assert times(csv, "1600-01-01", "9999-12-31").t.tolist() == [-11676096000, 253402214400]
 
 
@@ -423,12 +430,12 @@ def test_unsorted_events_name_the_first_offender_and_the_way_out(csv, monkeypatc
         r"has t=2, earlier than the event before it \(t=3\). Sort the events by time, or pass sort=True \(--sort\)"
     )
     with pytest.raises(EventOrderError, match="^line 4 " + message):
-        times(csv, 1, 3, 2, 1, sort=False)
-    monkeypatch.setattr(sources, "BATCH", 2)  # the offender begins a batch
+        times(csv, 1, 3, 2, 1, cleaning=Cleaning(sort=False))
+    monkeypatch.setattr(table_source, "BATCH", 2)  # the offender begins a batch
     with pytest.raises(EventOrderError, match="^row 2 " + message):
-        read_events({"src": [1] * 4, "dst": [2] * 4, "t": [1, 3, 2, 1]}, sort=False)
+        read_events({"src": [1] * 4, "dst": [2] * 4, "t": [1, 3, 2, 1]}, cleaning=Cleaning(sort=False))
     with pytest.raises(EventOrderError, match="t=2020-01-01, earlier than the event before it .t=2020-01-02"):
-        times(csv, "2020-01-02", "2020-01-01", sort=False)
+        times(csv, "2020-01-02", "2020-01-01", cleaning=Cleaning(sort=False))
 
 
 def test_sorting_is_stable_and_equals_sorted_input(monkeypatch):
@@ -446,9 +453,9 @@ def test_sorting_is_stable_and_equals_sorted_input(monkeypatch):
     }
     data["dst"] = np.where(data["op"] == 0, data["src"], data["dst"])
     order = np.argsort(data["t"], kind="stable")
-    monkeypatch.setattr(sources, "BATCH", 701)
-    options = {"features": ["w", "kind"], "label": "y", "op": "op", "node_updates": ["u"]}
-    log = read_events(data, sort=True, **options)
+    monkeypatch.setattr(table_source, "BATCH", 701)
+    options = {"features": ["w", "kind"], "label": "y", "columns": Columns(op="op", node_updates=["u"])}
+    log = read_events(data, cleaning=Cleaning(sort=True), **options)
     assert log == read_events({name: column[order] for name, column in data.items()}, **options)
     assert log.src[0] == 0
 
@@ -462,7 +469,7 @@ def test_numbers_become_float32_and_words_become_columns(csv):
     assert log.schema.feature_columns() == ["amount", "kind=buy", "kind=sell", "flag=false", "flag=true"]
     assert log.features.dtype == np.float32
     assert np.array_equal(log.features, np.array([[0.1, 0, 1, 0, 1], [7, 1, 0, 1, 0], [-1000, 0, 0, 0, 1]], np.float32))
-    coded = read_events(path, features=["kind", "amount"], encoding="code")
+    coded = read_events(path, features=["kind", "amount"], columns=Columns(encoding="code"))
     assert np.array_equal(coded.features, np.array([[2, 0.1], [1, 7], [0, -1000]], np.float32))
 
 
@@ -470,18 +477,20 @@ def test_the_encoding_can_be_said_for_each_column_and_follows_the_number_of_cate
     data = {"src": range(40), "dst": range(40), "t": range(40), "a": [f"k{i}" for i in range(40)], "b": ["x"] * 40}
     log = read_events(data, features=["a", "b"])
     assert [feature.kind for feature in log.schema.features] == ["hash", "onehot"]
-    other = read_events(data, features=["a", "b"], encoding={"a": "onehot", "b": "code"})
+    other = read_events(data, features=["a", "b"], columns=Columns(encoding={"a": "onehot", "b": "code"}))
     assert other.features.shape == (40, 41)
     with pytest.raises(BadInput, match="no encoding 'onehott'. Did you mean 'onehot'"):
-        read_events(data, encoding="onehott")
+        read_events(data, columns=Columns(encoding="onehott"))
 
 
 def test_whole_numbers_can_be_categories(csv):
     rows = "src,dst,t,code\n1,2,1,10\n2,3,2,9\n"
-    log = read_events(csv(rows), features=["code"], categorical=["code"])
+    log = read_events(csv(rows), features=["code"], columns=Columns(categorical=["code"]))
     assert log.schema.features[0].categories == (9, 10)
     assert log == read_events(
-        {"src": [1, 2], "dst": [2, 3], "t": [1, 2], "code": [10, 9]}, features=["code"], categorical=["code"]
+        {"src": [1, 2], "dst": [2, 3], "t": [1, 2], "code": [10, 9]},
+        features=["code"],
+        columns=Columns(categorical=["code"]),
     )
     assert read_events(csv(rows), features=["code"]).features.tolist() == [[10], [9]]
 
@@ -495,9 +504,9 @@ def test_bools_and_dictionaries_are_categories():
 
 def test_missing_features_can_be_filled(csv):
     path = csv("src,dst,t,w\n1,2,1,\n2,3,2,NA\n3,1,3,2.5\n")
-    assert read_events(path, features=["w"], fill=-1).features.ravel().tolist() == [-1, -1, 2.5]
+    assert read_events(path, features=["w"], cleaning=Cleaning(fill=-1)).features.ravel().tolist() == [-1, -1, 2.5]
     frame = pd.DataFrame({"src": [1, 2], "dst": [2, 3], "t": [1, 2], "w": [np.nan, 1.0]})
-    assert read_events(frame, features=["w"], fill=0).features.ravel().tolist() == [0, 1]
+    assert read_events(frame, features=["w"], cleaning=Cleaning(fill=0)).features.ravel().tolist() == [0, 1]
 
 
 def test_labels_are_kept_exactly(csv):
@@ -530,7 +539,7 @@ def test_a_later_file_keeps_numbers_and_encodings(csv):
 
 def test_a_later_text_file_uses_the_encodings_of_an_earlier_frame(csv):
     data = {"src": [1, 2], "dst": [2, 3], "t": [1, 2], "code": [10, 9], "flag": [True, False]}
-    first = read_events(data, features=["code", "flag"], categorical=["code"])
+    first = read_events(data, features=["code", "flag"], columns=Columns(categorical=["code"]))
     later = read_events(csv("src,dst,t,code,flag\n1,2,3,9,False\n2,1,4,10,TRUE\n"), like=first)
     assert later.features.tolist() == [[1, 0, 1, 0], [0, 1, 0, 1]]
 
@@ -572,41 +581,43 @@ def test_a_later_file_must_have_the_same_kind_of_ids(csv):
 def test_a_node_table_gives_features_and_nodes_without_events(csv):
     events = csv("src,dst,t\nb,a,1\na,c,2\n")
     table = csv("age,id,score\n3,a,0.5\n4,z,1\n5,b,2\n6,c,3\n", "nodes.csv")
-    log = read_events(events, nodes=table)
+    log = read_events(events, columns=Columns(nodes=table))
     assert ids(log) == ["b", "a", "c", "z"]
     assert log.node_features.tolist() == [[5, 2], [3, 0.5], [6, 3], [4, 1]]
     assert log.schema.node_features == ("age", "score")
     with pytest.warns(PintgnWarning, match="the node table lacks 1 of 3 nodes, such as 'b'"):
-        short = read_events(events, nodes={"id": ["a", "c"], "age": [3, 6]})
+        short = read_events(events, columns=Columns(nodes={"id": ["a", "c"], "age": [3, 6]}))
     assert short.node_features.tolist() == [[0], [3], [6]]
     later = read_events(csv("src,dst,t\nz,q,3\n"), like=log)
     assert later.node_features.tolist() == [*log.node_features.tolist(), [0, 0]]
     with pytest.raises(BadInput, match="the earlier log has no node features"):
-        read_events(events, like=read_events(events), nodes=table)
-    told = read_events(csv("src,dst,t\nz,q,3\n"), like=log, nodes={"id": ["q"], "age": [9], "score": [8]})
+        read_events(events, like=read_events(events), columns=Columns(nodes=table))
+    told = read_events(
+        csv("src,dst,t\nz,q,3\n"), like=log, columns=Columns(nodes={"id": ["q"], "age": [9], "score": [8]})
+    )
     assert told.node_features[-1].tolist() == [9, 8]
 
 
 def test_a_node_table_of_two_name_spaces_says_which():
     events = {"src": [1, 2], "dst": [1, 5], "t": [0, 1]}
     table = {"id": [1, 2, 1, 5, 9], "side": ["src", "src", "dst", "dst", "dst"], "x": [10, 20, 11, 51, 91]}
-    log = read_events(events, bipartite=True, nodes=table)
+    log = read_events(events, bipartite=True, columns=Columns(nodes=table))
     assert log.node_features.ravel().tolist() == [10, 11, 20, 51, 91]
     assert log.ids.side.tolist() == [0, 1, 0, 1, 1]
     with pytest.raises(UnknownName, match="has no column 'side'"):
-        read_events(events, bipartite=True, nodes={"id": [1], "x": [0]})
+        read_events(events, bipartite=True, columns=Columns(nodes={"id": [1], "x": [0]}))
     with pytest.raises(BadInput, match="side='left'; write src or dst"):
-        read_events(events, bipartite=True, nodes={"id": [1], "side": ["left"], "x": [0]})
+        read_events(events, bipartite=True, columns=Columns(nodes={"id": [1], "side": ["left"], "x": [0]}))
 
 
 def test_a_spoilt_node_table_is_refused():
     events = {"src": [1, 2], "dst": [1, 5], "t": [0, 1]}
     with pytest.raises(BadInput, match="row 2 of the node table lists 1 a second time"):
-        read_events(events, nodes={"id": [1, 2, 1], "x": [0, 0, 0]})
+        read_events(events, columns=Columns(nodes={"id": [1, 2, 1], "x": [0, 0, 0]}))
     with pytest.raises(BadInput, match="text in the node table but whole numbers in the events"):
-        read_events(events, nodes={"id": ["1"], "x": [0]})
+        read_events(events, columns=Columns(nodes={"id": ["1"], "x": [0]}))
     with pytest.raises(BadInput, match="row 1 of the node table has x=inf"):
-        read_events(events, nodes={"id": [1, 2, 5], "x": [0, np.inf, 0]})
+        read_events(events, columns=Columns(nodes={"id": [1, 2, 5], "x": [0, np.inf, 0]}))
 
 
 # --- ops --------------------------------------------------------------------------------------------------------
@@ -616,40 +627,44 @@ def test_ops_are_read_in_any_spelling(csv):
     words = ["add", "+1", "DELETE", "-1", "Del", "Node", "0", "insert", "d", "1"]
     log = read_events(
         {"src": ["a"] * 10, "dst": ["b", "b", "b", "b", "b", "a", None, "b", "b", "b"], "t": range(10), "op": words},
-        op="op",
+        columns=Columns(op="op"),
     )
     assert log.op.tolist() == [ADD, ADD, DELETE, DELETE, DELETE, NODE, NODE, ADD, DELETE, ADD]
-    numbers = read_events({"src": [1, 1, 1], "dst": [2, 2, 1], "t": [0, 1, 2], "op": [1.0, -1.0, 0.0]}, op="op")
+    numbers = read_events(
+        {"src": [1, 1, 1], "dst": [2, 2, 1], "t": [0, 1, 2], "op": [1.0, -1.0, 0.0]}, columns=Columns(op="op")
+    )
     assert numbers.op.tolist() == [ADD, DELETE, NODE]
 
 
 def test_node_events_are_self_loops_with_features_of_their_own(csv):
     path = csv("src,dst,t,op,w,u,v\n1,2,0,add,0.5,,\n2,,1,node,,7,8\n1,2,2,delete,,,\n3,3,3,node,,9,10\n")
-    log = read_events(path, op="op", features=["w"], node_updates=["u", "v"])
+    log = read_events(path, columns=Columns(op="op", node_updates=["u", "v"]), features=["w"])
     assert log.ids.type == pa.int64()
     assert (log.src.tolist(), log.dst.tolist()) == ([0, 1, 0, 2], [1, 1, 1, 2])
     assert log.node_updates.tolist() == [[7, 8], [9, 10]]
     assert log.features.ravel().tolist() == [0.5, 0, 0, 0]
     with pytest.raises(BadInput, match="line 3 has no v; a feature must be"):
-        read_events(csv("src,dst,t,op,v\n1,2,0,add,1\n2,,1,node,\n", "gap.csv"), op="op", node_updates=["v"])
+        read_events(
+            csv("src,dst,t,op,v\n1,2,0,add,1\n2,,1,node,\n", "gap.csv"), columns=Columns(op="op", node_updates=["v"])
+        )
     with pytest.raises(BadInput, match="name the column that marks those with op="):
-        read_events(path, node_updates=["u"])
+        read_events(path, columns=Columns(node_updates=["u"]))
 
 
 def test_node_events_with_two_name_spaces_name_the_side():
     data = {"src": ["1", "1", None], "dst": ["1", None, "1"], "t": [0, 1, 2], "op": ["add", "node", "node"]}
-    log = read_events(data, op="op", bipartite=True)
+    log = read_events(data, columns=Columns(op="op"), bipartite=True)
     assert (log.src.tolist(), log.dst.tolist()) == ([0, 0, 1], [1, 0, 1])
 
 
 def test_a_node_event_names_one_node():
     data = {"src": ["a", "a"], "dst": ["b", "c"], "t": [0, 1], "op": ["add", "node"]}
     with pytest.raises(BadInput, match="row 1 is a node event but names two: 'a' and 'c'. Leave 'dst' empty"):
-        read_events(data, op="op")
+        read_events(data, columns=Columns(op="op"))
     with pytest.raises(BadInput, match="row 1 removes a node but names two: .* To end one edge write 'delete'"):
-        read_events(data | {"op": ["add", "remove"]}, op="op")
+        read_events(data | {"op": ["add", "remove"]}, columns=Columns(op="op"))
     with pytest.raises(BadInput, match="row 1 has neither 'src' nor 'dst'; a node event names its node"):
-        read_events(data | {"op": ["add", "node"], "src": ["a", None], "dst": ["b", None]}, op="op")
+        read_events(data | {"op": ["add", "node"], "src": ["a", None], "dst": ["b", None]}, columns=Columns(op="op"))
 
 
 def settle_slowly(rows):
@@ -678,7 +693,9 @@ def test_removing_a_node_deletes_its_living_edges_in_the_order_they_appeared():
         ("b", "c", 7, "add"), ("c", None, 8, "remove"), ("c", None, 9, "remove"),
     ]  # fmt: skip
     src, dst, t, op = zip(*rows, strict=True)
-    log = read_events({"src": src, "dst": dst, "t": t, "op": op, "w": np.arange(12.0)}, op="op", features=["w"])
+    log = read_events(
+        {"src": src, "dst": dst, "t": t, "op": op, "w": np.arange(12.0)}, columns=Columns(op="op"), features=["w"]
+    )
     name = ids(log)
     found = [(name[a], name[b], t, op) for a, b, t, op in zip(log.src, log.dst, log.t, log.op, strict=True)]
     # derived by hand: c loses b→c, c→c, c→a; then a loses a→b twice; c→a is already gone
@@ -699,7 +716,7 @@ def test_removals_equal_the_slow_way_on_random_logs():
             op = rng.choice(["add", "add", "delete", "remove"])
             rows.append((a, None if op == "remove" else b, k // 3, str(op)))
         src, dst, t, op = (list(column) for column in zip(*rows, strict=True))
-        log = read_events({"src": src, "dst": dst, "t": t, "op": op}, op="op")
+        log = read_events({"src": src, "dst": dst, "t": t, "op": op}, columns=Columns(op="op"))
         name = ids(log)
         found = [(name[a], name[b], t, op) for a, b, t, op in zip(log.src, log.dst, log.t, log.op, strict=True)]
         assert found == settle_slowly(rows), seed
@@ -707,31 +724,33 @@ def test_removals_equal_the_slow_way_on_random_logs():
 
 def test_strict_refuses_what_is_not_there(csv):
     ok = "src,dst,t,op\na,b,1,add\na,b,2,delete\n"
-    assert len(read_events(csv(ok), op="op", strict=True)) == 2
+    assert len(read_events(csv(ok), columns=Columns(op="op"), cleaning=Cleaning(strict=True))) == 2
     for line, what in (
         ("b,a,3,delete", "line 4 deletes 'b' → 'a'"),
         ("a,b,3,delete", "line 4 deletes 'a' → 'b'"),
         ("z,,3,remove", "line 4 removes 'z'"),
     ):
-        assert len(read_events(csv(ok + line + "\n"), op="op")) >= 2
+        assert len(read_events(csv(ok + line + "\n"), columns=Columns(op="op"))) >= 2
         with pytest.raises(BadInput, match=what + ", which was never added or is already gone"):
-            read_events(csv(ok + line + "\n"), op="op", strict=True)
+            read_events(csv(ok + line + "\n"), columns=Columns(op="op"), cleaning=Cleaning(strict=True))
     unsorted = "src,dst,t,op\na,b,5,delete\nq,r,1,add\na,b,2,add\na,b,9,delete\n"
     with pytest.raises(BadInput, match="line 5 deletes 'a' → 'b'"):
-        read_events(csv(unsorted), op="op", strict=True, sort=True)
+        read_events(csv(unsorted), columns=Columns(op="op"), cleaning=Cleaning(strict=True, sort=True))
 
 
 def test_a_later_file_can_delete_what_the_earlier_one_left_alive():
-    first = read_events({"src": ["a", "a"], "dst": ["b", "c"], "t": [1, 2], "op": ["add", "add"]}, op="op")
+    first = read_events(
+        {"src": ["a", "a"], "dst": ["b", "c"], "t": [1, 2], "op": ["add", "add"]}, columns=Columns(op="op")
+    )
     later = {"src": ["a", "c"], "dst": ["b", None], "t": [2, 3], "op": ["delete", "remove"]}
-    log = read_events(later, like=first, strict=True)
+    log = read_events(later, like=first, cleaning=Cleaning(strict=True))
     assert (log.src.tolist(), log.dst.tolist(), log.op.tolist()) == ([0, 0], [1, 2], [DELETE, DELETE])
     with pytest.raises(BadInput, match="read without an op column"):
-        read_events(later, op="op", like=read_events({"src": ["a"], "dst": ["b"], "t": [1]}))
+        read_events(later, columns=Columns(op="op"), like=read_events({"src": ["a"], "dst": ["b"], "t": [1]}))
 
 
 def test_a_real_stream_with_deletions_is_consistent(shared_data):
-    log = read_events(shared_data("as733_adddel"), op="op", strict=True)
+    log = read_events(shared_data("as733_adddel"), columns=Columns(op="op"), cleaning=Cleaning(strict=True))
     assert (len(log), log.nodes) == (9247, 3615)
     assert int((log.op == DELETE).sum()) == 1107
 
@@ -779,13 +798,13 @@ def test_times_that_leave_nothing_after_them_are_refused_by_row(csv, shape):
     assert EventLog([0, 0], [1, 1], [-edge, edge]).t.tolist() == [-edge, edge]
     for far in (shape(LATEST + 1024), -shape(LATEST + 1024)):
         with pytest.raises(BadInput, match=r"line 3 has t=.*within ±3.46e\+18"):
-            read_events(csv(f"src,dst,t\na,b,0\na,b,{far}\n"), sort=True)
+            read_events(csv(f"src,dst,t\na,b,0\na,b,{far}\n"), cleaning=Cleaning(sort=True))
         with pytest.raises(BadInput, match=r"event 1 has t=.*within ±3.46e\+18"):
             EventLog([0, 0], [1, 1], [0, far])
 
 
 def test_reading_says_how_far_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "BATCH", 100)
+    monkeypatch.setattr(table_source, "BATCH", 100)
     monkeypatch.setattr(textfile, "BLOCK", 1_000)
     table = pa.table({"src": np.arange(250), "dst": np.arange(250) + 1, "t": np.arange(250)})
     pq.write_table(table, tmp_path / "rows.parquet")

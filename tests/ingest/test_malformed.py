@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from pintgn import read_events
+from pintgn import Cleaning, Columns, FileFormat, read_events
 from pintgn.errors import BadFile, BadInput, EventOrderError, PintgnError, PintgnWarning, UnknownName
 
 FOLDER = Path(__file__).parent / "malformed"
@@ -55,7 +55,7 @@ CASES = {
     "unsorted.csv": (
         EventOrderError,
         "line 3 has t=4, earlier than the event before it (t=5). Sort the events by time, or pass sort=True (--sort).",
-        {"sort": False},
+        {"cleaning": Cleaning(sort=False)},
     ),
     "nan_feature.csv": (
         BadInput,
@@ -125,28 +125,28 @@ CASES = {
     "duplicate_header.csv": (
         BadInput,
         "duplicate_header.csv has two columns called 'src' (numbers 0 and 3, from 0). Rename one, or give all names "
-        "with columns=[…] (and header=True).",
+        "with names=[…] (and header=True).",
         {},
     ),
     "unknown_op.csv": (
         BadInput,
         "line 3 has op='delte'. Did you mean 'delete'? An op can also be 1, -1 or 0.",
-        {"op": "op"},
+        {"columns": Columns(op="op")},
     ),
-    "no_op.csv": (BadInput, "line 3 has no op. Write add, delete, node or remove.", {"op": "op"}),
+    "no_op.csv": (BadInput, "line 3 has no op. Write add, delete, node or remove.", {"columns": Columns(op="op")}),
     "deletes_nothing.csv": (
         BadInput,
         "line 3 deletes 2 → 1, which was never added or is already gone. Correct it, or leave out strict=True "
         "(--strict).",
-        {"op": "op", "strict": True},
+        {"columns": Columns(op="op"), "cleaning": Cleaning(strict=True)},
     ),
     "node_event_of_two.csv": (
         BadInput,
         "line 3 is a node event but names two: '1' and '2'. Leave 'dst' empty.",
-        {"op": "op"},
+        {"columns": Columns(op="op")},
     ),
     "cut_off.csv.gz": (BadFile, "cut_off.csv.gz cannot be read as gzip to its end", {}),
-    "excel.csv": (BadFile, "excel.csv is a zip or Excel file. Save it as CSV.", {}),
+    "excel.csv": (BadFile, "excel.csv is a zip file. Unpack it.", {}),
     "rows.json": (BadFile, "rows.json is not JSON", {}),
     "binary.csv": (BadFile, "binary.csv is not a text file. Events come as CSV or Parquet.", {}),
     "no_parquet": (BadFile, "no_parquet has no Parquet files. Name a file, or a folder that holds *.parquet.", {}),
@@ -193,7 +193,7 @@ def test_a_bad_value_far_down_is_found_and_named(tmp_path, monkeypatch, block):
 
     def read(bad: str):
         (tmp_path / "long.csv").write_text("\n".join(["src,dst,t,w", *good, bad, "1,2,4000,0.5"]) + "\n")
-        return read_events(tmp_path / "long.csv", features=["w"], sort=False)
+        return read_events(tmp_path / "long.csv", features=["w"], cleaning=Cleaning(sort=False))
 
     assert len(read("1,2,3000,1")) == 3002
     assert read("1,2,3000.5,1").t.dtype == np.float64
@@ -219,7 +219,7 @@ def test_a_frame_with_mixed_types_names_the_row():
 
 
 def test_types_may_not_change_between_batches(monkeypatch):
-    monkeypatch.setattr("pintgn.ingest.sources.BATCH", 2)
+    monkeypatch.setattr("pintgn.ingest.table_source.BATCH", 2)
     data = {"src": [1, 2, "x", "y"], "dst": [1, 2, "x", "y"], "t": [0, 1, 2, 3]}
     with pytest.raises(BadInput, match="ids are text from row 2 on, but whole numbers before"):
         read_events(data)
@@ -261,21 +261,21 @@ def test_ids_that_pandas_made_floats_are_refused_with_the_way_out():
 def test_skip_bad_turns_such_floats_back_into_whole_ids():
     frame = pd.DataFrame({"src": [1, 2, 3], "dst": [7, None, 8], "t": [0, 1, 2]})
     with pytest.warns(PintgnWarning, match="skipped 1 of 3 rows: 1 without 'dst'"):
-        log = read_events(frame, skip_bad=True, max_bad=1)
+        log = read_events(frame, cleaning=Cleaning(skip_bad=True, max_bad=1))
     assert log.ids.decode().to_pylist() == [1, 7, 3, 8]
     merged = {"src": [1, 2], "dst": [2.0**53, 2.0**53 + 2], "t": [0, 1]}  # two ids may have become one here
     with pytest.raises(BadInput, match="'dst' are double; an id is"):
-        read_events(merged, skip_bad=True)
+        read_events(merged, cleaning=Cleaning(skip_bad=True))
 
 
 def test_layouts_that_make_no_sense():
     good = FOLDER / "unsorted.csv"
     with pytest.raises(BadInput, match="a delimiter is one character"):
-        read_events(good, delimiter="::")
+        read_events(good, format=FileFormat(delimiter="::"))
     with pytest.raises(BadInput, match="charset 'klingon' does not exist"):
-        read_events(good, charset="klingon")
-    with pytest.raises(BadInput, match="2 names are given in columns=, but unsorted.csv has 3 columns"):
-        read_events(good, columns=["a", "b"])
+        read_events(good, format=FileFormat(charset="klingon"))
+    with pytest.raises(BadInput, match="2 names are given in names=, but unsorted.csv has 3 columns"):
+        read_events(good, format=FileFormat(names=["a", "b"]))
 
 
 def test_a_text_with_far_too_many_values_is_no_category(monkeypatch):

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from pintgn import read_events, simulate
+from pintgn import Cleaning, read_events, simulate
 from pintgn.errors import PintgnWarning
-from pintgn.ingest.sides import kind_of
+from pintgn.ingest.guess import kind_of
 
 
 def notes(source, *arguments, **options) -> str:
@@ -81,8 +81,8 @@ def test_one_population_is_never_taken_for_two(seed):
     ],
 )
 def test_no_false_alarm_on_real_logs_of_one_kind(name, shared_data):
-    assert notes(shared_data(name), sort=True) == ""
-    assert notes(pq.read_table(shared_data(name)).slice(0, 5000), sort=True) == ""
+    assert notes(shared_data(name), cleaning=Cleaning(sort=True)) == ""
+    assert notes(pq.read_table(shared_data(name)).slice(0, 5000), cleaning=Cleaning(sort=True)) == ""
 
 
 def test_wikipedia_as_published_is_noticed_and_with_ids_of_its_own_is_not(shared_data):

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pintgn import EventLog, read_events, write_events
+from pintgn import Cleaning, Columns, EventLog, FileFormat, read_events, write_events
 from pintgn.errors import BadInput, EventOrderError, PintgnWarning, UnknownName
-from pintgn.events.hashed import BITS, category_codes, from_signs, hashes, signs
+from pintgn.events.categories import BITS, category_codes, from_signs, hashes, signs
 from pintgn.ingest import textfile
 from pintgn.ingest.encode import encode_features
 
@@ -56,7 +56,7 @@ ROWS = [
     ("ann", "y", "2024-01-01T15:00", "7"),
 ]
 HEAD = ("who", "what", "when", "amount")
-OPTIONS = {"features": ["amount"], "skip_bad": True, "max_bad": 0.9}
+OPTIONS = {"features": ["amount"], "cleaning": Cleaning(skip_bad=True, max_bad=0.9)}
 
 
 def dirty(csv, *more: str) -> str:
@@ -94,12 +94,12 @@ def test_what_is_left_is_what_a_clean_file_has(csv, monkeypatch, block, tmp_path
 def test_bad_rows_of_tables_and_json_are_skipped_too(tmp_path):
     frame = pd.DataFrame({"src": ["a", None, "b", "c"], "dst": ["x", "x", None, "y"], "t": [1.0, 2.0, 3.0, np.nan]})
     for source in (frame, pa.Table.from_pandas(frame)):
-        log, (note,) = noted(source, skip_bad=True, max_bad=3)
+        log, (note,) = noted(source, cleaning=Cleaning(skip_bad=True, max_bad=3))
         assert len(log) == 1
         assert "1 without 'src' (row 1)" in note
         assert "(row 3)" in note
     pq.write_table(pa.Table.from_pandas(frame), tmp_path / "events.parquet")
-    assert len(noted(tmp_path / "events.parquet", skip_bad=True, max_bad=3)[0]) == 1
+    assert len(noted(tmp_path / "events.parquet", cleaning=Cleaning(skip_bad=True, max_bad=3))[0]) == 1
     rows = [
         json.dumps({"src": "a", "dst": "x", "t": 1}),
         "{half",
@@ -107,7 +107,7 @@ def test_bad_rows_of_tables_and_json_are_skipped_too(tmp_path):
         json.dumps({"src": "b", "dst": "y", "t": 2}),
     ]
     (tmp_path / "events.jsonl").write_text("\n".join(rows) + "\n")
-    log, (note,) = noted(tmp_path / "events.jsonl", skip_bad=True, max_bad=0.5)
+    log, (note,) = noted(tmp_path / "events.jsonl", cleaning=Cleaning(skip_bad=True, max_bad=0.5))
     assert ids(log) == ["a", "x", "b", "y"]
     assert note == "skipped 2 of 4 rows: 2 that are no objects ('{half', '[1, 2]')."
 
@@ -115,16 +115,19 @@ def test_bad_rows_of_tables_and_json_are_skipped_too(tmp_path):
 def test_more_bad_rows_than_allowed_are_an_error_that_counts_them(csv):
     for most in (0.1, 0.69, 6):
         with pytest.raises(BadInput, match=r"^7 of 10 rows cannot be used, more than the .*--max-bad 7\.$"):
-            read_events(dirty(csv), *HEAD[:3], features=["amount"], skip_bad=True, max_bad=most)
+            read_events(dirty(csv), *HEAD[:3], features=["amount"], cleaning=Cleaning(skip_bad=True, max_bad=most))
     for most in (0.7, 7):
-        assert len(noted(dirty(csv), *HEAD[:3], features=["amount"], skip_bad=True, max_bad=most)[0]) == 3
+        assert (
+            len(noted(dirty(csv), *HEAD[:3], features=["amount"], cleaning=Cleaning(skip_bad=True, max_bad=most))[0])
+            == 3
+        )
     with pytest.raises(BadInput, match="max_bad=-1"):
-        read_events(dirty(csv), *HEAD[:3], skip_bad=True, max_bad=-1)
+        read_events(dirty(csv), *HEAD[:3], cleaning=Cleaning(skip_bad=True, max_bad=-1))
 
 
 def test_a_clean_file_is_read_alike_and_without_a_note(csv):
     path = csv("src,dst,t,w\n" + "".join(f"{k % 7},{k % 5},{k},{k / 4}\n" for k in range(500)))
-    log, notes = noted(path, features=["w"], skip_bad=True)
+    log, notes = noted(path, features=["w"], cleaning=Cleaning(skip_bad=True))
     assert not notes
     assert log == read_events(path, features=["w"])
 
@@ -132,12 +135,12 @@ def test_a_clean_file_is_read_alike_and_without_a_note(csv):
 def test_a_row_after_skipped_ones_is_still_named_by_its_line(csv):
     path = csv("src,dst,t\n1,2,1\n,2,2\nshort\n1,2,3\n3,,4\n1,2,2\n")
     with pytest.raises(EventOrderError, match=r"^line 7 has t=2, earlier than the event before it \(t=3\)"):
-        read_events(path, skip_bad=True, max_bad=0.9, sort=False)
+        read_events(path, cleaning=Cleaning(skip_bad=True, max_bad=0.9, sort=False))
 
 
 def test_a_spoilt_first_value_makes_no_categories_of_numbers(csv):
     path = csv("src,dst,t,w\n1,2,1,oops\n" + "".join(f"1,2,{k},{k}\n" for k in range(2, 30)))
-    log, (note,) = noted(path, features=["w"], skip_bad=True)
+    log, (note,) = noted(path, features=["w"], cleaning=Cleaning(skip_bad=True))
     assert log.schema.feature_columns() == ["w"]
     assert len(log) == 28
     assert "line 2: 'oops'" in note
@@ -145,7 +148,9 @@ def test_a_spoilt_first_value_makes_no_categories_of_numbers(csv):
 
 def test_ops_say_which_ends_a_row_needs(csv):
     path = csv("src,dst,t,op,load\na,b,1,add,\na,,2,add,\nb,,3,node,0.5\nb,,4,node,\n,,5,remove,\na,b,6,what,\n")
-    log, (note,) = noted(path, op="op", node_updates=["load"], skip_bad=True, max_bad=0.9)
+    log, (note,) = noted(
+        path, columns=Columns(op="op", node_updates=["load"]), cleaning=Cleaning(skip_bad=True, max_bad=0.9)
+    )
     assert log.op.tolist() == [1, 0]
     for part in ("1 without 'dst' (line 3)", "1 without 'load' (line 5)", "(line 7: 'what')"):
         assert part in note
@@ -157,7 +162,7 @@ def test_ops_say_which_ends_a_row_needs(csv):
 def test_unsorted_events_are_sorted_with_a_note():
     late = {"src": ["a", "b", "c"], "dst": ["b", "c", "a"], "t": [3, 1, 3]}
     log, (note,) = noted(late)
-    assert log == read_events(late, sort=True)
+    assert log == read_events(late, cleaning=Cleaning(sort=True))
     assert note == "row 1 has t=1, earlier than the event before it (t=3): the events were sorted by time."
 
 
@@ -177,24 +182,24 @@ def test_repeated_rows_are_dropped_on_demand():
         "w": [1.0, 1.0, 2.0, 1.0, 1.0, 1.0],
         "y": [0, 0, 0, 0, 0, 1],
     }
-    log, (note,) = noted(data, features=["w"], drop_duplicates=True, sort=True)
+    log, (note,) = noted(data, features=["w"], cleaning=Cleaning(drop_duplicates=True, sort=True))
     assert log.t.tolist() == [0, 0, 1, 1]
     assert log.features.ravel().tolist() == [1, 2, 1, 1]
     assert note == "dropped 2 of 6 events, which are equal to an earlier one."
-    assert len(noted(data, features=["w"], label="y", drop_duplicates=True, sort=True)[0]) == 5
-    assert len(noted(data, drop_duplicates=True, sort=True)[0]) == 3
-    assert len(read_events(data, sort=True)) == 6
+    assert len(noted(data, features=["w"], label="y", cleaning=Cleaning(drop_duplicates=True, sort=True))[0]) == 5
+    assert len(noted(data, cleaning=Cleaning(drop_duplicates=True, sort=True))[0]) == 3
+    assert len(read_events(data, cleaning=Cleaning(sort=True))) == 6
 
 
 def test_repeats_are_those_that_statistics_count(tmp_path):
     rng = np.random.default_rng(0)
     data = {name: rng.integers(0, 4, 300) for name in ("src", "dst", "t", "w")} | {"op": rng.choice([1, -1], 300)}
-    whole = read_events(data, features=["w"], op="op", sort=True)
-    log, _ = noted(data, features=["w"], op="op", sort=True, drop_duplicates=True)
+    whole = read_events(data, features=["w"], columns=Columns(op="op"), cleaning=Cleaning(sort=True))
+    log, _ = noted(data, features=["w"], columns=Columns(op="op"), cleaning=Cleaning(sort=True, drop_duplicates=True))
     assert len(whole) - len(log) == whole.statistics().exact_repeats
     assert log.statistics().exact_repeats == 0
     whole.save(tmp_path / "log.parquet")
-    assert noted(tmp_path / "log.parquet", drop_duplicates=True)[0] == log
+    assert noted(tmp_path / "log.parquet", cleaning=Cleaning(drop_duplicates=True))[0] == log
 
 
 # --- zones ----------------------------------------------------------------------------------------------------
@@ -206,31 +211,35 @@ def zoned(*texts, **options):
 
 
 def test_times_without_a_zone_are_in_the_one_that_is_assumed():
-    log = zoned("2024-01-01T12:00", "2024-01-01T12:30+01:00", "2024-07-01T12:00", assume_zone="Europe/Berlin")
+    log = zoned(
+        "2024-01-01T12:00", "2024-01-01T12:30+01:00", "2024-07-01T12:00", format=FileFormat(assume_zone="Europe/Berlin")
+    )
     expected = zoned("2024-01-01T11:00Z", "2024-01-01T11:30Z", "2024-07-01T10:00Z")
     assert log.t.tolist() == expected.t.tolist()
     assert log.schema.time.zone == "UTC"
-    alone = zoned("2024-01-01T12:00", "2024-01-02", assume_zone="Europe/Berlin")
+    alone = zoned("2024-01-01T12:00", "2024-01-02", format=FileFormat(assume_zone="Europe/Berlin"))
     assert alone.schema.time.zone == "Europe/Berlin"
     assert alone.schema.time.show(alone.t[0]) == "2024-01-01 12:00:00+01:00"
-    fixed = zoned("2024-01-01T12:00", assume_zone="+02:00")
+    fixed = zoned("2024-01-01T12:00", format=FileFormat(assume_zone="+02:00"))
     assert fixed.t.tolist() == zoned("2024-01-01T10:00Z").t.tolist()
     stamps = pd.to_datetime(pd.Series(["2024-01-01T12:00"]))
-    typed = read_events(pd.DataFrame({"src": [1], "dst": [2], "t": stamps}), assume_zone="Europe/Berlin")
+    typed = read_events(
+        pd.DataFrame({"src": [1], "dst": [2], "t": stamps}), format=FileFormat(assume_zone="Europe/Berlin")
+    )
     assert np.datetime64(int(typed.t[0]), typed.schema.time.unit) == np.datetime64("2024-01-01T11:00")
-    german = zoned("01.07.2024 12:00", time_format="%d.%m.%Y %H:%M", assume_zone="Europe/Berlin")
+    german = zoned("01.07.2024 12:00", format=FileFormat(time_format="%d.%m.%Y %H:%M", assume_zone="Europe/Berlin"))
     assert german.t.tolist() == zoned("2024-07-01T10:00Z").t.tolist()
 
 
 def test_hours_that_a_zone_has_twice_or_not_at_all_are_read():
-    twice = zoned("2024-10-27T02:30", assume_zone="Europe/Berlin")
+    twice = zoned("2024-10-27T02:30", format=FileFormat(assume_zone="Europe/Berlin"))
     assert twice.t.tolist() == zoned("2024-10-27T00:30Z").t.tolist()
-    never = zoned("2024-03-31T02:30", assume_zone="Europe/Berlin")
+    never = zoned("2024-03-31T02:30", format=FileFormat(assume_zone="Europe/Berlin"))
     assert never.t.tolist() == zoned("2024-03-31T01:00Z").t.tolist()
 
 
 def test_later_files_and_questions_take_the_assumed_zone(tmp_path):
-    log = zoned("2024-07-01T12:00", assume_zone="Europe/Berlin")
+    log = zoned("2024-07-01T12:00", format=FileFormat(assume_zone="Europe/Berlin"))
     log.save(tmp_path / "log.parquet")
     for known in (log, EventLog.open(tmp_path / "log.parquet")):
         later = zoned("2024-07-02T12:00", like=known)
@@ -247,11 +256,11 @@ def test_zones_that_make_no_sense_are_refused():
         "+99:00": "there is no time zone",
     }.items():
         with pytest.raises(BadInput, match=message):
-            zoned("2024-01-01", assume_zone=zone)
+            zoned("2024-01-01", format=FileFormat(assume_zone=zone))
     with pytest.raises(BadInput, match="are numbers, which have no time zone"):
-        zoned(1, 2, assume_zone="UTC")
+        zoned(1, 2, format=FileFormat(assume_zone="UTC"))
     with pytest.raises(BadInput, match="counts since 1970 UTC"):
-        zoned(1, 2, assume_zone="UTC", time_format="s")
+        zoned(1, 2, format=FileFormat(assume_zone="UTC", time_format="s"))
     with pytest.raises(BadInput, match="as in --assume-zone Europe/Berlin"):
         zoned("2024-01-01T12:00", "2024-01-01T12:30+01:00")
 
@@ -273,7 +282,9 @@ def test_zones_that_make_no_sense_are_refused():
 )
 def test_amounts_are_read_as_people_write_them(csv, texts, decimal, numbers):
     rows = "".join(f"1;2;{k};{text}\n" for k, text in enumerate(texts))
-    log = read_events(csv("src;dst;t;w\n" + rows), features=["w"], decimal=decimal, fill=0)
+    log = read_events(
+        csv("src;dst;t;w\n" + rows), features=["w"], format=FileFormat(decimal=decimal), cleaning=Cleaning(fill=0)
+    )
     assert log.features.ravel().tolist() == np.array(numbers, np.float32).tolist()
     assert log.schema.feature_columns() == ["w"]
 
@@ -291,7 +302,7 @@ def test_amounts_are_read_as_people_write_them(csv, texts, decimal, numbers):
 def test_a_doubtful_comma_is_asked_about(csv, texts, decimal, message):
     rows = "".join(f"1;2;{k};{text}\n" for k, text in enumerate(texts))
     with pytest.raises(BadInput, match=message):
-        read_events(csv("src;dst;t;w\n" + rows), features=["w"], decimal=decimal)
+        read_events(csv("src;dst;t;w\n" + rows), features=["w"], format=FileFormat(decimal=decimal))
 
 
 @pytest.mark.parametrize("text", ["$12.50", "-$3", "12 €", "1.200,50 €", "£-2"])
@@ -333,7 +344,7 @@ def test_comments_anywhere_are_left_out_and_lines_are_still_counted(csv):
         read_events(csv(text))
     log = read_events(csv(text.replace("2,,5\n", "")))
     assert log.t.tolist() == [3, 4]
-    other = read_events(csv("src,dst,t\n1,2,3\n// no\n2,3,4\n"), comment="//")
+    other = read_events(csv("src,dst,t\n1,2,3\n// no\n2,3,4\n"), format=FileFormat(comment="//"))
     assert other == log
 
 
@@ -351,14 +362,18 @@ def test_what_only_looks_like_a_comment_is_kept(csv):
 
 
 def test_lines_can_be_skipped(csv):
-    log = read_events(csv("exported by someone\non a day, in May\nsrc,dst,t\n1,2,3\n2,1,4\n"), skip_lines=2)
+    log = read_events(
+        csv("exported by someone\non a day, in May\nsrc,dst,t\n1,2,3\n2,1,4\n"), format=FileFormat(skip_lines=2)
+    )
     assert log.t.tolist() == [3, 4]
 
 
 def test_the_delimiter_is_found_though_some_rows_are_spoilt(csv):
     rows = [f"k{k % 5};p{k % 3};{k};{k},50 €;note" for k in range(30)]
     rows[4] = rows[4].removesuffix(";note")
-    log, (note,) = noted(csv("\n".join(["kunde;artikel;zeit;preis;note", *rows]) + "\n"), 0, 1, 2, skip_bad=True)
+    log, (note,) = noted(
+        csv("\n".join(["kunde;artikel;zeit;preis;note", *rows]) + "\n"), 0, 1, 2, cleaning=Cleaning(skip_bad=True)
+    )
     assert len(log) == 29
     assert "1 with another number of values than 5 (line 6)" in note
 
@@ -395,7 +410,7 @@ def test_many_categories_are_hashed_and_come_back(tmp_path):
     assert np.array_equal(new.features, signs(hashes(["never seen"])))
     new.save(tmp_path / "new.parquet")
     assert EventLog.open(tmp_path / "new.parquet") == new
-    whole = read_events(data | {"kind": list(range(62))}, features=["kind"], categorical=["kind"])
+    whole = read_events(data | {"kind": list(range(62))}, features=["kind"], columns=Columns(categorical=["kind"]))
     assert whole.to_table()["kind"].to_pylist() == list(range(62))
 
 
@@ -413,36 +428,38 @@ EVENTS = {"user": ["ann", "bob", "ann"], "item": ["x", "x", "y"], "t": [1, 2, 3]
 
 def test_a_node_table_may_have_text_and_gaps(tmp_path, csv):
     table = "id,age,country\nann,30,DE\nbob,,FR\nx,1,DE\ny,2,\n"
-    log, (note,) = noted(EVENTS, "user", "item", nodes=csv(table, "nodes.csv"))
+    log, (note,) = noted(EVENTS, "user", "item", columns=Columns(nodes=csv(table, "nodes.csv")))
     assert log.schema.node_features == ("age", "country=DE", "country=FR")
     assert log.node_features[log.node("bob")].tolist() == [0, 0, 1]
     assert log.node_features[log.node("y")].tolist() == [2, 0, 0]
     assert note == "1 of 4 nodes in the node table have no age; it counts as 0 (fill= says otherwise)."
-    filled = read_events(EVENTS, "user", "item", nodes=csv(table, "nodes.csv"), fill=9)
+    filled = read_events(
+        EVENTS, "user", "item", columns=Columns(nodes=csv(table, "nodes.csv")), cleaning=Cleaning(fill=9)
+    )
     assert filled.node_features[log.node("bob")].tolist() == [9, 0, 1]
     log.save(tmp_path / "log.parquet")
     known = EventLog.open(tmp_path / "log.parquet")
     assert known == log
     more = {"id": ["eve"], "age": [5], "country": ["FR"]}
-    later = read_events({"user": ["eve"], "item": ["x"], "t": [9]}, like=known, nodes=more)
+    later = read_events({"user": ["eve"], "item": ["x"], "t": [9]}, like=known, columns=Columns(nodes=more))
     assert later.node_features[later.node("eve")].tolist() == [5, 0, 1]
     assert later.node_features[: log.nodes].tolist() == log.node_features.tolist()
 
 
 def test_names_in_a_node_table_are_left_out():
     users = {"id": [f"u{k}" for k in range(80)], "name": [f"N. {k}" for k in range(80)], "city": ["A", "B"] * 40}
-    log, notes = noted({"src": ["u0"], "dst": ["u1"], "t": [1]}, nodes=users)
+    log, notes = noted({"src": ["u0"], "dst": ["u1"], "t": [1]}, columns=Columns(nodes=users))
     assert log.schema.node_features == ("city=A", "city=B")
     assert notes == ["column 'name' of the node table is different for nearly every node, and left out."]
 
 
 def test_ids_of_a_node_table_may_be_called_as_in_the_events():
     users = {"user": ["ann", "bob"], "age": [30, 40]}
-    log, _ = noted(EVENTS, "user", "item", nodes=users)
+    log, _ = noted(EVENTS, "user", "item", columns=Columns(nodes=users))
     assert log.node_features[log.node("bob")].tolist() == [40]
-    both, _ = noted(EVENTS, "user", "item", nodes=users, bipartite=True)
+    both, _ = noted(EVENTS, "user", "item", columns=Columns(nodes=users), bipartite=True)
     assert both.node_features[both.node("bob", side="src")].tolist() == [40]
     with pytest.raises(
         UnknownName, match="has no column 'id', nor 'user' or 'item' as in the events. There are: 'name'"
     ):
-        read_events(EVENTS, "user", "item", nodes={"name": ["ann"], "age": [3]})
+        read_events(EVENTS, "user", "item", columns=Columns(nodes={"name": ["ann"], "age": [3]}))

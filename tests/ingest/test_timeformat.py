@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pintgn
-from pintgn import read_events
+from pintgn import FileFormat, read_events
 from pintgn.errors import BadInput
 from pintgn.events.timeformat import check_format, likely_formats, since_1970
 from pintgn.ingest.guess import by_look, by_name
@@ -38,28 +38,28 @@ def csv(path, times):
 @pytest.mark.parametrize("format", WRITTEN)
 def test_a_format_is_read_from_files_and_arrays_alike(tmp_path, format):
     for source in (csv(tmp_path / "a.csv", WRITTEN[format]), events(WRITTEN[format])):
-        log = read_events(source, time_format=format)
+        log = read_events(source, format=FileFormat(time_format=format))
         assert log.t.tolist() == SECONDS
         assert log.schema.time.unit == "s"
         assert "2024-12-24 18:30:00" in repr(log)
 
 
 def test_numbers_since_1970_become_dates_in_their_own_unit():
-    log = read_events(events(np.array(SECONDS) * 1000), time_format="ms")
+    log = read_events(events(np.array(SECONDS) * 1000), format=FileFormat(time_format="ms"))
     assert (log.schema.time.unit, log.t[0]) == ("ms", SECONDS[0] * 1000)
     with pytest.raises(BadInput, match=r"row 1 has t=2.5, which is not written a whole number of s"):
-        read_events(events([1.0, 2.5, 3.0]), time_format="s")
+        read_events(events([1.0, 2.5, 3.0]), format=FileFormat(time_format="s"))
 
 
 def test_fractions_of_a_second_keep_their_digits():
     written = ["24.12.2024 18:30:00.000001", "24.12.2024 18:30:00.250000", "24.12.2024 18:30:01.000000"]
-    log = read_events(events(written), time_format="%d.%m.%Y %H:%M:%S.%f")
+    log = read_events(events(written), format=FileFormat(time_format="%d.%m.%Y %H:%M:%S.%f"))
     assert log.schema.time.unit == "us"
     assert np.diff(log.t).tolist() == [249_999, 750_000]
 
 
 def test_a_later_file_is_read_in_the_same_format_or_as_iso(tmp_path):
-    first = read_events(events(WRITTEN["%d.%m.%Y %H:%M:%S"]), time_format="%d.%m.%Y %H:%M:%S")
+    first = read_events(events(WRITTEN["%d.%m.%Y %H:%M:%S"]), format=FileFormat(time_format="%d.%m.%Y %H:%M:%S"))
     first.save(tmp_path / "log.parquet")
     kept = pintgn.EventLog.open(tmp_path / "log.parquet")
     assert kept == first
@@ -69,16 +69,18 @@ def test_a_later_file_is_read_in_the_same_format_or_as_iso(tmp_path):
 
 
 def test_a_number_of_a_later_file_counts_as_in_the_first():
-    first = read_events(events(np.array(SECONDS)), time_format="s")
+    first = read_events(events(np.array(SECONDS)), format=FileFormat(time_format="s"))
     assert read_events(events(["1735171200"] * 3), like=first).t.tolist() == [1_735_171_200] * 3
 
 
 def test_a_row_that_is_written_otherwise_is_named(tmp_path):
     path = csv(tmp_path / "a.csv", ["24.12.2024", "12/25/2024", "26.12.2024"])
     with pytest.raises(BadInput, match=r"line 3 has t='12/25/2024', which is not written as %d\.%m\.%Y"):
-        read_events(path, time_format="%d.%m.%Y")
+        read_events(path, format=FileFormat(time_format="%d.%m.%Y"))
     with pytest.raises(BadInput, match=r"line 3"):
-        read_events(csv(tmp_path / "b.csv", ["24 Dec 2024", "never", "26 Dec 2024"]), time_format="%d %b %Y")
+        read_events(
+            csv(tmp_path / "b.csv", ["24 Dec 2024", "never", "26 Dec 2024"]), format=FileFormat(time_format="%d %b %Y")
+        )
 
 
 def test_an_unreadable_time_says_how_it_may_be_written(tmp_path):
