@@ -19,7 +19,7 @@ from pintgn.learn.tables import HEADS
 from pintgn.learn.tasks.base import Answers
 from pintgn.live.paired import auc_of
 from pintgn.live.waiting import Event, Kept, Waiting
-from pintgn.neighbors.inputs import scrambled
+from pintgn.neighbors.queries import scrambled
 
 EVERY = 10
 """One event in so many is scored."""
