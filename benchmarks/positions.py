@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 from numba import njit
 
 from pintgn.positions import RelativePositions
-from pintgn.positions.arena import CAP, EMPTY, HELD, LAST, NODES, OFF, SPREAD, UNIT, keys_of, unscramble
-from pintgn.positions.tables import find
+from pintgn.positions.kernels_arena import CAP, EMPTY, HELD, LAST, NODES, OFF, SPREAD, UNIT, keys_of, unscramble
+from pintgn.positions.kernels_tables import find
 
 D = 4
 NAMES = ("uci", "wikipedia", "enron")

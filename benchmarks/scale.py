@@ -65,10 +65,10 @@ def holdings(log: EventLog, stream: Stream) -> dict[str, int]:
     found = {f"log: {name}": column.nbytes for name, column in columns.items() if column is not None}
     found |= {
         "index: lists of nodes": index._heads.nbytes,
-        "index: other ends": index._ids.nbytes,
-        "index: times": index._times.nbytes,
-        "index: event numbers": index._numbers.nbytes,
-        "index: how many went out": index._sent.nbytes,
+        "index: other ends": index._arenas[0].nbytes,
+        "index: times": index._arenas[1].nbytes,
+        "index: event numbers": index._arenas[2].nbytes,
+        "index: how many went out": index._arenas[3].nbytes,
         "index: table of busy pairs": sum(array.nbytes for array in index._pairs),
         "event features": 0 if stream.history.event_table is None else stream.history.event_table.nbytes,
         f"positions ({getattr(stream.positions, 'backend', 'none')})": getattr(stream.positions, "nbytes", 0),

@@ -47,7 +47,10 @@ def run(code: str, python: str = sys.executable, **environment: str) -> str:
 
 def remove_gate(package: Path) -> None:
     """Take the gate of time out of a function that others call; the files of those stay as they are."""
-    path, gate = package / "neighbors" / "kernels.py", "first = newest_before(times, numbers, first, stop, t, before)"
+    path, gate = (
+        package / "neighbors" / "kernels_neighbors.py",
+        "first = newest_before(times, numbers, first, stop, t, before)",
+    )
     text = path.read_text()
     assert text.count(gate) == 1
     path.write_text(text.replace(gate, "pass"))
@@ -231,6 +234,46 @@ def test_a_cache_that_cannot_be_written_is_said_and_nothing_is_wrong(tmp_path):
     assert "set NUMBA_CACHE_DIR to a folder that can be written" in printed
 
 
+@pytest.mark.skipif(os.name != "posix", reason="no such rights")
+@pytest.mark.parametrize("where", ["pintgn", "key"])
+@pytest.mark.parametrize("fault", ["others may write to", "belongs to another user"])
+def test_a_cache_that_others_could_fill_is_not_run(filled, tmp_path, where, fault):
+    """What is kept is run, so whoever can write there could run anything."""
+    shutil.copytree(filled, tmp_path / "cache")
+    home = tmp_path / "cache" / "pintgn"
+    open_to_all = home if where == "pintgn" else home / compiled.key()
+    before = files(tmp_path / "cache")
+    code = COUNT
+    if fault == "others may write to":
+        open_to_all.chmod(0o777)
+    else:  # as seen by somebody else
+        code = (
+            f"""
+import os, pathlib
+real = pathlib.Path.stat
+def stat(path, **how):
+    found = real(path, **how)
+    if str(path) != {str(open_to_all)!r}:
+        return found
+    return os.stat_result([*found[:4], found.st_uid + 1, *found[5:10]])
+pathlib.Path.stat = stat
+"""
+            + code
+        )
+    printed = run(
+        code + "\nfrom pintgn import compiled; print(compiled.folder())", NUMBA_CACHE_DIR=str(tmp_path / "cache")
+    )
+    assert printed.startswith("1\nNone\n"), "right, and not from the cache"
+    assert printed.count("compiled code cannot be kept") == 1
+    assert fault in printed
+    assert files(tmp_path / "cache") == before
+
+
+def test_the_cache_is_the_users_own_from_the_first(tmp_path):
+    run(COUNT, NUMBA_CACHE_DIR=str(tmp_path))
+    assert {path.stat().st_mode & 0o77 for path in (tmp_path / "pintgn").rglob("") if path.is_dir()} == {0}
+
+
 @pytest.mark.slow
 def test_a_full_disk_is_said_once_and_nothing_is_wrong(tmp_path):
     full = """
@@ -326,29 +369,6 @@ def test_a_process_that_died_holds_no_lock(tmp_path):
     assert (tmp_path / "lock").exists()
     with compiled.locked(tmp_path):
         pass
-
-
-@pytest.mark.slow
-def test_positions_are_compiled_ahead_by_another_process(tmp_path):
-    """This process goes on, and waits where it needs what the other makes: it compiles no pass of its own."""
-    code = """
-    import numpy as np
-    import pintgn.compiled as compiled
-    from pintgn.positions import RelativePositions, first_use
-    from pintgn.positions.passes import exact_pass
-
-    first_use.start()
-    first_use.start()
-    assert len(compiled._started) == 1
-    RelativePositions(3).observe(np.array([0, 1]), np.array([1, 2]), np.array([1, 2]))
-    assert not exact_pass.stats.cache_misses
-    assert exact_pass.stats.cache_hits
-    compiled._started.clear()
-    first_use.start()
-    assert not compiled._started, "it is there already"
-    print("done")
-    """
-    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).endswith("done\n")
 
 
 # --- what is said, and what is counted ------------------------------------------------------------------------

@@ -56,7 +56,7 @@ NEWEST = {
     "feed.source": 1,
     "learn.folder": 2,
     "stream.files": 3,
-    "neighbors.files": 3,
+    "neighbors.index_file": 3,
     "positions.relative": 1,
     "serve.rows": 4,
     "serve.waiting": 2,

@@ -1,10 +1,10 @@
-"""Kernels: functions that Numba compiles for this machine, once, and where their machine code is kept.
+"""Kernels: functions that Numba compiles for this machine, once, and the cache of their machine code.
 
 Numba's own cache looks only at the file of the function that is called, so a change of something it calls goes
 unnoticed: users would run yesterday's code after an upgrade. Here it has a folder of its own for every version of what
 machine code is made of: all kernel sources of the package, Numba, llvmlite, Python, and Numba's settings. (Numba itself
 tells processors apart.) The folder is in the user's cache (`~/.cache/pintgn` on Linux), or in NUMBA_CACHE_DIR where
-that is set.
+that is set. What is read from it is run, so it must belong to the user, and nobody else may write to it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import hashlib
 import logging
 import os
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -38,7 +37,7 @@ from pintgn import files
 from pintgn.errors import PintgnWarning
 
 LONGEST_WAIT, PAUSE = 120.0, 0.005
-"""Seconds to wait for another process, which compiles or reads and writes the cache, and between two looks."""
+"""Seconds to wait for another process, which reads or writes the cache, and between two looks."""
 UNUSED_DAYS = 30
 """After so many days without use the code of other versions is deleted."""
 logger = logging.getLogger(__name__)
@@ -121,23 +120,32 @@ def key() -> str:
 
 @cache
 def folder() -> Path | None:
-    """Where this version's machine code is kept; None, with a note, where nothing can be."""
+    """The folder of this version's machine code; None, with a warning, where nothing can be kept."""
     base = os.environ.get("NUMBA_CACHE_DIR")
     home = Path(base, "pintgn") if base else Path(platformdirs.user_cache_dir("pintgn"), "kernels")
+    made = home / key()
     try:
-        made = home / key()
-        if made.is_dir():
-            with suppress(OSError):  # so that it is seen to be in use; it may belong to somebody else
-                os.utime(made)
-        else:
-            made.mkdir(mode=0o700, parents=True, exist_ok=True)
-            forget_unused(home)
-        if not os.access(made, os.W_OK):
-            raise PermissionError(f"{made} cannot be written to")
+        home.parent.mkdir(parents=True, exist_ok=True)
+        for one in (home, made):
+            one.mkdir(mode=0o700, exist_ok=True)
+            check_private(one)
+        os.utime(made)  # so that it is seen to be in use
+        forget_unused(home)
     except OSError as error:
         warn_unkept(error.strerror or str(error))
         return None
     return made
+
+
+def check_private(where: Path) -> None:
+    """Refuse a folder that belongs to somebody else, or that others may write to: what it holds would be run."""
+    found = where.stat()
+    if hasattr(os, "getuid") and found.st_uid != os.getuid():
+        raise PermissionError(f"{where} belongs to another user")
+    if os.name == "posix" and found.st_mode & 0o022:
+        raise PermissionError(f"others may write to {where}: chmod go-w it")
+    if not os.access(where, os.W_OK):
+        raise PermissionError(f"{where} cannot be written to")
 
 
 def forget_unused(home: Path) -> None:
@@ -165,7 +173,7 @@ class Kept(FunctionCache):
     """Numba's cache of one function, in our folder; one process at a time. What is damaged is compiled again."""
 
     def __init__(self, function: Any, where: Path):
-        self.function, self.where = function, where
+        self.where = where
         before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(where)  # type: ignore[attr-defined]
         try:
             super().__init__(function)
@@ -175,13 +183,7 @@ class Kept(FunctionCache):
             self.disable()
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """The code for a signature; None where it has to be compiled, here and now."""
-        found = self._load(signature, context)
-        if found is None and await_compiled(self.function.__module__):
-            found = self._load(signature, context)
-        return found
-
-    def _load(self, signature: Any, context: Any) -> Any:
+        """The code for a signature; None where it has to be compiled."""
         with suppress(OSError), locked(self.where):
             try:
                 return super().load_overload(signature, context)
@@ -216,7 +218,7 @@ def locked(where: Path) -> Iterator[None]:
 
 
 class Clock(event.Listener):
-    """Adds up the time in which something is compiled here, or waited for while another process compiles it."""
+    """Adds up the time in which something is compiled."""
 
     def __init__(self) -> None:
         self.total, self.depth, self.begun, self.said = 0.0, 0, 0.0, False
@@ -237,57 +239,17 @@ class Clock(event.Listener):
             if self.depth == 0:
                 self.total += time.perf_counter() - self.begun
 
-    def seconds(self) -> float:
-        with self.lock:
-            return self.total + (time.perf_counter() - self.begun if self.depth else 0.0)
-
 
 _clock = Clock()
 event.register("numba:compile", _clock)
 
 
 def seconds() -> float:
-    """How long this process has been compiling so far, or waiting for another that does."""
-    return _clock.seconds()
+    """How long this process has been compiling so far."""
+    with _clock.lock:
+        return _clock.total + (time.perf_counter() - _clock.begun if _clock.depth else 0.0)
 
 
 def working_time() -> float:
     """A clock that stands still meanwhile: what is measured by it is the same in the first run and in the second."""
-    return time.perf_counter() - _clock.seconds()
-
-
-# --- another process ------------------------------------------------------------------------------------------
-
-
-def compile_ahead(module: str, holds: str) -> None:
-    """Let another process run a module whose package needs kernels, unless a file that it `holds` is there already.
-
-    This process goes on; where it needs a kernel of that package it waits. Should the other fail, it compiles it.
-    """
-    where, cores = folder(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    package = module.rpartition(".")[0]
-    if where is None or cores < 2 or package in _started or any(where.glob(holds)):
-        return
-    command = [sys.executable, "-P", "-m", module]
-    with suppress(OSError):
-        _started[package] = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-
-def await_compiled(module: str) -> bool:
-    """Wait for the process that compiles a module's package ahead; whether there was one to wait for."""
-    process = _started.get(module.rpartition(".")[0])
-    if process is None:
-        return False
-    _clock.on_start()
-    try:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(LONGEST_WAIT)
-    finally:
-        _clock.on_end()
-    return True
-
-
-_started: dict[str, subprocess.Popen[bytes]] = {}
-"""Processes that compile ahead, by package."""
+    return time.perf_counter() - seconds()

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pintgn.models.attention import Attend, AttentionInputs, AttentionLayer, masked_softmax, reference
-from pintgn.models.fused import FusedFunction
 from pintgn.models.layers import Edges, TimeEncoding, TreeNodes
 from pintgn.models.static import GATLayer
 
@@ -49,7 +48,7 @@ def test_fused_attention_and_its_gradients_are_those_of_the_definition(shape, he
         for size in ((heads, 3, width), (heads, 3), waves, waves)
     )
     where = AttentionInputs.seen(own_of, places, edges)
-    found = FusedFunction.apply(Attend(where, slope), query, offset, children.table, frequency, phase)
+    found = Attend.apply(query, offset, children.table, frequency, phase, where, slope)
 
     time = TimeEncoding(waves)
     time.frequency, time.phase = torch.nn.Parameter(frequency), torch.nn.Parameter(phase)

@@ -12,9 +12,8 @@ from pintgn.check import check_model, random_log
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.models.caw import CAW
-from pintgn.neighbors.index import NeighborIndex
-from pintgn.neighbors.inputs import query_keys
-from pintgn.neighbors.walks import Walks, causal_walks
+from pintgn.neighbors.index import NeighborIndex, Walks, causal_walks
+from pintgn.neighbors.queries import query_keys
 from pintgn.stream import Stream
 
 

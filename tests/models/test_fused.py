@@ -6,7 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pintgn.models.fused import Distinct, FusedFunction, WeightedReluSum
+from pintgn.models.fused import WeightedReluSum
+from pintgn.models.history_view import Distinct
 from pintgn.models.layers import Edges, InjectiveLayer, TreeNodes
 
 
@@ -30,9 +31,8 @@ def reference(k, row, row_of, event, event_of, own, mix, weight):
     return (torch.relu(z) * weight[:, None]).view(-1, k, row.shape[1]).sum(1)
 
 
-def bent(k, row, row_of, event, event_of, own, mix, weight):
-    """The fused sum, which bends rows."""
-    return FusedFunction.apply(WeightedReluSum(k, row_of, event_of, own), row, event, mix, weight)
+def fused(k, row, row_of, event, event_of, own, mix, weight):
+    return WeightedReluSum.apply(row, event, mix, weight, k, row_of, event_of, own)
 
 
 def full(weight):
@@ -47,7 +47,7 @@ shapes = st.tuples(*[st.integers(1, 4)] * 4, st.integers(0, 3), st.integers(0, 5
 @given(shapes)
 def test_the_fused_sum_equals_the_one_written_out(shape):
     inputs = random_slots(np.random.default_rng(shape[-1]), *shape[:-1])
-    torch.testing.assert_close(bent(*inputs), reference(*inputs))
+    torch.testing.assert_close(fused(*inputs), reference(*inputs))
 
 
 @settings(max_examples=60, deadline=None)
@@ -57,7 +57,7 @@ def test_the_gradient_is_that_of_the_sum_written_out(shape):
     *inputs, weight = random_slots(np.random.default_rng(shape[-1]), *shape[:-1])
     inputs = *inputs, full(weight)
     leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.numel()]
-    found, expected = bent(*inputs), reference(*inputs)
+    found, expected = fused(*inputs), reference(*inputs)
     g = torch.randn_like(found)
     for one, two in zip(torch.autograd.grad(found, leaves, g), torch.autograd.grad(expected, leaves, g), strict=True):
         torch.testing.assert_close(one, two)
@@ -69,7 +69,7 @@ def test_the_sum_of_rows_alone_and_its_gradient_are_right(shape):
     parents, k, width, rows, *_, seed = shape
     *inputs, weight = random_slots(np.random.default_rng(seed), parents, k, width, rows, 0, 0)
     for learned in (full(weight), weight.detach()):  # weights that are learned, and that are not
-        found, expected = bent(*inputs, learned), reference(*inputs, learned)
+        found, expected = fused(*inputs, learned), reference(*inputs, learned)
         torch.testing.assert_close(found, expected)
         leaves, g = [inputs[1], *([learned] if learned.requires_grad else [])], torch.randn_like(found)
         mine, its = (torch.autograd.grad(x, leaves, g) for x in (found, expected))
@@ -78,9 +78,9 @@ def test_the_sum_of_rows_alone_and_its_gradient_are_right(shape):
 
 
 @pytest.mark.parametrize("changed", ["input", "result"])
-def test_an_operation_refuses_what_has_changed_since(changed):
+def test_a_fused_step_refuses_what_has_changed_since(changed):
     *inputs, weight = random_slots(np.random.default_rng(0), 3, 2, 4, 3, 2, 1)
-    found = bent(*inputs, weight)
+    found = fused(*inputs, weight)
     doubled = found * 2
     with torch.no_grad():
         (inputs[1] if changed == "input" else found.detach()).add_(1)
@@ -93,7 +93,7 @@ def test_several_threads_give_the_same(monkeypatch, events, columns):
     monkeypatch.setattr("pintgn.models.fused.WORTH_A_THREAD", 1)
     monkeypatch.setattr("torch.get_num_threads", lambda: 3)
     inputs = random_slots(np.random.default_rng(0), 50, 4, 8, 5, events, columns)
-    found, expected = bent(*inputs), reference(*inputs)
+    found, expected = fused(*inputs), reference(*inputs)
     torch.testing.assert_close(found, expected)
     leaves = [x for x in inputs if isinstance(x, torch.Tensor) and x.numel()]
     g = torch.randn_like(found)
@@ -127,8 +127,7 @@ def test_the_layer_without_waste_equals_the_layer_as_written(states, positions, 
     )
     weight = torch.rand(slots)
     results = []
-    for fused in (True, False):
-        layer.fused = fused
+    for layer.fused in (True, False):
         layer.zero_grad()
         table.grad = None
         out = layer(known, edges, weight)

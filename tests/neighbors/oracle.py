@@ -24,11 +24,11 @@ class Naive:
             self.ties[len(self.events)] = 0 if ties is None else int(ties[row])
             self.events.append((u, v, when, len(self.events)))
 
-    def entries(self, node, t, before=math.inf, window=math.inf) -> list[tuple[int, float, int]]:
+    def entries(self, node, t, before=math.inf) -> list[tuple[int, float, int]]:
         """(neighbor, time, event number) of all that the query may see, newest first."""
         found = []
         for u, v, when, number in self.events:
-            if when < t and number < before and when >= t - window and node in (u, v):
+            if when < t and number < before and node in (u, v):
                 found.append((v if node == u else u, when, number))
         return sorted(found, key=lambda entry: (entry[1], self.ties[entry[2]], entry[2]), reverse=True)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pintgn.neighbors import NeighborIndex, Neighbors, kernels, query_keys
+from pintgn.neighbors import NeighborIndex, Neighbors, kernels_neighbors, query_keys
 from tests.neighbors.oracle import Naive, logs, questions, rows
 
 many = settings(max_examples=200, deadline=None)
@@ -86,17 +86,15 @@ def test_recent_count_and_last_equal_the_definition(data):
     index, naive = log.index(), log.naive()
     nodes, t, before = data.draw(questions(log))
     k = data.draw(st.integers(1, 6))
-    window = data.draw(st.sampled_from([None, 0, 1, 2.5]))
     gate = data.draw(st.sampled_from([None, before]))
-    limit = {} if window is None else {"window": window}
-    found = index.recent(nodes, t, k, before=gate, window=window)
-    counted = index.count(nodes, t, before=gate, window=window)
+    found = index.recent(nodes, t, k, before=gate)
+    counted = index.count(nodes, t, before=gate)
     last = index.last(nodes, nodes[::-1], t, before=gate)
     together = index.count_pair(nodes, nodes[::-1], t, before=gate)
     for q, (node, other, when) in enumerate(zip(nodes, nodes[::-1], t, strict=True)):
         gates = {} if gate is None else {"before": gate[q]}
-        assert rows(found, q) == naive.recent(node, when, k, **gates, **limit)
-        assert counted[q] == len(naive.entries(node, when, **gates, **limit))
+        assert rows(found, q) == naive.recent(node, when, k, **gates)
+        assert counted[q] == len(naive.entries(node, when, **gates))
         pair = naive.pair(node, other, when, **gates)
         assert together[q] == len(pair)
         assert last.mask[q] == bool(pair)
@@ -216,9 +214,9 @@ def test_uniform_draws_what_its_key_says_from_what_the_query_may_see(data):
     nodes, t, before = data.draw(questions(log))
     k = data.draw(st.integers(1, 5))
     keys = query_keys(data.draw(st.integers(0, 2**64 - 1)), np.arange(len(nodes)))
-    found = index.uniform(nodes, t, k, keys, before=before, window=3)
+    found = index.uniform(nodes, t, k, keys, before=before)
     for q in range(len(nodes)):
-        seen = naive.entries(nodes[q], t[q], before=before[q], window=3)
+        seen = naive.entries(nodes[q], t[q], before=before[q])
         picks = range(len(seen)) if len(seen) <= k else floyd(int(keys[q]), len(seen), k)
         assert rows(found, q) == [seen[place] for place in picks]
 
@@ -235,7 +233,7 @@ def test_uniform_is_uniform_over_subsets():
     assert chi2 < 43.8  # 99.9 % of chi-square with 19 degrees of freedom; the keys are fixed, so is the outcome
 
 
-def test_uniform_ignores_order_batching_and_threads():
+def test_uniform_ignores_order_and_batching():
     rng = np.random.default_rng(0)
     index = NeighborIndex()
     index.append(rng.integers(0, 20, 2000), rng.integers(0, 20, 2000), np.arange(2000))
@@ -244,14 +242,12 @@ def test_uniform_ignores_order_batching_and_threads():
     order = rng.permutation(300)
     whole = index.uniform(nodes, t, 8, keys)
     shuffled = index.uniform(nodes[order], t[order], 8, keys[order])
-    threaded = index.uniform(nodes, t, 8, keys, threads=2)
-    for a, b, c in zip(whole, shuffled, threaded, strict=True):
+    for a, b in zip(whole, shuffled, strict=True):
         assert (a[order] == b).all()
-        assert (a == c).all()
     assert (index.uniform(nodes[7], t[7], 8, keys[7]).events == whole.events[7]).all()
 
 
-# --- shapes, buffers, kinds of arrays -----------------------------------------------------------------------------
+# --- shapes, kinds of arrays --------------------------------------------------------------------------------------
 
 
 def test_answers_have_the_shape_of_the_nodes_and_t_broadcasts_to_it():
@@ -261,31 +257,6 @@ def test_answers_have_the_shape_of_the_nodes_and_t_broadcasts_to_it():
     assert index.recent(np.zeros((0, 3), int), 5, 4).ids.shape == (0, 3, 4)
     assert index.last(np.zeros((2, 1), int), np.arange(3), 5).mask.shape == (2, 3)
     assert index.count(0, 5).shape == ()
-
-
-def test_a_buffer_is_filled_in_place_and_holds_nothing_of_its_past():
-    index = example()
-    buffer = Neighbors.buffer((2, 2), 3)
-    for array in buffer:
-        array[...] = 1
-    nodes = np.array([[0, 1], [2, 9]])
-    assert index.recent(nodes, 3, 3, out=buffer) is buffer
-    for ours, fresh in zip(buffer, index.recent(nodes, 3, 3), strict=True):
-        assert (ours == fresh).all()
-    index.uniform(nodes, 5, 3, keys=1, out=buffer)
-    for ours, fresh in zip(buffer, index.uniform(nodes, 5, 3, keys=1), strict=True):
-        assert (ours == fresh).all()
-
-
-def test_threads_change_no_answer():
-    rng = np.random.default_rng(0)
-    index = NeighborIndex()
-    index.append(rng.integers(0, 20, 2000), rng.integers(0, 20, 2000), np.arange(2000))
-    nodes, t = rng.integers(0, 20, 301), rng.integers(0, 2000, 301)
-    for one, two in zip(
-        index.recent(nodes, t, 8, before=t - 3), index.recent(nodes, t, 8, before=t - 3, threads=2), strict=True
-    ):
-        assert (one == two).all()
 
 
 def test_look_ups_may_run_in_several_python_threads_at_once():
@@ -308,14 +279,14 @@ def test_read_only_strided_and_narrow_arrays_are_welcome_and_compile_nothing_new
     index = example()
     nodes, t = np.array([0, 1, 2, 0]), np.array([5, 4, 3, 2])
     wanted = index.recent(nodes, t, 3)
-    known = len(kernels.recent.signatures)
+    known = len(kernels_neighbors.recent.signatures)
     frozen = nodes.copy()
     frozen.flags.writeable = False
     strided = np.stack([nodes, nodes], 1)[:, 0]
     for kind in (frozen, strided, nodes.astype(np.int16), nodes.astype(np.uint64), nodes.astype(">i8"), list(nodes)):
         assert (index.recent(kind, t, 3).events == wanted.events).all()
         assert (index.recent(nodes, t[::-1][::-1], 3, before=np.broadcast_to(9, 4)).events == wanted.events).all()
-    assert len(kernels.recent.signatures) == known
+    assert len(kernels_neighbors.recent.signatures) == known
 
 
 # --- growth, forks, memory ---------------------------------------------------------------------------------------

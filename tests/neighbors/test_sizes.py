@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadInput
-from pintgn.neighbors import NeighborIndex, adjacency, inputs
+from pintgn.neighbors import NeighborIndex, adjacency, queries
 from pintgn.neighbors.kernels_pairs import BLOCK
 from tests.conftest import around
 
@@ -31,7 +31,7 @@ def test_meetings_are_found_in_lists_of_any_length(length):
 
 
 def test_the_largest_node(monkeypatch):
-    monkeypatch.setattr(inputs, "LARGEST_ID", 40)
+    monkeypatch.setattr(queries, "LARGEST_ID", 40)
     for node in (38, 39):
         made = NeighborIndex()
         made.append([0], [node], [1])
@@ -58,7 +58,7 @@ def test_numbers_in_four_bytes_or_eight_answer_alike(narrow, given, monkeypatch,
         assert all(np.array_equal(a, b) for other in found for a, b in zip(other, found[0], strict=True))
         trimmed = index.fork()
         trimmed.trim(keep_last=3)
-        return index._numbers.dtype, [*found[0], *trimmed.recent(np.arange(6), 9, 5)]
+        return index._arenas[2].dtype, [*found[0], *trimmed.recent(np.arange(6), 9, 5)]
 
     _, expected = answers()
     monkeypatch.setattr(adjacency, "NARROW", narrow)
@@ -71,7 +71,7 @@ def test_numbers_in_four_bytes_or_eight_answer_alike(narrow, given, monkeypatch,
 def test_the_largest_number_in_four_bytes(number, tmp_path):
     index = NeighborIndex()
     index.append([0, 0], [1, 2], [1, 2], numbers=[5, number])
-    assert index._numbers.dtype == (np.int32 if number <= adjacency.NARROW else np.int64)
+    assert index._arenas[2].dtype == (np.int32 if number <= adjacency.NARROW else np.int64)
     index.trim(keep_last=1)
     index.save(tmp_path / "index.npz")
     for one in (index, NeighborIndex.open(tmp_path / "index.npz")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pintgn.neighbors.targets import CHAINS, FewTargets, TargetIndex
+from pintgn.neighbors.target_index import CHAINS, FewTargets, TargetIndex
 
 
 def slow(src, dst, when, values, u, v, t):

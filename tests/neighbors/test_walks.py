@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pintgn.errors import BadInput
-from pintgn.neighbors import NeighborIndex, Walks, causal_walks, kernels, query_keys
+from pintgn.neighbors import NeighborIndex, Walks, causal_walks, kernels_neighbors, query_keys
 from tests.neighbors.oracle import Naive, logs, questions
 
 
@@ -91,10 +91,8 @@ def test_every_walk_is_a_walk_back_in_time_and_ends_only_where_it_must(data):
     nodes, t, before = data.draw(questions(log))
     length = data.draw(st.integers(1, 4))
     bias = data.draw(st.sampled_from([0.0, 0.1, 5.0, 1e300]))
-    window = data.draw(st.sampled_from([None, 4]))
-    gates = {} if window is None else {"oldest": window}
     keys = query_keys(0, np.arange(len(nodes)))
-    walks = causal_walks(index, nodes, t, walks=3, length=length, bias=bias, keys=keys, before=before, window=window)
+    walks = causal_walks(index, nodes, t, walks=3, length=length, bias=bias, keys=keys, before=before)
     for q in range(len(nodes)):
         for w in range(3):
             node, now, gate = nodes[q], t[q], before[q]
@@ -102,8 +100,6 @@ def test_every_walk_is_a_walk_back_in_time_and_ends_only_where_it_must(data):
             assert (walks.nodes[q, w, 0], walks.times[q, w, 0]) == (node, now)
             for step in range(length):
                 seen = naive.entries(node, now, before=gate)
-                if gates:
-                    seen = [entry for entry in seen if entry[1] >= t[q] - window]
                 taken = (walks.nodes[q, w, step + 1], walks.times[q, w, step + 1], walks.events[q, w, step])
                 assert walks.mask[q, w, step + 1] == bool(seen)
                 if not seen:
@@ -153,7 +149,7 @@ def test_the_reference_time_cancels_however_far_away_the_query_is():
     assert 0.6 < near.events.mean() < 0.85  # e / (1 + e) = 0.73
 
 
-def test_walks_ignore_order_batching_threads_and_how_many_are_asked_for():
+def test_walks_ignore_order_batching_and_how_many_are_asked_for():
     rng = np.random.default_rng(0)
     index = NeighborIndex()
     index.append(rng.integers(0, 30, 3000), rng.integers(0, 30, 3000), np.sort(rng.integers(0, 1000, 3000)))
@@ -164,12 +160,10 @@ def test_walks_ignore_order_batching_threads_and_how_many_are_asked_for():
     shuffled = causal_walks(index, nodes[order], t[order], walks=8, keys=keys[order], **settings)
     few = causal_walks(index, nodes, t, walks=3, keys=keys, **settings)
     short = causal_walks(index, nodes, t, walks=8, keys=keys, length=2, bias=0.01)
-    threaded = causal_walks(index, nodes, t, walks=8, keys=keys, threads=2, **settings)
-    for a, b, c, d, e in zip(whole, shuffled, few, short, threaded, strict=True):
+    for a, b, c, d in zip(whole, shuffled, few, short, strict=True):
         assert (a[order] == b).all()
         assert (a[:, :3] == c).all()
         assert (a[..., : d.shape[-1]] == d).all()
-        assert (a == e).all()
     assert len(np.unique(whole.events[:, :, 0])) > 100  # and keys matter
 
 
@@ -186,12 +180,12 @@ def test_walks_take_any_shape_of_nodes_and_skip_masked_ones():
 
 def test_block_bounds_cover_the_run_and_stay_within_three_times_its_weight():
     rng = np.random.default_rng(4)
-    top, bounds = np.empty(kernels.BLOCKS), np.empty(kernels.BLOCKS)
+    top, bounds = np.empty(kernels_neighbors.BLOCKS), np.empty(kernels_neighbors.BLOCKS)
     for count in (1, 2, 3, 7, 8, 9, 500):
         for bias in (1e-4, 0.1, 3.0):
             times = np.sort(rng.integers(0, 1000, count))[::-1].copy()
             weights = np.exp(-bias * (times[0] - times).astype(float))
-            blocks = kernels.block_table(times, 0, count, bias, top, bounds)
+            blocks = kernels_neighbors.block_table(times, 0, count, bias, top, bounds)
             assert weights.sum() * (1 - 1e-12) <= bounds[blocks - 1] <= 3 * weights.sum() * (1 + 1e-12)
             assert blocks <= 2 + math.log2(count)
 
@@ -224,7 +218,6 @@ def test_walks_on_a_real_stream_never_leave_the_past(shared_data):
         ({"keys": [1, 2, 3]}, r"keys has shape \(3,\), which does not fit nodes of shape \(1,\)"),
         ({"nodes": [-1]}, "query 0 asks about node -1"),
         ({"t": math.nan}, "t is float64"),
-        ({"threads": 0}, "threads must be at least 1"),
     ],
 )
 def test_bad_arguments_are_refused_in_one_line(change, message):

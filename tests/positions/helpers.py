@@ -62,12 +62,12 @@ def random_log(seed: int, events: int = 9, nodes: int = 5, span: int = 5) -> Col
     return columns([tuple(row) for row in drawn.tolist()])
 
 
-def oracle(log: Columns, nodes: int, t: float, d: int, decay: float = 0.0) -> np.ndarray:
+def oracle(log: Columns, nodes: int, t: float, d: int) -> np.ndarray:
     """r_{i->u}(t) for all i and u below `nodes`, by listing every walk: (i, u, d)."""
     events = list(zip(*(column.tolist() for column in log), strict=True))
     found = np.zeros((nodes, nodes, d))
     for root in range(nodes):
-        for node, counts in walk_counts(events, root, t, d, decay).items():
+        for node, counts in walk_counts(events, root, t, d).items():
             found[node, root] = counts
     return found
 

@@ -71,27 +71,6 @@ def test_reading_changes_nothing(data, log):
     assert np.array_equal(everything(quiet, 6, None), everything(read, 6, None))
 
 
-@pytest.mark.parametrize("kind", SHAPES.values(), ids=SHAPES)
-@given(data=st.data(), log=logs(), decay=st.sampled_from([0.01, 0.3, 2.0]))
-@settings(max_examples=80, deadline=None)
-def test_decay_weighs_walks_as_defined(kind, data, log, decay):
-    positions = kind(4, "exact", decay=decay)
-    for piece in data.draw(cuts(len(log[0]))):
-        positions.observe(*(column[piece] for column in log))
-        if positions.clock is not None:
-            everything(positions, 3, positions.clock + 1)
-    at = (0 if positions.clock is None else positions.clock) + data.draw(st.sampled_from([1, 2, 7]))
-    expected = oracle(log, 6, at, 4, decay)
-    assert np.allclose(everything(positions, 6, at), expected, rtol=1e-12, atol=0)
-
-
-def test_decay_neither_overflows_nor_slows_over_ages():
-    positions = RelativePositions(4, "exact", decay=5.0)
-    for t in (0, 1, 10**6, 10**9, 10**12):
-        positions.observe([0, 1], [1, 2], [t, t])
-    assert everything(positions, 3, None)[0, 1].tolist() == [0, 1, 0, 0]  # only the open group is left
-
-
 def test_order_inside_a_group_does_not_matter_to_the_last_bit():
     rng = np.random.default_rng(0)
     src, dst, t = columns([tuple(row) for row in rng.integers(0, [9, 9, 40], (600, 3)).tolist()])

@@ -9,7 +9,7 @@ import pytest
 
 import pintgn.positions.capacity
 from pintgn.errors import BadFile, BadInput, EventOrderError, StaleQuery, TooLarge, UnknownName
-from pintgn.positions import RelativePositions, kernels, kernels_sketch, passes
+from pintgn.positions import RelativePositions, kernels_counts, kernels_exact, kernels_sketch
 from tests.positions.helpers import everything
 
 BOTH = pytest.mark.parametrize("backend", ["exact", "sketch"])
@@ -39,7 +39,7 @@ def test_transforms_are_what_they_say():
 def test_log1p_is_exact_to_single_precision():
     values = np.concatenate([np.arange(5000.0), 10.0 ** np.random.default_rng(0).uniform(-12, 300, 20000)])
     raw, out = values.reshape(1, 1, -1, 1).copy(), np.zeros((1, len(values), 1, 1), np.float32)
-    kernels.log_counts(raw, raw.view(np.int64), out)
+    kernels_counts.log_counts(raw, raw.view(np.int64), out)
     assert np.allclose(out.ravel(), np.log1p(values), rtol=1.2e-7, atol=0)
 
 
@@ -117,17 +117,17 @@ def test_advance_closes_the_open_group(backend):
 
 
 def test_times_far_apart_do_not_wrap():
-    positions = RelativePositions(2, decay=1e-18)
+    positions = RelativePositions(2, time_unit=1e18)
     positions.observe([0, 0], [1, 1], [-(2**62), 2**62])
-    found = positions.read(0, 1, at=2**62 + 1, transform="raw")
-    assert found[1] == pytest.approx(1 + np.exp(-1e-18 * 2**63))
+    found = positions.read(0, 1, at=2**62 + 1, transform="rate")
+    assert found[1] == pytest.approx(2 / (1 + 2**63 / 1e18))
 
 
 # --- copies and files -----------------------------------------------------------------------------------------------
 
 
 @BOTH
-@pytest.mark.parametrize("settings", [{}, {"decay": 0.1}, {"nodes": 50}])
+@pytest.mark.parametrize("settings", [{}, {"nodes": 50}])
 def test_fork_isolates(backend, settings):
     positions = small(backend, **settings)
     fork, before = positions.fork(), everything(positions, 3, None)
@@ -140,7 +140,7 @@ def test_fork_isolates(backend, settings):
 
 
 @BOTH
-@pytest.mark.parametrize("settings", [{}, {"decay": 0.1, "time_unit": 3.0}, {"nodes": 50}])
+@pytest.mark.parametrize("settings", [{}, {"time_unit": 3.0}, {"nodes": 50}])
 def test_a_saved_state_goes_on_as_if_nothing_had_happened(tmp_path, backend, settings):
     positions = small(backend, seed=5, **settings)
     positions.save(tmp_path / "positions.npz")
@@ -280,9 +280,8 @@ def test_bad_batches_are_refused_and_change_nothing():
         ({"width": 0}, "width must be at least 1, got 0"),
         ({"nodes": -1}, "nodes must be at least 0, got -1"),
         ({"backend": "dense"}, "backend='dense'; it is 'auto', 'exact' or 'sketch'"),
-        ({"decay": -1.0}, "decay=-1.0; it is a positive number"),
-        ({"decay": np.nan}, "decay=nan; it is a positive number"),
         ({"time_unit": 0}, "time_unit=0; it is a positive number"),
+        ({"time_unit": np.nan}, "time_unit=nan; it is a positive number"),
         ({"seed": -1}, "seed must be at least 0, got -1"),
     ],
 )
@@ -342,16 +341,15 @@ def test_no_kind_of_argument_is_compiled_for_twice():
     frozen = np.arange(8).reshape(2, 4)
     frozen.flags.writeable = False
     for backend in ("exact", "sketch"):
-        for settings in ({}, {"decay": 0.1}):
-            positions = RelativePositions(4, backend, **settings)
-            positions.read(3, 3, at=4.0)
-            positions.observe(frozen[0], frozen[1], frozen[0])
-            positions.read(frozen.T, frozen.T[::-1], at=9)
-            positions.replay([1], [2], [9], frozen, frozen[:, ::2], [11, 10])
-            positions.fork().observe(np.int32(1), 2, 12)
-            floats = RelativePositions(4, backend, **settings)
-            floats.observe([0, 1], [1, 2], [0.5, 1.5])
-            floats.read(0, 1, at=2)
-    assert len(passes.exact_pass.signatures) <= 2  # four-byte and eight-byte counts
-    for kernel in (kernels_sketch.sketch_pass, kernels.pair_up, kernels.log_counts):
-        assert len(kernel.signatures) <= 1 + (kernel is kernels.log_counts)
+        positions = RelativePositions(4, backend)
+        positions.read(3, 3, at=4.0)
+        positions.observe(frozen[0], frozen[1], frozen[0])
+        positions.read(frozen.T, frozen.T[::-1], at=9)
+        positions.replay([1], [2], [9], frozen, frozen[:, ::2], [11, 10])
+        positions.fork().observe(np.int32(1), 2, 12)
+        floats = RelativePositions(4, backend)
+        floats.observe([0, 1], [1, 2], [0.5, 1.5])
+        floats.read(0, 1, at=2)
+    assert len(kernels_exact.exact_pass.signatures) <= 2  # four-byte and eight-byte counts
+    for kernel in (kernels_sketch.sketch_pass, kernels_counts.pair_up, kernels_counts.log_counts):
+        assert len(kernel.signatures) <= 1 + (kernel is kernels_counts.log_counts)

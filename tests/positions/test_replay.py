@@ -43,11 +43,10 @@ def queries(draw: st.DrawFn, first: int, last: int):
     [
         (SHAPES["dense"], "exact", {}),
         (SHAPES["sparse"], "exact", {}),
-        (SHAPES["sparse"], "exact", {"decay": 0.2}),
         (SHAPES["dense"], "sketch", {"width": 16}),
-        (SHAPES["sparse"], "sketch", {"width": 16, "decay": 0.2}),
+        (SHAPES["sparse"], "sketch", {"width": 16}),
     ],
-    ids=["dense", "sparse", "decay", "sketch", "sketch-decay"],
+    ids=["dense", "sparse", "sketch", "sparse sketch"],
 )
 @given(data=st.data(), log=logs())
 @settings(max_examples=60, deadline=None)

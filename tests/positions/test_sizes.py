@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from pintgn.errors import BadInput, TooLarge
-from pintgn.neighbors import inputs
+from pintgn.neighbors import queries
 from pintgn.positions import RelativePositions, capacity, exact, sketch
-from pintgn.positions.arena import BINS, DENSE_SHARE, FEW, UNIT
-from pintgn.positions.simd import WIDTH
+from pintgn.positions.kernels_arena import BINS, DENSE_SHARE, FEW, UNIT, WIDTH
 from tests.conftest import around
 from tests.positions.helpers import SHAPES, everything, numpy_rows
 
@@ -56,7 +55,7 @@ def test_a_long_arena_of_positions_changes_no_count(monkeypatch):
 
 
 def test_positions_of_more_nodes_than_can_be_numbered_are_refused(monkeypatch):
-    monkeypatch.setattr(inputs, "LARGEST_ID", 40)
+    monkeypatch.setattr(queries, "LARGEST_ID", 40)
     for node in (38, 39):
         positions = RelativePositions(3)
         positions.observe([0], [node], [1])

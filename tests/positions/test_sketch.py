@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pintgn.positions import RelativePositions, relative
 from pintgn.positions.kernels_sketch import sign_word
-from tests.positions.helpers import columns, cuts, everything, groups, logs, numpy_rows, oracle
+from tests.positions.helpers import cuts, everything, groups, logs, numpy_rows, oracle
 
 
 def busy_log(nodes: int = 60, events: int = 1500, seed: int = 0):
@@ -53,20 +53,6 @@ def test_a_read_of_the_sketch_sees_only_what_is_strictly_earlier(log):
         assert np.allclose(everything(positions, 5, positions.clock), everything(past, 5, None), atol=1e-5)
         past.observe(*group)
         assert np.allclose(everything(positions, 5, None), everything(past, 5, past.clock + 1), atol=1e-5)
-
-
-@given(log=logs(), decay=st.sampled_from([0.05, 0.7]))
-@settings(max_examples=40, deadline=None)
-def test_decay_of_the_sketch_is_that_of_the_exact_counts(log, decay):
-    positions = RelativePositions(4, "sketch", width=64, decay=decay)
-    for group in groups(log):
-        positions.observe(*group)
-    at = 9.0
-    g = signs(0, 5, 64)
-    expected = np.einsum("iuk,iw,jw->juk", oracle(log, 5, at, 4, decay), g, g) / 64
-    seen = np.isin(np.arange(5), log[:2])
-    found = everything(positions, 5, 9)
-    assert np.allclose(found[seen][:, seen, 1:], expected[seen][:, seen, 1:], rtol=1e-4, atol=1e-6)
 
 
 def test_the_error_law_holds():
@@ -199,13 +185,3 @@ def test_auto_stays_exact_while_the_sketch_would_be_larger():
     positions.observe(*log)
     assert positions.backend == "exact"
     assert np.array_equal(everything(positions, 60, None), numpy_rows(log, 60, 4).transpose(2, 0, 1))
-
-
-def test_decayed_positions_switch_too():
-    log = columns([(int(a), int(b), int(t)) for a, b, t in zip(*busy_log(nodes=300), strict=True)])
-    auto = RelativePositions(4, "auto", width=4, budget=60_000, decay=1e-3)
-    sketch = RelativePositions(4, "sketch", width=4, decay=1e-3)
-    for positions in (auto, sketch):
-        positions.observe(*log)
-    assert auto.backend == "sketch"
-    assert np.allclose(everything(auto, 300, None), everything(sketch, 300, None), rtol=1e-3, atol=1e-3)

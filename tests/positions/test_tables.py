@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from pintgn.positions import RelativePositions, arena, simd, tables
-from pintgn.positions.arena import CAP, EMPTY, FREE, FREED, HELD, NODES, RATIO, SIZES, SPREAD, TOP, UNIT
+from pintgn.positions import RelativePositions, kernels_arena, kernels_tables
 from pintgn.positions.exact import ExactTables
+from pintgn.positions.kernels_arena import CAP, EMPTY, FREE, FREED, HELD, NODES, RATIO, SIZES, SPREAD, TOP, UNIT, WIDTH
 from tests.positions.helpers import everything, numpy_rows
 
 
@@ -20,16 +20,16 @@ def check(store: ExactTables) -> None:
     blocks = []
     for off, cap, spread, held, last, _ in store.heads[store.heads[:, CAP] != 0].tolist():
         start = off * UNIT
-        size = -cap if cap < 0 else cap + (cap + simd.WIDTH) // ratio
+        size = -cap if cap < 0 else cap + (cap + WIDTH) // ratio
         blocks.append((start, start + int(SIZES[np.searchsorted(SIZES, size)])))
         if cap < 0:
             assert not store.arena[start + last + 1 : start - cap].any()
             continue
-        keys = slots[ratio * (start + cap) : ratio * (start + cap) + cap + simd.WIDTH]
+        keys = slots[ratio * (start + cap) : ratio * (start + cap) + cap + WIDTH]
         used = np.flatnonzero(keys != EMPTY)
         assert len(used) == held <= cap
         assert (np.diff(keys[used].astype(np.int64)) > 0).all()
-        assert max(arena.unscramble(key) for key in keys[used]) == last
+        assert max(kernels_arena.unscramble(key) for key in keys[used]) == last
         assert (keys[cap:] == EMPTY).all()
         homes = (keys[used].astype(np.uint64) * np.uint64(spread)) >> np.uint64(32)
         assert (homes <= used).all()
@@ -44,8 +44,8 @@ def check(store: ExactTables) -> None:
 
 @given(st.integers(0, 2**31 - 2))
 def test_scrambling_is_undone_and_never_gives_the_mark_of_empty_slots(node):
-    key = arena.scramble(node)
-    assert arena.unscramble(key) == node
+    key = kernels_arena.scramble(node)
+    assert kernels_arena.unscramble(key) == node
     assert key != EMPTY
 
 
@@ -55,12 +55,12 @@ FAR = ([0], [20_000], [-1])  # an event that makes the graph large and so the ta
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=20, max_size=20), st.integers(0, 4), st.integers(0, 2**32 - 1))
 def test_the_vector_comparison_counts_unsigned_numbers(numbers, first, key):
     found = count_below(np.array(numbers, np.uint32), np.uint64(first), np.uint32(key))
-    assert found == sum(number < key for number in numbers[first : first + simd.WIDTH])
+    assert found == sum(number < key for number in numbers[first : first + WIDTH])
 
 
 @njit
 def count_below(slots, first, key):
-    return simd.count_below(slots, first, key)
+    return kernels_arena.count_below(slots, first, key)
 
 
 @pytest.mark.parametrize("nodes", [30, 700, 3000])
@@ -90,7 +90,7 @@ def test_sweeping_moves_tables_and_no_count():
     positions.observe(rng.integers(0, 300, 5000), rng.integers(0, 300, 5000), np.arange(5000))
     store, before = positions._store, everything(positions, 300, None)
     assert store.book[FREED] > 0
-    arena.compact(store.heads, store.arena, store.book, store._by_offset())
+    kernels_arena.compact(store.heads, store.arena, store.book, store._by_offset())
     assert store.book[FREED] == 0
     assert not store.book[FREE:].any()
     check(store)
@@ -127,7 +127,7 @@ def test_counts_widen_exactly_when_they_must():
 def test_crowded_keys_cost_time_and_nothing_else():
     """Nodes chosen so that all their keys lie at the very end of the range, where the homes are the last slots."""
     ends = np.arange(2**32 - 1_000_000, 2**32 - 1, dtype=np.uint32)
-    crowd = np.array([arena.unscramble(key) for key in ends], np.int64)
+    crowd = np.array([kernels_arena.unscramble(key) for key in ends], np.int64)
     crowd = crowd[crowd < 2**20]
     assert len(crowd) > 150
     positions = RelativePositions(3, "exact")
@@ -158,9 +158,9 @@ def test_a_table_holds_what_was_put_in(partners, hint):
 @given(st.lists(st.integers(0, 2**32 - 2), max_size=80, unique=True))
 def test_sorting_sorts(drawn):
     total = len(drawn)
-    keys = np.zeros(2 * total + arena.BINS, np.uint32)
+    keys = np.zeros(2 * total + kernels_arena.BINS, np.uint32)
     vals = np.zeros(2 * total)
     keys[:total], vals[:total] = drawn, drawn
-    tables.sort_pairs(keys, vals, np.uint64(total))
+    kernels_tables.sort_pairs(keys, vals, np.uint64(total))
     assert keys[:total].tolist() == sorted(drawn)
     assert vals[:total].tolist() == sorted(drawn)

@@ -49,7 +49,7 @@ def test_a_blind_stream_reads_zeros_and_leaves_the_seeing_one_alone(log, refresh
         found = blind.score(query)
         assert (found != seeing).any()
         assert torch.equal(stream.score(query), seeing)
-        inputs = blind._gather(*blind._checked(None, [query]), model.gather)
+        inputs = blind.gather(None, [query], model.gather)
         if refresh == "event":
             assert not any(read.answer.any() for view in inputs.views for read in view.reads)
 

@@ -18,10 +18,11 @@ from pintgn.models.history_view import Events
 from pintgn.neighbors.contents import contents, left_out
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.relations import RelationIndex, RelationsWithout
-from pintgn.neighbors.targets import FewTargets, TargetIndex
+from pintgn.neighbors.target_index import FewTargets, TargetIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream import Stream
 from pintgn.stream.blocks import Gathered
+from pintgn.stream.checks import checked_queries
 from pintgn.stream.history import History
 from pintgn.stream.reads import serve_positions
 
@@ -93,7 +94,7 @@ class Frozen:
         """Copy what an explanation as of a time reads. A time before the clock is an error."""
         asking, nobody = stream.schema.asking, np.zeros(1, np.int64)
         given = np.zeros((1, 0 if asking is None else len(asking.given)), np.float32)
-        stream._checked_queries([Query(nobody, nobody, np.asarray(at)[None], given)])
+        checked_queries(stream, [Query(nobody, nobody, np.asarray(at)[None], given)])
         own = _own_positions(stream)
         copy = stream.fork(history=stream.history.frozen(), positions=own)
         late = sum(map(len, stream._late))
@@ -230,8 +231,8 @@ class PositionsWithout:
     def __init__(self, walks: WalkCounts, given: RelativePositions, world: int):
         self.walks, self.given, self.world = walks, given, world
 
-    def replay(
-        self, src: Any, dst: Any, t: Any, nodes: np.ndarray, roots: np.ndarray, at: np.ndarray, transform: str = "log1p"
+    def serve(
+        self, src: Any, dst: Any, t: Any, nodes: np.ndarray, roots: np.ndarray, at: np.ndarray, transform: str
     ) -> np.ndarray:  # (q, m, w, d)
         raw = np.zeros((len(nodes), roots.shape[1], nodes.shape[1], self.given.d))
         kept = self.walks.frozen.positions
@@ -249,7 +250,7 @@ class PositionsWithout:
 class _NoPositions:
     """Empty positions for `gather`, which only declares the reads."""
 
-    def replay(self, src: Any, dst: Any, t: Any, nodes: np.ndarray, *more: Any, **settings: Any) -> np.ndarray:
+    def serve(self, src: Any, dst: Any, t: Any, nodes: np.ndarray, *more: Any) -> np.ndarray:
         return np.zeros(0, np.float32)
 
 
@@ -275,7 +276,7 @@ def answers(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> np.nda
                 lacking = _with_positions(stream, None if given is None else _NoPositions())
                 lacking.history = history
                 query = frozen.asked_in(absence, asked)
-                worlds.append(lacking._gather(*lacking._checked(None, [query]), model.gather))
+                worlds.append(lacking.gather(None, [query], model.gather))
         if given is None:
             return np.concatenate([answer(stream, world) for world in worlds])
         wanted = [read.nodes.ravel() for world in worlds for view in world.views for read in view.reads]
@@ -284,7 +285,7 @@ def answers(frozen: Frozen, asked: Query, absences: Sequence[Absence]) -> np.nda
         found = []
         for number, world in enumerate(worlds):
             positions = PositionsWithout(walks, given, number)
-            nothing = Events.none(stream.schema.width, stream._time_dtype)
+            nothing = Events.none(stream.schema.width, stream.time_dtype)
             serve_positions(cast(RelativePositions, positions), model.positions_transform, world.views, nothing)
             found.append(answer(_with_positions(stream, positions), world))
         return np.concatenate(found)

@@ -77,7 +77,7 @@ def explain(
         raise BadInput(f"limit={limit}; at least one reason of each kind is listed.")
     frozen = stream if isinstance(stream, Frozen) else Frozen.of(stream, at)
     ends = dict(zip((src, dst), names, strict=True)) if names else {}
-    when = np.array([at], frozen.stream._time_dtype)
+    when = np.array([at], frozen.stream.time_dtype)
     if question is None:
         question = link_question(Query(np.array([src]), np.array([dst]), when), frozen.stream.model, calibration)
     at = np.asarray(at).item()

@@ -23,7 +23,7 @@ from pintgn.live.arriving_targets import asked_events, kept_answers
 from pintgn.live.difference import auc_of
 from pintgn.live.pending import Event, Kept, PendingAnswers
 from pintgn.models.history_view import Events
-from pintgn.neighbors.inputs import scrambled
+from pintgn.neighbors.queries import scrambled
 
 if TYPE_CHECKING:
     from pintgn.live.live import Live

@@ -1,4 +1,4 @@
-"""Temporal attention over a node's neighbors: a fused operation, and the layer that TGAT and TGN share."""
+"""Temporal attention over a node's neighbors: its fused step, and the layer that TGAT and TGN share."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from pintgn.errors import BadInput
 from pintgn.models import kernels_attention
-from pintgn.models.fused import FusedFunction, arrays, chunks, parallel_map, summed_gradients
-from pintgn.models.kernels import SINES
+from pintgn.models.fused import arrays, in_chunks
+from pintgn.models.kernels_messages import SINES
 from pintgn.models.layers import MLP, Edges, TimeEncoding, TreeNodes, tensor
 
 kernels: Any = kernels_attention  # compiled: their arguments are not for mypy to check
@@ -66,10 +67,9 @@ class AttentionLayer(nn.Module):
         of_state, of_time = self.query.weight.split([self.own, len(time.phase)], 1)
         q = linear(own, of_state, of_time @ torch.cos(time.phase)) / math.sqrt(key.shape[1])
         asked = q.view(len(own), self.heads, -1).transpose(0, 1) @ key  # (h, rows, c)
-        attend = Attend(AttentionInputs.seen(own_of, nodes, edges))
-        found = FusedFunction.apply(
-            attend, asked, asked.new_zeros(asked.shape[:2]), nodes.table, time.frequency, time.phase
-        )
+        offset = asked.new_zeros(asked.shape[:2])
+        inputs = AttentionInputs.seen(own_of, nodes, edges)
+        found = Attend.apply(asked, offset, nodes.table, time.frequency, time.phase, inputs, 1.0)
         seen = (found @ value.transpose(1, 2)).transpose(0, 1).flatten(1)  # (parents, d)
         first = self.update.first
         by_own, by_seen = first.weight.split([self.own, len(first.bias)], 1)
@@ -111,37 +111,43 @@ class AttentionInputs:
         return cls(own_of, children.row_of, positions, mask, dt, edges.event_of, events, edges.k)
 
 
-class Attend:
+class Attend(torch.autograd.Function):
     """out[h, p] = Σ over the k slots of p of softmax(leaky(query[h, r] · c + offset[h, r])) · c with r = own_of[p]; see
     the kernels for what c is.
 
-    An operation on query (h, rows, c), offset (h, rows), table (n', s), frequency and phase (w,). Several threads share
-    the parents. CPU only.
+    Of query (h, rows, c), offset (h, rows), table (n', s), frequency and phase (w,), data and the slope of the leaky
+    ReLU. Several threads share the parents. CPU only.
     """
 
-    def __init__(self, inputs: AttentionInputs, slope: float = 1.0):
-        self.inputs, self.slope = inputs, slope
-
-    def forward(self, *tensors: Tensor) -> Tensor:  # (h, parents, c)
-        self.operands = query, offset, table, frequency, phase = arrays(*tensors)
-        inputs, kind = self.inputs, query.dtype
-        self.parts = (
-            query, inputs.own_of, offset, kind.type(self.slope), table, inputs.row_of, inputs.events, inputs.event_of,
-            inputs.positions.astype(kind, copy=False), inputs.dt.astype(kind, copy=False), inputs.mask, frequency,
-            phase, SINES[kind],
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, offset: Tensor, table: Tensor, frequency: Tensor, phase: Tensor,
+        inputs: AttentionInputs, slope: float,
+    ) -> Tensor:  # (h, parents, c)  # fmt: skip
+        ctx.operands = query_, offset_, table_, frequency_, phase_ = arrays(query, offset, table, frequency, phase)
+        kind, k = query_.dtype, inputs.k
+        ctx.k, ctx.parts = k, (
+            query_, inputs.own_of, offset_, kind.type(slope), table_, inputs.row_of, inputs.events, inputs.event_of,
+            inputs.positions.astype(kind, copy=False), inputs.dt.astype(kind, copy=False), inputs.mask, frequency_,
+            phase_, SINES[kind],
         )  # fmt: skip
-        parents, (heads, _, width) = len(inputs.own_of), query.shape
-        out, self.weight = np.empty((heads, parents, width), kind), np.empty((heads, parents, inputs.k), kind)
-        parallel_map(
-            lambda chunk: kernels.attend(*chunk, inputs.k, *self.parts, out, self.weight), chunks(parents, inputs.k)
-        )
-        return torch.from_numpy(out)
+        parents, (heads, _, width) = len(inputs.own_of), query_.shape
+        out, ctx.weight = np.empty((heads, parents, width), kind), np.empty((heads, parents, k), kind)
+        in_chunks(lambda first, last: kernels.attend(first, last, k, *ctx.parts, out, ctx.weight), parents, k)
+        made = torch.from_numpy(out)
+        ctx.save_for_backward(query, offset, table, frequency, phase, made)
+        return made
 
-    def backward(self, grad: Tensor) -> tuple[Tensor, ...]:
-        (grad_,), k = arrays(grad), self.inputs.k
-        jobs = [(chunk, [np.zeros_like(x) for x in self.operands]) for chunk in chunks(grad_.shape[1], k)]
-        parallel_map(lambda job: kernels.attend_backward(*job[0], k, *self.parts, self.weight, grad_, *job[1]), jobs)
-        return summed_gradients(jobs)
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        _ = ctx.saved_tensors  # refuses when one of them was changed since
+        (grad_,), run = arrays(grad), kernels.attend_backward
+        sums = in_chunks(
+            lambda first, last, *sums: run(first, last, ctx.k, *ctx.parts, ctx.weight, grad_, *sums),
+            grad_.shape[1], ctx.k, ctx.operands,
+        )  # fmt: skip
+        return *sums, None, None
 
 
 def reference(children: TreeNodes, edges: Edges, time: TimeEncoding | None) -> Tensor:  # (slots, c)

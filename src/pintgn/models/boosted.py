@@ -12,11 +12,11 @@ from torch import Tensor
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
-from pintgn.models.asked import QUANTILES, asked_columns
 from pintgn.models.base import QUESTIONS, check_least
 from pintgn.models.heuristics import Heuristic
 from pintgn.models.history_view import HistoryView
 from pintgn.models.pair_features import COLUMNS, pair_features
+from pintgn.models.question_features import QUANTILES, asked_columns
 
 SEPARATOR = "\n\x00\n"
 """Between the trees of several boosters."""

@@ -14,7 +14,7 @@ from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model, check_choice, check_least
 from pintgn.models.history_view import HistoryView
-from pintgn.models.kernels_walks import share_prefixes
+from pintgn.models.kernels_prefixes import share_prefixes
 from pintgn.models.layers import MLP, TimeEncoding, gru, tensor
 
 READOUTS = ("mean", "attention")

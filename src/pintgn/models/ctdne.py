@@ -15,9 +15,8 @@ from pintgn.events.schema import Schema
 from pintgn.models.base import Model, check_least
 from pintgn.models.history_view import HistoryView
 from pintgn.models.layers import tensor
-from pintgn.neighbors.index import NeighborIndex
-from pintgn.neighbors.inputs import query_keys
-from pintgn.neighbors.walks import causal_walks
+from pintgn.neighbors.index import NeighborIndex, causal_walks
+from pintgn.neighbors.queries import query_keys
 
 
 @dataclass(eq=False, repr=False)

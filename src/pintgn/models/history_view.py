@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from pintgn.errors import BadInput
-from pintgn.models.fused import Distinct
-from pintgn.neighbors.index import NeighborIndex, PairHistory, RecentContacts
-from pintgn.neighbors.inputs import query_keys
+from pintgn.models.kernels_trees import number_distinct
+from pintgn.neighbors.index import Last, NeighborIndex, Neighbors, PairHistory, RecentContacts, Walks
+from pintgn.neighbors.queries import as_ids, query_keys
 from pintgn.neighbors.relations import RelationHistory, RelationIndex
-from pintgn.neighbors.targets import TargetHistory, TargetIndex
-from pintgn.neighbors.walks import Walks, causal_walks
+from pintgn.neighbors.target_index import TargetHistory, TargetIndex
 
 
 @dataclass
@@ -101,6 +99,30 @@ class Relations:
         return self.sources.nbytes + self.index.nbytes
 
 
+class Distinct:
+    """Numbers the distinct entries of index arrays without sorting; its table is reused from call to call."""
+
+    def __init__(self) -> None:
+        self._table = np.zeros(0, np.int32)
+        self._scratch = np.zeros(0, np.int32)
+
+    def scratch(self, size: int) -> np.ndarray:
+        """A table of at least this size for whoever needs one, holding any numbers from 0 on."""
+        if size > len(self._scratch):
+            self._scratch = np.zeros(max(size, 2 * len(self._scratch)), np.int32)
+        return self._scratch
+
+    def __call__(self, values: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct valid values, and for each entry its row among them (0 where it is not valid)."""
+        flat, mask = values.ravel(), valid.ravel()
+        largest = int(flat.max(initial=0, where=mask))
+        if largest >= len(self._table):
+            self._table = np.full(max(largest + 1, 2 * len(self._table)), -1, np.int32)
+        distinct, where = np.empty(len(flat), np.int64), np.empty(len(flat), np.int32)
+        count = number_distinct(flat, mask, self._table, distinct, where)
+        return distinct[:count].copy(), where
+
+
 @dataclass
 class HistoryView:
     """The past of q queries, each as of its own time.
@@ -121,26 +143,20 @@ class HistoryView:
     late: LateFeatures | None = None  # features of events that become known after them
     relations: Relations | None = None
 
-    def recent(self, nodes: np.ndarray, k: int) -> Any:
+    def recent(self, nodes: np.ndarray, k: int) -> Neighbors:
         """The k newest contacts of each node: `ids`, `dt` (from the query's time), `events`, `mask`, newest first."""
-        return self.index.recent(nodes, self._like(self.t, nodes), k, before=self._like(self.before, nodes))
+        found = self.index.recent_of(k, *self._flat(nodes))
+        return found if nodes.ndim == 1 else Neighbors(*(column.reshape(*nodes.shape, k) for column in found))
 
-    def uniform(self, nodes: np.ndarray, k: int, keys: np.ndarray) -> Any:
+    def uniform(self, nodes: np.ndarray, k: int, keys: np.ndarray) -> Neighbors:
         """k contacts of each node, every choice equally likely; `keys`, one for each node, decide the draw."""
-        return self.index.uniform(nodes, self._like(self.t, nodes), k, keys, before=self._like(self.before, nodes))
+        found = self.index.uniform_of(k, keys.reshape(-1), *self._flat(nodes))
+        return found if nodes.ndim == 1 else Neighbors(*(column.reshape(*nodes.shape, k) for column in found))
 
     def walks(self, nodes: np.ndarray, walks: int, length: int, keys: np.ndarray, bias: float) -> Walks:
         """Walks back in time from each node; `keys`, one for each node, decide the draw. See `causal_walks`."""
-        return causal_walks(
-            self.index,
-            nodes,
-            self._like(self.t, nodes),
-            walks=walks,
-            length=length,
-            keys=keys,
-            bias=bias,
-            before=self._like(self.before, nodes),
-        )
+        found = self.index.walks_of(walks, length, keys.reshape(-1), bias, *self._flat(nodes))
+        return Walks(*(column.reshape(*nodes.shape, *column.shape[1:]) for column in found))
 
     def keys(self, seed: int, count: int) -> np.ndarray:
         """Keys (q, count) to draw with: functions of the seed, each query's own time, and the column.
@@ -159,25 +175,24 @@ class HistoryView:
 
     def count(self, nodes: np.ndarray) -> np.ndarray:
         """How many contacts each node has had."""
-        return self.index.count(nodes, self._like(self.t, nodes), before=self._like(self.before, nodes))
+        return self.index.count_of(*self._flat(nodes)).reshape(nodes.shape)
 
-    def last(self, u: np.ndarray, v: np.ndarray) -> Any:
+    def last(self, u: np.ndarray, v: np.ndarray) -> Last:
         """When each pair met last."""
-        return self.index.last(u, v, self._like(self.t, u), before=self._like(self.before, u))
+        return Last(*(column.reshape(u.shape) for column in self.index.last_of(*self._flat(u, v))))
 
     def count_pair(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
         """How often each pair has met."""
-        return self.index.count_pair(u, v, self._like(self.t, u), before=self._like(self.before, u))
+        return self.index.count_pair_of(*self._flat(u, v)).reshape(u.shape)
 
     def pair_history(self, u: np.ndarray, v: np.ndarray, windows: np.ndarray) -> PairHistory:
-        """How often each pair had events with each other and with anyone, how long ago the last was, and how often
-        within each window."""
-        t, before = self._like(self.t, u), self._like(self.before, u)
-        return self.index.pair_history(u, v, t, before=before, windows=windows)
+        """How often each pair (pairs,) had events with each other and with anyone, how long ago the last was, and how
+        often within each window. u and v broadcast together."""
+        return self.index.pair_history_of(windows, *self._flat(u, v))
 
     def recent_contacts(self, u: np.ndarray, v: np.ndarray, k: int, unit: float) -> RecentContacts:
-        """What the k newest contacts of each pair say of the two."""
-        return self.index.recent_contacts(u, v, self._like(self.t, u), k, unit, before=self._like(self.before, u))
+        """What the k newest contacts of each pair (pairs,) say of the two. u and v broadcast together."""
+        return self.index.recent_contacts_of(k, unit, *self._flat(u, v))
 
     def positions(self, nodes: np.ndarray, roots: np.ndarray, query_of: np.ndarray | None = None) -> Reads:
         """Ask for the positions (…, m, w, r) of nodes (…, m) relative to roots (…, w), as of each query's time.
@@ -262,6 +277,17 @@ class HistoryView:
     def of(self, rows: np.ndarray | slice) -> HistoryView:
         """The past of some of the queries, by row; positions can only be asked for all of them together."""
         return replace(self, t=self.t[rows], before=self.before[rows], positional_length=0)
+
+    def _flat(self, *nodes: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Columns of nodes, a row or more for each query, with each one's own time and gate: as look-ups take them."""
+        if len(nodes) > 1 and nodes[0].shape != nodes[1].shape:
+            nodes = tuple(np.broadcast_arrays(*nodes))
+        columns = [one if one.dtype == np.int64 else as_ids(one, "nodes") for one in nodes]
+        columns = [np.require(one, requirements=["C", "W"]).reshape(-1) for one in columns]
+        each = len(columns[0]) // max(len(self.t), 1)
+        if each == 1:
+            return *columns, self.t, self.before
+        return *columns, self.t.repeat(each), self.before.repeat(each)
 
     @staticmethod
     def _like(per_query: np.ndarray, nodes: np.ndarray) -> np.ndarray:

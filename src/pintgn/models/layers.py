@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pintgn.models.fused import FusedFunction, WeightedReluSum
+from pintgn.models.fused import WeightedReluSum
 
 SEEN_OFTEN = 4
 """Slots per tree node from which on it pays to map a tree node before its slots, when nothing is learned."""
@@ -144,7 +144,7 @@ class InjectiveLayer(nn.Module):
             own, mix = nodes.positions[edges.child], by_position
         none = first.weight.new_zeros(0, len(first.bias))
         carried = none if edges.features is None else edges.features @ by_feature.T
-        return FusedFunction.apply(WeightedReluSum(edges.k, row_of, edges.event_of, own), row, carried, mix.T, weight)
+        return WeightedReluSum.apply(row, carried, mix.T, weight, edges.k, row_of, edges.event_of, own)
 
 
 class TimeEncoding(nn.Module):

@@ -13,12 +13,12 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.events.splits import time_scale
-from pintgn.models.asked import asked_columns, asked_width
 from pintgn.models.base import QUESTIONS, Model, check_choice, check_least
 from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.layers import MLP, Edges, TreeNodes, tensor
 from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.pair_features import COLUMNS, Standardize, pair_features, usual_columns
+from pintgn.models.question_features import asked_columns, asked_width
 from pintgn.models.trees import Ranking, Trees, grow, grow_ranking
 from pintgn.neighbors.index import Neighbors
 
@@ -129,13 +129,13 @@ class TreeModel(Model):
     # -- for subclasses ------------------------------------------------------------------------------------------
 
     def find_children(self, history: HistoryView, nodes: np.ndarray) -> Neighbors:
-        """The children of nodes (q, m) in the trees: their newest contacts, or some of all their contacts.
+        """The children of nodes (q,) in the trees: their newest contacts, or some of all their contacts.
 
         The draw depends on each query's time, not on order, batch or node numbers: all nodes of one time draw alike.
         """
         if self.sample == "recent":
             return history.recent(nodes, self.neighbors)
-        return history.uniform(nodes, self.neighbors, history.keys(self.draw_seed, nodes.shape[1]))
+        return history.uniform(nodes, self.neighbors, history.keys(self.draw_seed, 1))
 
     def make_memory(self, width: int, features: int) -> Memory:
         """The recurrent memory, for states and event features of these widths."""

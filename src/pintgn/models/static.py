@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.models.attention import Attend, AttentionInputs, check_heads, distinct_rows, masked_softmax, reference
-from pintgn.models.fused import FusedFunction
 from pintgn.models.history_view import HistoryView
 from pintgn.models.layers import Edges, InjectiveLayer, TreeNodes
 from pintgn.models.message_passing import TreeModel
@@ -136,7 +135,7 @@ class GATLayer(nn.Module):
             asks = two[:, None].expand(-1, len(own), -1).contiguous()
             no_time = asks.new_zeros(0)
             offset = one[:, : self.state] @ own.T
-            found = FusedFunction.apply(Attend(where, self.slope), asks, offset, nodes.table, no_time, no_time)
+            found = Attend.apply(asks, offset, nodes.table, no_time, no_time, where, self.slope)
         else:
             own = parents.dense()
             c = reference(edges.seen(nodes), edges, None).view(len(own), -1, self.linear.in_features)

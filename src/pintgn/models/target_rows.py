@@ -13,7 +13,7 @@ from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Schema
 from pintgn.models.base import Model, check_choice
 from pintgn.models.history_view import HistoryView
-from pintgn.neighbors.targets import CHAINS
+from pintgn.neighbors.target_index import CHAINS
 
 ROWS = ("overall", "pair's last", "source's mean", "destination's mean")
 CHAIN = {"pair's last": "pair", "source's mean": "src", "destination's mean": "dst"}

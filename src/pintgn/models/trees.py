@@ -86,7 +86,7 @@ class Trees:
 
 
 Find = Callable[[HistoryView, np.ndarray], Neighbors]
-"""Which contacts (q, m, k) of nodes (q, m) become their children."""
+"""Which contacts (q, k) of nodes (q,) become their children."""
 
 
 def grow(roots: np.ndarray, history: HistoryView, depth: int, find: Find, time_unit: float, positions: bool) -> Trees:
@@ -133,8 +133,7 @@ def _grown(
     group, node, sizes, found = groups, roots, [len(roots)], []
     for _ in range(depth):
         begin, end = sizes[-2] if len(sizes) > 1 else 0, sizes[-1]
-        seen = find(history.of(query_of_group[group[begin:end]]), node[begin:end, None])
-        ids, mask, dt, events = (x[:, 0] for x in (seen.ids, seen.mask, seen.dt, seen.events))
+        ids, _, dt, events, mask = find(history.of(query_of_group[group[begin:end]]), node[begin:end])
         group, node, rank = (np.concatenate([x, np.empty(ids.size, np.int64)]) for x in (group, node, rank))
         child = np.empty(ids.shape, np.int32)
         table = history.numbering.scratch(1 + max(ids.max(initial=0, where=mask), node[:end].max(initial=0)))
@@ -143,7 +142,7 @@ def _grown(
         sizes.append(count)
         found.append((child, mask, (dt / time_unit).astype(np.float32), events))
     child, mask, dt, events = found[0] if depth == 1 else (np.concatenate(x) for x in zip(*found, strict=True))
-    distinct, node_of = history.distinct(node, np.ones(len(node), bool))
+    distinct, node_of = history.numbering(node, np.ones(len(node), bool))
     features, event_of = None, np.zeros(events.shape, np.int32)
     if history.event_table is not None:
         parents = node[: len(events)]
@@ -156,7 +155,7 @@ def _grown(
         rank=rank,
         nodes=distinct,
         node_of=node_of,
-        node_features=history.node_features(distinct),
+        node_features=None if history.node_table is None else history.node_features(distinct),
         child=child,
         mask=mask,
         dt=dt,

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from pintgn.errors import BadInput, TooLarge
-from pintgn.neighbors import files, inputs
+from pintgn.neighbors import index_file
 from pintgn.neighbors import kernels_storage as storage
+from pintgn.neighbors.queries import INT64, LIMITS, as_events, as_ids, as_times, at_least, flat
 
 ON = np.empty(0, np.int64)
 """Numbers of events that are numbered on from the last."""
@@ -36,9 +37,9 @@ class Adjacency:
     """Every node's entries, newest first; see `NeighborIndex`, which adds the look-ups."""
 
     def __init__(self, nodes: int = 0, *, time: DTypeLike | None = None) -> None:
-        nodes = inputs.at_least(nodes, 0, "nodes")
+        nodes = at_least(nodes, 0, "nodes")
         self._time = None if time is None else np.dtype(time)
-        if self._time is not None and self._time not in inputs.LIMITS:
+        if self._time is not None and self._time not in LIMITS:
             raise BadInput(f"time must be 'int64' or 'float64', got {time!r}.")
         self._nodes = 0
         self._events = 0
@@ -112,30 +113,31 @@ class Adjacency:
         come; give `before` then only numbers at which a group begins. Nothing is added when anything is wrong; only an
         index that runs out of memory keeps the events that still fitted, and counts them.
         """
-        own = ON if numbers is None else inputs.as_ids(numbers, "numbers", what="event numbers")
+        own = ON if numbers is None else as_ids(numbers, "numbers", what="event numbers")
         own = np.atleast_1d(own)
         beside = {"numbers": None if numbers is None else own, "ties": ties}
-        src, dst, t = inputs.as_events(src, dst, t, self._clock, self._time, **beside)
+        src, dst, t = as_events(src, dst, t, self._clock, self._time, **beside)
         if not t.size:
             return self._events
         least = np.append(self._events, own[:-1] + 1)  # each number follows the one before
         if own.size and (own < least).any():
             i = int(np.argmax(own < least))
             raise BadInput(f"event {i} has number {own[i]}; numbers must rise, here from {least[i]} on.")
-        return self.add(src, dst, t, inputs.flat(own), ties)
+        return self.add(src, dst, t, flat(own), ties)
 
     def add(
         self, src: np.ndarray, dst: np.ndarray, t: np.ndarray, own: np.ndarray = ON, ties: np.ndarray | None = None
     ) -> int:
         """`append` of what has been checked already: at least one event, in contiguous writeable arrays."""
+        first, done, total = self._events, 0, src.size
         if (largest := int(max(src.max(), dst.max()))) >= self._nodes:
             self._grow_nodes(largest + 1)
         if self._time is None:
             self._time = t.dtype
             self._new_arena(0)
-        first = self._events
-        done, total = 0, src.size
-        self._widen_if_needed(int(own[-1]) if own.size else first + total - 1)
+        if (free := len(self._arenas[0]) - int(self._used[0])) < 4 * total:  # mostly enough: the kernel runs once
+            self._grow_arena(len(self._arenas[0]) - free + 4 * total)
+        self._widen(int(own[-1]) if own.size else first + total - 1)
         tied, keys = self._open_numbers[:0], self._open_ties[:0]
         if ties is not None:
             tied, keys = own if own.size else np.arange(first, first + total), np.array(ties, np.uint64)
@@ -174,19 +176,20 @@ class Adjacency:
 
     def _new_arena(self, capacity: int) -> None:
         _afford(capacity, ENTRY, "entries")
-        self._ids = np.empty(capacity, np.int32)
-        self._times = np.empty(capacity, inputs.INT64 if self._time is None else self._time)
-        narrow = max(capacity, self._events) <= NARROW
-        self._numbers = np.empty(capacity, np.int32 if narrow else np.int64)
-        self._sent = np.empty(capacity, np.int32)
+        number = np.int32 if max(capacity, self._events) <= NARROW else np.int64
+        kinds = (np.int32, INT64 if self._time is None else self._time, number, np.int32)
+        self._arenas: tuple[Any, ...] = tuple(
+            np.empty(capacity, kind) for kind in kinds
+        )  # of ids, times, numbers and sent
         self._free = np.full(storage.SIZES, -1, np.int64)
         self._used = np.zeros(1, np.int64)
         self._pairs = _pair_table(1)
 
     def _grow_arena(self, need: int) -> None:
-        capacity = max(need, len(self._ids) + len(self._ids) // SLACK)
+        held = len(self._arenas[0])
+        capacity = max(need, held + held // SLACK)
         _afford(capacity, ENTRY, "entries")
-        self._widen_if_needed(capacity)
+        self._widen(capacity)
         for arena in self._arenas:  # large arrays grow where they are: the system moves pages, not bytes
             arena.resize(capacity, refcheck=False)
 
@@ -222,11 +225,12 @@ class Adjacency:
                 self._make_space(need, length - done)
         self._hub = hub
 
-    def _widen_if_needed(self, largest: int) -> None:
+    def _widen(self, largest: int) -> None:
         """Eight bytes for each number, from when one no longer fits in four: of an event, or of an entry (free segments
         keep where the next one starts)."""
-        if largest > NARROW and self._numbers.dtype == np.int32:
-            self._numbers = self._numbers.astype(np.int64)
+        if largest > NARROW and self._arenas[2].dtype == np.int32:
+            ids, times, numbers, sent = self._arenas
+            self._arenas = ids, times, numbers.astype(np.int64), sent
 
     # --- keeping ------------------------------------------------------------------------------------------
 
@@ -240,15 +244,15 @@ class Adjacency:
         With `spare_newest`, entries at the clock's own time are kept beside the `keep_last`, so that a question at
         t = clock, which does not see them, is answered as before, too.
         """
-        keep = np.iinfo(np.int64).max if keep_last is None else inputs.at_least(keep_last, 0, "keep_last")
-        floor = inputs.as_times(0 if before_t is None else before_t, self._time, "before_t")
+        keep = np.iinfo(np.int64).max if keep_last is None else at_least(keep_last, 0, "keep_last")
+        floor = as_times(0 if before_t is None else before_t, self._time, "before_t")
         if floor.ndim != 0 or np.isnan(floor):
             raise BadInput(f"before_t must be one time, got {before_t!r}.")
         if self._entries == 0:
             return 0
         lengths = np.empty(len(self._heads), np.int64)
         storage.kept_lengths(
-            self._heads, self._times, keep, spare_newest, self._clock, before_t is not None, floor[()], lengths
+            self._heads, self._arenas[1], keep, spare_newest, self._clock, before_t is not None, floor[()], lengths
         )
         dropped = self._entries - int(lengths.sum())
         if dropped:
@@ -256,10 +260,6 @@ class Adjacency:
             self._rebuild(lengths, self._heads, *self._arenas)
             self._forgotten += dropped
         return dropped
-
-    @property
-    def _arenas(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        return self._ids, self._times, self._numbers, self._sent
 
     def _rebuild(self, lengths: np.ndarray, old: np.ndarray, *arenas: np.ndarray) -> None:
         """Lay the entries out anew, the newest lengths[v] of each node; `old` are the heads of lists in the arenas."""
@@ -296,8 +296,7 @@ class Adjacency:
         keys, heads, count = self._pairs
         other._pairs = keys.copy(), heads.copy(), count.copy()
         end = int(self._used[0])
-        other._ids, other._times = self._ids[:end].copy(), self._times[:end].copy()
-        other._numbers, other._sent = self._numbers[:end].copy(), self._sent[:end].copy()
+        other._arenas = tuple(arena[:end].copy() for arena in self._arenas)
         return other
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -306,18 +305,18 @@ class Adjacency:
             self._clock, self._time, self._events, self._forgotten, self._uneven, self._open_numbers, self._open_ties,
         )  # fmt: skip
         lengths = np.ascontiguousarray(self._heads[: self._nodes, 1])
-        types = (self._ids.dtype, self._times.dtype, np.dtype(np.int64), np.dtype(np.int8))
+        types: tuple[np.dtype, ...] = (np.dtype(np.int32), self._arenas[1].dtype, np.dtype(np.int64), np.dtype(np.int8))
         copied = (*[storage.copy_column] * 3, storage.copy_directions)
         columns = (
-            files.Pieces(dtype, self._entries, self._tight(arena, dtype, by))
+            index_file.Pieces(dtype, self._entries, self._tight(arena, dtype, by))
             for arena, dtype, by in zip(self._arenas, types, copied, strict=True)
         )
-        files.write(Path(path), files.Stored._make((lengths, *columns, *facts)))
+        index_file.write(Path(path), index_file.Stored._make((lengths, *columns, *facts)))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; a damaged or foreign file is refused."""
-        stored = files.read(Path(path))
+        stored = index_file.read(Path(path))
         index = cls(time=stored.time)
         index._events = stored.events
         lists = np.stack([np.cumsum(stored.lengths) - stored.lengths, stored.lengths], 1)

@@ -33,7 +33,7 @@ class Contents(NamedTuple):
 def contents(index: NeighborIndex) -> Contents:
     """Every node's entries; what was trimmed is not among them."""
     heads = index._heads[: index.nodes]
-    return Contents(heads[:, 0], heads[:, 1], index._ids, index._times, index._numbers, index._sent)
+    return Contents(heads[:, 0], heads[:, 1], *index._arenas)
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def left_out(index: NeighborIndex, events: np.ndarray, ends: np.ndarray) -> Iter
                 column[start + length - count : start + length] = old[stays]
             sent = kept[-1][1][3]
             outgoing = (sent - np.append(sent[1:], 0))[stays]
-            index._sent[start + length - count : start + length] = np.cumsum(outgoing[::-1])[::-1]
+            columns[3][start + length - count : start + length] = np.cumsum(outgoing[::-1])[::-1]
             index._heads[node] = start + length - count, count
         yield
     finally:
@@ -77,9 +77,10 @@ def renumber(index: NeighborIndex) -> np.ndarray:
     """
     hub, index._hub = index._hub, NO_HUBS
     index._rebuild(index._heads[:, 1].copy(), index._heads, *index._arenas)
-    kept = np.unique(np.concatenate([*index._tight(index._numbers, np.int64)]))
+    ids, times, numbers, sent = index._arenas
+    kept = np.unique(np.concatenate([*index._tight(numbers, np.int64)]))
     # the arena has just been laid out anew: besides entries it holds nothing that is read
-    index._numbers = np.searchsorted(kept, index._numbers).astype(index._numbers.dtype)
+    index._arenas = ids, times, np.searchsorted(kept, numbers).astype(numbers.dtype), sent
     held = np.isin(index._open_numbers, kept)
     index._open_numbers = np.searchsorted(kept, index._open_numbers[held])
     index._open_ties = index._open_ties[held]

@@ -1,16 +1,20 @@
-"""A time-sorted adjacency that grows: who met whom, strictly before any time asked for."""
+"""A time-sorted adjacency that grows: who met whom, strictly before any time asked for, and walks back through it."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 
 from pintgn.errors import BadInput
-from pintgn.neighbors import inputs, kernels, kernels_pairs
+from pintgn.neighbors import kernels_neighbors, kernels_pairs
 from pintgn.neighbors.adjacency import Adjacency
-from pintgn.neighbors.queries import NeighborQuery
+from pintgn.neighbors.queries import as_keys, as_pairs, as_queries, at_least, per_query
+
+kernels: Any = kernels_neighbors  # compiled: their arguments are not for mypy to check
+pairs: Any = kernels_pairs
 
 WAYS = ("u to v", "v to u", "u to anyone", "anyone else to u", "v to anyone", "anyone else to v")
 """Directions that are counted. A self-loop goes out and never comes in: it is one entry."""
@@ -27,14 +31,6 @@ class Neighbors(NamedTuple):
     dt: np.ndarray  # (…, k) same type, always positive
     events: np.ndarray  # (…, k) int64 event numbers
     mask: np.ndarray  # (…, k) bool
-
-    @classmethod
-    def buffer(cls, shape: int | tuple[int, ...], k: int, time: DTypeLike = np.int64) -> Neighbors:
-        """Room for one answer, to be passed as `out=` again and again."""
-        shape = (*(shape if isinstance(shape, tuple) else (shape,)), k)
-        time = np.dtype(time)
-        kinds = (np.int64, time, time, np.int64, np.bool_)
-        return cls(*(np.zeros(shape, kind) for kind in kinds))
 
 
 class Last(NamedTuple):
@@ -66,6 +62,20 @@ class RecentContacts(NamedTuple):
     shared: np.ndarray  # (…, 3) contacts of u whose node is among those of v: how many, how recent to u and to v
 
 
+class Walks(NamedTuple):
+    """M walks of up to L steps for each query, with the shape of the asked nodes in front.
+
+    Position 0 is the asked node at the query's t. Step i goes from nodes[…, i] to nodes[…, i + 1] by event
+    events[…, i] at times[…, i + 1]. Where `mask` is False the walk has ended and the other arrays hold 0;
+    mask[…, 1:] is the mask of the steps.
+    """
+
+    nodes: np.ndarray  # (…, M, L + 1) int64
+    times: np.ndarray  # (…, M, L + 1) int64 or float64, as the index
+    events: np.ndarray  # (…, M, L) int64 event numbers
+    mask: np.ndarray  # (…, M, L + 1) bool
+
+
 class NeighborIndex(Adjacency):
     """Every node's past events, ready to be asked for as of any time.
 
@@ -86,6 +96,8 @@ class NeighborIndex(Adjacency):
     (array([2, 1]), array(1))
     """
 
+    # --- look-ups: arguments are checked, and may have any shape ------------------------------------------
+
     def recent(
         self,
         nodes: ArrayLike,
@@ -93,19 +105,16 @@ class NeighborIndex(Adjacency):
         k: int,
         *,
         before: ArrayLike | None = None,
-        window: float | None = None,
         valid: ArrayLike | None = None,
-        out: Neighbors | None = None,
-        threads: int = 1,
     ) -> Neighbors:
         """The k most recent entries of each node before its query's t, newest first.
 
         `nodes` may have any shape; `t`, `before` and `valid` broadcast to it. Where `valid` is False (a padded slot
-        of an earlier answer) the neighborhood is empty. `window` keeps only entries with time >= t - window. `out`
-        takes an earlier answer of the same shape and overwrites it, so that a hot loop allocates nothing.
+        of an earlier answer) the neighborhood is empty.
         """
-        query = NeighborQuery(self, nodes, t, before, valid, window)
-        return self._answer(kernels.recent, query, k, out, threads)
+        shape, *asked = as_queries(nodes, t, before, self.time, valid)
+        found = self.recent_of(at_least(k, 1, "k"), *asked)
+        return Neighbors(*(column.reshape(*shape, -1) for column in found))
 
     def uniform(
         self,
@@ -115,10 +124,7 @@ class NeighborIndex(Adjacency):
         keys: ArrayLike,
         *,
         before: ArrayLike | None = None,
-        window: float | None = None,
         valid: ArrayLike | None = None,
-        out: Neighbors | None = None,
-        threads: int = 1,
     ) -> Neighbors:
         """k distinct entries of each node before its query's t, every choice equally likely, newest first.
 
@@ -126,42 +132,29 @@ class NeighborIndex(Adjacency):
         `query_keys`) decide the draw: the same key over the same past gives the same answer, whatever else is asked.
         Two queries with one key are drawn alike, so give the two ends of an event different keys.
         """
-        query = NeighborQuery(self, nodes, t, before, valid, window)
-        return self._answer(kernels.uniform, query, k, out, threads, query.keys(keys))
+        shape, *asked = as_queries(nodes, t, before, self.time, valid)
+        found = self.uniform_of(at_least(k, 1, "k"), per_query(as_keys(keys), shape, "keys"), *asked)
+        return Neighbors(*(column.reshape(*shape, -1) for column in found))
 
     def count(
-        self,
-        nodes: ArrayLike,
-        t: ArrayLike,
-        *,
-        before: ArrayLike | None = None,
-        window: float | None = None,
-        valid: ArrayLike | None = None,
+        self, nodes: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None, valid: ArrayLike | None = None
     ) -> np.ndarray:
         """How many entries each node has before its query's t: its degree with repeats."""
-        query = NeighborQuery(self, nodes, t, before, valid, window)
-        counts = np.empty(query.nodes.size, np.int64)
-        query.run(kernels.count, 1, (counts,))
-        return counts.reshape(query.shape)
+        shape, *asked = as_queries(nodes, t, before, self.time, valid)
+        return self.count_of(*asked).reshape(shape)
 
     def last(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> Last:
         """The last event between u and v (either way round) before t. u and v broadcast together, t to them.
 
         Reads the shorter of the two lists from its newest end.
         """
-        query, v = NeighborQuery.of_pairs(self, u, v, t, before)
-        found = [np.empty(v.size, kind) for kind in (query.t.dtype, np.int64, np.bool_)]
-        kernel: Any = kernels_pairs.last
-        kernel(*self._asked_of(query, v), *found)
-        return Last(*(column.reshape(query.shape) for column in found))
+        shape, *asked = as_pairs(u, v, t, before, self.time)
+        return Last(*(column.reshape(shape) for column in self.last_of(*asked)))
 
     def count_pair(self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None) -> np.ndarray:
         """How many events there were between u and v (either way round) before t."""
-        query, v = NeighborQuery.of_pairs(self, u, v, t, before)
-        counts = np.empty(v.size, np.int64)
-        kernel: Any = kernels_pairs.count
-        kernel(*self._asked_of(query, v), counts)
-        return counts.reshape(query.shape)
+        shape, *asked = as_pairs(u, v, t, before, self.time)
+        return self.count_pair_of(*asked).reshape(shape)
 
     def pair_history(
         self, u: ArrayLike, v: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None, windows: ArrayLike = ()
@@ -170,41 +163,120 @@ class NeighborIndex(Adjacency):
 
         Also how often within each of `windows`, lengths of time that increase.
         """
-        query, v = NeighborQuery.of_pairs(self, u, v, t, before)
-        windows = np.asarray(windows).astype(query.t.dtype)
-        counts, dt = np.zeros((v.size, len(WAYS)), np.int64), np.zeros((v.size, len(WAYS)), query.t.dtype)
-        within = np.zeros((v.size, len(WAYS), len(windows)), np.int64)
-        kernel: Any = kernels_pairs.pair_history
-        kernel(*self._asked_of(query, v), self._sent, windows, counts, dt, within)
-        return PairHistory(*(found.reshape(*query.shape, *found.shape[1:]) for found in (counts, dt, within)))
+        shape, *asked = as_pairs(u, v, t, before, self.time)
+        found = self.pair_history_of(np.asarray(windows).astype(asked[2].dtype), *asked)
+        return PairHistory(*(column.reshape(*shape, *column.shape[1:]) for column in found))
 
     def recent_contacts(
         self, u: ArrayLike, v: ArrayLike, t: ArrayLike, k: int, unit: float, *, before: ArrayLike | None = None
     ) -> RecentContacts:
         """What the k newest contacts of u and v before t say of the two; ages are measured in `unit`."""
-        query, v = NeighborQuery.of_pairs(self, u, v, t, before)
-        found = [np.empty((v.size, width), np.float32) for width in (2, 2, 2, 3)]
-        kernel: Any = kernels_pairs.recent_contacts
-        kernel(*query.adjacency, query.nodes, v, query.t, query.before, inputs.at_least(k, 1, "k"), unit, *found)
-        return RecentContacts(*(one.reshape(*query.shape, -1) for one in found))
+        shape, *asked = as_pairs(u, v, t, before, self.time)
+        found = self.recent_contacts_of(at_least(k, 1, "k"), unit, *asked)
+        return RecentContacts(*(column.reshape(*shape, -1) for column in found))
 
-    def _asked_of(self, query: NeighborQuery, v: np.ndarray) -> tuple[Any, ...]:
-        """What kernels about two nodes take: where their entries are, and what is asked."""
-        return *query.adjacency, *self._pairs[:2], self._hub, self._uneven, query.nodes, v, query.t, query.before
+    # --- the same of what has been checked: flat arrays of the right types, one kernel each ---------------
 
-    def _answer(
-        self, kernel: Any, query: NeighborQuery, k: int, out: Neighbors | None, threads: int, *keys: np.ndarray
-    ) -> Neighbors:
-        k, time = inputs.at_least(k, 1, "k"), query.t.dtype
-        wanted = (inputs.INT64, time, time, inputs.INT64, np.dtype(np.bool_))
-        shape = (*query.shape, k)
-        if out is None:
-            out = Neighbors(*(np.empty(shape, kind) for kind in wanted))
-        for name, array, kind in zip(Neighbors._fields, out, wanted, strict=True):
-            if array.shape != shape or array.dtype != kind or not array.flags.carray:
-                raise BadInput(
-                    f"out.{name} is {array.dtype} of shape {array.shape}; this answer needs contiguous {kind} "
-                    f"of shape {shape}. Make it with Neighbors.buffer."
-                )
-        query.run(kernel, threads, tuple(array.reshape(-1, k) for array in out), *keys)
-        return out
+    def recent_of(self, k: int, nodes: np.ndarray, t: np.ndarray, before: np.ndarray) -> Neighbors:
+        """`recent`; a node of -1 is not looked at."""
+        ids, times, numbers, _ = self._arenas
+        found = _neighbors(len(nodes), k, t.dtype)
+        kernels.recent(self._heads, ids, times, numbers, nodes, t, before, *found)
+        return found
+
+    def uniform_of(self, k: int, keys: np.ndarray, nodes: np.ndarray, t: np.ndarray, before: np.ndarray) -> Neighbors:
+        ids, times, numbers, _ = self._arenas
+        found = _neighbors(len(nodes), k, t.dtype)
+        kernels.uniform(self._heads, ids, times, numbers, nodes, t, before, keys, *found)
+        return found
+
+    def count_of(self, nodes: np.ndarray, t: np.ndarray, before: np.ndarray) -> np.ndarray:
+        ids, times, numbers, _ = self._arenas
+        counts = np.empty(len(nodes), np.int64)
+        kernels.count(self._heads, ids, times, numbers, nodes, t, before, counts)
+        return counts
+
+    def last_of(self, u: np.ndarray, v: np.ndarray, t: np.ndarray, before: np.ndarray) -> Last:
+        found = Last(*(np.empty(len(u), kind) for kind in (t.dtype, np.int64, np.bool_)))
+        pairs.last(*self._pair_lists(), u, v, t, before, *found)
+        return found
+
+    def count_pair_of(self, u: np.ndarray, v: np.ndarray, t: np.ndarray, before: np.ndarray) -> np.ndarray:
+        counts = np.empty(len(u), np.int64)
+        pairs.count(*self._pair_lists(), u, v, t, before, counts)
+        return counts
+
+    def pair_history_of(
+        self, windows: np.ndarray, u: np.ndarray, v: np.ndarray, t: np.ndarray, before: np.ndarray
+    ) -> PairHistory:
+        shape = len(u), len(WAYS)
+        found = np.zeros(shape, np.int64), np.zeros(shape, t.dtype), np.zeros((*shape, len(windows)), np.int64)
+        pairs.pair_history(*self._pair_lists(), u, v, t, before, self._arenas[3], windows, *found)
+        return PairHistory(*found)
+
+    def recent_contacts_of(
+        self, k: int, unit: float, u: np.ndarray, v: np.ndarray, t: np.ndarray, before: np.ndarray
+    ) -> RecentContacts:
+        ids, times, numbers, _ = self._arenas
+        found = RecentContacts(*(np.empty((len(u), width), np.float32) for width in (2, 2, 2, 3)))
+        pairs.recent_contacts(self._heads, ids, times, numbers, u, v, t, before, k, unit, *found)
+        return found
+
+    def walks_of(
+        self, walks: int, length: int, keys: np.ndarray, bias: float, nodes: np.ndarray, t: np.ndarray,
+        before: np.ndarray,
+    ) -> Walks:  # fmt: skip
+        """`causal_walks`."""
+        ids, times, numbers, _ = self._arenas
+        full, steps = (len(nodes), walks, length + 1), (len(nodes), walks, length)
+        kinds = ((full, np.int64), (full, t.dtype), (steps, np.int64), (full, np.bool_))
+        found = Walks(*(np.empty(shape, kind) for shape, kind in kinds))
+        kernels.causal_walks(self._heads, ids, times, numbers, nodes, t, before, keys, bias, *found)
+        return found
+
+    def _pair_lists(self) -> tuple[Any, ...]:
+        """Where the entries of nodes and of busy pairs are."""
+        return self._heads, *self._arenas[:3], *self._pairs[:2], self._hub, self._uneven
+
+
+def causal_walks(
+    index: NeighborIndex,
+    nodes: ArrayLike,
+    t: ArrayLike,
+    *,
+    walks: int,
+    length: int,
+    keys: ArrayLike,
+    bias: float = 0.0,
+    before: ArrayLike | None = None,
+    valid: ArrayLike | None = None,
+) -> Walks:
+    """Draw M = `walks` walks of up to L = `length` steps back in time from each node, starting before its query's t.
+
+    Paper Section 2 and its appendix on CAW: W = ((w_1, t_1), (w_2, t_2), …) with t_1 = t > t_2 > …, each step an event
+    between w_i and w_{i+1}. A step picks one of the current node's entries strictly before the last time, with
+    probability proportional to exp(bias * (time of the entry - last time)); bias >= 0 in units of 1/time, 0 is
+    uniform over entries. A walk ends early at a node with no such entry.
+
+    Walk w of a query is a function of its key, w, and the past before t: order, batching and `walks` do not
+    change it. `nodes` may have any shape; `t`, `before`, `valid` and `keys` broadcast to it. Give the two
+    ends of an event different keys.
+    A step costs the logarithm of the node's degree, not the degree (`kernels_neighbors.block_table`).
+    """
+    walks, length = at_least(walks, 1, "walks"), at_least(length, 1, "length")
+    try:
+        bias = float(bias)
+    except (TypeError, ValueError):
+        raise BadInput(f"bias must be a number, got {bias!r}.") from None
+    if not 0 <= bias < math.inf:
+        raise BadInput(
+            f"bias must be finite and at least 0, got {bias}. 0 draws uniformly; larger prefers recent events."
+        )
+    shape, *asked = as_queries(nodes, t, before, index.time, valid)
+    found = index.walks_of(walks, length, per_query(as_keys(keys), shape, "keys"), bias, *asked)
+    return Walks(*(column.reshape(*shape, *column.shape[1:]) for column in found))
+
+
+def _neighbors(queries: int, k: int, time: np.dtype) -> Neighbors:
+    """An answer to be filled in."""
+    return Neighbors(*(np.empty((queries, k), kind) for kind in (np.int64, time, time, np.int64, np.bool_)))

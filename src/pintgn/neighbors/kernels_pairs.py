@@ -1,4 +1,4 @@
-"""Native look-ups about two nodes: when they last met, how often, which way. `kernels` has the arrays and gates.
+"""Native look-ups about two nodes: when they last met, how often, which way. Arrays and gates: `kernels_neighbors`.
 
 `sent` counts what went out, so questions about a whole list take a few steps however long it is. Two busy nodes have a
 list of their own (`own_list`); only where one has fewer than `hub` entries, these are read through.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import inner, kernel
-from pintgn.neighbors.kernels import is_hub, pair_slot, visible, window_end
+from pintgn.neighbors.kernels_neighbors import is_hub, pair_slot, visible, window_end
 
 BLOCK = np.uint64(32)
 
@@ -47,7 +47,7 @@ def own_list(heads, times, numbers, pair_keys, pair_heads, hub, u, v, t, before)
     slot = pair_slot(pair_keys, u, v)
     if pair_keys[slot, 0] < 0:
         return 0, 0, True
-    first, stop = visible(pair_heads, times, numbers, slot, t, before, False, t)
+    first, stop = visible(pair_heads, times, numbers, slot, t, before)
     return first, stop, True
 
 
@@ -58,8 +58,8 @@ def shorter_first(heads, times, numbers, u, v, t, before):
     Both hold an entry for what they had with each other, so the shorter list will do. Only where trimming was `uneven`
     it may have dropped one of the two: each list keeps its newest, so then the other is read where the first has less.
     """
-    first, stop = visible(heads, times, numbers, u, t, before, False, t)
-    other_first, other_stop = visible(heads, times, numbers, v, t, before, False, t)
+    first, stop = visible(heads, times, numbers, u, t, before)
+    other_first, other_stop = visible(heads, times, numbers, v, t, before)
     if other_stop - other_first < stop - first:
         return other_first, other_stop, u, first, stop, v
     return first, stop, v, other_first, other_stop, u
@@ -193,8 +193,8 @@ def pair_history(
         u, v, now, gate = src[q], dst[q], t[q], before[q]
         for k in range(windows.shape[0]):
             oldest[k] = now - windows[k]
-        first_u, stop_u = visible(heads, times, numbers, u, now, gate, False, now)
-        first_v, stop_v = visible(heads, times, numbers, v, now, gate, False, now)
+        first_u, stop_u = visible(heads, times, numbers, u, now, gate)
+        first_v, stop_v = visible(heads, times, numbers, v, now, gate)
         count_list(times, sent, first_u, stop_u, now, oldest, counts[q], dt[q], within[q], 2, 3)
         count_list(times, sent, first_v, stop_v, now, oldest, counts[q], dt[q], within[q], 4, 5)
         first, stop, known = own_list(heads, times, numbers, pair_keys, pair_heads, hub, u, v, now, gate)
@@ -235,8 +235,8 @@ def recent_contacts(
     """What the newest contacts of two nodes say of them; see `NeighborIndex.recent_contacts`."""
     for q in range(src.shape[0]):
         u, v, now, gate = src[q], dst[q], t[q], before[q]
-        first_u, stop_u = visible(heads, times, numbers, u, now, gate, False, now)
-        first_v, stop_v = visible(heads, times, numbers, v, now, gate, False, now)
+        first_u, stop_u = visible(heads, times, numbers, u, now, gate)
+        first_v, stop_v = visible(heads, times, numbers, v, now, gate)
         stop_u, stop_v = min(stop_u, first_u + newest_k), min(stop_v, first_v + newest_k)
         ranks[q, 0], ranks[q, 1] = rank_of(ids, first_u, stop_u, v), rank_of(ids, first_v, stop_v, u)
         partners[q, 0], partners[q, 1] = distinct(ids, first_u, stop_u), distinct(ids, first_v, stop_v)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from pintgn.formatting import size
-from pintgn.positions.arena import (
+from pintgn.positions.capacity import require_memory
+from pintgn.positions.kernels_arena import (
     BINS,
     CAP,
     FREE,
@@ -23,8 +24,7 @@ from pintgn.positions.arena import (
     unpack,
     widen,
 )
-from pintgn.positions.capacity import require_memory
-from pintgn.positions.passes import TOO_NARROW, exact_pass
+from pintgn.positions.kernels_exact import TOO_NARROW, exact_pass
 
 SLACK = 16  # the arena grows by one part in this many
 WASTE = 10  # free blocks are swept together when they take one part in this many
@@ -44,35 +44,34 @@ class ExactTables:
 
     name = "exact"
 
-    def __init__(self, levels: int, decay: float, limit: tuple[int, int] = NO_LIMIT) -> None:
-        self.levels, self.decay, self.limit = levels, decay, limit
+    def __init__(self, levels: int, limit: tuple[int, int] = NO_LIMIT) -> None:
+        self.levels, self.limit = levels, limit
         self.heads = np.zeros((0, 6), np.int32)
-        self.stamps = np.zeros(0)  # when each root was last written: used with decay
+        self.rows = 0  # of how many roots there are tables
         self.book = np.zeros(FREE + len(SIZES), np.int64)
-        self.arena: np.ndarray = np.zeros(START, np.float64 if decay else np.uint32)
+        self.arena: np.ndarray = np.zeros(START, np.uint32)
         self.book[RATIO] = self.arena.itemsize // 4
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in (self.heads, self.stamps, self.book, self.arena))
+        return sum(array.nbytes for array in (self.heads, self.book, self.arena))
 
     def reserve(self, nodes: int) -> None:
         """Allocate the rows of `nodes` nodes."""
-        have = len(self.stamps)
+        have = self.rows
         if nodes > have:
             new = max(nodes, have + have // 4, 64)
-            more = (new - have) * (self.levels * 24 + 8)
+            more = (new - have) * self.levels * 24
             require_memory(more, self.nbytes + more, f"exact positions for {nodes:,} nodes", self._advice(nodes))
             self.heads = _extended(self.heads, new * self.levels)
-            self.stamps = _extended(self.stamps, new)
+            self.rows = new
 
     def advance(self, groups: tuple, queries: tuple, open_pairs: tuple, progress: np.ndarray, out: np.ndarray) -> int:
         """Run the pass until it is done (0), needs more memory (see `extend`) or is past the limit (TOO_BIG)."""
-        scratch = 2 * len(self.stamps) if len(groups[3]) > 1 else 0
+        scratch = 2 * self.rows if len(groups[3]) > 1 else 0
         return exact_pass(
-            self.heads, self.arena.view(np.uint32), self.arena, self.book, self.stamps, self.decay, *self.limit,
-            groups, queries, open_pairs, progress,
-            np.empty(scratch + BINS, np.uint32), np.empty(scratch, self.arena.dtype),
+            self.heads, self.arena.view(np.uint32), self.arena, self.book, *self.limit, groups, queries, open_pairs,
+            progress, np.empty(scratch + BINS, np.uint32), np.empty(scratch, self.arena.dtype),
             np.empty(out.shape[2], np.uint32), out,
         )  # fmt: skip
 
@@ -131,14 +130,14 @@ class ExactTables:
     def arrays(self) -> dict[str, np.ndarray]:
         return {
             "heads": self.heads[: int(self.book[NODES]) * self.levels],
-            "stamps": self.stamps[: int(self.book[NODES])],
             "book": self.book,
             "arena": self.arena[: int(self.book[TOP])],
         }
 
     def load(self, arrays: dict[str, np.ndarray], copy: bool) -> None:
         """Take over copies of what `arrays` gave: the arena needs room after it."""
-        self.heads, self.stamps, self.book = (np.array(arrays[name]) for name in ("heads", "stamps", "book"))
+        self.heads, self.book = np.array(arrays["heads"]), np.array(arrays["book"])
+        self.rows = int(self.book[NODES])
         self.arena = _extended(arrays["arena"], len(arrays["arena"]) + 8 * int(self.book[WIDEST]) + START)
 
 

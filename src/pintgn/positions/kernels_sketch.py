@@ -9,15 +9,12 @@ The update is the exact one (Eqs. 10-11), for projections are linear. Level 0 is
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from pintgn.compiled import inner, kernel, prefetch
-from pintgn.positions.kernels import first_of
+from pintgn.positions.kernels_counts import first_of
 
 MOST = np.float32(1e37)  # sums stop here, well inside single precision
-TINY = np.float32(1e-30)  # decayed sums below this are zero: subnormal numbers are slow
 QUERY, GROUP = range(2)  # in `progress`
 WORD = 64
 AHEAD = 4  # pairs and queries whose rows are on their way from memory
@@ -60,19 +57,6 @@ def add(into, source, times):
         into[i] = min(max(into[i] + times * source[i], -MOST), MOST)
 
 
-@inner(allocates=False)
-def scale(row, factor):
-    for i in range(len(row)):
-        value = row[i] * factor
-        row[i] = value if abs(value) > TINY else np.float32(0.0)
-
-
-@inner(allocates=False)
-def fade(decay, dt, steps):
-    """The weight that `steps` edges lose in time dt."""
-    return np.float32(math.exp(-decay * dt * steps))
-
-
 @inner(allocates=False, fastmath={"reassoc", "nsz"})
 def dot(row, signs):
     total = 0.0
@@ -82,24 +66,13 @@ def dot(row, signs):
 
 
 @inner(allocates=False)
-def freshen(rows, stamps, decay, node, elapsed):
-    """Bring a root's sums from the time they were last written to the present."""
-    if decay > 0.0 and stamps[node] != elapsed:
-        for k in range(rows.shape[1]):
-            scale(rows[node, k], fade(decay, elapsed - stamps[node], k + 1))
-        stamps[node] = elapsed
-
-
-@inner(allocates=False)
-def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, elapsed, signs):
+def close_group(rows, seen, seed, one, two, times, first, last, signs):
     """Apply one group: levels from the last to the first, so that right-hand sides are from before the group."""
     for i in range(first, last):
         if i + AHEAD < len(one):
             prefetch_row(rows, one[i + AHEAD])
             prefetch_row(rows, two[i + AHEAD])
         seen[one[i]] = seen[two[i]] = True
-        freshen(rows, stamps, decay, one[i], elapsed)
-        freshen(rows, stamps, decay, two[i], elapsed)
     for k in range(rows.shape[1], 0, -1):
         for i in range(first, last):
             for direction in range(1 if one[i] == two[i] else 2):
@@ -112,8 +85,8 @@ def close_group(rows, stamps, seen, decay, seed, one, two, times, first, last, e
 
 
 @inner(allocates=False)
-def view_root(rows, stamps, decay, seed, root, elapsed, sees_open, open_pairs, signs, view):
-    """Write to `view` the root's row as a query sees it: with the open group's part, faded to the query's time."""
+def view_root(rows, seed, root, sees_open, open_pairs, signs, view):
+    """Write to `view` the root's row as a query sees it: with the open group's part."""
     levels = rows.shape[1]
     view[:] = 0.0
     if root < 0 or root >= len(rows):
@@ -121,40 +94,29 @@ def view_root(rows, stamps, decay, seed, root, elapsed, sees_open, open_pairs, s
     for k in range(levels):
         for i in range(view.shape[1]):
             view[k, i] = rows[root, k, i]
-    since = stamps[root]
     if sees_open:
-        into, source, times, when = open_pairs
+        into, source, times = open_pairs
         begin, end = first_of(into, root), first_of(into, root + 1)
-        if begin < end and decay > 0.0:
-            for k in range(levels):
-                scale(view[k], fade(decay, when - since, k + 1))
-            since = when
         for p in range(begin, end if levels else begin):
             other = source[p]
             for k in range(1, levels):
-                factor = np.float32(times[p])
-                if decay > 0.0:
-                    factor *= fade(decay, when - stamps[other], k)
-                add(view[k], rows[other, k - 1], factor)
+                add(view[k], rows[other, k - 1], np.float32(times[p]))
             write_signs(seed, other, signs)
             add(view[0], signs, np.float32(times[p]))
-    if decay > 0.0:
-        for k in range(levels):
-            scale(view[k], fade(decay, elapsed - since, k + 1))
 
 
 @kernel(allocates=False)
-def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, open_pairs, progress, signs, views, out):
+def sketch_pass(rows, seen, seed, groups, queries, open_pairs, progress, signs, views, out):
     """The interleaved pass. out: estimates (q, w, m, d); views (w, levels, width) and signs (width,) are scratch."""
-    one, two, times, starts, when = groups
-    nodes, roots, order, before, sees_open, elapsed = queries
+    one, two, times, starts = groups
+    nodes, roots, order, before, sees_open = queries
     closing, levels = len(starts) - 1, rows.shape[1]
     while True:
         q = progress[QUERY]
         wanted = before[q] if q < len(order) else closing
         while progress[GROUP] < wanted:
             g = progress[GROUP]
-            close_group(rows, stamps, seen, decay, seed, one, two, times, starts[g], starts[g + 1], when[g], signs)
+            close_group(rows, seen, seed, one, two, times, starts[g], starts[g + 1], signs)
             progress[GROUP] += 1
         if q == len(order):
             return
@@ -163,7 +125,7 @@ def sketch_pass(rows, stamps, seen, decay, seed, groups, queries, open_pairs, pr
             for j in range(out.shape[1]):
                 prefetch_row(rows, roots[order[q + AHEAD], j])
         for j in range(out.shape[1]):
-            view_root(rows, stamps, decay, seed, roots[row, j], elapsed[q], sees_open[q], open_pairs, signs, views[j])
+            view_root(rows, seed, roots[row, j], sees_open[q], open_pairs, signs, views[j])
         for i in range(out.shape[2]):
             node = nodes[row, i]
             reached = 0 <= node < len(seen) and seen[node]

@@ -12,35 +12,36 @@ from __future__ import annotations
 
 import json
 import logging
+import math
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadFile, BadInput, StaleQuery
+from pintgn.errors import BadFile, BadInput, StaleQuery, UnknownName, suggest
 from pintgn.facts import check_format, parse, read_arrays, reading
 from pintgn.formatting import size
-from pintgn.neighbors.files import write_arrays
-from pintgn.neighbors.inputs import FLOAT64, INT64, as_events, at_least
-from pintgn.positions import inputs
+from pintgn.neighbors.index_file import write_arrays
+from pintgn.neighbors.queries import FLOAT64, INT64, as_events, as_ids, as_times, at_least, flat
 from pintgn.positions.capacity import require_memory
 from pintgn.positions.exact import NO_LIMIT, ExactTables
-from pintgn.positions.kernels import divide_counts, log_counts, pair_up
-from pintgn.positions.passes import QUERY, TOO_BIG
+from pintgn.positions.kernels_counts import divide_counts, log_counts, pair_up
+from pintgn.positions.kernels_exact import QUERY, TOO_BIG
 from pintgn.positions.sketch import SketchRows, bytes_per_node
 
 BACKENDS = ("auto", "exact", "sketch")
+TRANSFORMS = ("raw", "l1", "log1p", "rate")
 WIDTH = 128
 """Numbers that a sketch keeps for each node and level, unless it is told."""
-SETTINGS = ("d", "width", "decay", "time_unit", "budget", "seed")
+SETTINGS = ("d", "width", "time_unit", "budget", "seed")
 BUDGET, FORMAT = 3 * 2**27, 1
 NO_EVENTS, NO_NODES = np.zeros(0, np.int64), np.zeros((0, 0), np.int64)
-# as the passes take them; see `kernels`
-NO_GROUPS = (NO_EVENTS, NO_EVENTS, np.zeros(0), np.zeros(1, np.int64), np.zeros(0))
-NO_QUERIES = (NO_NODES, NO_NODES, NO_EVENTS, NO_EVENTS, np.zeros(0, np.bool_), np.zeros(0))
-NO_PAIRS = (NO_EVENTS, NO_EVENTS, np.zeros(0), 0.0)
-Events = tuple[np.ndarray, np.ndarray, np.ndarray]  # src, dst, t
+# as the passes take them; see `kernels_counts`
+NO_GROUPS = (NO_EVENTS, NO_EVENTS, np.zeros(0), np.zeros(1, np.int64))
+NO_QUERIES = (NO_NODES, NO_NODES, NO_EVENTS, NO_EVENTS, np.zeros(0, np.bool_))
+NO_PAIRS = (NO_EVENTS, NO_EVENTS, np.zeros(0))
 log = logging.getLogger("pintgn")
 
 
@@ -53,7 +54,6 @@ class RelativePositions:
             `budget` bytes and more than the sketch would, then the sketch of them. Only the events decide.
         nodes: How many nodes to expect. Only saves time; nodes are added as they come.
         width: Numbers that the sketch keeps for each node and level; errors shrink with its square root.
-        decay: A walk counts as the product of exp(-decay * (t - t_edge)) over its edges. None: as 1.
         time_unit: What transform `rate` counts per, in the events' unit of time.
         budget: Bytes; see `backend`.
         seed: Of the sketch's random signs.
@@ -75,7 +75,6 @@ class RelativePositions:
         *,
         nodes: int = 0,
         width: int = WIDTH,
-        decay: float | None = None,
         time_unit: float | None = None,
         budget: int = BUDGET,
         seed: int = 0,
@@ -86,12 +85,11 @@ class RelativePositions:
         self._width = at_least(width, 1, "width")
         self._budget = at_least(budget, 0, "budget")
         self._seed = at_least(seed, 0, "seed") % 2**64
-        self._decay = 0.0 if decay is None or decay == 0 else inputs.positive("decay", decay)
-        self._time_unit = None if time_unit is None else inputs.positive("time_unit", time_unit)
+        self._time_unit = None if time_unit is None else _positive("time_unit", time_unit)
         self._auto = backend == "auto"
         limit = (self._budget, bytes_per_node(self._d - 1, self._width)) if self._auto else NO_LIMIT
         exact = backend != "sketch"
-        self._store = ExactTables(self._d - 1, self._decay, limit) if exact else self._sketch()
+        self._store = ExactTables(self._d - 1, limit) if exact else self._sketch()
         self._size = 0
         self._clock: Any = None
         self._origin: Any = None  # the first event's time
@@ -103,7 +101,7 @@ class RelativePositions:
         self._store.reserve(at_least(nodes, 0, "nodes"))
 
     def _sketch(self) -> SketchRows:
-        return SketchRows(self._d - 1, self._decay, self._width, self._seed)
+        return SketchRows(self._d - 1, self._width, self._seed)
 
     # -- what there is ---------------------------------------------------------------------------------------------
 
@@ -144,7 +142,7 @@ class RelativePositions:
 
     def advance(self, t: int | float) -> None:
         """Say that nothing more happens before t: the open group closes, and the clock is t."""
-        when = inputs.times("t", t, self._time)
+        when = _times("t", t, self._time)
         if when.shape:
             raise BadInput(f"t has shape {when.shape}; it is one number.")
         if self._clock is not None and when < self._clock:
@@ -158,8 +156,8 @@ class RelativePositions:
         observed has the position [1, 0, …] relative to itself and zeros otherwise; -1 is padding and gives zeros.
         float64 for `raw`, float32 otherwise.
         """
-        nodes, roots = inputs.nodes("nodes", nodes), inputs.nodes("roots", roots)
-        when = None if at is None else inputs.times("at", at, self._time)
+        nodes, roots = _nodes("nodes", nodes), _nodes("roots", roots)
+        when = None if at is None else _times("at", at, self._time)
         try:
             shape = np.broadcast_shapes(nodes.shape, roots.shape, () if when is None else when.shape)
         except ValueError:
@@ -167,12 +165,12 @@ class RelativePositions:
             raise BadInput(f"nodes and roots (and at) have shapes {given}, which do not broadcast.") from None
         together = roots.size == 1 and (when is None or when.size == 1)  # one root, one time: one query
         rows = (1, -1) if together else (-1, 1)
-        nodes = inputs.plain(np.broadcast_to(nodes, shape).reshape(rows))
-        roots = roots.reshape(1, 1) if together else inputs.plain(np.broadcast_to(roots, shape).reshape(rows))
+        nodes = flat(np.broadcast_to(nodes, shape)).reshape(rows)
+        roots = roots.reshape(1, 1) if together else flat(np.broadcast_to(roots, shape)).reshape(rows)
         if when is not None:
             when = when.reshape(1) if together else np.broadcast_to(when, shape).reshape(-1)
-        found = self._answer((NO_EVENTS, NO_EVENTS, NO_EVENTS), nodes, roots, when, transform)
-        return found.reshape(*shape, self._d)
+        self._check_reads(when, transform)
+        return self.serve(NO_EVENTS, NO_EVENTS, NO_EVENTS, nodes, roots, when, transform).reshape(*shape, self._d)
 
     def replay(
         self, src: Any, dst: Any, t: Any, nodes: Any, roots: Any, at: Any, transform: str = "log1p"
@@ -183,15 +181,24 @@ class RelativePositions:
         One native pass does it, with the same answers whatever the size of the batch. `at` need not be sorted.
         Returns (q, m, w, d). The state afterwards is as after `observe(src, dst, t)`.
         """
-        nodes, roots = inputs.nodes("nodes", nodes), inputs.nodes("roots", roots)
-        when = None if at is None else inputs.times("at", at, self._time)
+        nodes, roots = _nodes("nodes", nodes), _nodes("roots", roots)
+        when = None if at is None else _times("at", at, self._time)
         if nodes.ndim != 2 or roots.ndim != 2 or len(nodes) != len(roots) or (
             when is not None and when.shape != nodes.shape[:1]
         ):  # fmt: skip
             given = f"{nodes.shape}, {roots.shape} and {None if when is None else when.shape}"
             raise BadInput(f"nodes, roots and at have shapes {given}; they are (q, m), (q, w) and (q,).")
         events = as_events(src, dst, t, self._clock, self._time)
-        return self._answer(events, nodes, roots, when, transform)
+        self._check_reads(when, transform)
+        return self.serve(*events, nodes, roots, when, transform)
+
+    def _check_reads(self, at: np.ndarray | None, transform: str) -> None:
+        check_transform(transform, self._time_unit)
+        if at is not None and at.size and self._clock is not None and at.min() < self._clock:
+            raise StaleQuery(
+                f"asked for positions at t={at.min()}; events up to t={self._clock} have been observed. "
+                f"Ask at t={self._clock} or later, or keep a fork of the earlier state."
+            )
 
     def fork(self) -> RelativePositions:
         """An independent copy."""
@@ -213,6 +220,8 @@ class RelativePositions:
         try:
             arrays = read_arrays(path)
             settings = parse(arrays.pop("settings").tobytes(), {"format": int}, "its line of settings")
+            if settings.get("decay"):
+                raise BadFile("it holds counts with a decay, which positions no longer have")
         except (BadFile, KeyError) as error:
             raise BadFile(
                 f"{path} does not hold positions, or is damaged ({error}). RelativePositions.save writes such files."
@@ -221,7 +230,23 @@ class RelativePositions:
         with reading(path):
             return cls._restored(settings, arrays)
 
-    # -- the pass --------------------------------------------------------------------------------------------------
+    # -- the pass: everything is checked by now --------------------------------------------------------------------
+
+    def serve(
+        self,
+        src: np.ndarray,
+        dst: np.ndarray,
+        t: np.ndarray,
+        nodes: np.ndarray,
+        roots: np.ndarray,
+        at: np.ndarray | None,
+        transform: str,
+    ) -> np.ndarray:  # (q, m, w, d)
+        """`replay` of what has been checked already: contiguous arrays of the right types, in order of time."""
+        answers = nodes.size * roots.shape[1]
+        needed = answers * self._d * 12
+        require_memory(needed, needed, f"an answer of {answers:,} positions", "Ask in smaller batches.")
+        return self._transformed(self.append(src, dst, t, nodes, roots, at), at, transform)
 
     def append(
         self,
@@ -237,7 +262,8 @@ class RelativePositions:
 
         Returns raw counts (q, w, m, d). Events go to the open group; groups that they close are applied.
         """
-        self._finish_backlog()
+        if self._backlog is not None:
+            self._finish_backlog()
         if len(t):
             clock = t[-1]
             size = max(self._size, int(max(src.max(), dst.max())) + 1)
@@ -260,8 +286,7 @@ class RelativePositions:
                 keys = (np.minimum(one, two) << 32) | np.maximum(one, two)
                 for g in np.flatnonzero(np.diff(bounds) > 64):
                     keys[bounds[g] : bounds[g + 1]].sort()
-                elapsed = self._since_first(times) if self._decay else np.zeros(len(times))
-                groups = (*pair_up(keys, bounds), elapsed)
+                groups = pair_up(keys, bounds)
         if len(t):
             end = self._opened + len(t) - last
             if end > self._open.shape[1]:
@@ -303,7 +328,7 @@ class RelativePositions:
             before = np.searchsorted(times, at[row])
             if self._opened:
                 sees_open = at[row] > self._clock
-        queries = (nodes, roots, row, before, sees_open, self._elapsed(at, count)[row])
+        queries = (nodes, roots, row, before, sees_open)
         if not sees_open.any():
             return queries, NO_PAIRS
         if self._open_pairs is None:  # directed, sorted by the node they lead to
@@ -311,8 +336,7 @@ class RelativePositions:
             other = src != dst
             keys = np.concatenate(((dst << 32) | src, (src[other] << 32) | dst[other]))
             keys, often = np.unique(keys, return_counts=True)
-            elapsed = float(self._since_first(self._clock))
-            self._open_pairs = (keys >> 32, keys & 0xFFFFFFFF, often.astype(np.float64), elapsed)
+            self._open_pairs = (keys >> 32, keys & 0xFFFFFFFF, often.astype(np.float64))
         return queries, self._open_pairs
 
     def _finish_backlog(self) -> None:
@@ -322,41 +346,24 @@ class RelativePositions:
             progress[QUERY] = 0
             self._run(groups, NO_QUERIES, NO_PAIRS, progress, np.empty((0, 0, 0, self._d)))
 
-    def _answer(
-        self, events: Events, nodes: np.ndarray, roots: np.ndarray, at: np.ndarray | None, transform: str
-    ) -> np.ndarray:  # (q, m, w, d)
-        inputs.transform(transform, self._time_unit)
-        if at is not None and at.size and self._clock is not None and at.min() < self._clock:
-            raise StaleQuery(
-                f"asked for positions at t={at.min()}; events up to t={self._clock} have been observed. "
-                f"Ask at t={self._clock} or later, or keep a fork of the earlier state."
-            )
-        answers = nodes.size * roots.shape[1]
-        needed = answers * self._d * 12
-        require_memory(needed, needed, f"an answer of {answers:,} positions", "Ask in smaller batches.")
-        raw = self.append(*events, nodes, roots, at)
-        return self._transformed(raw, self._elapsed(at, len(nodes)), transform)
-
     def transformed(self, raw: np.ndarray, at: np.ndarray, transform: str) -> np.ndarray:
         """Raw counts (q, w, m, d), wherever they come from, in the form and order of `replay`'s answers; `at` (q,)."""
-        inputs.transform(transform, self._time_unit)
-        return self._transformed(np.array(raw, np.float64), self._since_first(at), transform)
+        check_transform(transform, self._time_unit)
+        return self._transformed(np.array(raw, np.float64), at, transform)
 
-    def _transformed(self, raw: np.ndarray, elapsed: np.ndarray, transform: str) -> np.ndarray:  # (q, m, w, d)
+    def _transformed(self, raw: np.ndarray, at: np.ndarray | None, transform: str) -> np.ndarray:  # (q, m, w, d)
         if transform == "raw":
             return np.ascontiguousarray(raw.transpose(0, 2, 1, 3))
         queries, roots, nodes, levels = raw.shape
         out = np.empty((queries, nodes, roots, levels), np.float32)
         if transform == "log1p":
             log_counts(raw, raw.view(np.int64), out)
+        elif transform == "l1":
+            divide_counts(raw, np.ones(0), out)
         else:
-            rate = transform == "rate"
-            divide_counts(raw, 1 + np.maximum(elapsed, 0.0) / self._time_unit if rate else np.ones(0), out)
+            elapsed = self._since_first(np.full(queries, self._clock or 0) if at is None else at)
+            divide_counts(raw, 1 + np.maximum(elapsed, 0.0) / self._time_unit, out)
         return out
-
-    def _elapsed(self, at: np.ndarray | None, count: int) -> np.ndarray:  # (q,)
-        """Time from the first event to each query."""
-        return self._since_first(np.full(count, self._clock or 0) if at is None else at)
 
     def _since_first(self, t: Any) -> Any:
         """Time since the first event, as float64; int64 times are subtracted as such."""
@@ -397,6 +404,55 @@ class RelativePositions:
         made._store.reserve(made._size)
         made._open, made._opened = np.stack((arrays["open_src"], arrays["open_dst"])), len(arrays["open_src"])
         return made
+
+
+def nonzero(positions: RelativePositions, block: int = 512) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """All pairs (roots, nodes) whose position is not zero after everything observed, a block of roots at a time.
+
+    Only the exact backend can tell: estimates are never quite zero.
+    """
+    closed = positions.fork()
+    clock, size, levels = positions.clock, positions.size, positions.d - 1
+    if not isinstance(closed._store, ExactTables):
+        raise BadInput("estimated positions are never quite zero. Use RelativePositions(backend='exact').")
+    if clock is not None:  # the open group's walks become part of the tables
+        closed.advance(clock + 1 if isinstance(clock, int) else float(np.nextafter(clock, np.inf)))
+    for begin in range(0, size, block):
+        mine = range(begin, min(begin + block, size))
+        owners, nodes, _ = closed._store.entries(mine)
+        themselves = np.array(mine) * (size + 1)  # level 0
+        roots, nodes = np.divmod(np.unique(np.append(themselves, owners // max(levels, 1) * size + nodes)), size)
+        yield roots, nodes
+
+
+def check_transform(name: Any, time_unit: float | None) -> None:
+    """Refuse a form of counts that does not exist."""
+    if not isinstance(name, str) or name not in TRANSFORMS:
+        raise UnknownName(f"there is no transform {name!r}.{suggest(name, TRANSFORMS)}")
+    if name == "rate" and time_unit is None:
+        raise BadInput("transform 'rate' counts per unit of time; give RelativePositions a time_unit.")
+
+
+def _positive(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 < value < math.inf:
+        raise BadInput(f"{name}={value!r}; it is a positive number, in the time unit of the events, or None.")
+    return float(value)
+
+
+def _nodes(name: str, values: Any) -> np.ndarray:
+    """Node ids of any shape as int64; -1 is padding."""
+    array = as_ids(values, name)
+    if array.min(initial=0) < -1:
+        raise BadInput(f"{name} holds {array.min()}; node ids are 0 or more (-1 is padding).")
+    return flat(array).reshape(array.shape)
+
+
+def _times(name: str, values: Any, dtype: np.dtype | None) -> np.ndarray:
+    """Times of any shape in the type of the earlier events, if there were any."""
+    array = as_times(values, dtype, name)
+    if array.dtype == FLOAT64 and not np.isfinite(array).all():
+        raise BadInput(f"{name} holds {array[~np.isfinite(array)][0]}; times are finite.")
+    return flat(array).reshape(array.shape)
 
 
 _noted = False

@@ -12,6 +12,7 @@ CHUNK = 16  # tables that are converted at a time; the lists of what they reach 
 
 
 def bytes_per_node(levels: int, width: int) -> int:
+    """Of the sketch; eight are spare, which keeps the point at which `auto` changes to it where it always was."""
     return levels * width * 4 + 9
 
 
@@ -20,16 +21,15 @@ class SketchRows:
 
     name = "sketch"
 
-    def __init__(self, levels: int, decay: float, width: int, seed: int) -> None:
-        self.levels, self.decay, self.width, self.seed = levels, decay, width, seed
+    def __init__(self, levels: int, width: int, seed: int) -> None:
+        self.levels, self.width, self.seed = levels, width, seed
         self.nodes = 0
         self.rows = np.zeros((0, levels, width), np.float32)
-        self.stamps = np.zeros(0)  # when each root was last written: used with decay
         self.seen = np.zeros(0, np.bool_)  # nodes with events: all others have no walks, and that is certain
 
     @property
     def nbytes(self) -> int:
-        return self.rows.nbytes + self.stamps.nbytes + self.seen.nbytes
+        return self.rows.nbytes + self.seen.nbytes
 
     def reserve(self, nodes: int) -> None:
         have = len(self.rows)
@@ -40,11 +40,10 @@ class SketchRows:
             require_memory(more, self.nbytes + more, what, self._advice(nodes))
             if have:
                 self.rows.resize((new, self.levels, self.width), refcheck=False)
-                self.stamps.resize(new, refcheck=False)
                 self.seen.resize(new, refcheck=False)
             else:  # zeros that are not touched take no memory yet
                 self.rows = np.zeros((new, self.levels, self.width), np.float32)
-                self.stamps, self.seen = np.zeros(new), np.zeros(new, np.bool_)
+                self.seen = np.zeros(new, np.bool_)
         self.nodes = max(self.nodes, nodes)
 
     def _advice(self, nodes: int) -> str:
@@ -59,9 +58,8 @@ class SketchRows:
         signs = np.empty(self.width, np.float32)
         views = np.empty((out.shape[1], self.levels, self.width), np.float32)
         sketch_pass(
-            self.rows, self.stamps, self.seen, self.decay, np.uint64(self.seed),
-            groups, queries, open_pairs, progress, signs, views, out,
-        )  # fmt: skip
+            self.rows, self.seen, np.uint64(self.seed), groups, queries, open_pairs, progress, signs, views, out
+        )
         return 0
 
     def absorb(self, exact: ExactTables, nodes: int) -> None:
@@ -70,18 +68,17 @@ class SketchRows:
         The result is what the sketch would hold had it seen the events itself.
         """
         self.reserve(nodes)
-        self.stamps[:nodes] = exact.stamps[:nodes]
         self.seen[:nodes] = exact.seen(nodes)
         signs = np.empty(self.width, np.float32)
         for owners, members, counts in exact.emptied(CHUNK):
             project(self.rows, np.uint64(self.seed), owners, members, counts, signs)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {name: getattr(self, name)[: self.nodes] for name in ("rows", "stamps", "seen")}
+        return {name: getattr(self, name)[: self.nodes] for name in ("rows", "seen")}
 
     def load(self, arrays: dict[str, np.ndarray], copy: bool) -> None:
         """Take over what `arrays` gave, or copies of it."""
-        named = (arrays[name] for name in ("rows", "stamps", "seen"))
+        named = (arrays[name] for name in ("rows", "seen"))
         owned = (np.array(one) if copy else np.require(one, requirements="O") for one in named)  # they will grow
-        self.rows, self.stamps, self.seen = owned
+        self.rows, self.seen = owned
         self.nodes = len(self.rows)

@@ -245,8 +245,8 @@ class ZeroPositions:
     def __init__(self, positions: Positions):
         self.positions = positions
 
-    def replay(self, *given: Any, **settings: Any) -> np.ndarray:
-        return np.zeros_like(self.positions.replay(*given, **settings))
+    def serve(self, *given: Any) -> np.ndarray:
+        return np.zeros_like(self.positions.serve(*given))
 
     def append(self, src: Any, dst: Any, t: Any) -> Any:
         return self.positions.append(src, dst, t)

@@ -1,98 +1,106 @@
-"""What a stream is given, checked once: arrays of the right types, in order of time, none too early."""
+"""Checks of what a stream is given: arrays of the right types, in order of time, none too early."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.log import EventLog, Query
-from pintgn.events.schema import LATEST, LATEST_ASKED, Schema, beyond
-from pintgn.models.asked import check_relations, checked_given
-from pintgn.models.base import Model
+from pintgn.events.schema import LATEST, LATEST_ASKED, beyond
 from pintgn.models.history_view import Events
-from pintgn.neighbors.inputs import as_events
-from pintgn.stream.history import History
-from pintgn.stream.reads import node_numbers
+from pintgn.models.question_features import check_relations, checked_given
+from pintgn.neighbors.index import NeighborIndex
+from pintgn.neighbors.queries import as_events
+
+if TYPE_CHECKING:
+    from pintgn.stream.core import Stream
 
 
-class Checks:
-    """Events and queries as a stream takes them."""
-
-    schema: Schema
-    model: Model
-    history: History
-    state: Any
-    node_features: np.ndarray | None
-    _time_dtype: np.dtype | None
-
-    @property
-    def clock(self) -> int | float | None:
-        """The time of the newest event."""
-        return self.history.clock
-
-    def _checked(self, batch: EventLog | Events | None, queries: Sequence[Query]) -> tuple[Query, Events]:
-        return self._checked_queries(queries), self._checked_events(batch)
-
-    def _checked_events(self, batch: EventLog | Events | None) -> Events:
-        if batch is None:
-            return Events.none(self.schema.width, self._time_dtype)
-        if isinstance(batch, EventLog):
-            if len(batch.ids.marks) > len(self.history.node_marks):
-                self.history.node_marks = batch.ids.marks
-            late = None if self.history.late_columns is None else batch.features[:, self.history.late_columns]  # type: ignore[index]
-            batch = Events(batch.src, batch.dst, batch.t, batch.marked_features, late=late, known=batch.known)
-        given = 0 if batch.features is None else batch.features.shape[1]
-        if given != self.schema.width:
-            raise BadInput(f"events carry {given} feature columns; this stream expects {self.schema.width}.")
-        if batch.features is not None and not np.isfinite(batch.features).all():
-            row = int(np.argwhere(~np.isfinite(batch.features))[0, 0])
-            raise BadInput(f"event {row} has a feature that is not finite. Fill or drop it.")
-        check_relations(batch.features, self.schema)
-        t = self._times(batch.t)
-        far = beyond(t)
-        if far >= 0:
+def checked_events(stream: Stream, batch: EventLog | Events | None) -> Events:
+    """Events that may happen next; the columns of a log have been checked when it was made."""
+    schema, history = stream.schema, stream.history
+    if batch is None:
+        return Events.none(schema.width, stream.time_dtype)
+    if isinstance(batch, EventLog):
+        if len(batch.ids.marks) > len(history.node_marks):
+            history.node_marks = batch.ids.marks
+        late = None if history.late_columns is None else batch.features[:, history.late_columns]  # type: ignore[index]
+        src, dst, t, features, known = batch.src, batch.dst, batch.t, batch.marked_features, batch.known
+    else:
+        src, dst, t, features, late, known = batch.src, batch.dst, batch.t, batch.features, batch.late, batch.known
+    given = 0 if features is None else features.shape[1]
+    if given != schema.width:
+        raise BadInput(f"events carry {given} feature columns; this stream expects {schema.width}.")
+    if features is not None and not np.isfinite(features).all():
+        row = int(np.argwhere(~np.isfinite(features))[0, 0])
+        raise BadInput(f"event {row} has a feature that is not finite. Fill or drop it.")
+    if schema.relation is not None:
+        check_relations(features, schema)
+    t = checked_times(stream, t)
+    if isinstance(batch, EventLog) and not (len(t) and history.clock is not None and t[0] < history.clock):
+        src, dst, t = (np.require(column, requirements=["C", "W"]) for column in (src, dst, t))
+    else:
+        if (far := beyond(t)) >= 0:
             raise BadInput(f"event {far} has t={t[far]}; times of events are within ±{LATEST:.3g}.")
-        src, dst, t = as_events(batch.src, batch.dst, t, self.clock, t.dtype)
-        if self.history.late_columns is not None and batch.late is None:
-            raise BadInput(
-                "this stream is asked about events; observe a log as the run reads it, or Events with `late`."
-            )
-        known = None if batch.known is None else np.maximum(self._times(batch.known), t)
-        return Events(src, dst, t, batch.features if self.schema.width else None, late=batch.late, known=known)
+        src, dst, t = as_events(src, dst, t, history.clock, t.dtype)
+    if history.late_columns is not None and late is None:
+        raise BadInput("this stream is asked about events; observe a log as the run reads it, or Events with `late`.")
+    known = None if known is None else np.maximum(checked_times(stream, known), t)
+    return Events(src, dst, t, features if schema.width else None, late=late, known=known)
 
-    def _checked_queries(self, queries: Sequence[Query]) -> Query:
-        if not queries:
-            return Query(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, self._time_dtype or np.int64))
-        src = np.concatenate([node_numbers(q.src, "src") for q in queries])
-        dst = np.concatenate([node_numbers(q.dst, "dst") for q in queries])
-        t = self._times(np.concatenate([np.asarray(q.t) for q in queries]))
-        if len(t) and self.clock is not None and t.min() < self.clock:
-            raise StaleQuery(
-                f"asked for a score at t={t.min()}; this stream has already observed t={self.clock}. "
-                f"Fork it before t={t.min()}."
-            )
-        return Query(src, dst, t, checked_given(queries, self.schema))
 
-    def _times(self, t: Any) -> np.ndarray:
-        """Times in the stream's own type, which the first ones decide."""
-        t = np.asarray(t)
-        far = beyond(t, LATEST_ASKED) if t.dtype.kind in "iuf" else -1
-        if far >= 0 and np.isfinite(t[far]):
-            raise BadInput(f"a time is {t[far]}; times are within ±{LATEST_ASKED:.3g}.")
-        if t.dtype.kind == "u":
-            t = t.astype(np.int64)
-        if t.dtype not in (np.int64, np.float64):
-            raise BadInput(f"times are {t.dtype}; pass int64 or float64.")
-        if t.dtype.kind == "f" and not np.isfinite(t).all():
-            raise BadInput("a time is not finite.")
-        if self._time_dtype is None:
-            self._time_dtype = t.dtype
-            self.state = self.model.initial_state(self.node_features, t.dtype)
-        if t.dtype != self._time_dtype:
-            if (exact := t.astype(self._time_dtype)).astype(t.dtype).tolist() != t.tolist():
-                raise BadInput(f"times of this stream are {self._time_dtype}, given {t.dtype} values that do not fit.")
-            t = exact
+def checked_queries(stream: Stream, queries: Sequence[Query]) -> Query:
+    """All queries as one, none before the clock."""
+    if not queries:
+        return Query(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, stream.time_dtype or np.int64))
+    src, dst = _nodes([q.src for q in queries], "src"), _nodes([q.dst for q in queries], "dst")
+    t = checked_times(stream, np.concatenate([np.asarray(q.t) for q in queries]))
+    if len(t) and stream.clock is not None and (first := t.min()) < stream.clock:
+        raise StaleQuery(
+            f"asked for a score at t={first}; this stream has already observed t={stream.clock}. "
+            f"Fork it before t={first}."
+        )
+    return Query(src, dst, t, None if stream.schema.asking is None else checked_given(queries, stream.schema))
+
+
+def checked_times(stream: Stream, t: Any) -> np.ndarray:
+    """Times in the stream's own type, which the first ones decide."""
+    t = np.asarray(t)
+    if t.dtype == stream.time_dtype and len(t) and t.min() >= -LATEST_ASKED and t.max() <= LATEST_ASKED:
         return t
+    far = beyond(t, LATEST_ASKED) if t.dtype.kind in "iuf" else -1
+    if far >= 0 and np.isfinite(t[far]):
+        raise BadInput(f"a time is {t[far]}; times are within ±{LATEST_ASKED:.3g}.")
+    if t.dtype.kind == "u":
+        t = t.astype(np.int64)
+    if t.dtype not in (np.int64, np.float64):
+        raise BadInput(f"times are {t.dtype}; pass int64 or float64.")
+    if t.dtype.kind == "f" and not np.isfinite(t).all():
+        raise BadInput("a time is not finite.")
+    if stream.time_dtype is None:
+        stream.time_dtype = t.dtype
+        stream.state = stream.model.initial_state(stream.node_features, t.dtype)
+        if stream.index.time is None:
+            stream.history.index = NeighborIndex(time=t.dtype)  # still empty
+    if t.dtype != stream.time_dtype:
+        if (exact := t.astype(stream.time_dtype)).astype(t.dtype).tolist() != t.tolist():
+            raise BadInput(f"times of this stream are {stream.time_dtype}, given {t.dtype} values that do not fit.")
+        t = exact
+    return t
+
+
+def _nodes(columns: list[Any], name: str) -> np.ndarray:
+    """Node numbers of several queries together."""
+    nodes = np.concatenate([np.atleast_1d(column) for column in columns])
+    if nodes.dtype.kind not in "iu":
+        for column in map(np.atleast_1d, columns):
+            if column.dtype.kind not in "iu" and len(column):
+                raise BadInput(
+                    f"{name} holds {column.dtype}; a stream takes node numbers. Use log.node(id) for users' ids."
+                )
+    if len(nodes) and nodes.min() < 0:
+        raise BadInput(f"{name} holds {nodes.min()}; node numbers start at 0.")
+    return nodes.astype(np.int64, copy=False)

@@ -18,16 +18,15 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.events.moment import read_time
 from pintgn.events.schema import Schema
-from pintgn.models.asked import nothing_given
 from pintgn.models.base import Model, check_device
-from pintgn.models.fused import Distinct
-from pintgn.models.history_view import Events, HistoryView
+from pintgn.models.history_view import Distinct, Events, HistoryView
+from pintgn.models.question_features import nothing_given
 from pintgn.models.state import State
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
-from pintgn.positions.relative import WIDTH
+from pintgn.positions.relative import WIDTH, check_transform
 from pintgn.stream.blocks import Gathered, MemoryBlocks, Span
-from pintgn.stream.checks import Checks
+from pintgn.stream.checks import checked_events, checked_queries
 from pintgn.stream.history import History
 from pintgn.stream.reads import Positions, add_blocks, serve_positions
 
@@ -42,7 +41,7 @@ OBSERVED_AT_ONCE = 1 << 16
 """Events of a log observed together: enough to amortise a call, few enough to take little memory on the way."""
 
 
-class Stream(Checks):
+class Stream:
     """Everything that has happened so far, and a model that scores what comes next.
 
     `score` is pure: it changes nothing. `observe` is the only thing that moves time. `replay` means: for each group of
@@ -107,11 +106,12 @@ class Stream(Checks):
         self.history = History(schema.width, block, late, schema.relation)
         self.positions: Positions | None = None
         if model.positions:
+            check_transform(model.positions_transform, model.dt_unit)
             self.positions = RelativePositions(
                 model.positions, positions_backend, width=self.positions_width, time_unit=model.dt_unit
             )
         self.state: Any = None  # made with the first events or queries, which tell the type of the times
-        self._time_dtype: np.dtype | None = None
+        self.time_dtype: np.dtype | None = None  # of the times
         self._numbering = Distinct()
         self.blocks = MemoryBlocks(memory_block)
         self._in_blocks = self.model.remembers or (self.positions is not None and positions_refresh == "block")
@@ -140,12 +140,19 @@ class Stream(Checks):
         Queries may ask about any time from the clock on: before, within or after the batch. The scores of each are
         (q,), or (q, questions) of a model that answers several.
         """
-        query, events = self._checked(batch, queries)
-        return list(self.advance(events, query).split([len(q) for q in queries]))
+        scores = self._compute(self.gather(batch, queries, self.model.gather), self.model)
+        return list(scores.split([len(q) for q in queries]))
 
     def advance(self, events: Events, query: Query) -> Tensor:  # (q,) or (q, questions)
         """`replay` of what has been checked already: arrays of the right types, in order of time, none too early."""
         return self._compute(self._gather(query, events, self.model.gather), self.model)
+
+    def gather(
+        self, batch: EventLog | Events | None, queries: Sequence[Query], look_up: Callable[..., Any]
+    ) -> Gathered:
+        """What `look_up`, such as `model.gather`, finds for the queries; the past moves on, memory not yet."""
+        query, events = checked_queries(self, queries), checked_events(self, batch)
+        return self._gather(query, events, look_up)
 
     def rank(self, batch: EventLog | Events | None, query: Query, candidates: np.ndarray) -> Tensor:  # (q, c)
         """Score many destinations for each query's source, as of its own time, while the batch happens (or not);
@@ -163,7 +170,7 @@ class Stream(Checks):
             many = np.repeat(np.arange(len(query)), wide.shape[1])
             scores = self.replay(batch, [query[many].toward(wide.ravel())])[0]
             return self.model.answer(scores, "anyone").view(wide.shape)
-        asked, events = self._checked(batch, [query])
+        asked, events = checked_queries(self, [query]), checked_events(self, batch)
         answers, done = torch.zeros(wide.shape, device=self.model.device), 0
         order = np.argsort(asked.t, kind="stable")
         for rows, columns in _parts(order, wide.shape[1]):
@@ -178,9 +185,9 @@ class Stream(Checks):
         """An embedding of each node as of a time. Changes nothing."""
         nodes = np.atleast_1d(np.asarray(nodes))
         if not isinstance(at, np.ndarray | Sequence) or isinstance(at, str):
-            at = read_time(at, self.schema.time, self._time_dtype)
+            at = read_time(at, self.schema.time, self.time_dtype)
         asked = Query(nodes, nodes, np.broadcast_to(at, nodes.shape), nothing_given(self.schema, len(nodes)))
-        gathered = self._gather(*self._checked(None, [asked]), lambda q, view: self.model.gather_nodes(q.src, view))
+        gathered = self.gather(None, [asked], lambda q, view: self.model.gather_nodes(q.src, view))
         return self._compute(gathered, self.model.embed)
 
     def prefetch(
@@ -200,14 +207,14 @@ class Stream(Checks):
 
         def prepare(batch: EventLog) -> tuple[EventLog, Sequence[Query], Gathered]:
             queries = ask(batch)
-            return batch, queries, self._gather(*self._checked(batch, queries), self.model.gather)
+            return batch, queries, self.gather(batch, queries, self.model.gather)
 
         if not self.looks_ahead:
             coming, waiting = map(prepare, batches), deque[Any]()
             self.look_ahead = lambda: waiting.extend(islice(coming, 1 - len(waiting)))
             try:
                 while self.look_ahead() or waiting:
-                    yield self._followed(compute, *waiting.popleft())
+                    yield self._scored(compute, *waiting.popleft())
             finally:
                 self.look_ahead = _nothing
                 if waiting:
@@ -219,52 +226,49 @@ class Stream(Checks):
                 for batch in batches:
                     ready, ahead = ahead, pool.submit(prepare, batch)
                     if ready is not None:
-                        yield self._followed(compute, *ready.result())
+                        yield self._scored(compute, *ready.result())
                 if ahead is not None:
                     ready, ahead = ahead, None
-                    yield self._followed(compute, *ready.result())
+                    yield self._scored(compute, *ready.result())
             finally:
                 if ahead is not None and ahead.exception() is None:
                     self._compute(ahead.result()[2], None)
 
-    def _followed(
+    def _scored(
         self, compute: Callable[..., Tensor] | None, batch: EventLog, queries: Sequence[Query], gathered: Gathered
     ) -> tuple[EventLog, list[Tensor]]:
-        return batch, list(self._compute(gathered, compute or self.model).split([len(q) for q in queries]))
+        return batch, list(self._compute(gathered, compute or self.model).split([len(q.src) for q in queries]))
 
-    def _gather(self, query: Query, events: Events, gather: Callable[..., Any]) -> Gathered:
-        """Look up; the past moves on, memory not yet."""
-        if not self._positions_apart(query, events):
-            return self._look_up(query, events, gather)
-        assert self.positions is not None
-        with ThreadPoolExecutor(1, "pintgn-positions") as pool:
-            apart = pool.submit(self.positions.append, events.src, events.dst, events.t)
-            return self._look_up(query, events, gather, apart)
-
-    def _look_up(
-        self, query: Query, events: Events, gather: Callable[..., Any], apart: Future[Any] | None = None
-    ) -> Gathered:
-        """`_gather`; positions are served here, or have been by another thread."""
-        before, clock = self.history.before(query.t, events), self.history.clock
+    def _gather(self, query: Query, events: Events, look_up: Callable[..., Any]) -> Gathered:
+        """`gather` of what has been checked."""
+        held, model = self.history, self.model
+        positions = self.positions if self.positions_refresh == "event" else None
+        before, clock = held.before(query.t, events), held.clock
         if happens := len(events.t) > 0:
-            happened = self.history.before(events.t, events)
-            self.history.append(events)
-            if self.model.remembers:
-                events.looked_up = self.model.gather_events(events, self._view(events.t, happened).of(slice(None)))
+            happened = held.before(events.t, events) if model.remembers else before
+            long = self.looks_ahead and not len(query.t) and len(events.t) >= WORTH_A_THREAD
+            if long and type(positions) is RelativePositions:
+                # contacts and positions know nothing of each other: a thread each
+                with ThreadPoolExecutor(1, "pintgn-positions") as pool:
+                    appended = pool.submit(positions.append, events.src, events.dst, events.t)
+                    held.append(events)
+                appended.result()
+                positions = None
+            else:
+                held.append(events)
+            if model.remembers:
+                events.looked_up = model.gather_events(events, self._view(events.t, happened).of(slice(None)))
         spans = self.blocks.plan(query.t, events, clock, self._in_blocks)
-        views = [self._view(query.t[span.rows], before[span.rows]) for span in spans]
-        inputs = [gather(query[s.rows], view) if len(s.rows) else None for s, view in zip(spans, views, strict=True)]
-        if apart is not None:
-            apart.result()
-        elif self.positions is not None and self.positions_refresh == "event":
-            serve_positions(self.positions, self.model.positions_transform, views, events)
+        if len(spans) == 1:
+            views = [self._view(query.t, before)]
+            inputs = [look_up(query, views[0]) if len(query.t) else None]
+        else:
+            views = [self._view(query.t[span.rows], before[span.rows]) for span in spans]
+            found = zip(spans, views, strict=True)
+            inputs = [look_up(query[span.rows], view) if len(span.rows) else None for span, view in found]
+        if positions is not None:
+            serve_positions(positions, model.positions_transform, views, events)
         return Gathered(spans, views, inputs, pure=not happens)
-
-    def _positions_apart(self, query: Query, events: Events) -> bool:
-        """Whether contacts and positions, which know nothing of each other, are worth a thread each: many events, and
-        nothing that is asked."""
-        own = type(self.positions) is RelativePositions and self.positions_refresh == "event"
-        return own and self.looks_ahead and not len(query.t) and len(events.t) >= WORTH_A_THREAD
 
     def _compute(self, gathered: Gathered, compute: Callable[..., Tensor] | None) -> Tensor:
         """Score span by span while memory moves on; nothing is scored without `compute`."""
@@ -276,7 +280,8 @@ class Stream(Checks):
                 self.blocks.resume(self.state)
                 self._late = []
             if len(span.rows) and compute is not None:
-                self._serve_by_block(span, view, gathered.pure)
+                if self.positions_refresh == "block":
+                    self._serve_by_block(span, view, gathered.pure)
                 answers.append(compute(inputs, self.blocks.state_of(span, self.state)))
             if self._in_blocks and len(span.events.t):
                 if not self.reuse_states and isinstance(self.state, State):
@@ -317,6 +322,11 @@ class Stream(Checks):
         return other
 
     @property
+    def clock(self) -> int | float | None:
+        """The time of the newest event."""
+        return self.history.clock
+
+    @property
     def events(self) -> int:
         """How many events have been observed (and are held, where `forget` was used)."""
         return self.history.events
@@ -332,10 +342,10 @@ class Stream(Checks):
         return self.history.nbytes + getattr(self.positions, "nbytes", 0)
 
     def forget(self, *, keep_last: int | None = None, before_t: Any = None) -> int:
-        """Drop contacts beyond each node's newest `keep_last`, or older than a time; see `stream.forget`."""
-        from pintgn.stream.forget import forget
-
-        return forget(self, keep_last, before_t)
+        """Drop contacts beyond each node's newest `keep_last`, or older than a time; see `History.forget`."""
+        if before_t is not None:
+            before_t = read_time(before_t, self.schema.time, self.time_dtype, bound=True)
+        return self.history.forget(keep_last, before_t)
 
     def save(self, folder: str | Path) -> None:
         """Write the stream to a folder: parameters, past, memory and clock. Whole or not at all."""
@@ -367,22 +377,23 @@ class Stream(Checks):
         self._late = []
 
     def _serve_by_block(self, span: Span, view: HistoryView, pure: bool) -> None:
-        if self.positions is None or self.positions_refresh != "block":
-            return
         known = self.positions
+        if known is None:
+            return
         if self._late and not span.behind:
             if pure:  # scoring changes nothing, so what has not been added yet is added to a copy
                 known = known.fork()
                 add_blocks(known, self._late)
             else:
                 self._catch_up()
-        serve_positions(known, self.model.positions_transform, [view], Events.none(0, self._time_dtype))
+        serve_positions(known, self.model.positions_transform, [view], Events.none(0, self.time_dtype))
 
     def _view(self, t: np.ndarray, before: np.ndarray) -> HistoryView:
         held, model = self.history, self.model
         return HistoryView(
             held.index, t, before, held.event_table, self.node_features, model.positions, self._numbering,
-            late=held.late_features(self._time_dtype), relations=held.known_relations(self._time_dtype),
+            late=None if held.late_columns is None else held.late_features(self.time_dtype),
+            relations=None if held.relation is None else held.known_relations(self.time_dtype),
         )  # fmt: skip
 
 

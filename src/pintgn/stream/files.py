@@ -32,7 +32,7 @@ from pintgn.models.history_view import Events, LateFeatures, Relations
 from pintgn.models.registry import model_class, model_name
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.relations import RelationIndex
-from pintgn.neighbors.targets import TargetIndex
+from pintgn.neighbors.target_index import TargetIndex
 from pintgn.positions import RelativePositions
 from pintgn.positions.relative import WIDTH
 from pintgn.stream.blocks import Undo
@@ -180,7 +180,7 @@ def _facts(stream: Stream) -> dict[str, object]:
         "clock": stream.clock,
         "events": stream.events,
         "group_start": stream.history.group_start,
-        "time": None if stream._time_dtype is None else stream._time_dtype.name,
+        "time": None if stream.time_dtype is None else stream.time_dtype.name,
         "planned": stream.blocks.planned,
         "ended_with": stream.blocks.ended_with,
         "weights": _digest(dict(stream.model.state_dict())),
@@ -231,8 +231,8 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
     held.clock, held.events, held.group_start = facts["clock"], facts["events"], facts["group_start"]
     held.block_starts = arrays.get("block_starts", held.block_starts)
     if facts["time"] is not None:
-        stream._time_dtype = np.dtype(facts["time"])
-        stream.state = stream.model.initial_state(stream.node_features, stream._time_dtype)
+        stream.time_dtype = np.dtype(facts["time"])
+        stream.state = stream.model.initial_state(stream.node_features, stream.time_dtype)
     if stream.history.event_table is not None:
         stream.history.event_table = arrays["event_table"]
     if "late_known" in arrays and held.late_columns is not None:
@@ -249,8 +249,8 @@ def _restore(stream: Stream, facts: dict, arrays: dict[str, np.ndarray]) -> None
     blocks.unfinished, blocks.planned, blocks.ended_with = events("block."), facts["planned"], facts["ended_with"]
     if "undo.nodes" in arrays:
         rows = None
-        if stream.state is not None and stream._time_dtype is not None:
-            rows = stream.model.initial_state(None, stream._time_dtype)
+        if stream.state is not None and stream.time_dtype is not None:
+            rows = stream.model.initial_state(None, stream.time_dtype)
             rows.load(part("undo.rows."))
         blocks.undo = Undo(events("undo.block."), arrays["undo.nodes"], rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +12,10 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.events.ties import NO_MARKS, ties
 from pintgn.models.history_view import Events, LateFeatures, Relations
+from pintgn.neighbors.contents import renumber
 from pintgn.neighbors.index import NeighborIndex
 from pintgn.neighbors.relations import RelationIndex
-from pintgn.neighbors.targets import TargetIndex
+from pintgn.neighbors.target_index import TargetIndex
 
 
 class History:
@@ -131,6 +133,26 @@ class History:
         held = self.relations
         held.sources = _extended(held.sources, self.events, events.src)
         held.index.add(events.src, events.features[:, held.column].astype(np.int64), events.dst, events.t)
+
+    def forget(self, keep_last: int | None, before_t: Any) -> int:
+        """Drop all but each node's newest `keep_last` contacts, and those before a time; returns how many.
+
+        Contacts at the clock's own time do not count: a query at t = clock does not see them. So a model that looks at
+        no more than `keep_last` newest contacts gives the same scores as before, now and later. Positions and memory
+        stay as they are. Where events have features, the rows of forgotten events are dropped and the others
+        renumbered: `events` then counts what is held.
+        """
+        dropped = self.index.trim(keep_last=keep_last, before_t=before_t, spare_newest=True)
+        if dropped and self.event_table is not None:
+            kept = renumber(self.index)
+            self.event_table = self.event_table[kept]
+            if self.late is not None:
+                self.late = replace(self.late, known=self.late.known[kept], values=self.late.values[kept])
+            if self.relations is not None:
+                self.relations = replace(self.relations, sources=self.relations.sources[kept])
+            self.group_start = int(np.searchsorted(kept, self.group_start))
+            self.events = len(kept)
+        return dropped
 
     def fork(self) -> History:
         """An independent copy."""

@@ -29,8 +29,8 @@ from pintgn.learn.metrics import LEAST, Metrics
 from pintgn.learn.settings import TaskSettings, Training
 from pintgn.learn.tasks.base import Answers, Questioning, Truth, as_tensor
 from pintgn.learn.tasks.values import column_values, column_words, with_features, without_column
-from pintgn.models.asked import QUANTILES
 from pintgn.models.base import Model
+from pintgn.models.question_features import QUANTILES
 from pintgn.models.target_rows import ROWS, TargetRow
 
 if TYPE_CHECKING:

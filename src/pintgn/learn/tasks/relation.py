@@ -280,8 +280,7 @@ class Related(Link):
 
         def score(query: Query, among: np.ndarray) -> Sequence[np.ndarray]:
             many = np.repeat(np.arange(len(query)), among.shape[1])
-            asked, events = stream._checked(None, [query[many].toward(among.ravel())])
-            inputs = stream._gather(asked, events, model.gather).inputs[0]
+            inputs = stream.gather(None, [query[many].toward(among.ravel())], model.gather).inputs[0]
             met, age, share = model.parts(inputs)
             made = (trust * np.exp2(-decay * age) * met + (1 - trust) * share for decay, trust in GRID)
             return [one.reshape(among.shape) for one in made]

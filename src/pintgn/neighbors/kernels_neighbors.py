@@ -9,7 +9,7 @@ Two nodes that both have `hub` entries and more have a list of their own in the 
 through either's: `pair_heads[slot]`, where `slot` is that of the two in `pair_keys`. It counts as sent what goes from
 the smaller node to the larger.
 
-Per-query arguments are flat arrays with one value each, checked by whoever calls (`queries.Query`). A node of -1 is one
+Per-query arguments are flat arrays with one value each, checked by whoever calls (`queries`). A node of -1 is one
 that is not to be looked at: it has no entries. Kernels release the GIL and use one thread.
 """
 
@@ -112,15 +112,13 @@ def window_end(times, first, stop, oldest):
 
 
 @inner
-def visible(heads, times, numbers, node, t, before, windowed, oldest):
+def visible(heads, times, numbers, node, t, before):
     """The indices [first, stop) of a node's entries that a query may see."""
     if node < 0 or node >= heads.shape[0]:
         return 0, 0
     first = heads[node, 0]
     stop = first + heads[node, 1]
     first = newest_before(times, numbers, first, stop, t, before)
-    if windowed:
-        stop = window_end(times, first, stop, oldest)
     return first, stop
 
 
@@ -149,13 +147,13 @@ def is_hub(heads, node, hub):
 
 @kernel
 def recent(
-    heads, ids, times, numbers, nodes, t, before, windowed, window, out_ids, out_t, out_dt, out_numbers, out_mask
+    heads, ids, times, numbers, nodes, t, before, out_ids, out_t, out_dt, out_numbers, out_mask
 ):  # fmt: skip
     """The most recent entries of each query, newest first; the rest of each row is zero and masked out."""
     k = out_ids.shape[1]
     for q in range(nodes.shape[0]):
         now = t[q]
-        first, stop = visible(heads, times, numbers, nodes[q], now, before[q], windowed, now - window)
+        first, stop = visible(heads, times, numbers, nodes[q], now, before[q])
         # One loop per array and unsigned indices: each becomes a plain vector copy.
         p, count, width = np.uint64(first), np.uint64(min(stop - first, k)), np.uint64(k)
         row_ids, row_t, row_dt = out_ids[q], out_t[q], out_dt[q]
@@ -205,14 +203,14 @@ def draw_subset(key, count, picks):
 
 @kernel
 def uniform(
-    heads, ids, times, numbers, nodes, t, before, windowed, window, keys, out_ids, out_t, out_dt, out_numbers, out_mask
+    heads, ids, times, numbers, nodes, t, before, keys, out_ids, out_t, out_dt, out_numbers, out_mask
 ):  # fmt: skip
     """k distinct entries of each query, each subset equally likely, newest first; all when there are at most k."""
     k = out_ids.shape[1]
     picks = np.empty(k, np.int64)
     for q in range(nodes.shape[0]):
         now = t[q]
-        first, stop = visible(heads, times, numbers, nodes[q], now, before[q], windowed, now - window)
+        first, stop = visible(heads, times, numbers, nodes[q], now, before[q])
         count = min(stop - first, k)
         if stop - first > k:
             draw_subset(mix(keys[q] + GOLDEN), stop - first, picks)
@@ -235,10 +233,10 @@ def uniform(
 
 
 @kernel
-def count(heads, ids, times, numbers, nodes, t, before, windowed, window, out):
+def count(heads, ids, times, numbers, nodes, t, before, out):
     """How many entries each query may see."""
     for q in range(nodes.shape[0]):
-        first, stop = visible(heads, times, numbers, nodes[q], t[q], before[q], windowed, t[q] - window)
+        first, stop = visible(heads, times, numbers, nodes[q], t[q], before[q])
         out[q] = stop - first
 
 
@@ -299,7 +297,7 @@ def draw_biased(times, first, stop, bias, top, bounds, blocks, key):
 
 @kernel
 def causal_walks(
-    bias, heads, ids, times, numbers, nodes, t, before, windowed, window, keys, out_nodes, out_t, out_numbers, out_mask
+    heads, ids, times, numbers, nodes, t, before, keys, bias, out_nodes, out_t, out_numbers, out_mask
 ):  # fmt: skip
     """Backward walks with strictly falling times; see `pintgn.neighbors.causal_walks`."""
     walks, length = out_numbers.shape[1], out_numbers.shape[2]
@@ -307,7 +305,7 @@ def causal_walks(
     root_top, root_bounds = np.empty(BLOCKS), np.empty(BLOCKS)
     for q in range(nodes.shape[0]):
         root, now, usable, root_blocks = nodes[q], t[q], nodes[q] >= 0, 0
-        root_first, root_stop = visible(heads, times, numbers, root, now, before[q], windowed, now - window)
+        root_first, root_stop = visible(heads, times, numbers, root, now, before[q])
         if root_stop > root_first and bias > 0:  # every walk of a query starts from the same run: one table
             root_blocks = block_table(times, root_first, root_stop, bias, root_top, root_bounds)
         query_key = mix(keys[q] + GOLDEN)
@@ -338,7 +336,7 @@ def causal_walks(
                 if step < length:
                     # Times fall along a walk and event numbers with them: the event gate is a second lock.
                     gate = np.int64(numbers[index])
-                    first, stop = visible(heads, times, numbers, node, then, gate, windowed, now - window)
+                    first, stop = visible(heads, times, numbers, node, then, gate)
             for rest in range(step, length):
                 out_numbers[q, w, rest] = 0
                 out_nodes[q, w, rest + 1] = 0

@@ -177,25 +177,3 @@ def weighted_relu_sum_backward(
     for j in range(length):
         for d in range(width):
             grad_mix[j, d] += to_mix[j, d]
-
-
-@kernel
-def number_distinct(values, valid, table, distinct, where):
-    """Number the distinct valid values in order of first appearance; returns how many there are.
-
-    `table` has a -1 for every possible value and is left so. Invalid entries get number 0.
-    """
-    count = 0
-    for i in range(values.shape[0]):
-        if not valid[i]:
-            where[i] = 0
-            continue
-        value = values[i]
-        if table[value] < 0:
-            table[value] = count
-            distinct[count] = value
-            count += 1
-        where[i] = table[value]
-    for i in range(count):
-        table[distinct[i]] = -1
-    return count

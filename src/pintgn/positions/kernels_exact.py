@@ -8,12 +8,10 @@ may see it adds its part on the fly. A pass that cannot go on says why, and cont
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from pintgn.compiled import inner, kernel
-from pintgn.positions.arena import (
+from pintgn.positions.kernels_arena import (
     CAP,
     FREED,
     MOST,
@@ -27,40 +25,16 @@ from pintgn.positions.arena import (
     offset_of,
     scramble,
 )
-from pintgn.positions.kernels import first_of
-from pintgn.positions.tables import add_node, add_table, dense_class, fits, look_up
+from pintgn.positions.kernels_counts import first_of
+from pintgn.positions.kernels_tables import add_node, add_table, dense_class, fits, look_up
 
-TINY = 1e-250  # decayed counts below this are zero: subnormal numbers are slow
 DONE, NO_SPACE, TOO_NARROW, TOO_BIG = range(4)
 QUERY, GROUP, LEVEL, PAIR = range(4)  # in `progress`; level 0: the group has not begun
 
 
-@inner(allocates=False, forceinline=True)
-def fade(decay, dt, steps):
-    """The weight that `steps` edges lose in time dt."""
-    return math.exp(-decay * dt * steps)
-
-
-@inner(allocates=False, forceinline=True)
-def faded(value, factor):
-    value *= factor
-    return value if value > TINY else 0.0
-
-
 @inner(allocates=False)
-def scale_row(heads, counts, levels, stamps, decay, node, elapsed):
-    """Bring a root's counts from the time they were last written to the present."""
-    if stamps[node] != elapsed:
-        for k in range(levels):
-            factor, start = fade(decay, elapsed - stamps[node], k + 1), offset_of(heads, node * levels + k)
-            for i in range(np.uint64(abs(head(heads, node * levels + k, CAP)))):
-                counts[start + i] = faded(np.float64(counts[start + i]), factor)
-        stamps[node] = elapsed
-
-
-@inner(allocates=False)
-def begin_group(heads, counts, book, levels, stamps, decay, one, two, first, last, elapsed, budget, per_node):
-    """Make the group's nodes known and bring their rows to its time; False if the tables are too big for that."""
+def begin_group(book, levels, two, first, last, budget, per_node):
+    """Make the group's nodes known; False if the tables are too big for that."""
     nodes = book[NODES]
     for i in range(first, last):
         nodes = max(nodes, two[i] + 1)
@@ -69,9 +43,6 @@ def begin_group(heads, counts, book, levels, stamps, decay, one, two, first, las
         return False
     if nodes > book[NODES]:
         book[NODES], book[WIDEST] = nodes, SIZES[dense_class(nodes)]
-    for i in range(first, last if decay > 0.0 else first):
-        scale_row(heads, counts, levels, stamps, decay, one[i], elapsed)
-        scale_row(heads, counts, levels, stamps, decay, two[i], elapsed)
     return True
 
 
@@ -108,30 +79,20 @@ def close_group(heads, slots, counts, book, levels, one, two, times, first, last
     return DONE
 
 
-@inner(allocates=False)
-def scale_counts(raw, decay, dt):
-    for k in range(1, raw.shape[1]):
-        factor = fade(decay, dt, k)
-        for i in range(raw.shape[0]):
-            raw[i, k] = faded(raw[i, k], factor)
-
-
 @inner(allocates=False, forceinline=True)
-def count_level(heads, slots, counts, book, table, nodes, names, times, factor, raw, k):
-    """raw[:, k] += times * factor * what the table counts."""
+def count_level(heads, slots, counts, book, table, nodes, names, times, raw, k):
+    """raw[:, k] += times * what the table counts."""
     cap, offset, spread = head(heads, table, CAP), offset_of(heads, table), np.uint64(head(heads, table, SPREAD))
     if cap == 0:
         return
     for i in range(len(nodes)):
         if 0 <= nodes[i] < book[NODES]:
             value = look_up(slots, counts, book, offset, cap, spread, nodes[i], names[i])
-            if factor != 1.0:
-                value = faded(value, factor)
             raw[i, k] = min(raw[i, k] + times * value, MOST)
 
 
 @inner(allocates=False)
-def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, elapsed, sees_open, open_pairs, raw):
+def count_walks(heads, slots, counts, book, nodes, names, root, sees_open, open_pairs, raw):
     """Counts (m, d) of each node relative to one root; `sees_open`: the open group is seen, too.
 
     `names` are the nodes' keys in sparse tables.
@@ -142,41 +103,32 @@ def count_walks(heads, slots, counts, book, stamps, decay, nodes, names, root, e
             raw[i, k] = 0.0
         if nodes[i] == root and root >= 0:
             raw[i, 0] = 1.0
-    if root < 0 or root >= len(stamps) or levels == 0:
+    if root < 0 or levels == 0 or root * levels >= len(heads):
         return
     for k in range(levels):
-        count_level(heads, slots, counts, book, root * levels + k, nodes, names, 1.0, 1.0, raw, k + 1)
-    since = stamps[root]
+        count_level(heads, slots, counts, book, root * levels + k, nodes, names, 1.0, raw, k + 1)
     if sees_open:
-        into, source, times, when = open_pairs
-        begin, end = first_of(into, root), first_of(into, root + 1)
-        if begin < end and decay > 0.0:
-            scale_counts(raw, decay, when - since)
-            since = when
-        for p in range(begin, end):
+        into, source, times = open_pairs
+        for p in range(first_of(into, root), first_of(into, root + 1)):
             other = source[p]
             for i in range(len(nodes)):
                 if nodes[i] == other:
                     raw[i, 1] = min(raw[i, 1] + times[p], MOST)
             for k in range(levels - 1):
-                factor = fade(decay, when - stamps[other], k + 1) if decay > 0.0 else 1.0
-                count_level(heads, slots, counts, book, other * levels + k, nodes, names, times[p], factor, raw, k + 2)
-    if decay > 0.0:
-        scale_counts(raw, decay, elapsed - since)
+                count_level(heads, slots, counts, book, other * levels + k, nodes, names, times[p], raw, k + 2)
 
 
 @kernel(allocates=False)
 def exact_pass(
-    heads, slots, counts, book, stamps, decay, budget, per_node,
-    groups, queries, open_pairs, progress, keys, vals, names, out,
-):  # fmt: skip
-    """The interleaved pass. out: counts (q, w, m, d). See `kernels` for groups, queries and open_pairs.
+    heads, slots, counts, book, budget, per_node, groups, queries, open_pairs, progress, keys, vals, names, out
+):
+    """The interleaved pass. out: counts (q, w, m, d). See `kernels_counts` for groups, queries and open_pairs.
 
     It stops with TOO_BIG before a group if the tables take more than `budget` bytes and more than `per_node`
     bytes a node. What they take depends on the events so far alone, not on calls or spare memory.
     """
-    one, two, times, starts, when = groups
-    nodes, roots, rows, before, sees_open, elapsed = queries
+    one, two, times, starts = groups
+    nodes, roots, rows, before, sees_open = queries
     closing, levels = len(starts) - 1, out.shape[3] - 1
     while True:
         q = progress[QUERY]
@@ -185,9 +137,7 @@ def exact_pass(
             g = progress[GROUP]
             first, last = starts[g], starts[g + 1]
             if progress[LEVEL] == 0:
-                if not begin_group(
-                    heads, counts, book, levels, stamps, decay, one, two, first, last, when[g], budget, per_node
-                ):
+                if not begin_group(book, levels, two, first, last, budget, per_node):
                     return TOO_BIG
                 progress[LEVEL], progress[PAIR] = levels, first
             status = close_group(heads, slots, counts, book, levels, one, two, times, first, last, progress, keys, vals)
@@ -201,7 +151,6 @@ def exact_pass(
             names[i] = scramble(nodes[row, i])
         for j in range(out.shape[1]):
             count_walks(
-                heads, slots, counts, book, stamps, decay, nodes[row], names, roots[row, j],
-                elapsed[q], sees_open[q], open_pairs, out[row, j],
-            )  # fmt: skip
+                heads, slots, counts, book, nodes[row], names, roots[row, j], sees_open[q], open_pairs, out[row, j]
+            )
         progress[QUERY] += 1

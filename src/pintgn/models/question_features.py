@@ -10,7 +10,7 @@ from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.models.history_view import HistoryView
-from pintgn.neighbors.targets import CHAINS
+from pintgn.neighbors.target_index import CHAINS
 
 QUANTILES = (0.05, 0.5, 0.95)
 """Ends and middle of the interval that comes with a value; an answer is its mean, then these."""

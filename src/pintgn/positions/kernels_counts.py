@@ -2,11 +2,10 @@
 
 A pass takes, as plain tuples of arrays,
 
-* groups: (one, two, times, starts, elapsed). Group g is the distinct pairs starts[g]:starts[g + 1], each with how
-  often it occurs; elapsed[g] is the group's time since the first event.
-* queries: (nodes (q, m), roots (q, w), row, before, sees_open, elapsed). The last four list the queries in order of
-  time: which one, how many groups it sees, whether it also sees the open group, its time since the first event.
-* open_pairs: (into, source, times, elapsed), the open group as directed pairs sorted by `into`: `times` of its events
+* groups: (one, two, times, starts). Group g is the distinct pairs starts[g]:starts[g + 1], and how often each occurs.
+* queries: (nodes (q, m), roots (q, w), row, before, sees_open). The last three list the queries in order of time: which
+  one, how many groups it sees, whether it also sees the open group.
+* open_pairs: (into, source, times), the open group as directed pairs sorted by `into`: `times` of its events
   bring `source` to `into`.
 """
 

@@ -12,8 +12,8 @@ import numpy as np
 from pintgn.errors import BadFile
 from pintgn.facts import check_format, read_arrays
 from pintgn.files import replacing, write_errors
-from pintgn.neighbors import inputs
 from pintgn.neighbors import kernels_storage as storage
+from pintgn.neighbors.queries import INT64, LIMITS
 
 FORMAT = 3
 OLDEST = 2
@@ -72,7 +72,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 def write(path: Path, stored: Stored) -> None:
     head = [FORMAT, stored.events, stored.forgotten, stored.uneven, stored.time is not None]
-    clock = np.array([] if stored.clock is None else [stored.clock], stored.time or inputs.INT64)
+    clock = np.array([] if stored.clock is None else [stored.clock], stored.time or INT64)
     columns = {name: getattr(stored, name) for name in COLUMNS}
     write_arrays(path, {"head": np.array(head, np.int64), "clock": clock, **columns})
 
@@ -96,12 +96,12 @@ def read(path: Path) -> Stored:
         and all(arrays[name].ndim == 1 for name in names)
         and all(arrays[name].dtype == TYPES[name] for name in TYPES)
     )
-    good = good and times.dtype in inputs.LIMITS and clock.dtype == times.dtype and clock.size <= 1
+    good = good and times.dtype in LIMITS and clock.dtype == times.dtype and clock.size <= 1
     good = good and bool((lengths >= 0).all()) and (clock.size == 1 or not len(ids))
     good = good and int(lengths.sum()) == len(ids) == len(times) == len(numbers) == len(outgoing)
     good = good and len(open_numbers) == len(open_ties) and bool((np.diff(open_numbers) > 0).all())
     if good and len(ids):
-        limit, offsets = inputs.LIMITS[times.dtype], np.append(0, np.cumsum(lengths))
+        limit, offsets = LIMITS[times.dtype], np.append(0, np.cumsum(lengths))
         good = abs(clock[0]) <= limit and bool((times >= -limit).all()) and bool((outgoing.view(np.uint8) <= 1).all())
         good = good and storage.check_stored(offsets, ids, times, numbers, len(lengths), head[1], clock[0])
     if not good:

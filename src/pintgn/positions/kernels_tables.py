@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pintgn.compiled import inner, kernel
-from pintgn.positions.arena import (
+from pintgn.positions.kernels_arena import (
     BINS,
     BOUND,
     CAP,
@@ -23,10 +23,12 @@ from pintgn.positions.arena import (
     SPREAD,
     TOP_BYTE,
     UNIT,
+    WIDTH,
     WINDOW,
     ZERO,
     allocate,
     block_class,
+    count_below,
     head,
     keys_of,
     offset_of,
@@ -37,7 +39,6 @@ from pintgn.positions.arena import (
     sparse_class,
     unscramble,
 )
-from pintgn.positions.simd import WIDTH, count_below
 
 NONE = np.int64(0)
 

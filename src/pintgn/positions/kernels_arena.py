@@ -23,13 +23,14 @@ Python number that it is called with.
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
 from numba import types
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
 from pintgn.compiled import inner, kernel
-from pintgn.positions.kernels import first_of
-from pintgn.positions.simd import WIDTH
+from pintgn.positions.kernels_counts import first_of
 
+WIDTH = 16  # keys that are compared at once
 MOST = 1e300  # eight-byte counts stop here: sums, products and logarithms of it stay finite
 NARROW = 2**31 - 1  # the largest four-byte count
 EMPTY = np.uint32(0xFFFFFFFF)  # no id below 2**31 scrambles to this
@@ -70,6 +71,25 @@ def _plus(count, times, more):
     if isinstance(count, types.Float):
         return lambda count, times, more: min(count + times * more, MOST)
     return lambda count, times, more: np.uint32(count + times * more)
+
+
+@intrinsic
+def count_below(typing_context, slots, first, key):
+    """How many of the WIDTH four-byte numbers slots[first:] are smaller than `key`, all of them unsigned."""
+
+    def generate(context, builder, signature, arguments):
+        numbers, single = ir.VectorType(ir.IntType(32), WIDTH), ir.IntType(32)
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.bitcast(builder.gep(array.data, [arguments[1]]), numbers.as_pointer())
+        found = builder.load(address)
+        found.align = 4
+        nothing = ir.Constant(numbers, ir.Undefined)
+        one = builder.insert_element(nothing, arguments[2], ir.Constant(single, 0))
+        same = builder.shuffle_vector(one, nothing, ir.Constant(ir.VectorType(single, WIDTH), [0] * WIDTH))
+        below = builder.bitcast(builder.icmp_unsigned("<", found, same), ir.IntType(WIDTH))
+        return builder.zext(builder.ctpop(below), ir.IntType(64))
+
+    return types.uint64(slots, types.uint64, types.uint32), generate
 
 
 # --- the arena ------------------------------------------------------------------------------------------------
