@@ -28,13 +28,13 @@ import pintgn
 from examples.column_worlds import COLUMN_WORLDS
 from paper.paired import Paired
 from paper.results import circumstances, made_by
-from pintgn.learn.beside import trained_beside
+from pintgn.learn.baselines import trained_beside
 from pintgn.learn.metrics import by_novelty, rank_metrics
 from pintgn.learn.relation_ranks import both_ways
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
-from pintgn.learn.tasks.base import Answers
 from pintgn.learn.tasks.relation import Related
+from pintgn.learn.tasks.task import Answers
 
 RESULTS = Path(__file__).parents[1] / "results" / "tasks.jsonl"
 EVENTS, ORDERS = 10_000, 50

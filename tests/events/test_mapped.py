@@ -16,7 +16,7 @@ from pintgn.events import mapped
 from pintgn.events.ids import IdMap
 from pintgn.events.seal import seal
 from pintgn.events.store import saved_schema
-from pintgn.learn.train import resume
+from pintgn.learn.fit import resume
 from tests.events.test_store import rich
 from tests.learn.helpers import QUICK, random_log
 

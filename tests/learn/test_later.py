@@ -12,7 +12,7 @@ from pintgn import EventLog, evaluate, fit
 from pintgn.cli.app import app
 from pintgn.errors import BadInput, EventOrderError
 from pintgn.learn import metrics
-from pintgn.learn.later import longer_log
+from pintgn.learn.newer_events import longer_log
 from tests.learn.helpers import QUICK, tiny
 from tests.learn.test_no_future import plain
 

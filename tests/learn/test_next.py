@@ -8,7 +8,8 @@ import pytest
 from pintgn import fit, simulate
 from pintgn.errors import BadInput
 from pintgn.learn import finish
-from pintgn.learn.calibration import choice_error, first_choices, next_probabilities, next_slope
+from pintgn.learn.calibration import first_choices, next_probabilities, next_slope
+from pintgn.learn.metrics import choice_error
 from pintgn.learn.run import Run
 from tests.learn.helpers import QUICK, random_log
 

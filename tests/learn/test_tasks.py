@@ -11,7 +11,8 @@ from pintgn import ADD, DELETE, PINT, EventLog, evaluate, fit, read_events
 from pintgn.errors import BadInput, PintgnWarning, UnknownName
 from pintgn.events.schema import Feature, Schema
 from pintgn.learn import train
-from pintgn.learn.answer_metrics import class_calibration, class_metrics, conformal, value_metrics
+from pintgn.learn.calibration import class_calibration, conformal
+from pintgn.learn.metrics import class_metrics, value_metrics
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
 from pintgn.learn.tables import epoch_line, run_title

@@ -19,7 +19,7 @@ from pintgn import DELETE, PINT, EventLog, Run, fit
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn import several, train
 from pintgn.learn.folder import Folder
-from pintgn.learn.reproducible import Interrupted
+from pintgn.learn.hooks import Interrupted
 from pintgn.learn.settings import Settings
 from pintgn.models.registry import MODELS
 from tests.learn.helpers import QUICK, random_log, tiny, world

@@ -7,8 +7,9 @@ import pytest
 from pintgn import tune
 from pintgn.errors import BadFile, BadInput, UnknownName
 from pintgn.learn import finish, measure
-from pintgn.learn.reproducible import Interrupted
-from pintgn.learn.settings import Settings, read_settings
+from pintgn.learn.hooks import Interrupted
+from pintgn.learn.settings import Settings
+from pintgn.learn.settings_files import read_settings
 from pintgn.learn.tune import SPACES, _applied, read_space
 from tests.learn.helpers import QUICK, random_log
 

@@ -20,10 +20,9 @@ from pintgn import EventLog, evaluate
 from pintgn.errors import BadInput, StaleQuery
 from pintgn.learn import tasks, train
 from pintgn.learn.run import Run
-from pintgn.learn.settings import Settings
-from pintgn.learn.tasks.base import Questioning, Task
+from pintgn.learn.settings import QUESTIONS, Settings
 from pintgn.learn.tasks.column import Column
-from pintgn.learn.tasks.settings import NO_COLUMNS
+from pintgn.learn.tasks.task import Task
 from pintgn.live.live import Live
 from pintgn.stream import Stream
 from tests.learn.helpers import tiny
@@ -40,7 +39,7 @@ KINDS = {
     "return": {"predict": "return", "within": 10},
     "meet": {"predict": "meet", "within": 10},
 }
-NO_KINDS = {Questioning, Column}  # of which kinds are made
+NO_KINDS = {Column}  # of which kinds are made
 EVENTS, NODES, WORDS = 400, 14, ("buy", "look", "sell")
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -54,7 +53,7 @@ def test_every_kind_of_question_is_asked_here():
         found += one.__subclasses__()
     there = {one for one in found[1:] if one.__module__.startswith("pintgn.")}
     assert made == there - NO_KINDS
-    assert {task.get("predict", "link") for task in KINDS.values()} == {*NO_COLUMNS, "kind", "amount"}
+    assert {task.get("predict", "link") for task in KINDS.values()} == {*QUESTIONS, "kind", "amount"}
 
 
 def rows_of(seed: int, events: int, begin: int = 0) -> dict[str, np.ndarray]:

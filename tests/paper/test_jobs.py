@@ -9,7 +9,7 @@ import pytest
 
 from paper.jobs import DIMS, LAYOUT, MODELS, SETS, SETTINGS, SLOW, Job, jobs_of, parse_seeds
 from pintgn.errors import BadInput, UnknownName
-from pintgn.learn.settings import published_rows
+from pintgn.learn.settings_files import published_rows
 from tests.conftest import ROOT
 
 ROWS = published_rows(SETTINGS)
@@ -42,7 +42,7 @@ def test_a_whole_table_comes_before_its_second_seed():
 
 
 def test_every_length_of_positions_has_its_settings():
-    from pintgn.learn.settings import read_settings
+    from pintgn.learn.settings_files import read_settings
 
     for data in ("uci", "enron"):
         plain = read_settings(SETTINGS, f"pint/{data}")["model"]

@@ -19,8 +19,8 @@ import pytest
 
 import pintgn
 from pintgn.errors import BadInput, LostWorker
+from pintgn.learn.seeds import fit_seeds
 from pintgn.learn.settings import Settings
-from pintgn.learn.several import fit_several
 from pintgn.live.on_ray import SHARES, OnRay
 from pintgn.workers.jobs import InThisProcess, open_jobs
 from tests.postgres import postgres_server
@@ -162,8 +162,8 @@ def test_embeddings_of_workers_come_in_order(folder, pool, pieces):
 
 def test_runs_on_workers_are_those_of_one_process_after_another(tmp_path, pool):
     log = pintgn.simulate("repeat", events=300, seed=0)
-    one = fit_several(Settings.of(SMALL), log, [0, 1], tmp_path / "one", progress=lambda entry: None)
-    many = fit_several(Settings.of(SMALL), log, [0, 1], tmp_path / "many", jobs=pool)
+    one = fit_seeds(Settings.of(SMALL), log, [0, 1], tmp_path / "one", progress=lambda entry: None)
+    many = fit_seeds(Settings.of(SMALL), log, [0, 1], tmp_path / "many", jobs=pool)
     assert [run.test for run in many] == [run.test for run in one]
     assert not (tmp_path / "many" / "events.parquet").exists()
 

@@ -13,9 +13,9 @@ import typer
 from typer import Option
 
 from pintgn import __version__
-from pintgn.cli import backup, data, demo, evaluate, feed, keys, promote, serve, theory, train, use
+from pintgn.cli import backup, data, demo, evaluation, feed, keys, promote, serve, theory, training, use
 from pintgn.cli.help_format import apply_style
-from pintgn.cli.workers import out_of_memory, ran_out, run_as_worker
+from pintgn.cli.shared_work import out_of_memory, ran_out, run_as_worker
 from pintgn.errors import PintgnError, PintgnWarning
 
 app = typer.Typer(
@@ -28,14 +28,14 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.command("simulate")(data.simulate)
-app.command("train")(train.train)
-app.command("evaluate")(evaluate.evaluate)
+app.command("train")(training.train)
+app.command("evaluate")(evaluation.evaluate)
 app.command("predict")(use.predict)
 app.command("recommend")(use.recommend)
 app.command("embed")(use.embed)
 app.command("explain")(use.explain)
-app.command("tune")(train.tune)
-app.command("report")(evaluate.report)
+app.command("tune")(training.tune)
+app.command("report")(evaluation.report)
 app.command("serve")(serve.serve)
 app.command("feed")(feed.feed)
 app.command("promote")(promote.promote)

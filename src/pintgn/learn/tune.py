@@ -19,10 +19,12 @@ from pintgn.events.log import EventLog
 from pintgn.formatting import shown_address
 from pintgn.learn.defaults import resolved
 from pintgn.learn.folder import Folder
-from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible
+from pintgn.learn.hooks import Interrupted, Interruptible
+from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
-from pintgn.learn.settings import Settings, merged, read_toml, toml_tables
-from pintgn.learn.train import Trainer
+from pintgn.learn.settings import Settings, toml_tables
+from pintgn.learn.settings_files import merged, read_toml
+from pintgn.learn.train import Hook, Trainer
 from pintgn.workers.jobs import Jobs
 
 Space = dict[str, Any]
@@ -68,11 +70,11 @@ def trial_bar() -> Iterator[Callable[[dict[str, Any]], None]]:
     """A bar that says which trial is being made, and the last figure."""
     with open_bar("searching") as bar:
 
-        def told(entry: dict[str, Any]) -> None:
+        def show(entry: dict[str, Any]) -> None:
             known = f"val {entry['value']:.4f}" if "value" in entry else f"epoch {entry['epoch']}"
             bar.doing(f"trial {entry['trial']}  {known}")
 
-        yield told
+        yield show
 
 
 @takes_progress(trial_bar)
@@ -111,7 +113,7 @@ def tune(
         _applied(base, {name: _first(chosen[name])})
     run_folder = Folder(folder)
     kept = storage or str((run_folder / "trials.journal").resolve())
-    with run_folder.locked(), open_storage(optuna, kept) as opened, interruptible() as stopper:
+    with run_folder.locked(), open_storage(optuna, kept) as opened, Interruptible() as stop:
         study = _study(optuna, run_folder, opened, chosen, log.fingerprint, seed)
         if storage is None:  # else they may be another machine's
             _retry_stopped(optuna, study)
@@ -120,7 +122,7 @@ def tune(
         def objective(trial: Any) -> float:
             tried, given = _trial(trial, chosen, base)
             try:
-                value = value_of(optuna, trial, given, log, seed, stopper, progress)
+                value = value_of(given, log, seed, _TrialHook(optuna, trial, progress, stop))
             except BadInput as error:
                 trial.set_user_attr("error", str(error))
                 raise
@@ -130,19 +132,8 @@ def tune(
         if jobs is None:
             study.optimize(objective, n_trials=max(left, 0), catch=(BadInput,))
         else:
-            from pintgn.learn.trials import try_on
-
-            try_on(
-                jobs,
-                optuna,
-                study,
-                kept,
-                log,
-                run_folder,
-                lambda trial: _trial(trial, chosen, base),
-                left,
-                seed,
-                progress,
+            _try_on(
+                jobs, optuna, study, kept, log, run_folder, lambda trial: _trial(trial, chosen, base), left, progress
             )
         done = [trial for trial in study.trials if trial.state == optuna.trial.TrialState.COMPLETE]
         if not done:
@@ -167,23 +158,30 @@ def read_space(path: str | Path) -> Space:
     return flat
 
 
-def value_of(optuna: Any, trial: Any, given: dict, log: EventLog, seed: int, stopper: Stopper, progress: Any) -> float:
-    """Train one trial and return its best validation figure; hopeless ones are pruned between epochs."""
-    chosen = resolved(Settings.of(given), log)
-    run = Run(chosen, seed, log, chosen.make_model())
+class _TrialHook(Hook):
+    """Reports a trial's epochs; hopeless ones are pruned between epochs."""
 
-    def report(entry: dict[str, Any]) -> None:
-        if "val" in entry:
-            value = run.task.value(entry["val"]["all"], chosen.train)
-            trial.report(value, entry["epoch"])
-            progress({"trial": trial.number, **entry, "epochs": chosen.train.epochs})
-            if trial.should_prune():
-                raise optuna.TrialPruned
-        if stopper.asked:
+    def __init__(self, optuna: Any, trial: Any, progress: Any = lambda entry: None, stop: Interruptible | None = None):
+        self.optuna, self.trial, self.progress, self.stop = optuna, trial, progress, stop
+
+    def on_step(self, trainer: Trainer) -> None:
+        if self.stop is not None and self.stop.asked:
             raise Interrupted("Stopped. The search goes on where it was when it is started again.")
 
+    def on_epoch(self, trainer: Trainer, entry: dict[str, Any]) -> None:
+        self.trial.report(trainer.task.value(entry["val"]["all"], trainer.settings), entry["epoch"])
+        self.progress({"trial": self.trial.number, **entry, "epochs": trainer.settings.epochs})
+        if self.trial.should_prune():
+            raise self.optuna.TrialPruned
+        self.on_step(trainer)
+
+
+def value_of(given: dict[str, Any], log: EventLog, seed: int, hook: Hook) -> float:
+    """Train one trial and return its best validation figure."""
+    chosen = resolved(Settings.of(given), log)
+    run = Run(chosen, seed, log, chosen.make_model())
     with reproducible(chosen.train.threads):
-        trainer = Trainer(run, None, report, stopper)
+        trainer = Trainer(run, None, [hook])
         trainer.learn()
     return trainer.cursor.best_value
 
@@ -308,3 +306,69 @@ def need_optuna() -> Any:
         raise BadInput("tuning needs optuna; install it with pip install 'pintgn[tune]'.") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
+
+
+# -- on workers ------------------------------------------------------------------------------------------------------
+
+
+def _try_on(
+    jobs: Jobs,
+    optuna: Any,
+    study: Any,
+    kept: str,
+    log: EventLog,
+    folder: Folder,
+    suggest_for: Callable[[Any], tuple[dict[str, Any], dict[str, Any]]],
+    left: int,
+    progress: Callable[[dict[str, Any]], None],
+) -> None:
+    """Try so many settings on workers, which report their epochs to the storage. One whose worker was lost is tried
+    again; results are stored here, each once."""
+    path = (folder / "events.parquet").resolve()
+    with folder.errors(path):
+        log.save(path)
+    running: list[tuple[Any, dict[str, Any]]] = []
+
+    def coming() -> Iterator[tuple[Any, ...]]:
+        for _ in range(left):
+            trial = study.ask()
+            tried, given = suggest_for(trial)
+            running.append((trial, tried))
+            yield study.study_name, kept, trial._trial_id, given, str(path)
+
+    try:
+        for number, (value, error) in jobs.run(try_one, coming()):
+            trial, tried = running[number]
+            if error is not None:
+                trial.set_user_attr("error", error)
+                _tell(study, trial, state=optuna.trial.TrialState.FAIL)
+            elif value is None:
+                _tell(study, trial, state=optuna.trial.TrialState.PRUNED)
+            else:
+                _tell(study, trial, values=value)
+                progress({"trial": trial.number, "value": value, "tried": tried})
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _tell(study: Any, trial: Any, **result: Any) -> None:
+    """Store a result. With a grid's last point, its sampler stops a loop that there is not."""
+    try:
+        study.tell(trial, **result)
+    except RuntimeError as error:  # the result is stored by now
+        if "Study.stop" not in str(error):
+            raise
+
+
+def try_one(name: str, kept: str, trial_id: int, given: dict[str, Any], log: str) -> tuple[float | None, str | None]:
+    """A trial by a worker: its best validation figure, None where it was pruned; or what was wrong with it."""
+    optuna = need_optuna()
+    with open_storage(optuna, kept) as opened:
+        study = optuna.load_study(study_name=name, storage=opened, pruner=pruner(optuna))
+        trial = optuna.trial.Trial(study, trial_id)
+        try:
+            return value_of(given, EventLog.open(log), study.user_attrs["seed"], _TrialHook(optuna, trial)), None
+        except optuna.TrialPruned:
+            return None, None
+        except BadInput as error:
+            return None, str(error)

@@ -13,9 +13,9 @@ from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.learn.calibration import Calibration, next_probabilities
-from pintgn.learn.measure import eval_mode
 from pintgn.learn.metrics import check_finite
 from pintgn.live.ranking import Ranking, Recommendation
+from pintgn.models.base import eval_mode
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,7 +95,7 @@ class Answers(Ranking):
         self.check_links(against)
         when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
         by = self.task.by(relation, len(src))
-        ends = self.names.find_pairs(self.codec.ids(src), self.codec.ids(dst), self.task.turned(by, len(src)))
+        ends = self.names.find_pairs(self.codec.ids(src), self.codec.ids(dst), self.task.inverted(by, len(src)))
         return self.score_nodes(Query(*ends, when, by), against)
 
     def score_nodes(self, query: Query, against: str) -> np.ndarray:

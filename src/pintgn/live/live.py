@@ -94,7 +94,7 @@ class Live(Answers):
         self.calibration_known = run.calibration_known or Calibration()
         self.schema = log.schema
         self.task = run.task
-        self.codec, self.names, self.nodes = Codec.of(log, *run.written), Names(log.ids), NodeTable.of(log)
+        self.codec, self.names, self.nodes = Codec.of(log, *run.event_schema), Names(log.ids), NodeTable.of(log)
         self.retention = retention or Retention()
         self.prequential = prequential_of(run, evaluate_every)
         self.covered = covered  # of the events that are numbered here, so many are in the run's own log

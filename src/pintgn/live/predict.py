@@ -77,7 +77,7 @@ def predict(
     if live.run.settings.task.scores_links:
         live.check_links(against)
         by = live.task.by(relation, len(ids[0]))
-        one, other = live.names.find_pairs(ids[0], ids[1], live.task.turned(by, len(ids[0])))
+        one, other = live.names.find_pairs(ids[0], ids[1], live.task.inverted(by, len(ids[0])))
         logits = live.score_nodes(Query(one, other, found, by), against)
         said = {"logit": logits, "probability": live.calibrated(logits, against)}
         notes = note_words(one >= len(live.names), other >= len(live.names), live.run.unfinished)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.learn.metrics import Scores, standard_error
+from pintgn.learn.metrics import Scores, drifted, standard_error
 from pintgn.learn.run import Run
 from pintgn.learn.tables import HEADS
-from pintgn.learn.tasks.base import Answers
+from pintgn.learn.tasks.task import Answers
 from pintgn.live.paired import auc_of
 from pintgn.live.waiting import Event, Kept, Waiting
 from pintgn.neighbors.inputs import scrambled
@@ -240,7 +240,7 @@ class AnswerPrequential(Prequential):
     def drift(self) -> bool:
         if self.held < ENOUGH or not self.tested:
             return False
-        return self.task.drifted(self.figures(), self.tested, np.array(self.truth))
+        return drifted(self.figures(), self.tested, np.array(self.truth))
 
     def status(self) -> dict[str, Any]:
         return super().status() | {"waiting": len(self.waiting), "given_up": self.waiting.given_up}

@@ -15,14 +15,13 @@ from pintgn.events.log import Query
 from pintgn.events.schema import Schema
 from pintgn.ingest.codec import Codec
 from pintgn.learn.calibration import Calibration, next_probabilities
-from pintgn.learn.measure import eval_mode
 from pintgn.learn.metrics import check_finite
 from pintgn.learn.run import Run
 from pintgn.live.candidates import Candidates
 from pintgn.live.many import note_words, rank_pieces, ranks_some
 from pintgn.live.names import Names
 from pintgn.live.nodes import NodeTable
-from pintgn.models.base import Model
+from pintgn.models.base import Model, eval_mode
 from pintgn.stream import Stream
 
 
@@ -63,7 +62,7 @@ class Ranking:
 
     def turned(self, relation: Any, count: int) -> np.ndarray:  # (q,) bool
         """Which of so many questions are by an inverse relation, and go from a destination to a source."""
-        return self.task.turned(self.task.by(relation, count), count)
+        return self.task.inverted(self.task.by(relation, count), count)
 
     def side_of(self, relation: Any) -> int:
         """The side of those who are asked about by a relation: 0 for sources, 1 by an inverse one."""

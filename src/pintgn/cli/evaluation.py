@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from pintgn.cli.common import AsJson, Bar, answer, console, say
-from pintgn.cli.workers import Workers, share_out
+from pintgn.cli.shared_work import Workers, share_out
 from pintgn.errors import BadInput
 
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="The folder of a run, as `pintgn train` made it.")]
