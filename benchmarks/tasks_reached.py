@@ -108,7 +108,7 @@ def measured(name: str, seed: int, folder: Path, runs: Path | None = None) -> di
         return pintgn.fit(how, log, folder=kept, seed=seed, progress=False)
 
     run = trained()
-    beside = [*run.task.rows, *(["boosted"] if question.boosted else [])]
+    beside = [*run.task.baselines, *(["boosted"] if question.boosted else [])]
     ahead: dict[str, Any] = {}
     if isinstance(run.task, Related):
         others = {"boosted": trained_beside(run, "boosted")} if question.boosted else {}
@@ -134,7 +134,7 @@ def ranked(runs: dict[str, Run], most: int) -> tuple[dict[str, Any], dict[str, A
     streams = {name: run.new_stream() for name, run in runs.items()}
     for stream in streams.values():
         stream.observe(before)
-    streams |= {name: task.row_stream(name, parts, first.schema, before) for name in task.rows}  # type: ignore[attr-defined]
+    streams |= {name: task.baseline_stream(name, first, parts, first.schema, before) for name in task.baselines}  # type: ignore[attr-defined]
     ranks = {name: task.ranks(stream, parts.test, parts, most) for name, stream in streams.items()}  # type: ignore[attr-defined]
     new, mine = ranks["pint"][1], ranks["pint"][0][0]
     query, chosen = (

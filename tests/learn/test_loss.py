@@ -9,7 +9,6 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from pintgn.learn.loss import LEAST
 
 from pintgn import PINT, EventLog, fit
 from pintgn.errors import BadInput, UnknownName
@@ -18,7 +17,7 @@ from pintgn.learn.defaults import from_training
 from pintgn.learn.negatives import earlier_pairs
 from pintgn.learn.settings import Settings, Training
 from pintgn.learn.tasks.link import link_loss
-from pintgn.learn.train import learning_rate
+from pintgn.learn.train import LEAST_RATE, learning_rate
 from tests.learn.helpers import QUICK
 
 
@@ -62,8 +61,8 @@ def test_a_second_question_leaves_the_first_logits_gradient_finite_at_any_scale(
 def test_the_learning_rate_falls_by_a_cosine_or_stays():
     falling = Training(learning_rate=0.1, schedule="cosine")
     assert learning_rate(falling, 0, 100) == pytest.approx(0.1)
-    assert learning_rate(falling, 50, 100) == pytest.approx(0.1 * (LEAST + (1 - LEAST) / 2))
-    assert learning_rate(falling, 100, 100) == pytest.approx(0.1 * LEAST)
+    assert learning_rate(falling, 50, 100) == pytest.approx(0.1 * (LEAST_RATE + (1 - LEAST_RATE) / 2))
+    assert learning_rate(falling, 100, 100) == pytest.approx(0.1 * LEAST_RATE)
     assert learning_rate(Training(learning_rate=0.1), 77, 100) == 0.1
 
 

@@ -28,7 +28,7 @@ def test_three_seeds_on_uci_and_enron_and_one_for_wikipedia_and_what_takes_long(
     assert {count for key, count in counts.items() if key not in several} == {1}
 
 
-def test_a_row_that_several_tables_share_is_one_job():
+def test_a_row_that_seeds_tables_share_is_one_job():
     jobs = jobs_of("all", ROWS)
     assert len(jobs) == len(set(jobs))
     assert Job("links", "pint", "uci") in jobs_of("table1", ROWS)

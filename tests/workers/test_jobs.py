@@ -168,16 +168,6 @@ def test_runs_on_workers_are_those_of_one_process_after_another(tmp_path, pool):
     assert not (tmp_path / "many" / "events.parquet").exists()
 
 
-def test_a_search_on_workers_keeps_every_trial_once(tmp_path, pool):
-    log = pintgn.simulate("repeat", events=300, seed=0)
-    space = {"model.dim": [4, 8], "train.learning_rate": [1e-3, 1e-2]}
-    found = pintgn.tune(log, tmp_path, settings=SMALL | {"model": {"name": "pint"}}, space=space, trials=4, jobs=pool)
-    assert [trial["state"] for trial in found.trials] == ["complete"] * 4
-    assert len({json.dumps(trial["tried"]) for trial in found.trials}) == 4
-    again = pintgn.tune(log, tmp_path, settings=SMALL | {"model": {"name": "pint"}}, space=space, trials=4, jobs=pool)
-    assert again == found
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # optuna leaves a connection open
 def test_two_machines_share_a_search_in_postgresql(tmp_path):
     log = pintgn.simulate("repeat", events=300, seed=0)

@@ -18,7 +18,7 @@ from typer import Option
 from pintgn.cli.common import AsJson, Bar, Overwrite, emit_json, next_steps, say
 from pintgn.cli.evaluation import after_training
 from pintgn.cli.options import grouped
-from pintgn.cli.shared_work import On, Workers, restarted, share_out, writes
+from pintgn.cli.shared_work import Workers, restarted, share_out, writes
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
@@ -218,10 +218,11 @@ def tune(
     seed: Annotated[int, Option(help="Seed of the search and of every trial.")] = 0,
     storage: Annotated[
         str | None,
-        Option(metavar="ADDRESS", help="Keep trials in a database (postgresql://…) that several machines share."),
+        Option(
+            metavar="ADDRESS",
+            help="Keep trials in a database (sqlite:///FILE, postgresql://…) that several processes share.",
+        ),
     ] = None,
-    workers: Workers = 1,
-    on: On = "local",
     as_json: AsJson = False,
 ) -> None:
     """Search for settings with optuna, over the paper's grid or your own space, selected on validation. Resumable."""
@@ -242,11 +243,9 @@ def tune(
     log = load()
     note_few_values(log, Settings.of(given))
     try:
-        with jobs_of(on if (workers, on) != (1, "local") else None, workers) as jobs:
-            found = search(
-                log, folder, settings=given, space=wanted, trials=trials, seed=seed, storage=storage, jobs=jobs,
-                progress=progress,
-            )  # fmt: skip
+        found = search(
+            log, folder, settings=given, space=wanted, trials=trials, seed=seed, storage=storage, progress=progress
+        )
     except KeyboardInterrupt as stop:  # typer would swallow what it says
         say(str(stop) or "Interrupted.")
         raise typer.Exit(130) from None

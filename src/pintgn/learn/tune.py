@@ -7,7 +7,7 @@ trial that was cut off is tried again. No trial ever sees the test part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, toml_tables
 from pintgn.learn.settings_files import merged, read_toml
 from pintgn.learn.train import Hook, Trainer
-from pintgn.workers.jobs import Jobs
 
 Space = dict[str, Any]
 """Setting -> a list of choices, or {low, high} with optional log and step: {"model.layers": [1, 2]}."""
@@ -87,7 +86,6 @@ def tune(
     trials: int = 20,
     seed: int = 0,
     storage: str | None = None,
-    jobs: Jobs | None = None,
     progress: Callable[[dict[str, Any]], None] | bool | None = None,
 ) -> Tuned:
     """Search a space of settings; the best go to `folder/best.toml`.
@@ -99,10 +97,9 @@ def tune(
         space: a name (`default`, `paper`) or a mapping; see `Space`.
         trials: how many in all, those already done included.
         seed: of the search and of every trial.
-        storage: where trials are kept, in place of a journal in the folder: an address of PostgreSQL or of another
-            database that optuna takes. Several machines that name the same search there, each with a folder of the same
-            name, work on it together.
-        jobs: workers that try in parallel (see `pintgn.workers.jobs`); they must see the folder.
+        storage: where trials are kept, in place of a journal in the folder: the address of a database that optuna
+            takes, such as sqlite:///trials.db or postgresql://…. Several processes or machines that name the same
+            search there, by the name of their folder, work on it together.
         progress: True for a bar, or a function that is called with a dict after every epoch and every trial.
     """
     assert callable(progress)  # by `takes_progress`
@@ -113,7 +110,8 @@ def tune(
         _applied(base, {name: _first(chosen[name])})
     run_folder = Folder(folder)
     kept = storage or str((run_folder / "trials.journal").resolve())
-    with run_folder.locked(), open_storage(optuna, kept) as opened, Interruptible() as stop:
+    alone = run_folder.locked() if storage is None else nullcontext()
+    with alone, open_storage(optuna, kept) as opened, Interruptible() as stop:
         study = _study(optuna, run_folder, opened, chosen, log.fingerprint, seed)
         if storage is None:  # else they may be another machine's
             _retry_stopped(optuna, study)
@@ -129,12 +127,7 @@ def tune(
             progress({"trial": trial.number, "value": value, "tried": tried})
             return value
 
-        if jobs is None:
-            study.optimize(objective, n_trials=max(left, 0), catch=(BadInput,))
-        else:
-            _try_on(
-                jobs, optuna, study, kept, log, run_folder, lambda trial: _trial(trial, chosen, base), left, progress
-            )
+        study.optimize(objective, n_trials=max(left, 0), catch=(BadInput,))
         done = [trial for trial in study.trials if trial.state == optuna.trial.TrialState.COMPLETE]
         if not done:
             reasons = [trial.user_attrs["error"] for trial in study.trials if "error" in trial.user_attrs]
@@ -306,69 +299,3 @@ def need_optuna() -> Any:
         raise BadInput("tuning needs optuna; install it with pip install 'pintgn[tune]'.") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna
-
-
-# -- on workers ------------------------------------------------------------------------------------------------------
-
-
-def _try_on(
-    jobs: Jobs,
-    optuna: Any,
-    study: Any,
-    kept: str,
-    log: EventLog,
-    folder: Folder,
-    suggest_for: Callable[[Any], tuple[dict[str, Any], dict[str, Any]]],
-    left: int,
-    progress: Callable[[dict[str, Any]], None],
-) -> None:
-    """Try so many settings on workers, which report their epochs to the storage. One whose worker was lost is tried
-    again; results are stored here, each once."""
-    path = (folder / "events.parquet").resolve()
-    with folder.errors(path):
-        log.save(path)
-    running: list[tuple[Any, dict[str, Any]]] = []
-
-    def coming() -> Iterator[tuple[Any, ...]]:
-        for _ in range(left):
-            trial = study.ask()
-            tried, given = suggest_for(trial)
-            running.append((trial, tried))
-            yield study.study_name, kept, trial._trial_id, given, str(path)
-
-    try:
-        for number, (value, error) in jobs.run(try_one, coming()):
-            trial, tried = running[number]
-            if error is not None:
-                trial.set_user_attr("error", error)
-                _tell(study, trial, state=optuna.trial.TrialState.FAIL)
-            elif value is None:
-                _tell(study, trial, state=optuna.trial.TrialState.PRUNED)
-            else:
-                _tell(study, trial, values=value)
-                progress({"trial": trial.number, "value": value, "tried": tried})
-    finally:
-        path.unlink(missing_ok=True)
-
-
-def _tell(study: Any, trial: Any, **result: Any) -> None:
-    """Store a result. With a grid's last point, its sampler stops a loop that there is not."""
-    try:
-        study.tell(trial, **result)
-    except RuntimeError as error:  # the result is stored by now
-        if "Study.stop" not in str(error):
-            raise
-
-
-def try_one(name: str, kept: str, trial_id: int, given: dict[str, Any], log: str) -> tuple[float | None, str | None]:
-    """A trial by a worker: its best validation figure, None where it was pruned; or what was wrong with it."""
-    optuna = need_optuna()
-    with open_storage(optuna, kept) as opened:
-        study = optuna.load_study(study_name=name, storage=opened, pruner=pruner(optuna))
-        trial = optuna.trial.Trial(study, trial_id)
-        try:
-            return value_of(given, EventLog.open(log), study.user_attrs["seed"], _TrialHook(optuna, trial)), None
-        except optuna.TrialPruned:
-            return None, None
-        except BadInput as error:
-            return None, str(error)

@@ -232,7 +232,7 @@ class Related(Link):
 
     def baseline_stream(self, name: str, run: Run, parts: Parts, schema: Schema, observed: EventLog) -> Stream:
         """A training-free row in a stream that has observed these events; the combined one is set by validation."""
-        parts = run.parts  # also where later events are measured
+        parts = parts if len(parts.val) else run.parts  # of later events none are for validation
         model = Recurrency(name)
         model.prepare(parts.trained)
         stream = Stream(model, schema, node_features=parts.log.node_features)
