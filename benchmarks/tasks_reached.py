@@ -114,9 +114,10 @@ def measured(name: str, seed: int, folder: Path, runs: Path | None = None) -> di
         others = {"boosted": trained_beside(run, "boosted")} if question.boosted else {}
         found, ahead = ranked({"pint": run, "positions=0": trained(positions=0)} | others, question.most)
     else:
-        found = next(iter(pintgn.evaluate(run, beside=beside).negatives.values()))
+        found = next(iter(pintgn.evaluate(run, baselines=beside).negatives.values()))
     if question.plain and "positions=0" not in found:
-        found["positions=0"] = next(iter(pintgn.evaluate(trained(positions=0), beside=[]).negatives.values()))["pint"]
+        without = pintgn.evaluate(trained(positions=0), baselines=[])
+        found["positions=0"] = next(iter(without.negatives.values()))["pint"]
     if question.world:
         found["truth"] = {"all": truth_figures(name, seed)}
     return {

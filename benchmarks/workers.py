@@ -107,7 +107,7 @@ def work(folder: Path, scale: float) -> None:
             return turn
 
         def measuring(options: dict[str, Any]) -> None:
-            pintgn.evaluate(measured["ranked" if "rank" in options else "shop"], beside=[], **options)
+            pintgn.evaluate(measured["ranked" if "rank" in options else "shop"], baselines=[], **options)
 
         cases = {name: waited(partial(training, name)) for name in TRAINING}
         cases |= {name: waited(lambda a=a: measuring(a)) for name, (a, _) in MEASURING.items()}  # type: ignore[misc]

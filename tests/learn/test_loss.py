@@ -31,14 +31,6 @@ def test_binary_loss_weighs_events_and_all_their_negatives_alike():
     assert link_loss(yes, no, Training(negatives_per_event=2)).item() == pytest.approx(wanted, rel=1e-6)
 
 
-def test_ranking_loss_adds_the_event_among_its_negatives():
-    yes, no = torch.tensor([1.0]), [torch.tensor([0.0]), torch.tensor([3.0])]
-    binary = soft(-1) + (soft(0) + soft(3)) / 2
-    among = math.log(math.exp(1) + math.exp(0) + math.exp(3)) - 1
-    found = link_loss(yes, no, Training(negatives_per_event=2, loss="ranking")).item()
-    assert found == pytest.approx(binary / 2 + among, rel=1e-6)
-
-
 def test_two_questions_are_learned_by_the_cross_entropy_of_three_classes():
     """A class's log-likelihood is that of an event less the logit against that kind: z_0 - z_kind = logit."""
     rng = torch.Generator().manual_seed(0)
@@ -123,7 +115,7 @@ def test_earlier_pairs_know_nothing_of_what_comes_later():
 
 
 def test_training_with_every_addition_ends_with_finite_figures():
-    settings = QUICK | {"epochs": 2, "negatives_per_event": 3, "loss": "ranking", "schedule": "cosine"}
+    settings = QUICK | {"epochs": 2, "negatives_per_event": 3, "schedule": "cosine"}
     model = PINT(dim=8, pair_history=True, historical=True)
     run = fit(model, small_log(600), **settings)
     assert 0 < run.test["all"]["ap"] <= 1

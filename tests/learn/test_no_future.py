@@ -168,7 +168,7 @@ def test_nodes_are_hidden_by_who_appears_later_and_by_nothing_else():
 
 
 def test_no_negatives_in_training_are_drawn_from_the_future():
-    check(tiny("pint", hidden=0.0, epochs=2, negatives_per_event=2, loss="ranking", historical=True))
+    check(tiny("pint", hidden=0.0, epochs=2, negatives_per_event=2, historical=True))
 
 
 def test_the_papers_protocol_trains_on_the_past_alone():

@@ -124,7 +124,7 @@ def test_later_events_are_measured_by_the_model_in_use():
     log = shop(1_200)
     old = pintgn.read_events(log[:1_000].to_table())
     once, again = quick(old, epochs=2), quick(old, epochs=2, refit=True)
-    figures = [evaluate(run, on=log[1_000:], beside=()).negatives["random"]["pint"] for run in (once, again)]
+    figures = [evaluate(run, on=log[1_000:], baselines=()).negatives["random"]["pint"] for run in (once, again)]
     assert figures[0]["all"]["ap"] != figures[1]["all"]["ap"]
 
 

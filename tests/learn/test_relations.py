@@ -315,7 +315,7 @@ def test_a_run_is_read_again_and_goes_on(tmp_path):
         for stream in (made.stream, read.stream):
             stream.observe(made.parts.log[:0])
     assert read.test == made.test
-    found = pintgn.evaluate(tmp_path / "run", beside=["relaxed recurrency"])
+    found = pintgn.evaluate(tmp_path / "run", baselines=["relaxed recurrency"])
     assert list(found.negatives) == ["who comes next by type, both ways, among all, filtered"]
     assert found.to_dict()["negatives"][read.task.title()]["pint"]["all"]["mrr"] == pytest.approx(
         read.test["all"]["mrr"]

@@ -25,7 +25,7 @@ def test_settings_survive_the_file_exactly():
 
 
 def test_a_model_made_in_python_keeps_every_argument():
-    settings = Settings.of_model(PINT(dim=7, beta=0.3, time_unit=2.0), {}, {})
+    settings = Settings.of_model(PINT(dim=7, beta=0.3, time_unit=2.0), {})
     assert resolved(settings, random_log(400, 20)).model == PINT(dim=7, beta=0.3, time_unit=2.0).settings()
 
 

@@ -262,7 +262,7 @@ def test_runs_about_columns_are_evaluated_kept_and_continued(tmp_path):
     assert rows["pint"] == run.test
     assert {name: rows[name] for name in run.heuristics} == run.heuristics
     assert "fraud" in str(found)
-    assert list(evaluate(run, beside=["boosted"]).negatives["fraud"]) == ["pint", "boosted"]
+    assert list(evaluate(run, baselines=["boosted"]).negatives["fraud"]) == ["pint", "boosted"]
     with pytest.raises(BadInput, match="leave out negatives and rank"):
         evaluate(run, "historical")
     again = fitting.fit(asked(**FRAUD), log, folder=tmp_path / "run")

@@ -392,7 +392,8 @@ def _steps(run: Any, one: str, whole: str) -> list[str]:
     if not run.answers:
         return [f"pintgn embed {one} -o vectors.parquet"]
     if not run.scores_links:
-        return [f"pintgn evaluate {whole} --beside boosted", f"pintgn predict {one} EVENTS.csv", f"pintgn serve {one}"]
+        first = f"pintgn evaluate {whole} --baselines boosted"
+        return [first, f"pintgn predict {one} EVENTS.csv", f"pintgn serve {one}"]
     log, by = run.log, run.settings.task.relation
     row = {log.schema.src: log.src, log.schema.dst: log.dst}
     row = {name: str(log.id(int(ends[log.learnable][-1]))) for name, ends in row.items()}

@@ -90,9 +90,9 @@ def evaluate_tgb(run: Any, dataset: Any, part: str = "test", *, evaluator: Any =
         part: `test` or `val`.
         evaluator: an `Evaluator` of your own, for another k.
     """
+    from pintgn.learn.measure import eval_mode
     from pintgn.learn.metrics import check_finite
     from pintgn.learn.run import Run
-    from pintgn.models.base import eval_mode
 
     if part not in ("val", "test"):
         raise BadInput(f"part={part!r}; it is 'val' or 'test'.")

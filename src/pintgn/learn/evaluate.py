@@ -91,7 +91,7 @@ def evaluate(
     part: str = "test",
     on: Any = None,
     protocol: str | None = None,
-    beside: Sequence[str] | None = None,
+    baselines: Sequence[str] | None = None,
     seed: int = 0,
     most: int = MOST,
     device: str | None = None,
@@ -108,8 +108,9 @@ def evaluate(
         on: later events in place of a part: a file, frame, table or log with the columns of the run's log, whose events
             come after it. The run stays as it is; it observes each event after it has been scored, as in use.
         protocol: `stream` or `paper`; as the run was trained when not given.
-        beside: names of other models that are measured in the same way: the task's training-free rows by default. One
-            that learns, such as `boosted`, is trained first: on the same parts, with its defaults and the run's seed.
+        baselines: names of other models that are measured in the same way: the task's training-free rows by default.
+            One that learns, such as `boosted`, is trained first: on the same parts, with its defaults and the run's
+            seed.
         seed: of the negatives; the same for every model. Not the run's, so that runs are compared on the same ones.
         most: of more events than this, whole stretches at even distances are scored, and all are observed. By
             `protocol="paper"` all are scored.
@@ -129,9 +130,9 @@ def evaluate(
     found = [one for given in runs for one in _opened(given, device)]
     evaluations = []
     for k, one in enumerate(found):
-        baselines = () if k else one.task.baselines if beside is None else beside
+        rows = () if k else one.task.baselines if baselines is None else baselines
         how = Measurement(
-            **_measured_on(one, part, on, protocol), negatives=negatives, rank=rank, baselines=baselines, seed=seed,
+            **_measured_on(one, part, on, protocol), negatives=negatives, rank=rank, baselines=rows, seed=seed,
             most=most, progress=progress,
         )  # fmt: skip
         measured = one.task.evaluate(one, how)

@@ -227,27 +227,32 @@ def check_arguments(model: Any, log: Any, seed: Any) -> None:
     if isinstance(model, type) and issubclass(model, Model):
         raise BadInput(f"fit was given the class {model.__name__}; make a model of it: fit({model.__name__}(), log).")
     if not isinstance(model, Model | str | Settings | Run):
-        raise BadInput(f"fit was given {_named(model)} where the model belongs: {call}.")
+        raise BadInput(f"fit was given {_named(model)} where the model belongs: {call}{_reading(model)}.")
+    if log is None:
+        raise BadInput(f"fit was given no log: {call}.")
     if not isinstance(model, Run) and not isinstance(log, EventLog):  # after a run's log anything that can be read
-        raise BadInput(f"fit was given {_named(log)} where the log belongs: {call}.")
+        raise BadInput(f"fit was given {_named(log)} where the log belongs: {call}{_reading(log)}.")
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise BadInput(f"seed={seed!r}; it is a whole number from 0 on.")
 
 
 def _named(given: Any) -> str:
-    """What was given; of data also how to make a log of it.
-
-    >>> _named("trades.csv"), _named([1, 2]), _named(None)
-    ("'trades.csv' (log = pintgn.read_events('trades.csv'))", 'a list', 'nothing')
     """
-    if given is None:
-        return "nothing"
-    if isinstance(given, str | Path):
-        return f"{str(given)!r} (log = pintgn.read_events({str(given)!r}))"
+    >>> _named("trades.csv"), _named([1, 2]), _named(None)
+    ("'trades.csv'", 'a list', 'nothing')
+    """
+    if given is None or isinstance(given, str | Path):
+        return "nothing" if given is None else repr(str(given))
     name = type(given).__name__
+    return f"a{'n' if name[0] in 'AEIOUaeiou' else ''} {name}"
+
+
+def _reading(given: Any) -> str:
+    """How to make a log of it, where it may be data."""
+    if isinstance(given, str | Path):
+        return f", where log = pintgn.read_events({str(given)!r})"
     tabular = hasattr(given, "columns") or hasattr(given, "column_names")
-    how = " (log = pintgn.read_events(table, src, dst, t) by column names)" if tabular else ""
-    return f"a{'n' if name[0] in 'AEIOUaeiou' else ''} {name}{how}"
+    return ", where log = pintgn.read_events(table, src, dst, t) by column names" if tabular else ""
 
 
 def _settings_of(model: Model | str | Settings, given: Mapping[str, Any]) -> Settings:
@@ -264,7 +269,7 @@ def _settings_of(model: Model | str | Settings, given: Mapping[str, Any]) -> Set
     }
     if isinstance(model, str):
         return Settings.of({"model": {"name": model}, **tables})
-    return Settings.of_model(model, **tables)
+    return Settings.of_model(model, tables)
 
 
 def check_negatives(run_folder: Folder, negatives: Negatives | None) -> None:

@@ -44,19 +44,18 @@ class Scores:
         """AP over all scores, AP averaged over chunks of 200 rows (the papers' figure), AUC; None without events."""
         if not len(self):
             return {"events": 0, "ap": None, "chunked_ap": None, "auc": None}
-        chunks = [average_precision(*_pooled(self[k : k + CHUNK])) for k in range(0, len(self), CHUNK)]
-        counts = _thresholds(*_pooled(self))
+        chunks = [self[k : k + CHUNK].pooled() for k in range(0, len(self), CHUNK)]
         return {
             "events": len(self),
-            "ap": _precision(*counts),
-            "chunked_ap": float(np.mean(chunks)),
-            "auc": _area(*counts),
+            "ap": average_precision(*self.pooled()),
+            "chunked_ap": float(np.mean([average_precision(*chunk) for chunk in chunks])),
+            "auc": area_under_curve(*self.pooled()),
         }
 
-
-def _pooled(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    truth = np.repeat([True, False], [len(scores.positive), len(scores.negative)])
-    return truth, np.concatenate([scores.positive, scores.negative])
+    def pooled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which are events, and their scores."""
+        truth = np.repeat([True, False], [len(self.positive), len(self.negative)])
+        return truth, np.concatenate([self.positive, self.negative])
 
 
 def average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
@@ -65,12 +64,8 @@ def average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
     >>> average_precision(np.array([True, False, True]), np.array([0.9, 0.8, 0.7]))  # (1 + 2/3) / 2
     0.8333333333333333
     """
-    return _precision(*_thresholds(truth, scores))
-
-
-def _precision(positives: np.ndarray, everyone: np.ndarray) -> float:
-    gained = np.diff(positives, prepend=0)
-    return float((gained * (positives / everyone)).sum() / positives[-1])
+    positives, everyone = _thresholds(truth, scores)
+    return float((np.diff(positives, prepend=0) * (positives / everyone)).sum() / positives[-1])
 
 
 def area_under_curve(truth: np.ndarray, scores: np.ndarray) -> float:
@@ -79,10 +74,7 @@ def area_under_curve(truth: np.ndarray, scores: np.ndarray) -> float:
     >>> area_under_curve(np.array([True, False, False]), np.array([0.5, 0.5, 0.1]))
     0.75
     """
-    return _area(*_thresholds(truth, scores))
-
-
-def _area(positives: np.ndarray, everyone: np.ndarray) -> float:
+    positives, everyone = _thresholds(truth, scores)
     negatives = everyone - positives
     below = negatives[-1] - negatives + np.diff(negatives, prepend=0) / 2
     return float((np.diff(positives, prepend=0) * below).sum() / (positives[-1] * negatives[-1]))

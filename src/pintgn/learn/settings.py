@@ -32,7 +32,6 @@ from pintgn.positions.relative import WIDTH
 
 CHOOSE_BY = ("ap", "chunked_ap", "auc")
 SCHEDULES = ("cosine", "constant")
-LOSSES = ("binary", "ranking")
 QUESTIONS: dict[str, Any] = {
     "link": "pintgn.learn.tasks.link:Link",
     "return": "pintgn.learn.tasks.when:When",
@@ -43,7 +42,6 @@ LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
     "train": {
         "schedule": "constant",
         "negatives_per_event": 1,
-        "loss": "binary",
         "train_until": None,
         "val_until": None,
     },
@@ -71,7 +69,6 @@ class Training:
         schedule: `cosine` lets the learning rate fall to almost nothing over the epochs; `constant` keeps it, also when
             not given with a learning rate that is.
         negatives_per_event: questions whose answer should be no, for each event.
-        loss: `binary` cross-entropy of each answer; `ranking` adds that of the event among its negatives.
         clip: largest norm of a step's gradient; 0 for no limit.
         average: decay of the running mean of the weights that is measured and kept, per step; 0 keeps the weights
             themselves.
@@ -96,7 +93,6 @@ class Training:
     learning_rate: float | None = None
     schedule: str | None = None
     negatives_per_event: int = 1
-    loss: str = "binary"
     clip: float = 1.0
     average: float = 0.99
     weight_decay: float = 0.0
@@ -131,7 +127,6 @@ class Training:
             ("protocol", PROTOCOLS),
             ("choose_by", CHOOSE_BY),
             ("schedule", SCHEDULES),
-            ("loss", LOSSES),
         ):
             if (value := getattr(self, name)) not in known and not (name == "schedule" and value is None):
                 raise UnknownName(f"train.{name}={value!r} does not exist.{suggest(value, known)}")
@@ -236,27 +231,22 @@ class Settings:
         check_names(given, ("model", "train", "stream", "task"), "settings")
         model = dict(_table(given, "model"))
         name = dotted(model.pop("name", "pint"))
-        checked = check_table(model, model_parameters(name), f"model {name!r}", "model")
-        train = check_table(_table(given, "train"), dataclass_parameters(Training), "train", "train")
-        stream = check_table(_table(given, "stream"), dataclass_parameters(Streaming), "stream", "stream")
-        task = check_table(_table(given, "task"), dataclass_parameters(TaskSettings), "task", "task")
-        return cls(name, checked, Training(**train), Streaming(**stream), TaskSettings(**task))._on_this_machine()
+        return cls._of(name, check_table(model, model_parameters(name), f"model {name!r}", "model"), given)
 
     @classmethod
-    def of_model(
-        cls, model: Model, train: Mapping[str, Any], stream: Mapping[str, Any], task: Mapping[str, Any] | None = None
-    ) -> Settings:
-        """Settings of a model that was made in Python, with every argument as it is."""
-        checked = check_table(train, dataclass_parameters(Training), "train", "train")
-        name = model_name(type(model))
-        asked = check_table(task or {}, dataclass_parameters(TaskSettings), "task", "task")
-        made = cls(name, model.settings(), Training(**checked), Streaming(**stream), TaskSettings(**asked))
-        return made._on_this_machine()
+    def of_model(cls, model: Model, tables: Mapping[str, Any]) -> Settings:
+        """Settings of a model that was made in Python, with every argument as it is; other tables as of `of`."""
+        return cls._of(model_name(type(model)), model.settings(), tables)
 
-    def _on_this_machine(self) -> Settings:
-        """These, if there is what they ask for; a run that is only read may come from another machine."""
-        check_device(self.stream.device)
-        return self
+    @classmethod
+    def _of(cls, name: str, model: dict[str, Any], given: Mapping[str, Any]) -> Settings:
+        kinds = {"train": Training, "stream": Streaming, "task": TaskSettings}
+        tables: dict[str, Any] = {
+            table: kind(**check_table(_table(given, table), dataclass_parameters(kind), table, table))
+            for table, kind in kinds.items()
+        }
+        check_device(tables["stream"].device)  # a run that is only read may come from another machine
+        return cls(name, model, **tables)
 
     def make_model(self) -> Model:
         return model_class(self.name).from_settings(dict(self.model))

@@ -198,9 +198,6 @@ def link_loss(yes: Tensor, no: list[Tensor], settings: Training) -> Tensor:
     yes, *no = (z[:, None] if z.ndim == 1 else z for z in (yes, *no))
     random, historical = no[: settings.negatives_per_event], no[settings.negatives_per_event :]
     loss = _total(yes).mean() + _missed(torch.cat(random), 0)
-    if settings.loss == "ranking":
-        first = torch.stack([z[:, 0] for z in (yes, *random)])
-        loss = loss / 2 + (torch.logsumexp(first, 0) - first[0]).mean()
     for z in historical:
         loss = loss + _missed(z, 1)
     return loss

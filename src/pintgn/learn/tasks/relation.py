@@ -124,7 +124,8 @@ class Related(Link):
 
     def by(self, relation: Any, count: int) -> np.ndarray | None:
         if relation is None:
-            raise BadInput(f"this run asks by {self.column!r}: name it, with relation= (--relation). {self._listed()}")
+            which = "say which, with relation= (--relation)"
+            raise BadInput(f"this run asks by {self.column!r}: {which}. {self._listed()}")
         several = isinstance(relation, Sequence | np.ndarray) and not isinstance(relation, str | bytes)
         words = list(relation) if several else [relation] * count
         if len(words) != count:
@@ -162,7 +163,7 @@ class Related(Link):
         z = first - as_tensor(labels, first)
         ranked = (torch.logsumexp(z, 1) - z[:, 0]).mean()
         told_apart = answers[1 : 2 + each if answers[0].ndim > 1 else 1 + each]  # one earlier answer, if that is asked
-        plain = dataclasses.replace(settings, negatives_per_event=each, loss="binary")
+        plain = dataclasses.replace(settings, negatives_per_event=each)
         return ranked + link_loss(answers[0], told_apart, plain)
 
     def learn_at_once(self, model: Model, columns: list[Tensor], labels: list[Labels], seed: int) -> None:
