@@ -33,9 +33,9 @@ from pintgn import PINT, EventLog, Stream, read_events, simulate
 from pintgn.events.log import COLUMNS
 from pintgn.formatting import size
 from pintgn.learn.defaults import resolved
-from pintgn.learn.finish import peak_memory
+from pintgn.learn.fit import peak_memory
 from pintgn.learn.measure import observe_log
-from pintgn.learn.memory import predict, resident
+from pintgn.learn.memory_budget import predict, resident
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.settings import Settings
 

@@ -28,13 +28,13 @@ import pintgn
 from examples.column_worlds import COLUMN_WORLDS
 from paper.paired import Paired
 from paper.results import circumstances, made_by
-from pintgn.learn.beside import trained_beside
+from pintgn.learn.baselines import trained_beside
 from pintgn.learn.metrics import by_novelty, rank_metrics
 from pintgn.learn.relation_ranks import both_ways
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
-from pintgn.learn.tasks.base import Answers
 from pintgn.learn.tasks.relation import Related
+from pintgn.learn.tasks.task import Answers
 
 RESULTS = Path(__file__).parents[1] / "results" / "tasks.jsonl"
 EVENTS, ORDERS = 10_000, 50
@@ -108,15 +108,16 @@ def measured(name: str, seed: int, folder: Path, runs: Path | None = None) -> di
         return pintgn.fit(how, log, folder=kept, seed=seed, progress=False)
 
     run = trained()
-    beside = [*run.task.rows, *(["boosted"] if question.boosted else [])]
+    beside = [*run.task.baselines, *(["boosted"] if question.boosted else [])]
     ahead: dict[str, Any] = {}
     if isinstance(run.task, Related):
         others = {"boosted": trained_beside(run, "boosted")} if question.boosted else {}
         found, ahead = ranked({"pint": run, "positions=0": trained(positions=0)} | others, question.most)
     else:
-        found = next(iter(pintgn.evaluate(run, beside=beside).negatives.values()))
+        found = next(iter(pintgn.evaluate(run, baselines=beside).negatives.values()))
     if question.plain and "positions=0" not in found:
-        found["positions=0"] = next(iter(pintgn.evaluate(trained(positions=0), beside=[]).negatives.values()))["pint"]
+        without = pintgn.evaluate(trained(positions=0), baselines=[])
+        found["positions=0"] = next(iter(without.negatives.values()))["pint"]
     if question.world:
         found["truth"] = {"all": truth_figures(name, seed)}
     return {
@@ -134,7 +135,7 @@ def ranked(runs: dict[str, Run], most: int) -> tuple[dict[str, Any], dict[str, A
     streams = {name: run.new_stream() for name, run in runs.items()}
     for stream in streams.values():
         stream.observe(before)
-    streams |= {name: task.row_stream(name, parts, first.schema, before) for name in task.rows}  # type: ignore[attr-defined]
+    streams |= {name: task.baseline_stream(name, first, parts, first.schema, before) for name in task.baselines}  # type: ignore[attr-defined]
     ranks = {name: task.ranks(stream, parts.test, parts, most) for name, stream in streams.items()}  # type: ignore[attr-defined]
     new, mine = ranks["pint"][1], ranks["pint"][0][0]
     query, chosen = (

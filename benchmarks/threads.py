@@ -21,7 +21,7 @@ import torch
 
 from pintgn import EventLog, read_events
 from pintgn.learn.defaults import resolved
-from pintgn.learn.reproducible import Stopper, reproducible
+from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
 from pintgn.learn.train import Trainer
@@ -34,7 +34,7 @@ def trainer(log: EventLog, settings: dict[str, Any] | None = None) -> Trainer:
     chosen = resolved(Settings.of({"model": {"name": "pint"}} | (settings or {})), log)
     run = Run(chosen, 0, log, chosen.make_model())
     run.prepare()
-    made = Trainer(run, None, lambda entry: None, Stopper())
+    made = Trainer(run)
     made.model.train()
     return made
 
@@ -53,8 +53,8 @@ def measure(log: EventLog, steps: int, blocks: int) -> tuple[np.ndarray, np.ndar
             for threads in (0, 1) if block % 2 else (1, 0):
                 stream.looks_ahead = threads == 1
                 clock, processor, own = time.perf_counter(), time.process_time(), time.thread_time()
-                for batch, scores in stream.prefetch(islice(batches, steps), made._ask, made.compute):
-                    made._step(scores, made.truths.pop(batch.first))
+                for batch, scores in stream.prefetch(islice(batches, steps), made.questions, made.compute):
+                    made.step(scores, made.labels.pop(batch.first))
                 wall[threads, block] = (time.perf_counter() - clock) / steps
                 spent[threads, block] = (time.process_time() - processor) / steps
                 computing[threads, block] = (time.thread_time() - own) / steps

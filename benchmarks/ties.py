@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from pintgn import EventLog, read_events, simulate
-from pintgn.learn.settings import Settings, read_settings
-from pintgn.learn.train import fit
+from pintgn.learn.fit import fit
+from pintgn.learn.settings import Settings
+from pintgn.learn.settings_files import read_settings
 
 PAPER = Path(__file__).parents[1] / "paper" / "paper.toml"
 

@@ -17,6 +17,7 @@ from paper.runner import Told, rounded
 from paper.training_free import TRAINING_FREE, untrained
 from pintgn.events.log import EventLog
 from pintgn.learn import paper as protocol
+from pintgn.learn.fit import fit
 from pintgn.learn.folder import Folder
 from pintgn.learn.measure import Compared, compare, rank_part
 from pintgn.learn.negatives import Negatives, draw
@@ -24,8 +25,8 @@ from pintgn.learn.protocol import scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
-from pintgn.learn.settings import Settings, Streaming, published_rows, read_settings
-from pintgn.learn.train import fit
+from pintgn.learn.settings import Settings, Streaming
+from pintgn.learn.settings_files import published_rows, read_settings
 from pintgn.stream import Stream
 
 FEW_SEEDS = 3

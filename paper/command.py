@@ -14,7 +14,7 @@ from paper.jobs import BEST, LAYOUT, SETTINGS, jobs_of, parse_seeds, shown_seeds
 from pintgn.cli.app import run
 from pintgn.cli.common import AsJson, emit_json, say
 from pintgn.cli.help_format import apply_style
-from pintgn.cli.workers import On
+from pintgn.cli.shared_work import On
 from pintgn.errors import BadInput
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _tables(
     """The paper's own rows, and the tables that they make."""
     from paper import tables
     from paper.runner import Runner
-    from pintgn.learn.settings import published_rows
+    from pintgn.learn.settings_files import published_rows
 
     published = published_rows(config)
     jobs = jobs_of(what, published, *chosen)
@@ -125,7 +125,7 @@ def _best(
     from paper.best import best_jobs, run_best
     from paper.best_page import row_line, text, write_page
     from paper.sets import find, missing
-    from pintgn.cli.train import EpochLines
+    from pintgn.cli.training import EpochLines
 
     jobs = best_jobs(config, *chosen)
     todo = [job for job in jobs if job.key not in store.newest()]
@@ -170,7 +170,7 @@ def _split(text: str | None) -> list[str] | None:
 def _run(runner: Any, jobs: list[Any], published: Any, spread: tuple[str, int] | None) -> None:
     """Run what is open, with a line per epoch and per row on stderr; on workers, a line per row."""
     from paper.tables import row_line
-    from pintgn.cli.train import EpochLines
+    from pintgn.cli.training import EpochLines
     from pintgn.workers.jobs import open_jobs
 
     todo = runner.open_jobs(jobs)

@@ -40,7 +40,7 @@ from paper.results import Results, Row
 from paper.tables import figure_of
 from pintgn.errors import BadInput
 from pintgn.formatting import spread_of
-from pintgn.learn.settings import published_rows
+from pintgn.learn.settings_files import published_rows
 
 VERDICTS = (AHEAD, BEHIND, OPEN)
 PAGES = {"README.md": "## Results", "docs/best.md": "# Our best", "docs/results.md": "# Results"}

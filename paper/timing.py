@@ -19,10 +19,10 @@ from typing import Any
 from paper.results import Row
 from pintgn.events.log import EventLog
 from pintgn.learn.defaults import resolved
-from pintgn.learn.reproducible import Stopper, reproducible
+from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings, model_parameters
-from pintgn.learn.train import Trainer
+from pintgn.learn.train import Hook, Trainer
 from pintgn.positions import RelativePositions
 
 PLACES = (0.1, 0.5, 0.9)
@@ -64,16 +64,18 @@ def segment(run: Run, place: float, steps: int) -> list[tuple[float, float]]:
     """Wall and processor seconds of each of some training steps, from some place in an epoch on."""
     ticks: list[tuple[float, float]] = []
 
-    def progress(entry: dict[str, Any]) -> None:
-        if "done" not in entry:  # the epoch has ended before that
-            raise Enough
-        ticks.append((time.perf_counter(), time.process_time()))
-        if len(ticks) > WARM + steps:
+    class Ticks(Hook):
+        def on_step(self, trainer: Trainer) -> None:
+            ticks.append((time.perf_counter(), time.process_time()))
+            if len(ticks) > WARM + steps:
+                raise Enough
+
+        def on_epoch(self, trainer: Trainer, entry: dict[str, Any]) -> None:
             raise Enough
 
     with reproducible(run.settings.train.threads):
         run.prepare()
-        trainer = Trainer(run, None, progress, Stopper())
+        trainer = Trainer(run, hooks=[Ticks()], epochs=1)
         batch = run.settings.train.batch
         first = max(0, min(int(place * len(run.parts.trained)), len(run.parts.trained) - (WARM + steps + 1) * batch))
         trainer.cursor.step = first // batch

@@ -69,6 +69,6 @@ def recency(dt: np.ndarray, there: np.ndarray) -> np.ndarray:
 def untrained(given: Mapping[str, Any], log: EventLog, seed: int) -> Run:
     """A run of a training-free row: parts, schema and streams as those of a model, and nothing learned."""
     model = TRAINING_FREE[given["model"]["name"]]()
-    run = Run(Settings.of_model(model, given.get("train", {}), given.get("stream", {})), seed, log, model)
+    run = Run(Settings.of_model(model, given), seed, log, model)
     run.prepare()
     return run

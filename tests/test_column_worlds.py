@@ -11,7 +11,7 @@ import pytest
 from examples.column_worlds import COLUMN_WORLDS, Accounts, Cards, Funnel, Ring
 from pintgn import EventLog, fit
 from pintgn.errors import BadInput
-from pintgn.learn.answer_metrics import class_metrics, value_metrics
+from pintgn.learn.metrics import class_metrics, value_metrics
 from pintgn.learn.settings import Settings
 from tests.conftest import ROOT
 

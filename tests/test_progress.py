@@ -58,7 +58,7 @@ def _served(make, **options):
 CALLS = {
     "pintgn.read_events": lambda p, made: pintgn.read_events(TABLE, progress=p),
     "pintgn.fit": lambda p, made: pintgn.fit("edgebank", made.log, progress=p, **QUICK),
-    "pintgn.evaluate": lambda p, made: pintgn.evaluate(made.run, beside=(), progress=p),
+    "pintgn.evaluate": lambda p, made: pintgn.evaluate(made.run, baselines=(), progress=p),
     "pintgn.tune": lambda p, made: pintgn.tune(
         made.log, made.folder / "tuned", settings={"model": {"name": "tgat", "dim": 4, "layers": 1}, "train": QUICK},
         space={"train.learning_rate": [1e-3]}, trials=1, progress=p,

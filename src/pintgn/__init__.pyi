@@ -21,8 +21,8 @@ from .ingest.options import FileFormat as FileFormat
 from .ingest.read import read_events as read_events
 from .ingest.read import write_events as write_events
 from .learn.evaluate import evaluate as evaluate
+from .learn.fit import fit as fit
 from .learn.run import Run as Run
-from .learn.train import fit as fit
 from .learn.tune import tune as tune
 from .live.live import Live as Live
 from .live.live import open as open

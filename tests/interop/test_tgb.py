@@ -88,7 +88,7 @@ def test_tgbs_evaluator_and_ours_agree(dataset, run, part, model, off):
     """Every other page is a negative in both, so both rank the same; but nearly equal scores may change places."""
     run = run if model == "pint" else pintgn.fit(model, from_tgb(dataset), **QUICK)
     theirs = evaluate_tgb(run, dataset, part)
-    ours = pintgn.evaluate(run, rank="all", part=part, beside=()).ranking[model]["all"]
+    ours = pintgn.evaluate(run, rank="all", part=part, baselines=()).ranking[model]["all"]
     assert theirs["events"] == ours["events"]
     assert theirs["mrr"] == pytest.approx(ours["mrr"], abs=off)
     assert theirs["hits@10"] == pytest.approx(ours["hits@10"], abs=off)

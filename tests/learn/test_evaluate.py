@@ -106,15 +106,15 @@ def test_the_papers_protocol_has_all_neighbors_but_positions_of_what_was_trained
 
 def test_without_hidden_nodes_both_protocols_agree(log):
     run = fit(PINT(dim=8, neighbors=4, positions=2, memory=5), log, **QUICK | {"hidden": 0.0, "epochs": 1})
-    ours, theirs = (evaluate(run, protocol=name, beside=()) for name in ("stream", "paper"))
+    ours, theirs = (evaluate(run, protocol=name, baselines=()) for name in ("stream", "paper"))
     assert ours.negatives["random"]["pint"]["all"] == theirs.negatives["random"]["pint"]["all"]
 
 
 def test_a_run_can_be_trained_by_the_papers_protocol(log):
     options = QUICK | {"protocol": "paper", "choose_by": "chunked_ap", "positions_refresh": "block"}
     run = fit(PINT(dim=8, neighbors=4, positions=2, memory=5), log, **options)
-    assert evaluate(run, seed=run.seed, beside=()).negatives["random"]["pint"] == run.test
-    val = evaluate(run, seed=run.seed, beside=(), part="val").negatives["random"]["pint"]
+    assert evaluate(run, seed=run.seed, baselines=()).negatives["random"]["pint"] == run.test
+    val = evaluate(run, seed=run.seed, baselines=(), part="val").negatives["random"]["pint"]
     assert val == run.history[run.best_epoch - 1]["val"]
     assert "as in the paper" in str(run)
 
@@ -168,38 +168,38 @@ def test_heuristics_stand_beside_every_result(log):
         assert list(rows) == ["pint", "edgebank", "heuristic"]
     assert run.heuristics["heuristic"] == fit("heuristic", log, **QUICK).test
     assert "fell back on random" in str(found) or found.fallback["per-event"] == 0
-    assert "edgebank" not in evaluate(run, beside=()).negatives["random"]
+    assert "edgebank" not in evaluate(run, baselines=()).negatives["random"]
 
 
 def test_a_model_that_learns_is_trained_and_measured_on_the_same_parts(log):
     run = fit(PINT(dim=8, neighbors=4, positions=2), log, seed=3, **QUICK | {"epochs": 1, "val": 0.2, "hidden": 0.2})
     told = []
     found = evaluate(
-        run, ["random", "historical"], rank=5, beside=["boosted"], progress=lambda *args: told.append(args[2])
+        run, ["random", "historical"], rank=5, baselines=["boosted"], progress=lambda *args: told.append(args[2])
     )
     assert list(found.negatives["random"]) == list(found.ranking) == ["pint", "boosted"]
     assert "training boosted" in told
     alone = fit("boosted", log, seed=3, **QUICK | {"val": 0.2, "hidden": 0.2})
-    expected = evaluate(alone, ["random", "historical"], rank=5, beside=())
+    expected = evaluate(alone, ["random", "historical"], rank=5, baselines=())
     assert found.negatives["historical"]["boosted"] == expected.negatives["historical"]["boosted"]
     assert found.ranking["boosted"] == expected.ranking["boosted"]
-    papers = evaluate(run, protocol="paper", beside=["boosted"]).negatives["random"]["boosted"]
-    assert papers == evaluate(alone, protocol="paper", beside=()).negatives["random"]["boosted"]
+    papers = evaluate(run, protocol="paper", baselines=["boosted"]).negatives["random"]["boosted"]
+    assert papers == evaluate(alone, protocol="paper", baselines=()).negatives["random"]["boosted"]
 
 
 def test_what_cannot_stand_beside_a_run_is_refused(log):
     run = fit("heuristic", log, **QUICK)
-    assert list(evaluate(run, beside=["heuristic", "edgebank"]).negatives["random"]) == ["heuristic", "edgebank"]
+    assert list(evaluate(run, baselines=["heuristic", "edgebank"]).negatives["random"]) == ["heuristic", "edgebank"]
     with pytest.raises(UnknownName, match="boostd"):
-        evaluate(run, beside=["boostd"])
+        evaluate(run, baselines=["boostd"])
     with pytest.raises(BadInput, match="ctdne does not score links"):
-        evaluate(run, beside=["ctdne"])
+        evaluate(run, baselines=["ctdne"])
 
 
 def test_progress_begins_at_nothing_and_ends_with_every_event(log):
     run = fit(PINT(dim=8, neighbors=4, positions=2), log, **QUICK | {"epochs": 1})
     told = []
-    evaluate(run, "random", beside=(), progress=lambda done, total, what: told.append((done, total, what)))
+    evaluate(run, "random", baselines=(), progress=lambda done, total, what: told.append((done, total, what)))
     total = len(run.parts.test)
     before = len(run.parts.before(run.parts.test))
     assert told[:2] == [(done, before, "observing what came before") for done in (0, before)]
@@ -208,8 +208,8 @@ def test_progress_begins_at_nothing_and_ends_with_every_event(log):
 
 def test_one_run_has_no_mean_and_several_have(log):
     run = fit(PINT(dim=8, neighbors=4, positions=2), log, **QUICK | {"epochs": 1})
-    assert "mean ±" not in str(evaluate(run, beside=()))
-    assert "mean ± standard deviation of 2 runs" in str(evaluate([run, run], beside=()))
+    assert "mean ±" not in str(evaluate(run, baselines=()))
+    assert "mean ± standard deviation of 2 runs" in str(evaluate([run, run], baselines=()))
 
 
 def test_heuristics_are_measured_by_the_protocol_of_the_model_beside_them(log):
@@ -349,11 +349,11 @@ def test_neighbors_of_the_whole_log_can_be_stale_by_a_block_too(log):
 @pytest.mark.parametrize("offset", [-1, 0, 1])
 def test_of_many_events_stretches_are_scored_and_it_is_said(offset):
     run = fit("heuristic", random_log(4_000, 25, ties=3), **QUICK)
-    whole = evaluate(run, ["random", "per-event"], rank=5, beside=["edgebank"])
+    whole = evaluate(run, ["random", "per-event"], rank=5, baselines=["edgebank"])
     count = whole.of_events
     assert whole.events == count > 2 * CHUNK
     assert "evenly taken" not in str(whole)
-    found = evaluate(run, ["random", "per-event"], rank=5, beside=["edgebank"], most=count + offset)
+    found = evaluate(run, ["random", "per-event"], rank=5, baselines=["edgebank"], most=count + offset)
     if offset >= 0:
         assert found == whole
         return
@@ -367,10 +367,10 @@ def test_of_many_events_stretches_are_scored_and_it_is_said(offset):
 
 @pytest.mark.parametrize("offset", [-1, 0, 1])
 def test_no_figure_depends_on_the_piece_that_is_observed(run, monkeypatch, offset):
-    whole = evaluate(run, beside=["edgebank"])
+    whole = evaluate(run, baselines=["edgebank"])
     monkeypatch.setattr(measure, "PIECE", len(run.parts.before(run.parts.test)) // 2 + offset)
     seen = []
-    found = evaluate(run, beside=["edgebank"], progress=lambda *given: seen.append(given))
+    found = evaluate(run, baselines=["edgebank"], progress=lambda *given: seen.append(given))
     assert found.negatives == whole.negatives
     steps = [(done, total) for done, total, what in seen if what == "observing what came before"]
     assert len(steps) == 1 + -(-steps[-1][1] // measure.PIECE)

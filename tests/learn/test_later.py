@@ -12,7 +12,7 @@ from pintgn import EventLog, evaluate, fit
 from pintgn.cli.app import app
 from pintgn.errors import BadInput, EventOrderError
 from pintgn.learn import metrics
-from pintgn.learn.later import longer_log
+from pintgn.learn.newer_events import longer_log
 from tests.learn.helpers import QUICK, tiny
 from tests.learn.test_no_future import plain
 
@@ -93,13 +93,13 @@ def test_a_model_that_learns_is_trained_beside_it_on_the_same_parts(refit):
     times = {"train_until": int(old.t[500]), "val_until": int(old.t[650])}
     settings = {"epochs": 3, "patience": 3, **times}
     for on in (None, later):
-        one = evaluate(fit("jodie", old, refit=refit, **settings), beside=["tgat"], on=on)
+        one = evaluate(fit("jodie", old, refit=refit, **settings), baselines=["tgat"], on=on)
         same = {"tgat": fit("tgat", old, refit=refit, **times), "jodie": fit("jodie", old, refit=refit, **settings)}
         for name, other in same.items():
-            assert one.negatives["random"][name] == evaluate(other, beside=(), on=on).negatives["random"][name]
+            assert one.negatives["random"][name] == evaluate(other, baselines=(), on=on).negatives["random"][name]
     first = fit("jodie", old, **settings)
     with pytest.raises(BadInput, match="no weights to begin with"):
-        evaluate(fit(first, later, epochs=0), beside=["tgat"])
+        evaluate(fit(first, later, epochs=0), baselines=["tgat"])
 
 
 def test_what_comes_later_still_changes_nothing_before(run):
@@ -132,9 +132,9 @@ def test_events_that_are_not_later_are_refused_in_one_line(run, begin, end, mess
 def test_so_many_later_events_and_no_fewer(run, events):
     if events < metrics.LEAST:
         with pytest.raises(BadInput, match="at least 10"):
-            evaluate(run, on=of(shop(), 800, 800 + events), beside=())
+            evaluate(run, on=of(shop(), 800, 800 + events), baselines=())
     else:
-        found = evaluate(run, on=of(shop(), 800, 800 + events), beside=())
+        found = evaluate(run, on=of(shop(), 800, 800 + events), baselines=())
         assert found.negatives["random"]["pint"]["all"]["events"] == events
 
 

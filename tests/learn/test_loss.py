@@ -14,9 +14,10 @@ from pintgn import PINT, EventLog, fit
 from pintgn.errors import BadInput, UnknownName
 from pintgn.events.chosen import ChosenLog
 from pintgn.learn.defaults import from_training
-from pintgn.learn.loss import LEAST, loss_of, rate
 from pintgn.learn.negatives import earlier_pairs
 from pintgn.learn.settings import Settings, Training
+from pintgn.learn.tasks.link import link_loss
+from pintgn.learn.train import LEAST_RATE, learning_rate
 from tests.learn.helpers import QUICK
 
 
@@ -27,22 +28,14 @@ def soft(x: float) -> float:
 def test_binary_loss_weighs_events_and_all_their_negatives_alike():
     yes, no = torch.tensor([1.0, 2.0]), [torch.tensor([0.0, -1.0]), torch.tensor([3.0, 0.5])]
     wanted = (soft(-1) + soft(-2)) / 2 + (soft(0) + soft(-1) + soft(3) + soft(0.5)) / 4
-    assert loss_of(yes, no, Training(negatives_per_event=2)).item() == pytest.approx(wanted, rel=1e-6)
-
-
-def test_ranking_loss_adds_the_event_among_its_negatives():
-    yes, no = torch.tensor([1.0]), [torch.tensor([0.0]), torch.tensor([3.0])]
-    binary = soft(-1) + (soft(0) + soft(3)) / 2
-    among = math.log(math.exp(1) + math.exp(0) + math.exp(3)) - 1
-    found = loss_of(yes, no, Training(negatives_per_event=2, loss="ranking")).item()
-    assert found == pytest.approx(binary / 2 + among, rel=1e-6)
+    assert link_loss(yes, no, Training(negatives_per_event=2)).item() == pytest.approx(wanted, rel=1e-6)
 
 
 def test_two_questions_are_learned_by_the_cross_entropy_of_three_classes():
     """A class's log-likelihood is that of an event less the logit against that kind: z_0 - z_kind = logit."""
     rng = torch.Generator().manual_seed(0)
     yes, random, more, met = torch.randn(4, 5, 2, generator=rng)
-    found = loss_of(yes, [random, more, met], Training(negatives_per_event=2))
+    found = link_loss(yes, [random, more, met], Training(negatives_per_event=2))
     rows = torch.cat([yes, random, more, met])
     classes = torch.cat([torch.zeros(20, 1), -rows], 1)
     wanted = torch.nn.functional.cross_entropy(
@@ -53,16 +46,16 @@ def test_two_questions_are_learned_by_the_cross_entropy_of_three_classes():
 
 def test_a_second_question_leaves_the_first_logits_gradient_finite_at_any_scale():
     yes, no, met = (torch.full((3, 2), z, requires_grad=True) for z in (80.0, -80.0, 500.0))
-    loss_of(yes, [no, met], Training()).backward()
+    link_loss(yes, [no, met], Training()).backward()
     assert all(torch.isfinite(z.grad).all() for z in (yes, no, met))
 
 
 def test_the_learning_rate_falls_by_a_cosine_or_stays():
     falling = Training(learning_rate=0.1, schedule="cosine")
-    assert rate(falling, 0, 100) == pytest.approx(0.1)
-    assert rate(falling, 50, 100) == pytest.approx(0.1 * (LEAST + (1 - LEAST) / 2))
-    assert rate(falling, 100, 100) == pytest.approx(0.1 * LEAST)
-    assert rate(Training(learning_rate=0.1), 77, 100) == 0.1
+    assert learning_rate(falling, 0, 100) == pytest.approx(0.1)
+    assert learning_rate(falling, 50, 100) == pytest.approx(0.1 * (LEAST_RATE + (1 - LEAST_RATE) / 2))
+    assert learning_rate(falling, 100, 100) == pytest.approx(0.1 * LEAST_RATE)
+    assert learning_rate(Training(learning_rate=0.1), 77, 100) == 0.1
 
 
 def test_who_gives_a_learning_rate_means_that_one():
@@ -122,7 +115,7 @@ def test_earlier_pairs_know_nothing_of_what_comes_later():
 
 
 def test_training_with_every_addition_ends_with_finite_figures():
-    settings = QUICK | {"epochs": 2, "negatives_per_event": 3, "loss": "ranking", "schedule": "cosine"}
+    settings = QUICK | {"epochs": 2, "negatives_per_event": 3, "schedule": "cosine"}
     model = PINT(dim=8, pair_history=True, historical=True)
     run = fit(model, small_log(600), **settings)
     assert 0 < run.test["all"]["ap"] <= 1

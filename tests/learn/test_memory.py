@@ -10,7 +10,7 @@ import pytest
 
 from pintgn import EventLog
 from pintgn.errors import TooLarge
-from pintgn.learn import memory
+from pintgn.learn import memory_budget
 from pintgn.learn.defaults import resolved
 from pintgn.learn.settings import Settings, Streaming
 from pintgn.positions.relative import BUDGET
@@ -24,7 +24,7 @@ def log_of(events: int, nodes: int, features: int = 0) -> EventLog:
 
 
 def predicted(log: EventLog, **settings: dict) -> dict[str, int]:
-    return memory.predict(resolved(Settings.of({"model": {"name": "pint"}} | settings), log), log)
+    return memory_budget.predict(resolved(Settings.of({"model": {"name": "pint"}} | settings), log), log)
 
 
 def test_more_events_nodes_and_features_take_more():
@@ -43,13 +43,13 @@ def kept(backend: str, width: int | None = None) -> Streaming:
 
 
 def test_positions_are_counted_by_their_backend():
-    assert memory.positions(4, 1000, kept("exact")) == 3 * 1000 * (4 * 1000 + 24)
-    assert memory.positions(4, 1000, kept("sketch")) == 1000 * (3 * 128 * 4 + 9)
-    assert memory.positions(4, 100, kept("auto")) == memory.positions(4, 100, kept("exact"))
-    assert memory.positions(4, 50_000, kept("auto")) == BUDGET + BUDGET // 10
-    assert memory.positions(4, 1_000_000, kept("auto")) == memory.positions(4, 1_000_000, kept("sketch"))
-    assert memory.positions(0, 1000, kept("auto")) == 0
-    assert memory.positions(4, 1000, kept("sketch", 64)) == 1000 * (3 * 64 * 4 + 9)
+    assert memory_budget.positions(4, 1000, kept("exact")) == 3 * 1000 * (4 * 1000 + 24)
+    assert memory_budget.positions(4, 1000, kept("sketch")) == 1000 * (3 * 128 * 4 + 9)
+    assert memory_budget.positions(4, 100, kept("auto")) == memory_budget.positions(4, 100, kept("exact"))
+    assert memory_budget.positions(4, 50_000, kept("auto")) == BUDGET + BUDGET // 10
+    assert memory_budget.positions(4, 1_000_000, kept("auto")) == memory_budget.positions(4, 1_000_000, kept("sketch"))
+    assert memory_budget.positions(0, 1000, kept("auto")) == 0
+    assert memory_budget.positions(4, 1000, kept("sketch", 64)) == 1000 * (3 * 64 * 4 + 9)
 
 
 @pytest.mark.parametrize(
@@ -62,29 +62,29 @@ def test_positions_are_counted_by_their_backend():
 def test_what_cannot_fit_is_refused_with_what_would(less, advice, monkeypatch):
     log = log_of(3000, 300)
     settings = resolved(Settings.of({"model": {"name": "pint"}}), log)
-    peak = sum(memory.predict(settings, log).values())
-    monkeypatch.setattr(memory, "resident", lambda: 0)
-    monkeypatch.setattr(memory, "available", lambda: peak)
-    assert sum(memory.require(settings, log).values()) == peak
-    monkeypatch.setattr(memory, "available", lambda: max(peak - less, 0))
+    peak = sum(memory_budget.predict(settings, log).values())
+    monkeypatch.setattr(memory_budget, "resident", lambda: 0)
+    monkeypatch.setattr(memory_budget, "available", lambda: peak)
+    assert sum(memory_budget.require(settings, log).values()) == peak
+    monkeypatch.setattr(memory_budget, "available", lambda: max(peak - less, 0))
     with pytest.raises(TooLarge, match=f"3,000 events between 300 nodes takes about .* are free. .*{advice}"):
-        memory.require(settings, log)
+        memory_budget.require(settings, log)
 
 
 def test_where_even_no_positions_do_not_fit_the_newest_events_may(monkeypatch):
     log = log_of(3000, 300)
     settings = resolved(Settings.of({"model": {"name": "edgebank"}}), log)
-    peak = sum(memory.predict(settings, log).values())
-    monkeypatch.setattr(memory, "resident", lambda: 0)
-    monkeypatch.setattr(memory, "available", lambda: memory.PROGRAM + (peak - memory.PROGRAM) // 2)
+    peak = sum(memory_budget.predict(settings, log).values())
+    monkeypatch.setattr(memory_budget, "resident", lambda: 0)
+    monkeypatch.setattr(memory_budget, "available", lambda: memory_budget.PROGRAM + (peak - memory_budget.PROGRAM) // 2)
     with pytest.raises(TooLarge, match=r"The newest 1,(499|500) events would fit"):
-        memory.require(settings, log)
+        memory_budget.require(settings, log)
 
 
 def test_a_small_training_takes_about_what_was_predicted_whatever_started_it(tmp_path):
     large = np.ones(150_000_000)  # 1.2 GB, which a child that this process starts does not hold
     program = (
-        "import sys, pintgn; from pintgn.learn.memory import predict;"
+        "import sys, pintgn; from pintgn.learn.memory_budget import predict;"
         "log = pintgn.simulate('repeat', events=2000, seed=0);"
         "run = pintgn.fit('pint', log, folder=sys.argv[1], epochs=1, threads=1);"
         "print(run.spent['peak_memory_bytes'] / sum(predict(run.settings, log).values()))"

@@ -7,9 +7,10 @@ import pytest
 
 from pintgn import fit, simulate
 from pintgn.errors import BadInput
-from pintgn.learn import finish
-from pintgn.learn.calibration import choice_error, first_choices, next_probabilities, next_slope
+from pintgn.learn.calibration import first_choices, next_probabilities, next_slope
+from pintgn.learn.metrics import choice_error
 from pintgn.learn.run import Run
+from pintgn.learn.tasks import link
 from tests.learn.helpers import QUICK, random_log
 
 
@@ -95,7 +96,7 @@ def test_few_events_or_few_others_are_as_good_as_there_are(name, monkeypatch):
     log, whole = random_log(400, 20), fit("heuristic", random_log(400, 20), **QUICK).next_slope
     most = {"NEXT_EVENTS": 60, "NEXT_AMONG": 19}[name]
     for size in (1, most // 2, most - 1, most, most + 1):
-        monkeypatch.setattr(finish, name, size)
+        monkeypatch.setattr(link, name, size)
         found = fit("heuristic", log, **QUICK).next_slope
         assert found > 0
         if size >= most:

@@ -17,7 +17,8 @@ import pintgn
 from paper.classify import classify
 from pintgn import ADD, DELETE, Columns, EventLog, evaluate, read_events, tune
 from pintgn.errors import PintgnWarning
-from pintgn.learn import defaults, paper, train
+from pintgn.learn import defaults, paper
+from pintgn.learn import fit as fitting
 from pintgn.learn.protocol import Parts, destinations, scored_events
 from pintgn.learn.settings import Settings
 from pintgn.models.registry import MODELS
@@ -101,14 +102,14 @@ def borders(log: EventLog) -> tuple[int, int]:
 def trained(log: EventLog, given: dict) -> dict:
     """All that learning found out, and the weights at the end of each epoch."""
     settings = Settings.of(given)
-    model, weights = train.resolved(settings, log).make_model(), []
+    model, weights = fitting.resolved(settings, log).make_model(), []
 
     def watch(entry):
         if "val" in entry:
             weights.append({name: value.numpy().tobytes() for name, value in model.state_dict().items()})
 
     tables = [given.get(table, {}) for table in ("train", "stream", "task")]
-    run = train.fit(model, log, progress=watch, **tables[0], **tables[1], **tables[2])
+    run = fitting.fit(model, log, progress=watch, **tables[0], **tables[1], **tables[2])
     return {
         "settings": run.settings.to_dict(),
         "time scale": run.schema.time_scale,
@@ -151,7 +152,7 @@ def test_nothing_learned_depends_on_what_comes_later(name):
 def test_the_chosen_epoch_and_its_weights_do_not_depend_on_the_test_part():
     """Of several epochs; nor does how long a refit trains."""
     given = tiny("pint", hidden=0.0, epochs=8, learning_rate=0.1, average=0.0, schedule="constant")
-    one, other = (train.fit(Settings.of(given), log, refit=True) for log in (plain(), scrambled(borders(plain())[1])))
+    one, other = (fitting.fit(Settings.of(given), log, refit=True) for log in (plain(), scrambled(borders(plain())[1])))
     assert len({entry["val"]["all"]["ap"] for entry in one.history}) > 1, "else there was nothing to choose"
     assert one.best_epoch == other.best_epoch == one.refit.best_epoch == other.refit.best_epoch
     assert [entry["val"] for entry in one.history] == [entry["val"] for entry in other.history]
@@ -167,7 +168,7 @@ def test_nodes_are_hidden_by_who_appears_later_and_by_nothing_else():
 
 
 def test_no_negatives_in_training_are_drawn_from_the_future():
-    check(tiny("pint", hidden=0.0, epochs=2, negatives_per_event=2, loss="ranking", historical=True))
+    check(tiny("pint", hidden=0.0, epochs=2, negatives_per_event=2, historical=True))
 
 
 def test_the_papers_protocol_trains_on_the_past_alone():
@@ -178,7 +179,7 @@ def test_the_papers_protocol_trains_on_the_past_alone():
 @pytest.mark.parametrize("rank", ["all", 5])
 def test_what_is_measured_on_validation_does_not_depend_on_test(rank):
     def figures(log):
-        run = train.fit(Settings.of(tiny("pint", hidden=0.0)), log)
+        run = fitting.fit(Settings.of(tiny("pint", hidden=0.0)), log)
         return evaluate(run, ["random", "historical", "inductive", "per-event"], rank=rank, part="val").to_dict()
 
     assert figures(plain()) == figures(scrambled(borders(plain())[1]))
@@ -197,7 +198,7 @@ def test_a_search_finds_the_same_whatever_the_test_part_is(tmp_path):
 
 def test_a_classifier_of_nodes_is_chosen_whatever_the_test_part_is():
     runs = [
-        classify(train.fit(Settings.of(tiny("tgn", hidden=0.0)), log), epochs=3)
+        classify(fitting.fit(Settings.of(tiny("tgn", hidden=0.0)), log), epochs=3)
         for log in (plain(), scrambled(borders(plain())[1]))
     ]
     assert runs[0].history == runs[1].history
@@ -212,7 +213,7 @@ def test_what_is_left_open_is_decided_by_the_training_part(monkeypatch):
     by_training, by_all = (defaults.from_training(asked, part) for part in (log.split()[0], log))
     assert by_training.train.epochs != by_all.train.epochs
     assert by_training.model["neighbors"] != by_all.model["neighbors"]
-    found = train.resolved(asked, log)
+    found = fitting.resolved(asked, log)
     assert found.train == by_training.train
     assert found.model == by_training.model
 
@@ -269,7 +270,7 @@ def test_an_answer_knows_no_target_before_its_time(how, task):
     """Whatever the targets are that are not known strictly before a question, the answer is the same, bit for bit."""
     given = tiny("pint", hidden=0.0) | {"task": TASKS[task] | ({"known_after": 120} if how == "after" else {})}
     log = known_later(plain(), task) if how == "at" else plain()
-    run = train.fit(Settings.of(given), log)
+    run = fitting.fit(Settings.of(given), log)
     whole = run.view(log)
     late = whole.schema.late
     known = whole.t if whole.known is None else whole.known
@@ -335,7 +336,7 @@ def test_a_category_first_met_later_counts_as_none(tmp_path):
     """In the log of a run, in a later file and in events one by one; the run's own log keeps it."""
     log = with_categories(["b", "d"], ["a", "d"], "onehot", ["kind"])
     with pytest.warns(PintgnWarning, match="the training part has no kind='a'; what first occurs later counts as none"):
-        run = train.fit(Settings.of(tiny("tgn", hidden=0.0)), log, folder=tmp_path / "run")
+        run = fitting.fit(Settings.of(tiny("tgn", hidden=0.0)), log, folder=tmp_path / "run")
     assert run.schema.feature_columns() == ["kind=b", "kind=d"]
     assert run.log.schema.feature_columns() == ["kind=a", "kind=b", "kind=d"]
     begin = borders(plain())[1]
@@ -359,7 +360,7 @@ def test_a_category_first_met_later_counts_as_none(tmp_path):
 @LATER
 def test_a_column_that_is_empty_in_training_is_no_feature(tmp_path):
     log = with_categories([""], ["a", "b"], "onehot", ["kind"])
-    run = train.fit(Settings.of(tiny("tgn", hidden=0.0)), log, folder=tmp_path / "run")
+    run = fitting.fit(Settings.of(tiny("tgn", hidden=0.0)), log, folder=tmp_path / "run")
     assert run.schema.width == 0
     live = pintgn.open(tmp_path / "run")
     live.observe([(3, 4, int(log.t[-1]) + 1, {"kind": "a"})])
@@ -385,7 +386,7 @@ def test_in_the_papers_protocol_new_nodes_are_told_from_destinations_of_their_ow
 
     compare = paper.compare
     monkeypatch.setattr(paper, "compare", note)
-    stream = train.fit(Settings.of(tiny("edgebank")), log[:200]).new_stream()
+    stream = fitting.fit(Settings.of(tiny("edgebank")), log[:200]).new_stream()
     stream.observe(parts.trained)
     paper.measure(stream, parts, part, ["random"], seed=0)
     (first, everyone), (second, inductive) = asked

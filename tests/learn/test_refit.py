@@ -13,7 +13,7 @@ import pintgn
 from pintgn import EventLog, Run, evaluate, fit, write_report
 from pintgn.cli.app import app
 from pintgn.errors import BadFile, BadInput
-from pintgn.learn import train
+from pintgn.learn import fit as fitting
 from pintgn.learn.settings import Settings
 from pintgn.models.registry import MODELS
 from tests.learn.helpers import QUICK, tiny
@@ -124,7 +124,7 @@ def test_later_events_are_measured_by_the_model_in_use():
     log = shop(1_200)
     old = pintgn.read_events(log[:1_000].to_table())
     once, again = quick(old, epochs=2), quick(old, epochs=2, refit=True)
-    figures = [evaluate(run, on=log[1_000:], beside=()).negatives["random"]["pint"] for run in (once, again)]
+    figures = [evaluate(run, on=log[1_000:], baselines=()).negatives["random"]["pint"] for run in (once, again)]
     assert figures[0]["all"]["ap"] != figures[1]["all"]["ap"]
 
 
@@ -145,7 +145,7 @@ def test_a_refit_that_was_killed_is_continued_to_a_bit_identical_end(folder, tmp
     stopped = Run.open(tmp_path / "run")
     assert (stopped.finished, stopped.refit) == (True, None)
     assert stopped.test == whole.test
-    train.resume(tmp_path / "run")
+    fitting.resume(tmp_path / "run")
     assert weights(Run.open(tmp_path / "run").refit) == weights(whole.refit)
 
 
@@ -272,7 +272,7 @@ def test_a_run_that_goes_on_is_kept_continued_and_refitted(earlier, files, tmp_p
             refit=True,
             progress=kill,
         )
-    train.resume(tmp_path / "next")
+    fitting.resume(tmp_path / "next")
     found = Run.open(tmp_path / "next")
     assert outcome(found) == outcome(whole)
     assert weights(found.refit) == weights(whole.refit)

@@ -10,7 +10,8 @@ import pintgn
 from pintgn.check import check_model
 from pintgn.errors import BadInput, UnknownName
 from pintgn.events.log import EventLog, Query
-from pintgn.learn import relation_ranks, train
+from pintgn.learn import fit as fitting
+from pintgn.learn import relation_ranks
 from pintgn.learn.relation_ranks import both_ways, entities, filtered_ranks
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
@@ -45,7 +46,7 @@ def asked(name="pint", **more):
 
 @pytest.fixture(scope="module")
 def run():
-    return train.fit(asked(model={"pair_history": True}, epochs=2), facts())
+    return fitting.fit(asked(model={"pair_history": True}, epochs=2), facts())
 
 
 def after(run, log, events):
@@ -234,7 +235,7 @@ def test_recurrency_is_the_share_and_the_age_of_what_happened():
     log = pintgn.read_events(table, "s", "o", "t", features=["type"])
     settings = asked()
     task = task_module.Related(settings.task, log, log)
-    read = task.complete(task.bare(log), log)
+    read = task.with_target(task.without_target(log), log)
     src, dst = ([log.node(id) for id in ids] for ids in ((0, 0, 1), (5, 6, 5)))
     query = Query(np.array(src), np.array(dst), np.full(3, 30), np.ones((3, 1), np.float32))
     expected = {
@@ -255,9 +256,9 @@ def test_recurrency_is_the_share_and_the_age_of_what_happened():
 
 def test_the_baseline_is_set_by_validation_alone(run):
     parts = run.parts
-    stream = run.task.row_stream("recurrency", parts, run.schema, parts.before(parts.test))
+    stream = run.task.baseline_stream("recurrency", run, parts, run.schema, parts.before(parts.test))
     changed = dataclasses.replace(parts, test=scrambled(parts.test, 0))
-    again = run.task.row_stream("recurrency", changed, run.schema, parts.before(parts.test))
+    again = run.task.baseline_stream("recurrency", run, changed, run.schema, parts.before(parts.test))
     assert (stream.model.trust == again.model.trust).all()
     assert len(stream.model.trust) == 2 * run.task.kinds
     assert {*zip(stream.model.decay, stream.model.trust, strict=True)} <= {*task_module.GRID}
@@ -291,7 +292,7 @@ def test_negatives_are_earlier_answers_and_known_to_be_false(run):
 
 @pytest.mark.parametrize("name", [*MODELS, "boosted"])
 def test_every_tree_model_learns_by_relation(name):
-    run = train.fit(asked(name), facts(150))
+    run = fitting.fit(asked(name), facts(150))
     assert list(run.test["all"]) == ["events", "mrr", "hits@1", "hits@3", "hits@10", "ap", "auc"]
     assert 0 < run.test["all"]["mrr"] <= 1
     assert list(run.heuristics) == ["recurrency", "strict recurrency", "relaxed recurrency"]
@@ -300,13 +301,13 @@ def test_every_tree_model_learns_by_relation(name):
 @pytest.mark.learning
 def test_pint_learns_what_the_relation_says():
     log = facts(800)
-    run = train.fit(asked(model={"pair_history": True, "dim": 32}, epochs=6, learning_rate=0.01), log)
+    run = fitting.fit(asked(model={"pair_history": True, "dim": 32}, epochs=6, learning_rate=0.01), log)
     assert run.test["all"]["mrr"] > run.heuristics["relaxed recurrency"]["all"]["mrr"] + 0.1
 
 
 def test_a_run_is_read_again_and_goes_on(tmp_path):
     log = facts(300)
-    made = train.fit(asked(), log, folder=tmp_path / "run")
+    made = fitting.fit(asked(), log, folder=tmp_path / "run")
     read = Run.open(tmp_path / "run")
     query = Query(np.array([1, 2]), np.array([3, 4]), np.array([90, 90]), np.array([[1], [6]], np.float32))
     with eval_mode(made.model), eval_mode(read.stream.model):
@@ -314,7 +315,7 @@ def test_a_run_is_read_again_and_goes_on(tmp_path):
         for stream in (made.stream, read.stream):
             stream.observe(made.parts.log[:0])
     assert read.test == made.test
-    found = pintgn.evaluate(tmp_path / "run", beside=["relaxed recurrency"])
+    found = pintgn.evaluate(tmp_path / "run", baselines=["relaxed recurrency"])
     assert list(found.negatives) == ["who comes next by type, both ways, among all, filtered"]
     assert found.to_dict()["negatives"][read.task.title()]["pint"]["all"]["mrr"] == pytest.approx(
         read.test["all"]["mrr"]
@@ -336,7 +337,7 @@ def test_forgetting_keeps_relations_with_their_events(run):
 
 def test_a_relation_of_later_has_a_finite_score():
     log = facts(300, later="sells")
-    run = train.fit(asked(), log)
+    run = fitting.fit(asked(), log)
     assert run.task.number("sells") == 0
     given = run.task.by("sells", 2)
     query = Query(np.array([1, 2]), np.array([3, 4]), np.array([90, 90]), given)
@@ -381,7 +382,7 @@ def test_numbers_can_be_relations():
         "t",
         features=["type"],
     )
-    run = train.fit(asked(), codes)
+    run = fitting.fit(asked(), codes)
     assert run.task.kinds == 4
     assert run.task.number(7) == run.task.number("7") == 3
 

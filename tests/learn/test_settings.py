@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 
 import pytest
 
 from pintgn.errors import BadFile, BadInput, UnknownName
 from pintgn.learn.defaults import from_training, resolved
-from pintgn.learn.settings import (
-    FitSettings,
-    Settings,
-    Streaming,
-    TaskSettings,
-    Training,
-    dataclass_parameters,
-    merged,
-    parse_setting,
-    parse_value,
-    published_rows,
-    read_settings,
-)
+from pintgn.learn.settings import Settings, Training
+from pintgn.learn.settings_files import merged, parse_setting, parse_value, published_rows, read_settings
 from pintgn.models.pint import PINT
 from tests.conftest import ROOT
 from tests.learn.helpers import random_log
@@ -37,7 +25,7 @@ def test_settings_survive_the_file_exactly():
 
 
 def test_a_model_made_in_python_keeps_every_argument():
-    settings = Settings.of_model(PINT(dim=7, beta=0.3, time_unit=2.0), {}, {})
+    settings = Settings.of_model(PINT(dim=7, beta=0.3, time_unit=2.0), {})
     assert resolved(settings, random_log(400, 20)).model == PINT(dim=7, beta=0.3, time_unit=2.0).settings()
 
 
@@ -134,10 +122,3 @@ def test_a_settings_file_that_cannot_be_used_is_one_line(tmp_path):
 def test_every_field_of_training_is_explained():
     for field in dataclasses.fields(Training):
         assert f"{field.name}:" in Training.__doc__ or f"{field.name}, " in Training.__doc__ or field.name in ("test",)
-
-
-def test_the_keywords_of_fit_that_type_checkers_know_are_the_fields_of_its_settings():
-    kinds = (Training, Streaming, TaskSettings)
-    fields = {name: kind for one in kinds for name, kind in dataclass_parameters(one).items()}
-    assert typing.get_type_hints(FitSettings) == fields
-    assert not FitSettings.__required_keys__

@@ -11,7 +11,7 @@ import pintgn
 from pintgn import PINT, EventLog, fit
 from pintgn.errors import BadInput
 from pintgn.explain import counterfactuals
-from pintgn.learn import metrics, train
+from pintgn.learn import metrics
 from pintgn.learn.defaults import BUSY, MANY, STEPS, from_training
 from pintgn.learn.ranking import BLOCK, Candidates
 from pintgn.learn.settings import Settings
@@ -145,7 +145,7 @@ def test_no_figure_depends_on_whether_a_stream_is_kept_between_epochs(monkeypatc
     expected, size = figures(), built[0]
     assert len(built) == 1, "small enough to be kept"
     for kept, times in zip(around(size), (2, 1, 1), strict=True):
-        monkeypatch.setattr(train, "KEPT", kept)
+        monkeypatch.setattr("pintgn.learn.train.KEPT", kept)
         built.clear()
         assert figures() == expected
         assert len(built) == times

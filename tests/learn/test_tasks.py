@@ -10,8 +10,9 @@ import pintgn
 from pintgn import ADD, DELETE, PINT, Columns, EventLog, evaluate, fit, read_events
 from pintgn.errors import BadInput, PintgnWarning, UnknownName
 from pintgn.events.schema import Feature, Schema
-from pintgn.learn import train
-from pintgn.learn.answer_metrics import class_calibration, class_metrics, conformal, value_metrics
+from pintgn.learn import fit as fitting
+from pintgn.learn.calibration import class_calibration, conformal
+from pintgn.learn.metrics import class_metrics, value_metrics
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
 from pintgn.learn.tables import epoch_line, run_title
@@ -57,7 +58,7 @@ TIP = {"predict": "tip", "given": ["amount"]}
 @pytest.mark.parametrize("name", ["pint", "tgn", "tgat", "jodie", "dyrep", "gat", "graphsage", "boosted"])
 def test_models_classify_and_regress_columns(name):
     log = payments()
-    classes, values = (train.fit(asked(name, **task), log) for task in (FRAUD, TIP))
+    classes, values = (fitting.fit(asked(name, **task), log) for task in (FRAUD, TIP))
     assert list(classes.test["all"]) == ["events", "ap", "auc", "log_loss", "macro_f1", "calibration_error"]
     assert list(values.test["all"]) == ["events", "mae", "rmse", "r2", "coverage"]
     assert classes.test["all"]["events"] == values.test["all"]["events"] == len(classes.parts.test)
@@ -67,22 +68,22 @@ def test_models_classify_and_regress_columns(name):
 @pytest.mark.parametrize("name", ["caw", "ctdne", "edgebank", "heuristic"])
 def test_models_that_only_score_links_are_refused(name):
     with pytest.raises(BadInput, match="cannot be asked about a column"):
-        train.fit(asked(name, **FRAUD), payments())
+        fitting.fit(asked(name, **FRAUD), payments())
 
 
 def test_what_can_be_learned_is_learned():
     """Fraud depends on the payee and the channel alone: a chosen row per payee must not beat what knows both."""
     log = payments()
-    found = train.fit(Settings.of({"train": {"epochs": 30, "hidden": 0.0}, "task": FRAUD}), log)
+    found = fitting.fit(Settings.of({"train": {"epochs": 30, "hidden": 0.0}, "task": FRAUD}), log)
     assert found.test["all"]["ap"] > found.heuristics["overall"]["all"]["ap"] + 0.1
-    tips = train.fit(Settings.of({"train": {"epochs": 30, "hidden": 0.0}, "task": TIP}), log)
+    tips = fitting.fit(Settings.of({"train": {"epochs": 30, "hidden": 0.0}, "task": TIP}), log)
     assert tips.test["all"]["r2"] > 0.5
     assert tips.test["all"]["r2"] > tips.heuristics["destination's mean"]["all"]["r2"]
 
 
 def test_given_columns_reach_the_answer_and_others_do_not():
     log = payments()
-    run = train.fit(asked(**FRAUD), log)
+    run = fitting.fit(asked(**FRAUD), log)
     stream, part = run.new_stream(), run.parts.test
     stream.observe(run.parts.before(part))
     query = run.task.query(part[:5])
@@ -98,18 +99,18 @@ def test_given_columns_reach_the_answer_and_others_do_not():
 
 def test_a_label_of_a_node_is_asked_without_the_other_end():
     log = payments()
-    run = train.fit(asked(predict="fraud", of="src"), log)
+    run = fitting.fit(asked(predict="fraud", of="src"), log)
     query = run.task.query(run.parts.test)
     assert (query.dst == query.src).all()
     with pytest.raises(BadInput, match="nothing of an event can be given"):
-        train.fit(asked(predict="fraud", of="src", given=["amount"]), log)
+        fitting.fit(asked(predict="fraud", of="src", given=["amount"]), log)
 
 
 def test_events_without_a_target_happen_and_are_no_questions():
     tip = np.array(events()["tip"])
     tip[::3] = np.nan
     log = payments(tip=tip)
-    run = train.fit(asked(**TIP), log)
+    run = fitting.fit(asked(**TIP), log)
     assert run.test["all"]["events"] == int((~np.isnan(log.label[run.parts.test.first :])).sum())
     assert run.stream.events == len(log)
 
@@ -117,7 +118,7 @@ def test_events_without_a_target_happen_and_are_no_questions():
 def test_deletions_are_no_questions():
     op = np.where(np.arange(EVENTS) % 5 == 4, DELETE, ADD)
     log = read_events(events(op=op), features=FEATURES, label="tip", columns=Columns(op="op"))
-    run = train.fit(asked(**FRAUD), log)
+    run = fitting.fit(asked(**FRAUD), log)
     assert run.test["all"]["events"] == int(run.parts.test.learnable.sum())
 
 
@@ -137,7 +138,7 @@ def test_a_target_is_part_of_the_past_once_it_is_known():
     first, end = int(log.t[0]), int(log.t[-1])
     pair = int(log.src[0]), int(log.dst[0])
     met = log.t[(log.src == pair[0]) & (log.dst == pair[1])]
-    with_event, later = (train.fit(asked(**FRAUD, **more), log) for more in ({}, {"known_after": 100}))
+    with_event, later = (fitting.fit(asked(**FRAUD, **more), log) for more in ({}, {"known_after": 100}))
     for at in (first, first + 1, first + 100, first + 101, end + 1, end + 500):
         assert look_ups(with_event, log, max(at, end), *pair) == (met < max(at, end)).sum()
         assert look_ups(later, log, max(at, end), *pair) == (met + 100 < max(at, end)).sum()
@@ -145,7 +146,7 @@ def test_a_target_is_part_of_the_past_once_it_is_known():
 
 def test_an_event_shows_its_target_in_trees_only_from_its_time_on():
     log = payments()
-    run = train.fit(asked(**FRAUD, known_after=50), log)
+    run = fitting.fit(asked(**FRAUD, known_after=50), log)
     stream = run.new_stream()
     stream.observe(run.view(log))
     late = stream.schema.late
@@ -167,7 +168,7 @@ def test_answers_do_not_depend_on_batches_or_on_being_saved(how, tmp_path):
         features=FEATURES,
         columns=Columns(known_at="settled" if how == "known_at" else None),
     )
-    run = train.fit(asked(**FRAUD, **({"known_after": 60} if how == "known_after" else {})), log)
+    run = fitting.fit(asked(**FRAUD, **({"known_after": 60} if how == "known_after" else {})), log)
     whole = run.view(log)
     query = run.task.query(whole)
 
@@ -193,8 +194,8 @@ def test_answers_do_not_depend_on_batches_or_on_being_saved(how, tmp_path):
 
 
 def test_training_learns_from_no_target_that_became_known_after_its_end():
-    run = train.fit(asked(**FRAUD, known_after=100), payments())
-    query, truth = run.task.trainable(run.parts.train, run.parts, np.random.default_rng(0))
+    run = fitting.fit(asked(**FRAUD, known_after=100), payments())
+    query, truth = run.task.training_questions(run.parts.train, run.parts, np.random.default_rng(0))
     assert len(truth) == int((run.parts.train.t + 100 <= run.parts.train.t[-1]).sum()) < len(run.parts.train)
     assert query.t.max() + 100 <= run.parts.train.t[-1]
 
@@ -262,27 +263,27 @@ def test_calibration_of_two_classes_finds_scale_and_offset():
 
 def test_runs_about_columns_are_evaluated_kept_and_continued(tmp_path):
     log = payments()
-    run = train.fit(asked(**FRAUD), log, folder=tmp_path / "run", refit=True)
+    run = fitting.fit(asked(**FRAUD), log, folder=tmp_path / "run", refit=True)
     found = evaluate(tmp_path / "run")
     rows = found.negatives["fraud"]
     assert rows["pint"] == run.test
     assert {name: rows[name] for name in run.heuristics} == run.heuristics
     assert "fraud" in str(found)
-    assert list(evaluate(run, beside=["boosted"]).negatives["fraud"]) == ["pint", "boosted"]
+    assert list(evaluate(run, baselines=["boosted"]).negatives["fraud"]) == ["pint", "boosted"]
     with pytest.raises(BadInput, match="leave out negatives and rank"):
         evaluate(run, "historical")
-    again = train.fit(asked(**FRAUD), log, folder=tmp_path / "run")
+    again = fitting.fit(asked(**FRAUD), log, folder=tmp_path / "run")
     assert again.test == run.test
     assert again.answer_calibration == run.answer_calibration
     with pytest.raises(BadInput, match="task.given"):
-        train.fit(asked(predict="fraud"), log, folder=tmp_path / "run")
+        fitting.fit(asked(predict="fraud"), log, folder=tmp_path / "run")
 
 
 def test_a_report_about_a_column_has_every_figure(tmp_path):
     from pintgn.learn.tables import figure
     from pintgn.report.write import write_report
 
-    runs = [train.fit(asked(**task), payments()) for task in (FRAUD, TIP)]
+    runs = [fitting.fit(asked(**task), payments()) for task in (FRAUD, TIP)]
     for run in runs:
         report = write_report(run, tmp_path / "report.html")
         html = (tmp_path / "report.html").read_text()
@@ -296,15 +297,15 @@ def test_a_report_about_a_column_has_every_figure(tmp_path):
 
 
 def test_a_run_on_other_labels_is_another_run(tmp_path):
-    train.fit(asked(**TIP), payments(), folder=tmp_path / "run")
+    fitting.fit(asked(**TIP), payments(), folder=tmp_path / "run")
     other = payments(tip=np.array(events()["tip"]) + 1)
     with pytest.raises(BadInput, match="on other labels"):
-        train.fit(asked(**TIP), other, folder=tmp_path / "run")
+        fitting.fit(asked(**TIP), other, folder=tmp_path / "run")
 
 
 def test_negatives_belong_to_links():
     with pytest.raises(BadInput, match="negatives belong to links"):
-        train.fit(asked(**FRAUD), payments(), negatives=lambda part, rng: part.query)
+        fitting.fit(asked(**FRAUD), payments(), negatives=lambda part, rng: part.query)
 
 
 # -- in use ------------------------------------------------------------------------------------------------------------
@@ -313,7 +314,7 @@ def test_negatives_belong_to_links():
 @pytest.mark.parametrize("task", [FRAUD, TIP], ids=["classes", "values"])
 def test_a_run_in_use_answers_about_events(task, tmp_path):
     log = payments()
-    train.fit(asked(**task), log, folder=tmp_path / "run")
+    fitting.fit(asked(**task), log, folder=tmp_path / "run")
     live = pintgn.open(tmp_path / "run")
     given = {name: {"amount": 30.0, "channel": "web"}[name] for name in task["given"]}
     first = live.ask([1], [12], [given])
@@ -349,7 +350,7 @@ def test_a_run_in_use_answers_about_events(task, tmp_path):
      ({"predict": "return", "within": 5}, "src")],
 )  # fmt: skip
 def test_a_question_about_a_node_needs_its_column_only(task, column):
-    live = pintgn.open(train.fit(asked(**task), payments()))
+    live = pintgn.open(fitting.fit(asked(**task), payments()))
     table = live.predict({column: [1, 12, 99_999]})
     assert table.column_names[0] == column
     assert table["notes"].to_pylist()[-1] == f"unknown {column}"
@@ -363,7 +364,7 @@ def test_a_run_in_use_is_the_run_that_was_measured(tmp_path):
     """What was asked about the test part is answered alike by a stream and, event by event, in use."""
     columns = events()
     log = read_events(columns, features=FEATURES, label="tip")
-    run = train.fit(asked(**FRAUD, known_after=30), log[:380])
+    run = fitting.fit(asked(**FRAUD, known_after=30), log[:380])
     live = pintgn.open(run)
     stream, whole = run.stream.fork(), run.view(log)
     for k in range(380, 400):
@@ -398,35 +399,35 @@ def test_a_run_in_use_is_the_run_that_was_measured(tmp_path):
 )
 def test_what_cannot_be_asked_is_refused_in_one_line(task, error, words):
     with pytest.raises(error, match=words) as caught:
-        train.fit(asked(**task), payments())
+        fitting.fit(asked(**task), payments())
     assert "\n" not in str(caught.value)
 
 
 def test_a_constant_target_is_refused():
     with pytest.raises(BadInput, match="the same in all 280 training events"):
-        train.fit(asked(predict="fraud"), payments(fraud=[True] * EVENTS))
+        fitting.fit(asked(predict="fraud"), payments(fraud=[True] * EVENTS))
     late = np.where(np.arange(EVENTS) < 300, 1.5, 2.5)
     with pytest.raises(BadInput, match="the same in all"):
-        train.fit(asked(predict="tip"), payments(tip=late))
+        fitting.fit(asked(predict="tip"), payments(tip=late))
 
 
 def test_a_target_that_is_always_missing_is_refused():
     with pytest.raises(BadInput, match="no event of the training part has a value"):
-        train.fit(asked(predict="tip"), payments(tip=np.full(EVENTS, np.nan)))
+        fitting.fit(asked(predict="tip"), payments(tip=np.full(EVENTS, np.nan)))
 
 
 def test_a_part_without_enough_targets_is_refused():
     tip = np.array(events()["tip"])
     tip[345:] = np.nan
     with pytest.raises(BadInput, match="It takes at least 10"):
-        train.fit(asked(**TIP), payments(tip=tip))
+        fitting.fit(asked(**TIP), payments(tip=tip))
 
 
 def test_a_class_seen_only_in_test_is_no_question():
     channel = np.array(events()["channel"])
     channel[[350, 360, 370]] = "fax"
     with pytest.warns(PintgnWarning, match="has no channel='fax'; 3 events of a class that was never met happen"):
-        run = train.fit(asked(predict="channel"), payments(channel=channel.tolist()))
+        run = fitting.fit(asked(predict="channel"), payments(channel=channel.tolist()))
     assert run.test["all"]["events"] == 57
 
 
@@ -439,7 +440,7 @@ def test_two_ways_of_becoming_known_exclude_each_other():
     columns = events()
     log = read_events(columns | {"settled": columns["t"] + 5}, features=FEATURES, columns=Columns(known_at="settled"))
     with pytest.raises(BadInput, match="exclude each other"):
-        train.fit(asked(**FRAUD, known_after=5), log)
+        fitting.fit(asked(**FRAUD, known_after=5), log)
 
 
 def test_too_many_classes_are_refused(monkeypatch):
@@ -448,10 +449,10 @@ def test_too_many_classes_are_refused(monkeypatch):
     for most, fits in ((1, False), (2, True), (3, True)):
         monkeypatch.setattr(column, "MOST_CLASSES", most)
         if fits:
-            train.fit(asked(predict="channel"), payments())
+            fitting.fit(asked(predict="channel"), payments())
         else:
             with pytest.raises(BadInput, match="at most 1 can be told apart"):
-                train.fit(asked(predict="channel"), payments())
+                fitting.fit(asked(predict="channel"), payments())
 
 
 def test_hashed_categories_are_refused():
@@ -459,13 +460,13 @@ def test_hashed_categories_are_refused():
         features=(Feature("kind", "hash"),)
     ))  # fmt: skip
     with pytest.raises(BadInput, match="--encoding kind=code"):
-        train.fit(asked(predict="kind"), log)
+        fitting.fit(asked(predict="kind"), log)
 
 
 def test_a_report_says_whether_a_run_is_ahead_of_what_needs_no_training():
     from pintgn.report.task_page import body, verdict
 
-    run = train.fit(asked(**TIP), payments())
+    run = fitting.fit(asked(**TIP), payments())
     best = dict(run.test["all"])
     run.heuristics = {"worse": {group: best | {"rmse": best["rmse"] + 1} for group in run.test}}
     assert "better than every training-free row" in verdict(run)

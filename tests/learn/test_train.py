@@ -17,9 +17,10 @@ import torch
 import pintgn
 from pintgn import DELETE, PINT, EventLog, Run, fit
 from pintgn.errors import BadFile, BadInput
-from pintgn.learn import several, train
+from pintgn.learn import fit as fitting
+from pintgn.learn import seeds
 from pintgn.learn.folder import Folder
-from pintgn.learn.reproducible import Interrupted
+from pintgn.learn.hooks import Interrupted
 from pintgn.learn.settings import Settings
 from pintgn.models.registry import MODELS
 from tests.learn.helpers import QUICK, random_log, tiny, world
@@ -155,7 +156,7 @@ def test_interrupting_ends_cleanly_with_a_usable_run(log, whole, tmp_path, ctrl_
     assert not stopped.finished
     assert stopped.stream.events == len(log), "a stopped run can be used"
     assert stopped.calibration is not None
-    assert outcome(train.resume(tmp_path / "run")) == whole
+    assert outcome(fitting.resume(tmp_path / "run")) == whole
     assert "stopped by the user" in (tmp_path / "run" / "run.log").read_text()
 
 
@@ -167,7 +168,7 @@ def test_interrupting_the_test_leaves_a_usable_run(log, whole, tmp_path, ctrl_c)
     with pytest.raises(Interrupted, match="Stopped while testing"):
         quick(log, tmp_path / "run", progress=press)
     assert Run.open(tmp_path / "run").stream.events == len(log)
-    assert outcome(train.resume(tmp_path / "run")) == whole
+    assert outcome(fitting.resume(tmp_path / "run")) == whole
 
 
 def test_where_ctrl_c_is_ignored_training_goes_on_to_its_end(log, whole, no_ctrl_c):
@@ -275,7 +276,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(BadFile, match="holds no run"):
         Run.open(tmp_path)
     with pytest.raises(BadFile, match="holds no run"):
-        train.resume(tmp_path / "nowhere")
+        fitting.resume(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -349,7 +350,7 @@ def test_features_are_scaled_by_the_training_part_alone():
     changed = np.array(log.features)
     changed[300:] *= 1_000
     later = EventLog(log.src, log.dst, log.t, features=changed)
-    one, other = (Run(train.resolved(train.Settings.of({}), x), 0, x, PINT()) for x in (log, later))
+    one, other = (Run(fitting.resolved(fitting.Settings.of({}), x), 0, x, PINT()) for x in (log, later))
     assert one.scaling == other.scaling
     assert np.abs(other.parts.log.features).max() < 20, "no outlier drowns the rest"
 
@@ -388,13 +389,13 @@ def test_training_in_a_thread_leaves_signals_and_torch_as_they_were(log):
 
 
 def test_several_runs_have_a_mean_and_a_standard_deviation(log, tmp_path):
-    from pintgn.learn.tables import several_table
+    from pintgn.learn.tables import seeds_table
 
     settings = Settings.of({"model": {"dim": 8}, "train": QUICK | {"epochs": 1}})
-    runs = several.fit_several(settings, log, [0, 1], tmp_path / "runs")
+    runs = seeds.fit_seeds(settings, log, [0, 1], tmp_path / "runs")
     aps = [run.test["all"]["ap"] for run in runs]
     assert aps[0] != aps[1]
-    assert f"{100 * np.mean(aps):.2f} ± {100 * np.std(aps):.2f}" in several_table(runs)
+    assert f"{100 * np.mean(aps):.2f} ± {100 * np.std(aps):.2f}" in seeds_table(runs)
     assert (tmp_path / "runs" / "seed-1" / "result.json").exists()
     with pytest.raises(BadInput, match="holds 2 runs"):
         Run.open(tmp_path / "runs")
@@ -408,10 +409,10 @@ def test_every_model_can_be_trained_continued_and_opened(name, tmp_path):
         if entry.get("done", 0) >= 100:
             raise Killed
 
-    run = train.fit(Settings.of(tiny(name)), log)
+    run = fitting.fit(Settings.of(tiny(name)), log)
     with contextlib.suppress(Killed):  # a model without parameters has no steps to be killed between
-        train.fit(Settings.of(tiny(name)), log, folder=tmp_path / "run", progress=kill)
-    again = train.fit(Settings.of(tiny(name)), log, folder=tmp_path / "run")
+        fitting.fit(Settings.of(tiny(name)), log, folder=tmp_path / "run", progress=kill)
+    again = fitting.fit(Settings.of(tiny(name)), log, folder=tmp_path / "run")
     assert again.settings == run.settings
     if not run.scores_links:
         assert run.test == {}
@@ -427,10 +428,10 @@ def test_every_model_can_be_trained_continued_and_opened(name, tmp_path):
 def test_what_a_model_settles_by_the_training_events_is_kept(tmp_path):
     log = random_log(300, 15)
     asked = {"model": {"name": "gat", "freeze": "train", "dim": 8}, "train": QUICK | {"epochs": 1}}
-    run = train.fit(Settings.of(asked), log, folder=tmp_path / "run")
+    run = fitting.fit(Settings.of(asked), log, folder=tmp_path / "run")
     assert run.settings.model["freeze"] == run.parts.trained.t[-1] + 1
     assert Run.open(tmp_path / "run").settings == run.settings
-    again = train.fit(Settings.of(asked), log, folder=tmp_path / "run")
+    again = fitting.fit(Settings.of(asked), log, folder=tmp_path / "run")
     assert again.test == run.test
 
 
@@ -453,12 +454,12 @@ def test_a_run_with_own_negatives_goes_on_with_them_or_not_at_all(log, tmp_path)
     with pytest.raises((KeyboardInterrupt, Interrupted)):
         fit(PINT(dim=8), log, negatives=mine, progress=stop, **options)
     with pytest.raises(BadInput, match="your own negatives; from Python, pass the same"):
-        train.resume(tmp_path / "run")
+        fitting.resume(tmp_path / "run")
     with pytest.raises(BadInput, match="your own negatives"):
         fit(PINT(dim=8), log, resume=True, **options)
-    assert train.resume(tmp_path / "run", negatives=mine).finished
+    assert fitting.resume(tmp_path / "run", negatives=mine).finished
     assert fit(PINT(dim=8), log, resume=True, **options).finished, "what has ended needs nothing"
     with pytest.raises((KeyboardInterrupt, Interrupted)):
         fit(PINT(dim=8), log, progress=stop, **options | {"folder": tmp_path / "plain"})
     with pytest.raises(BadInput, match="random negatives; leave out"):
-        train.resume(tmp_path / "plain", negatives=mine)
+        fitting.resume(tmp_path / "plain", negatives=mine)

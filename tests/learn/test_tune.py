@@ -6,9 +6,11 @@ import pytest
 
 from pintgn import tune
 from pintgn.errors import BadFile, BadInput, UnknownName
-from pintgn.learn import finish, measure
-from pintgn.learn.reproducible import Interrupted
-from pintgn.learn.settings import Settings, read_settings
+from pintgn.learn import measure
+from pintgn.learn.hooks import Interrupted
+from pintgn.learn.settings import Settings
+from pintgn.learn.settings_files import read_settings
+from pintgn.learn.tasks import link, task
 from pintgn.learn.tune import SPACES, _applied, read_space
 from tests.learn.helpers import QUICK, random_log
 
@@ -26,7 +28,7 @@ def log():
 def test_a_search_never_looks_at_the_test_part(log, tmp_path, monkeypatch):
     parts = []
     look = measure.score_part
-    for module in (measure, finish):
+    for module in (measure, link, task):
         if hasattr(module, "score_part"):
             monkeypatch.setattr(module, "score_part", lambda s, part, *q: parts.append(part) or look(s, part, *q))
     found = tune(log, tmp_path, settings=BASE, space=SPACE, trials=2)

@@ -8,7 +8,7 @@ import pytest
 import pintgn
 from pintgn import EventLog, evaluate
 from pintgn.errors import BadInput
-from pintgn.learn import train
+from pintgn.learn import fit as fitting
 from pintgn.learn.settings import Settings
 from pintgn.learn.tasks.when import Actors
 from tests.learn.helpers import random_log, tiny
@@ -42,7 +42,7 @@ def test_truth_agrees_with_a_slow_look_ahead(pairs):
 @pytest.mark.parametrize("predict", ["return", "meet"])
 @pytest.mark.parametrize("name", ["pint", "tgn", "boosted"])
 def test_models_answer_questions_about_time(name, predict, tmp_path):
-    run = train.fit(asked(name, predict=predict, within=40), habits(600), folder=tmp_path / "run")
+    run = fitting.fit(asked(name, predict=predict, within=40), habits(600), folder=tmp_path / "run")
     assert list(run.test["all"]) == ["events", "ap", "auc", "brier", "calibration_error"]
     assert list(run.heuristics) == ["overall", "recency", "rate"]
     assert evaluate(tmp_path / "run").negatives[f"{predict} within 40"][name] == run.test
@@ -53,18 +53,18 @@ def test_models_answer_questions_about_time(name, predict, tmp_path):
 
 def test_no_answer_is_used_before_its_horizon_has_passed():
     log = habits(600)
-    run = train.fit(asked(predict="return", within=40), log)
+    run = fitting.fit(asked(predict="return", within=40), log)
     for part in (run.parts.val, run.parts.test):
         _, query, _ = run.task.questions(part, run.parts)
         assert query.t.max() + 40 <= part.t[-1]
-    query, truth = run.task.trainable(run.parts.trained, run.parts, np.random.default_rng(0))
+    query, truth = run.task.training_questions(run.parts.trained, run.parts, np.random.default_rng(0))
     assert query.t.max() + 40 <= run.parts.train.t[-1]
     assert 0 < truth.mean() < 1
     assert (query.dst == query.src).all()
 
 
 def test_what_can_be_learned_is_learned():
-    run = train.fit(asked(predict="return", within=20, epochs=10), habits())
+    run = fitting.fit(asked(predict="return", within=20, epochs=10), habits())
     assert run.test["all"]["auc"] > 0.7
     assert run.test["all"]["brier"] < run.heuristics["overall"]["all"]["brier"]
 
@@ -81,7 +81,7 @@ def test_what_can_be_learned_is_learned():
 )
 def test_what_cannot_be_asked_is_refused_in_one_line(task, words):
     with pytest.raises(BadInput, match=words) as caught:
-        train.fit(asked(**task), habits(600))
+        fitting.fit(asked(**task), habits(600))
     assert "\n" not in str(caught.value)
 
 
@@ -89,5 +89,5 @@ def test_a_part_that_leaves_too_few_questions_is_refused_before_anything_is_writ
     log = habits()
     horizon = int(log.t[-1] - log.t[int(0.85 * len(log))]) - 3  # nearly as long as the test part
     with pytest.raises(BadInput, match="leaves . questions"):
-        train.fit(asked(predict="return", within=horizon), log, folder=tmp_path / "run")
+        fitting.fit(asked(predict="return", within=horizon), log, folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -12,7 +12,7 @@ import pintgn
 from pintgn.errors import BadInput
 from pintgn.explain.counterfactuals import Absence, Frozen, answers
 from pintgn.explain.known_facts import target_drafts
-from pintgn.learn import train
+from pintgn.learn import fit as fitting
 from pintgn.learn.settings import Settings
 from pintgn.live.questions import question_about
 from pintgn.models.history_view import Events
@@ -69,7 +69,7 @@ def replayed(run, log, asked, absence) -> np.ndarray:
 
 @pytest.mark.parametrize(("name", "task"), CASES)
 def test_the_answer_without_is_that_of_a_replay_without(name, task, log):
-    run = train.fit(asked(name, **task), log)
+    run = fitting.fit(asked(name, **task), log)
     live = pintgn.open(run)
     src, dst, at, given = question(live, log)
     about = question_about(live, src, dst, at, given)
@@ -87,7 +87,7 @@ def test_the_answer_without_is_that_of_a_replay_without(name, task, log):
 
 
 def test_memory_is_taken_back_by_a_replay_only(log):
-    run = train.fit(asked("tgn", **FRAUD), log)
+    run = fitting.fit(asked("tgn", **FRAUD), log)
     live = pintgn.open(run)
     src, dst, at, given = question(live, log)
     ids = live.names.ids[src], live.names.ids[dst]
@@ -105,7 +105,7 @@ def test_memory_is_taken_back_by_a_replay_only(log):
 @pytest.mark.parametrize("task", [FRAUD | {"known_after": 60}, TIP])
 def test_what_is_not_known_yet_is_no_reason(task, log):
     """The answer, every reason and every "without" stay when all that is unknown at the time is something else."""
-    run = train.fit(asked(**task), log)
+    run = fitting.fit(asked(**task), log)
     at, src, dst = int(log.t[-1]) + 1, int(log.src[-1]), int(log.dst[-1])
     given = {name: {"amount": 30.0, "channel": "web"}[name] for name in run.settings.task.given}
     told = []
@@ -121,7 +121,7 @@ def test_what_is_not_known_yet_is_no_reason(task, log):
 
 
 def test_three_sentences_say_what_the_answer_rests_on(log):
-    live = pintgn.open(train.fit(asked(**FRAUD), log))
+    live = pintgn.open(fitting.fit(asked(**FRAUD), log))
     given = {"amount": 5.0, "channel": "web"}
     found = live.explain(log.id(3), log.id(int(log.dst[-1])), given=given)
     assert found.said.startswith("fraud=True with probability")
@@ -138,7 +138,7 @@ def test_three_sentences_say_what_the_answer_rests_on(log):
 
 
 def test_values_are_told_in_their_own_unit(log):
-    live = pintgn.open(train.fit(asked(**TIP), log))
+    live = pintgn.open(fitting.fit(asked(**TIP), log))
     found = live.explain(log.id(0), log.id(int(log.dst[0])), given={"amount": 5.0})
     assert found.measure == "tip"
     assert found.logit is None
@@ -149,12 +149,12 @@ def test_values_are_told_in_their_own_unit(log):
 
 
 def test_a_node_is_explained_alone(log):
-    live = pintgn.open(train.fit(asked(predict="fraud", of="src"), log))
+    live = pintgn.open(fitting.fit(asked(predict="fraud", of="src"), log))
     found = live.explain(log.id(int(log.src[0])))
     assert found.dst is None
     assert found.src == log.id(int(log.src[0]))
     assert "contacts, the last" in found.summary[0]
-    pairs = pintgn.open(train.fit(asked(**TIP), log))
+    pairs = pintgn.open(fitting.fit(asked(**TIP), log))
     with pytest.raises(BadInput, match="a src and a dst. Name both"):
         pairs.explain(log.id(0), given={"amount": 1.0})
 

@@ -12,7 +12,7 @@ import pintgn
 from pintgn.errors import BadInput, UnknownName
 from pintgn.explain.counterfactuals import Absence, Frozen, answers
 from pintgn.explain.known_facts import relation_drafts
-from pintgn.learn import train
+from pintgn.learn import fit as fitting
 from pintgn.live.questions import question_about
 from pintgn.models.history_view import Events
 from tests.learn.test_relations import asked, facts
@@ -31,7 +31,7 @@ def log():
 
 @pytest.fixture(scope="module")
 def live(log):
-    return pintgn.open(train.fit(asked(model=MODELS["pint"]), log))
+    return pintgn.open(fitting.fit(asked(model=MODELS["pint"]), log))
 
 
 def replayed(run, log, asked, absence) -> np.ndarray:
@@ -50,7 +50,7 @@ def replayed(run, log, asked, absence) -> np.ndarray:
 @pytest.mark.parametrize("relation", ["likes", "^likes"])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_answer_without_is_that_of_a_replay_without(name, relation, log):
-    live = pintgn.open(train.fit(asked(name, model=MODELS[name]), log))
+    live = pintgn.open(fitting.fit(asked(name, model=MODELS[name]), log))
     forth = np.flatnonzero(live.run.view(log).features[:, -1] == live.task.number("likes"))[-1]
     src, dst = (int(ends[forth]) for ends in (log.src, log.dst))
     src, dst = (dst, src) if relation.startswith("^") else (src, dst)
@@ -70,7 +70,7 @@ def test_the_answer_without_is_that_of_a_replay_without(name, relation, log):
 
 
 def test_memory_is_taken_back_by_a_replay_only(log):
-    live = pintgn.open(train.fit(asked("tgn"), log))
+    live = pintgn.open(fitting.fit(asked("tgn"), log))
     quick, whole = (live.explain(3, 1, relation="likes", replay=replay) for replay in (False, True))
     assert not quick.exact
     assert whole.exact

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from pintgn.learn import train
+from pintgn.learn import fit as fitting
 from pintgn.live import pending
 from pintgn.live.live import Live
 from pintgn.live.snapshot import Snapshot, restore
@@ -19,12 +19,12 @@ EVERY, END, FIRST = 2, 399, 340
 
 @pytest.fixture(scope="module", params=["fraud", "tip"])
 def run(request):
-    return train.fit(asked(**(FRAUD if request.param == "fraud" else TIP)), head())
+    return fitting.fit(asked(**(FRAUD if request.param == "fraud" else TIP)), head())
 
 
 @pytest.fixture(scope="module")
 def delayed():
-    return train.fit(asked(**FRAUD, known_after=DELAY), head())
+    return fitting.fit(asked(**FRAUD, known_after=DELAY), head())
 
 
 def opened(run, every=EVERY) -> Live:

@@ -65,16 +65,16 @@ def test_who_asks_a_question_that_a_run_cannot_answer_is_told_how_to_train(folde
 
 def test_negatives_are_scored_by_the_question_they_ask_with_the_one_score_row_beside(folders):
     run = pintgn.Run.open(folders["both"])
-    found = evaluate(run, negatives=["random", "historical", "inductive"], beside=()).negatives
+    found = evaluate(run, negatives=["random", "historical", "inductive"], baselines=()).negatives
     assert list(found["random"]) == ["pint"]
     for kind in ("historical", "inductive"):
         assert list(found[kind]) == ["pint", "pint, one score"]
         assert found[kind]["pint"]["all"]["ap"] != found[kind]["pint, one score"]["all"]["ap"]
-    papers = evaluate(run, negatives="historical", beside=(), protocol="paper").negatives["historical"]
+    papers = evaluate(run, negatives="historical", baselines=(), protocol="paper").negatives["historical"]
     assert list(papers) == ["pint", "pint, one score"]
-    several = evaluate([run, run], negatives="historical", beside=()).negatives["historical"]
+    several = evaluate([run, run], negatives="historical", baselines=()).negatives["historical"]
     assert several["pint, one score"]["all"]["ap"][1] == 0.0
-    plain = evaluate(pintgn.Run.open(folders["one"]), negatives="historical", beside=()).negatives
+    plain = evaluate(pintgn.Run.open(folders["one"]), negatives="historical", baselines=()).negatives
     assert list(plain["historical"]) == ["pint"]
 
 

@@ -9,7 +9,7 @@ import pintgn
 from pintgn import read_events
 from pintgn.errors import BadInput
 from pintgn.ingest.late_targets import TARGET, TargetBatch
-from pintgn.learn import train
+from pintgn.learn import fit as fitting
 from pintgn.live.snapshot import Snapshot, restore
 from tests.learn.test_tasks import FEATURES, FRAUD, TIP, asked, events, payments
 
@@ -25,7 +25,7 @@ def head() -> pintgn.EventLog:
 
 @pytest.fixture(scope="module", params=["fraud", "tip"])
 def run(request):
-    return train.fit(asked(**(FRAUD if request.param == "fraud" else TIP), known_after=DELAY), head())
+    return fitting.fit(asked(**(FRAUD if request.param == "fraud" else TIP), known_after=DELAY), head())
 
 
 def event(columns, k, target, known=True):
@@ -170,6 +170,6 @@ def test_what_is_known_already_is_left_out_and_what_cannot_be_is_refused(run):
 
 def test_runs_about_links_and_times_wait_for_no_target():
     for task in ({}, {"predict": "return", "within": 50}):
-        live = pintgn.open(train.fit(asked(**task), payments()))
+        live = pintgn.open(fitting.fit(asked(**task), payments()))
         with pytest.raises(BadInput, match="no target to wait for"):
             live.observe_targets([(0, 12, 5, True)])

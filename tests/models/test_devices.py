@@ -21,9 +21,9 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from pintgn import PINT, TGN, EventLog, Model, Stream, fit
 from pintgn.errors import PintgnWarning
 from pintgn.events.log import Query
-from pintgn.learn.checkpoint import Average
-from pintgn.learn.loss import loss_of
+from pintgn.learn.average import Average
 from pintgn.learn.settings import Training
+from pintgn.learn.tasks.link import link_loss
 from pintgn.models.registry import MODELS, model_class
 from tests.learn.helpers import random_log
 
@@ -84,7 +84,7 @@ def train(model: Model, monkeypatch) -> list[Tensor]:
             scores = stream.replay(batch, queries)
             if optimizer is not None:
                 with mode:
-                    loss = loss_of(scores[0], scores[1:], Training(learning_rate=1e-3))
+                    loss = link_loss(scores[0], scores[1:], Training(learning_rate=1e-3))
                     loss.backward()
                     nn.utils.clip_grad_norm_(learns, 1.0)
                     optimizer.step()

@@ -16,7 +16,8 @@ from paper.training_free import TRAINING_FREE
 from pintgn.datasets.simulate import simulate
 from pintgn.errors import UnknownName
 from pintgn.learn.run import Run
-from pintgn.learn.settings import Settings, published_rows, read_settings
+from pintgn.learn.settings import Settings
+from pintgn.learn.settings_files import published_rows, read_settings
 from tests.conftest import ROOT
 
 CONFIG = """

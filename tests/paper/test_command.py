@@ -103,7 +103,7 @@ def test_bad_input_is_one_line(reproduce, arguments, message):
 
 def test_ctrl_c_says_that_the_same_command_goes_on(reproduce, monkeypatch):
     from paper.runner import Runner
-    from pintgn.learn.reproducible import Interrupted
+    from pintgn.learn.hooks import Interrupted
 
     def stopped(self, job):
         raise Interrupted("Stopped in epoch 1, step 3.")

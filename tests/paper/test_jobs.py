@@ -9,7 +9,7 @@ import pytest
 
 from paper.jobs import DIMS, LAYOUT, MODELS, SETS, SETTINGS, SLOW, Job, jobs_of, parse_seeds
 from pintgn.errors import BadInput, UnknownName
-from pintgn.learn.settings import published_rows
+from pintgn.learn.settings_files import published_rows
 from tests.conftest import ROOT
 
 ROWS = published_rows(SETTINGS)
@@ -28,7 +28,7 @@ def test_three_seeds_on_uci_and_enron_and_one_for_wikipedia_and_what_takes_long(
     assert {count for key, count in counts.items() if key not in several} == {1}
 
 
-def test_a_row_that_several_tables_share_is_one_job():
+def test_a_row_that_seeds_tables_share_is_one_job():
     jobs = jobs_of("all", ROWS)
     assert len(jobs) == len(set(jobs))
     assert Job("links", "pint", "uci") in jobs_of("table1", ROWS)
@@ -42,7 +42,7 @@ def test_a_whole_table_comes_before_its_second_seed():
 
 
 def test_every_length_of_positions_has_its_settings():
-    from pintgn.learn.settings import read_settings
+    from pintgn.learn.settings_files import read_settings
 
     for data in ("uci", "enron"):
         plain = read_settings(SETTINGS, f"pint/{data}")["model"]

@@ -11,7 +11,7 @@ from paper.page import read_notes, render, write_page
 from paper.plots import DRAWN
 from paper.results import Results, commit
 from pintgn.errors import BadFile, BadInput
-from pintgn.learn.settings import published_rows
+from pintgn.learn.settings_files import published_rows
 from tests.conftest import ROOT
 from tests.paper.helpers import by_job, link_row
 from tests.paper.test_tables import node_row, time_row

@@ -96,7 +96,7 @@ def test_a_capped_run_is_measured_with_its_best_epoch_so_far_and_its_row_says_so
     assert (row["ended"], row["cap"], row["epochs"]) == ("capped", 10.0, 2)
     run = Run.open(made.folder / JODIE.place)
     assert not run.finished
-    again = evaluate(run, protocol="paper", beside=(), seed=0).negatives["random"]["jodie"]
+    again = evaluate(run, protocol="paper", baselines=(), seed=0).negatives["random"]["jodie"]
     assert row["test"]["all"]["chunked_ap"] == pytest.approx(again["all"]["chunked_ap"], abs=1e-6)
     assert row["test"]["new"]["ap"] == pytest.approx(again["new"]["ap"], abs=1e-6)
 

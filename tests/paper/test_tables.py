@@ -6,7 +6,7 @@ import pytest
 
 from paper.jobs import SETTINGS
 from paper.tables import cell, cells_of, columns_of, row_line, text, time_text
-from pintgn.learn.settings import published_rows
+from pintgn.learn.settings_files import published_rows
 from tests.paper.helpers import by_job, link_row
 
 PUBLISHED = published_rows(SETTINGS)

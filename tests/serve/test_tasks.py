@@ -84,7 +84,7 @@ def test_a_service_answers_about_events_and_measures_itself(folder, payments, ne
     store, _ = open_store(where, run)
     with store:
         read = EventBatch.concat([batch for _, batch in store.read()])
-        assert (len(read), read.features.shape[1]) == (720 - TRAINED, run.written[0].width)
+        assert (len(read), read.features.shape[1]) == (720 - TRAINED, run.event_schema[0].width)
 
 
 def test_given_belongs_to_runs_about_columns(run_folder, tmp_path):

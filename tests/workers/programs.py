@@ -58,7 +58,7 @@ def train(target: str, events: int, model: str, folder: str | None = None) -> No
 def evaluate(folder: str, target: str) -> None:
     """Figures of a run against two kinds of negatives, and ranked."""
     with together() as group:
-        found = pintgn.evaluate(folder, ["random", "historical"], "all", beside=["heuristic"])
+        found = pintgn.evaluate(folder, ["random", "historical"], "all", baselines=["heuristic"])
     if group.rank == 0:
         Path(target).write_text(found.to_pandas().to_json())
 

@@ -21,8 +21,8 @@ import pytest
 
 import pintgn
 from pintgn.errors import BadInput, LostWorker
+from pintgn.learn.seeds import fit_seeds
 from pintgn.learn.settings import Settings
-from pintgn.learn.several import fit_several
 from pintgn.live.live import Live
 from pintgn.live.ray_answerer import SHARES, RayAnswerer
 from pintgn.workers.jobs import InThisProcess, open_jobs
@@ -176,20 +176,10 @@ def test_embeddings_of_workers_come_in_order(folder, pool, pieces):
 
 def test_runs_on_workers_are_those_of_one_process_after_another(tmp_path, pool):
     log = pintgn.simulate("repeat", events=300, seed=0)
-    one = fit_several(Settings.of(SMALL), log, [0, 1], tmp_path / "one", progress=lambda entry: None)
-    many = fit_several(Settings.of(SMALL), log, [0, 1], tmp_path / "many", jobs=pool)
+    one = fit_seeds(Settings.of(SMALL), log, [0, 1], tmp_path / "one", progress=lambda entry: None)
+    many = fit_seeds(Settings.of(SMALL), log, [0, 1], tmp_path / "many", jobs=pool)
     assert [run.test for run in many] == [run.test for run in one]
     assert not (tmp_path / "many" / "events.parquet").exists()
-
-
-def test_a_search_on_workers_keeps_every_trial_once(tmp_path, pool):
-    log = pintgn.simulate("repeat", events=300, seed=0)
-    space = {"model.dim": [4, 8], "train.learning_rate": [1e-3, 1e-2]}
-    found = pintgn.tune(log, tmp_path, settings=SMALL | {"model": {"name": "pint"}}, space=space, trials=4, jobs=pool)
-    assert [trial["state"] for trial in found.trials] == ["complete"] * 4
-    assert len({json.dumps(trial["tried"]) for trial in found.trials}) == 4
-    again = pintgn.tune(log, tmp_path, settings=SMALL | {"model": {"name": "pint"}}, space=space, trials=4, jobs=pool)
-    assert again == found
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # optuna leaves a connection open

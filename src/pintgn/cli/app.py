@@ -13,9 +13,9 @@ import typer
 from typer import Option
 
 from pintgn import __version__
-from pintgn.cli import backup, data, demo, evaluate, feed, keys, promote, serve, theory, train, use
+from pintgn.cli import backup, data, demo, evaluation, feed, keys, promote, serve, theory, training, use
 from pintgn.cli.help_format import add_command, apply_style
-from pintgn.cli.workers import out_of_memory, ran_out, run_as_worker
+from pintgn.cli.shared_work import out_of_memory, ran_out, run_as_worker
 from pintgn.errors import PintgnError, PintgnWarning
 
 app = typer.Typer(
@@ -30,13 +30,13 @@ for section, name, what, summary, *examples in (
     ("Events", "data", data.app, "Inspect and convert events, download public data sets"),
     ("Events", "simulate", data.simulate, "Simulate a world with known ground truth",
      "simulate shop -o shop.csv --events 20000"),
-    ("Learning", "train", train.train, "Train a model, select its epoch on validation, test it",
+    ("Learning", "train", training.train, "Train a model, select its epoch on validation, test it",
      "train trades.csv --src buyer --dst seller --time when --features amount",
      "train shop.csv --model tgn --set model.dim=64 --runs 3 -o runs/tgn", "train runs/tgn --resume"),
-    ("Learning", "tune", train.tune, "Search for better settings", "tune shop.csv --trials 30 --set train.epochs=5"),
-    ("Learning", "evaluate", evaluate.evaluate, "Evaluate a run: AP, AUC, ranks",
+    ("Learning", "tune", training.tune, "Search for better settings", "tune shop.csv --trials 30 --set train.epochs=5"),
+    ("Learning", "evaluate", evaluation.evaluate, "Evaluate a run: AP, AUC, ranks",
      "evaluate runs/shop-pint --negatives all", "evaluate runs/shop-pint --rank all"),
-    ("Learning", "report", evaluate.report, "Write one HTML page about a run, or several",
+    ("Learning", "report", evaluation.report, "Write one HTML page about a run, or several",
      "report runs/shop-pint runs/shop-tgn -o compare.html"),
     ("Using a run", "predict", use.predict, "Predict how likely each of these pairs is",
      "predict runs/shop-pint pairs.csv -o scored.csv"),

@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from pintgn.cli.common import AsJson, answer, say
-from pintgn.cli.evaluate import RunFolder
+from pintgn.cli.evaluation import RunFolder
 from pintgn.cli.keys import StoreFolder, store_of
 from pintgn.errors import BadInput
 from pintgn.formatting import size

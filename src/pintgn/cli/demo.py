@@ -20,11 +20,11 @@ def demo(
 ) -> None:
     """Simulate a shop, train PINT with and without positions, and show what learning and positions add."""
     from pintgn.cli.data import describe
-    from pintgn.cli.evaluate import show_phase
-    from pintgn.cli.train import EpochLines
+    from pintgn.cli.evaluation import show_phase
+    from pintgn.cli.training import EpochLines
     from pintgn.datasets.simulate import make_world
     from pintgn.ingest.read import read_events
-    from pintgn.learn.train import fit
+    from pintgn.learn.fit import fit
     from pintgn.models.pint import PINT
     from pintgn.report.write import write_report
 

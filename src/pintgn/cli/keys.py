@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from pintgn.cli.common import AsJson, Grid, answer
-from pintgn.cli.evaluate import RunFolder
+from pintgn.cli.evaluation import RunFolder
 from pintgn.errors import BadInput
 
 app = typer.Typer(help="Make and remove the API keys of a service, also while it runs.", no_args_is_help=True)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from typer import Option
 
 from pintgn.cli.common import AsJson, answer, say
-from pintgn.cli.evaluate import RunFolder
+from pintgn.cli.evaluation import RunFolder
 from pintgn.errors import BadInput
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from pintgn.cli.common import STDOUT, AsJson, Bar, Overwrite, answer, check_output, emit_json, say
-from pintgn.cli.evaluate import RunFolder
+from pintgn.cli.evaluation import RunFolder
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.formatting import plural, shown_address, text_table
 

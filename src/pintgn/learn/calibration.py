@@ -1,4 +1,4 @@
-"""From logits to probabilities, by validation (Platt scaling).
+"""Calibration by validation: probabilities of links and classes (Platt scaling, temperature), intervals of values.
 
 p = sigmoid(a · logit + b), with a and b fitted on the validation part: its events against as many random destinations.
 So a probability answers: if this link and one to a random destination were equally likely beforehand, how likely is it
@@ -14,11 +14,12 @@ depend on the others (McFadden's conditional logit).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from pintgn.learn.metrics import Scores, check_finite
+from pintgn.learn.metrics import Scores, check_finite, choice_error
 
 
 @dataclass(frozen=True)
@@ -39,22 +40,27 @@ class Calibration:
         if not count:
             return cls()
         logits = np.concatenate([scores.positive, scores.negative]).astype(np.float64)
-        check_finite(logits)
-        middle, spread = logits.mean(), logits.std() or 1.0
-        x = np.stack([(logits - middle) / spread, np.ones_like(logits)], 1)
-        target = np.repeat([(count + 1) / (count + 2), 1 / (count + 2)], count)
-        weights = np.array([1.0, 0.0])
-        for _ in range(50):
-            p = 0.5 * (1 + np.tanh(x @ weights / 2))
-            gradient = x.T @ (p - target)
-            curvature = (x * (p * (1 - p))[:, None]).T @ x + 1e-9 * len(x) * np.eye(2)
-            step = np.linalg.solve(curvature, gradient)
-            weights = weights - step * min(1.0, 2.0 / max(np.abs(step).max(), 1e-12))
-            if np.abs(step).max() < 1e-10:
-                break
-        # a model that orders validation backwards is not turned around: its probabilities only say that it knows little
-        slope = max(weights[0] / spread, 1e-6)
-        return cls(float(slope), float(weights[1] - slope * middle))
+        return cls(*platt(logits, np.repeat([1.0, 0.0], count)))
+
+
+def platt(logits: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    """Slope and offset of greatest likelihood (Newton's method), with Platt's softened targets: truth is 1 or 0."""
+    check_finite(logits)
+    middle, spread = logits.mean(), logits.std() or 1.0
+    x = np.stack([(logits - middle) / spread, np.ones_like(logits)], 1)
+    yes, no = truth.sum(), len(truth) - truth.sum()
+    target = np.where(truth > 0, (yes + 1) / (yes + 2), 1 / (no + 2))
+    weights = np.array([1.0, 0.0])
+    for _ in range(50):
+        p = 0.5 * (1 + np.tanh(x @ weights / 2))
+        curvature = (x * (p * (1 - p))[:, None]).T @ x + 1e-9 * len(x) * np.eye(2)
+        step = np.linalg.solve(curvature, x.T @ (p - target))
+        weights = weights - step * min(1.0, 2.0 / max(np.abs(step).max(), 1e-12))
+        if np.abs(step).max() < 1e-10:
+            break
+    # a model that orders validation backwards is not turned around: its probabilities only say that it knows little
+    slope = max(weights[0] / spread, 1e-6)
+    return float(slope), float(weights[1] - slope * middle)
 
 
 def expected_error(calibration: Calibration, scores: Scores, bins: int = 10) -> float:
@@ -114,8 +120,50 @@ def first_choices(slope: float, logits: np.ndarray, valid: np.ndarray) -> tuple[
     return p.max(1), best[:, 0] / best.sum(1)
 
 
-def choice_error(said: np.ndarray, true: np.ndarray, bins: int = 10) -> float:
-    """How far what was said (e,) is from what was true (e,), averaged over equally filled bins (ECE)."""
-    order = np.array_split(np.argsort(said, kind="stable"), bins)
-    gaps = [abs(said[rows].mean() - true[rows].mean()) * len(rows) for rows in order if len(rows)]
-    return float(sum(gaps) / max(len(said), 1))
+def class_calibration(logits: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    """What makes the probabilities of classes honest, by maximum likelihood on validation: a temperature and, of two
+    classes, how much likelier the second is than said (Platt scaling, with a slope above 0)."""
+    if logits.shape[1] != 2 or not 0 < truth.sum() < len(truth):
+        return {"temperature": temperature(logits, truth)}
+    slope, offset = platt((logits[:, 1] - logits[:, 0]).astype(np.float64), truth)
+    return {"temperature": 1 / slope, "offset": offset}
+
+
+def calibrated_classes(logits: np.ndarray, how: dict[str, float]) -> np.ndarray:
+    """Logits of classes as `class_calibration` has them."""
+    found = logits / how.get("temperature", 1.0)
+    if "offset" in how:
+        found[:, 1] += how["offset"]
+    return found
+
+
+def temperature(logits: np.ndarray, truth: np.ndarray) -> float:
+    """What class logits are divided by for the greatest likelihood; from 0.1 to 10, by golden sections."""
+    if not len(truth):
+        return 1.0
+    check_finite(logits)
+    z, rows, true = np.asarray(logits, np.float64), np.arange(len(truth)), truth.astype(np.int64)
+
+    def loss(log_t: float) -> float:
+        scaled = z / np.exp(log_t)
+        return float((np.logaddexp.reduce(scaled, 1) - scaled[rows, true]).mean())
+
+    low, high, ratio = np.log(0.1), np.log(10.0), (np.sqrt(5) - 1) / 2
+    for _ in range(40):
+        one, two = high - ratio * (high - low), low + ratio * (high - low)
+        low, high = (low, two) if loss(one) < loss(two) else (one, high)
+    return float(np.exp((low + high) / 2))
+
+
+def conformal(missed: np.ndarray, share: float) -> float:
+    """How much wider intervals have to be to hold a share of values (split conformal), by how far (q,) values were
+    outside of theirs, negative inside: the ⌈(q + 1) share⌉-th smallest, the largest where there are too few. Of new
+    values that are drawn alike, at least the share is held, and at most 1 / (q + 1) more where no two miss by the same.
+
+    >>> conformal(np.arange(19.0), 0.9), conformal(np.arange(3.0), 0.9)
+    (17.0, 2.0)
+    """
+    if not len(missed):
+        return 0.0
+    rank = min(math.ceil((len(missed) + 1) * share - 1e-9), len(missed))
+    return float(np.partition(missed, rank - 1)[rank - 1])

@@ -1,9 +1,9 @@
-"""How good a run is: AP and AUC against several kinds of negatives, ranks among many, other models beside it."""
+"""Evaluation of runs: AP and AUC against several kinds of negatives, ranks among many, baselines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +12,20 @@ import numpy as np
 from pintgn.display.html import paragraph
 from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
-from pintgn.events.log import EventLog
-from pintgn.events.schema import Schema
 from pintgn.formatting import plural
-from pintgn.learn import paper
-from pintgn.learn.beside import streams_beside
-from pintgn.learn.later import longer_log
-from pintgn.learn.measure import Figures, OnBatch, compare, evenly, observe_log, rank_part
+from pintgn.learn.measure import OnBatch, observe_log
 from pintgn.learn.metrics import LEAST, Metrics, mean_and_std
-from pintgn.learn.negatives import KINDS, Negatives, draw_each
+from pintgn.learn.negatives import KINDS, Negatives
+from pintgn.learn.newer_events import longer_log
 from pintgn.learn.protocol import PROTOCOLS, Parts, scored_events
-from pintgn.learn.ranking import Candidates
 from pintgn.learn.run import Run
 from pintgn.learn.show import figures_frame, figures_html
 from pintgn.learn.tables import figures_table
-from pintgn.learn.tasks.base import Measuring
+from pintgn.learn.tasks.link import ONE_SCORE
+from pintgn.learn.tasks.task import Measurement
 from pintgn.packages import data_frame
 from pintgn.stream import Stream
 
-ONE_SCORE = ", one score"
-"""Name of the row that scores every kind of negatives against anyone, beside that which answers the question asked."""
 MOST = 1_000_000
 """Events that are scored; of more, evenly taken stretches."""
 Progress = Callable[[int, int, str], None]
@@ -46,7 +40,7 @@ class Evaluation:
     part: str  # test, val or later
     protocol: str
     negatives: dict[str, Rows]  # by kind of negatives
-    fallback: dict[str, float]  # share of negatives that are random for want of others, by kind
+    fallback: dict[str, float] = field(default_factory=dict)  # share that is random for want of others
     ranking: Rows | None = None
     candidates: int | None = None  # destinations that each event was ranked against
     runs: int = 1
@@ -97,7 +91,7 @@ def evaluate(
     part: str = "test",
     on: Any = None,
     protocol: str | None = None,
-    beside: Sequence[str] | None = None,
+    baselines: Sequence[str] | None = None,
     seed: int = 0,
     most: int = MOST,
     device: str | None = None,
@@ -114,8 +108,9 @@ def evaluate(
         on: later events in place of a part: a file, frame, table or log with the columns of the run's log, whose events
             come after it. The run stays as it is; it observes each event after it has been scored, as in use.
         protocol: `stream` or `paper`; as the run was trained when not given.
-        beside: names of other models that are measured in the same way: the task's training-free rows by default. One
-            that learns, such as `boosted`, is trained first: on the same parts, with its defaults and the run's seed.
+        baselines: names of other models that are measured in the same way: the task's training-free rows by default.
+            One that learns, such as `boosted`, is trained first: on the same parts, with its defaults and the run's
+            seed.
         seed: of the negatives; the same for every model. Not the run's, so that runs are compared on the same ones.
         most: of more events than this, whole stretches at even distances are scored, and all are observed. By
             `protocol="paper"` all are scored.
@@ -133,27 +128,20 @@ def evaluate(
         raise BadInput(f"most={most}; at least {LEAST} events are needed to measure by.")
     runs: Any = run if isinstance(run, list | tuple) else [run]
     found = [one for given in runs for one in _opened(given, device)]
-    parts = []
+    evaluations = []
     for k, one in enumerate(found):
-        rows = () if k else one.task.rows if beside is None else beside
-        how = Measuring(negatives, rank, rows, seed, most, progress)
-        parts.append(one.task.evaluate(one, _target(one, part, on, protocol), how))
-    return parts[0] if len(parts) == 1 else _mean(parts)
+        rows = () if k else one.task.baselines if baselines is None else baselines
+        how = Measurement(
+            **_measured_on(one, part, on, protocol), negatives=negatives, rank=rank, baselines=rows, seed=seed,
+            most=most, progress=progress,
+        )  # fmt: skip
+        measured = one.task.evaluate(one, how)
+        evaluations.append(Evaluation(how.part, how.protocol, settings=one.settings.to_dict(), **measured))
+    return evaluations[0] if len(evaluations) == 1 else _mean(evaluations)
 
 
-@dataclass(frozen=True)
-class Target:
-    """What a run is measured on, and by which rules."""
-
-    part: str
-    parts: Parts
-    events: EventLog
-    protocol: str
-    schema: Schema
-    ready: Callable[[OnBatch], Stream]  # a stream of the run that has observed everything before the events
-
-
-def _target(run: Run, part: str, on: Any, protocol: str | None) -> Target:
+def _measured_on(run: Run, part: str, on: Any, protocol: str | None) -> dict[str, Any]:
+    """What a run is measured on, and by which rules: fields of `Measurement`."""
     if run.folder is not None and not (run.finished or run.history):
         raise BadFile(
             f"the run in {run.folder.path} was stopped before its first checkpoint, so there is nothing to measure. "
@@ -165,7 +153,7 @@ def _target(run: Run, part: str, on: Any, protocol: str | None) -> Target:
     if on is not None:
         if protocol == "paper":
             raise BadInput("protocol='paper' measures a part of a run's own log; leave it out for later events.")
-        return _later(run, on)
+        return _on_later(run, on)
     if part not in ("val", "test"):
         raise BadInput(f"part={part!r}; it is 'val' or 'test': a model is not measured on what it was trained on.")
     events = run.parts.named(part)
@@ -175,73 +163,29 @@ def _target(run: Run, part: str, on: Any, protocol: str | None) -> Target:
         observe_log(stream, run.parts.before(events), on_batch)
         return stream
 
-    return Target(part, run.parts, events, chosen, run.schema, ready)
+    return {
+        "part": part,
+        "parts": run.parts,
+        "events": events,
+        "protocol": chosen,
+        "schema": run.schema,
+        "ready": ready,
+    }
 
 
-def _later(run: Run, on: Any) -> Target:
+def _on_later(run: Run, on: Any) -> dict[str, Any]:
     """Events after a run's log, which the run meets in the state in which it would be used."""
     used = run.deployed
     whole = used.view(longer_log(run.log, on))
     known, events = whole[: len(run.log)], whole[len(run.log) :]
-    if len(scored_events(events)) < LEAST:
-        count = plural(len(scored_events(events)), "event")
-        raise BadInput(f"there is {count} after the run's log to measure by, which takes at least {LEAST}.")
+    if (count := len(scored_events(events))) < LEAST:
+        raise BadInput(
+            f"there is {plural(count, 'event')} after the run's log to measure by, which takes at least {LEAST}."
+        )
     seen = np.pad(used.parts.seen, (0, whole.nodes - len(used.parts.seen)))
     parts = Parts(whole, known, known[:0], events, used.parts.trained, seen)
-    return Target("later", parts, events, "stream", used.schema, lambda on_batch: used.stream.fork())
-
-
-def evaluate_links(run: Run, target: Target, how: Measuring) -> Evaluation:
-    """AP and AUC against each kind of negatives, and ranks."""
-    kinds, rank, seed, progress = _kinds(how.negatives, how.rank), how.rank, how.seed, how.progress
-    events, parts, name, protocol = target.events, target.parts, run.settings.name, target.protocol
-    before, new = parts.before(events), parts.is_new(scored_events(events))
-    only = np.ones(len(new), bool) if protocol == "paper" else evenly(len(new), how.most)
-    new, of_events = new[only], len(new)
-    population = parts.log if protocol == "paper" else parts.until(events)  # the papers draw from the whole log
-    drawn = draw_each(kinds, population, events, seed, before, only)
-    fallback = {kind: d.fallback_fraction for kind, d in drawn.items()}
-    rows: dict[str, Figures] = {}
-    found = None
-
-    def on_batch(what: str, of: EventLog = events) -> OnBatch:
-        return None if progress is None else lambda done: progress(done, len(of), what)
-
-    if progress is not None:
-        progress(0, len(before), "observing what came before")
-    if protocol == "paper":
-        trained = run.new_stream()
-        observe_log(trained, parts.trained, on_batch("observing what came before", parts.trained))
-        found = paper.measure(trained, parts, events, kinds, seed) if kinds else None
-    ready = target.ready(on_batch("observing what came before", before))
-    moved = ready  # through the events, as soon as the run has been measured
-    if protocol == "stream" and kinds:
-        moved = ready if rank is None else ready.fork()
-        found = compare(moved, events, drawn, new, on_batch(name), only)
-    if found is not None:
-        rows |= {name: found.figures, name + ONE_SCORE: found.one_score}
-    names = [other for other in how.beside if other != name]
-    known = None if protocol == "paper" else lambda: moved.history
-    others = streams_beside(run, names, parts, target.schema, progress, target.part == "later", known)
-    for other, stream_after in others.items() if kinds else ():
-        if protocol == "paper":
-            rows[other] = paper.measure(stream_after(parts.trained), parts, events, kinds, seed).figures
-        else:
-            rows[other] = compare(stream_after(before), events, drawn, new, on_batch(other), only).figures
-    ranking, candidates = None, None
-    if rank is not None:
-        among = Candidates(population, events, rank, seed)
-        candidates = among.count
-        every = {name: lambda before: ready, **others}
-        ranking = {
-            other: rank_part(stream_after(before), events, among, new, on_batch(f"{other}, ranking"), only)
-            for other, stream_after in every.items()
-        }
-    by_kind = {kind: {model: of[kind] for model, of in rows.items() if kind in of} for kind in drawn}
-    return Evaluation(
-        target.part, protocol, by_kind, fallback, ranking, candidates, settings=run.settings.to_dict(),
-        events=int(only.sum()), of_events=of_events,
-    )  # fmt: skip
+    found = {"part": "later", "parts": parts, "events": events, "protocol": "stream", "schema": used.schema}
+    return found | {"ready": lambda on_batch: used.stream.fork()}
 
 
 def _mean(several: list[Evaluation]) -> Evaluation:
@@ -257,17 +201,11 @@ def _mean(several: list[Evaluation]) -> Evaluation:
     names = {evaluation.settings["model"]["name"] for evaluation in several}
     if len(names) > 1:
         raise BadInput(f"runs of {', '.join(sorted(names))} have no common mean; evaluate them one by one.")
-    return Evaluation(
-        first.part,
-        first.protocol,
-        {kind: over([one.negatives[kind] for one in several]) for kind in first.negatives},
-        first.fallback,
-        None if first.ranking is None else over([one.ranking for one in several if one.ranking is not None]),
-        first.candidates,
-        len(several),
-        first.settings,
-        first.events,
-        first.of_events,
+    return replace(
+        first,
+        negatives={kind: over([one.negatives[kind] for one in several]) for kind in first.negatives},
+        ranking=None if first.ranking is None else over([one.ranking for one in several if one.ranking is not None]),
+        runs=len(several),
     )
 
 
@@ -280,13 +218,3 @@ def _opened(run: Run | str | Path, device: str | None) -> list[Run]:
     if inside and not (folder / "run.json").exists():
         return [Run.open(one, device=device) for one in inside]
     return [Run.open(folder, device=device)]
-
-
-def _kinds(negatives: Any, rank: Any) -> list[str | Negatives]:
-    if negatives is None:
-        return [] if rank is not None else ["random"]
-    kinds = list(negatives) if isinstance(negatives, list | tuple) else [negatives]
-    for kind in kinds:
-        if not callable(kind) and kind not in KINDS:
-            raise UnknownName(f"there are no negatives called {kind!r}.{suggest(kind, KINDS)}")
-    return kinds

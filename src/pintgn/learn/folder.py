@@ -50,6 +50,19 @@ SHAPES: dict[str, Any] = {
 }
 """What the files of a run say."""
 CHECKPOINT = {"format": AtLeast(1), "run": str, "digest": Maybe(str)}
+CURSOR = {
+    "averaged": AtLeast(0),
+    "epoch": AtLeast(1),
+    "step": AtLeast(0),
+    "events": AtLeast(0),
+    "loss": float,
+    "best_epoch": AtLeast(0),
+    "best_value": float,
+    "reference": float,
+    "stale": AtLeast(0),
+    "history": [dict],
+}
+"""What last.safetensors says about how far training has come."""
 
 
 def holds_run(folder: str | Path) -> bool:
@@ -104,6 +117,10 @@ class Folder:
         metadata = {"format": FORMAT, "digest": digest_of(arrays)} | dict(facts)
         self.write(name, save(arrays, {KEY: json.dumps(metadata)}))
 
+    def write_weights(self, name: str, weights: Mapping[str, Tensor], fingerprint: str) -> None:
+        """Weights of a run with this fingerprint."""
+        self.write_tensors(name, {f"model.{key}": value for key, value in weights.items()}, {"run": fingerprint})
+
     def note(self, line: str) -> None:
         """A line in the run's log, with the time of day."""
         with self.errors(self / "run.log"), open(self / "run.log", "a", encoding="utf-8") as file:
@@ -154,6 +171,16 @@ class Folder:
         check_format(metadata["format"], FORMAT, str(path), "Train again.")
         if metadata.get("digest") not in (None, digest_of(arrays)):
             raise BadFile(f"the checkpoint {path} is damaged: its checksum does not fit.")
+        return arrays, metadata
+
+    def read_checkpoint(self, name: str, fingerprint: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """A checkpoint of the run with this fingerprint; one of another run is refused."""
+        arrays, metadata = self.read_tensors(name)
+        if metadata.get("run") != fingerprint:
+            raise BadFile(
+                f"{self / name} belongs to another run: its settings, seed or data differ. "
+                "Put back the file of this run, or train again."
+            )
         return arrays, metadata
 
     # -- one process at a time -----------------------------------------------------------------------------------------

@@ -8,19 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from pintgn.events.log import EventLog, Query
-from pintgn.events.schema import Schema
 from pintgn.learn.metrics import CHUNK, Metrics, Scores, by_novelty, rank_metrics, ranks
 from pintgn.learn.negatives import QUESTION, Drawn
-from pintgn.learn.protocol import Parts, scored_events
+from pintgn.learn.protocol import scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.models.base import eval_mode
-from pintgn.models.registry import model_class
 from pintgn.stream import Stream
-from pintgn.stream.history import History, KnownHistory
 from pintgn.workers.group import current
 
-HEURISTICS = ("edgebank", "heuristic")
-"""Training-free rows that stand beside every result."""
 BATCH = 500
 """Events looked up at once by each worker; no figure depends on it."""
 PAIRS = 200_000
@@ -190,25 +185,3 @@ def ranked_in_part(
             done += len(events)
             if on_batch is not None:
                 on_batch(batch.first - part.first + len(batch))
-
-
-def heuristic_stream(
-    name: str, parts: Parts, schema: Schema, observed: EventLog, known: History | None = None
-) -> Stream:
-    """A training-free model in a stream that has observed these events; `known` holds them and perhaps more."""
-    model = model_class(name)()
-    model.prepare(parts.trained)
-    stream = Stream(model, schema, node_features=parts.log.node_features)
-    if known is not None:
-        return stream.fork(history=KnownHistory(known, observed))
-    observe_log(stream, observed)
-    return stream
-
-
-def heuristic_streams(
-    parts: Parts, schema: Schema, observed: EventLog, without: str = "", known: History | None = None
-) -> Iterator[tuple[str, Stream]]:
-    """Each training-free model but one; arguments as of `heuristic_stream`."""
-    for name in HEURISTICS:
-        if name != without:
-            yield name, heuristic_stream(name, parts, schema, observed, known)

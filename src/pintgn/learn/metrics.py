@@ -1,4 +1,4 @@
-"""How well scores separate positives from negatives: AP, AUC, ranks. Plain functions of scores.
+"""Metrics: AP, AUC and ranks of links, figures of classes and of values. Plain functions of answers.
 
 In NumPy (importing scikit-learn costs more than a second at every start) and held against scikit-learn and
 the Temporal Graph Benchmark's evaluator by tests. A score that is not finite is refused everywhere: in a popular
@@ -18,6 +18,8 @@ from pintgn.errors import BadInput
 CHUNK = 200
 """Rows per chunk of the field's batch-mean AP: consecutive rows of the split, whatever the batch of the computation."""
 HITS = (1, 3, 10)
+CLASS_FIGURES = ("ap", "auc", "log_loss", "macro_f1", "calibration_error")
+VALUE_FIGURES = ("mae", "rmse", "r2", "coverage")
 LEAST = 10
 """Events that a figure needs, and that validation and test have at least: 100 % of one event says nothing."""
 
@@ -42,19 +44,18 @@ class Scores:
         """AP over all scores, AP averaged over chunks of 200 rows (the papers' figure), AUC; None without events."""
         if not len(self):
             return {"events": 0, "ap": None, "chunked_ap": None, "auc": None}
-        chunks = [average_precision(*_pooled(self[k : k + CHUNK])) for k in range(0, len(self), CHUNK)]
-        counts = _thresholds(*_pooled(self))
+        chunks = [self[k : k + CHUNK].pooled() for k in range(0, len(self), CHUNK)]
         return {
             "events": len(self),
-            "ap": _precision(*counts),
-            "chunked_ap": float(np.mean(chunks)),
-            "auc": _area(*counts),
+            "ap": average_precision(*self.pooled()),
+            "chunked_ap": float(np.mean([average_precision(*chunk) for chunk in chunks])),
+            "auc": area_under_curve(*self.pooled()),
         }
 
-
-def _pooled(scores: Scores) -> tuple[np.ndarray, np.ndarray]:
-    truth = np.repeat([True, False], [len(scores.positive), len(scores.negative)])
-    return truth, np.concatenate([scores.positive, scores.negative])
+    def pooled(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which are events, and their scores."""
+        truth = np.repeat([True, False], [len(self.positive), len(self.negative)])
+        return truth, np.concatenate([self.positive, self.negative])
 
 
 def average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
@@ -63,12 +64,8 @@ def average_precision(truth: np.ndarray, scores: np.ndarray) -> float:
     >>> average_precision(np.array([True, False, True]), np.array([0.9, 0.8, 0.7]))  # (1 + 2/3) / 2
     0.8333333333333333
     """
-    return _precision(*_thresholds(truth, scores))
-
-
-def _precision(positives: np.ndarray, everyone: np.ndarray) -> float:
-    gained = np.diff(positives, prepend=0)
-    return float((gained * (positives / everyone)).sum() / positives[-1])
+    positives, everyone = _thresholds(truth, scores)
+    return float((np.diff(positives, prepend=0) * (positives / everyone)).sum() / positives[-1])
 
 
 def area_under_curve(truth: np.ndarray, scores: np.ndarray) -> float:
@@ -77,10 +74,7 @@ def area_under_curve(truth: np.ndarray, scores: np.ndarray) -> float:
     >>> area_under_curve(np.array([True, False, False]), np.array([0.5, 0.5, 0.1]))
     0.75
     """
-    return _area(*_thresholds(truth, scores))
-
-
-def _area(positives: np.ndarray, everyone: np.ndarray) -> float:
+    positives, everyone = _thresholds(truth, scores)
     negatives = everyone - positives
     below = negatives[-1] - negatives + np.diff(negatives, prepend=0) / 2
     return float((np.diff(positives, prepend=0) * below).sum() / (positives[-1] * negatives[-1]))
@@ -162,3 +156,102 @@ def standard_error(auc: float, count: int) -> float:
     one, two = auc / (2 - auc), 2 * auc**2 / (1 + auc)
     variance = (auc * (1 - auc) + (count - 1) * (one - auc**2 + two - auc**2)) / count**2
     return float(np.sqrt(max(variance, 1e-12)))
+
+
+def drifted(figures: Metrics, tested: Metrics, truth: np.ndarray) -> bool:
+    """Whether figures of recent events are worse than those of the test part by more than chance explains: the AUC by
+    two points, the RMSE by a tenth, and either by four standard errors."""
+    if (now := figures.get("rmse")) and (then := tested.get("rmse")):
+        return now - then > max(0.1 * then, 4 * now / np.sqrt(2 * len(truth)))
+    now, then = figures.get("auc"), tested.get("auc")
+    few = int(min(truth.sum(), len(truth) - truth.sum())) if len(truth) else 0
+    return bool(now and then and few > 1 and then - now > max(0.02, 4 * standard_error(now, few)))
+
+
+def choice_error(said: np.ndarray, true: np.ndarray, bins: int = 10) -> float:
+    """How far what was said (e,) is from what was true (e,), averaged over equally filled bins (ECE)."""
+    order = np.array_split(np.argsort(said, kind="stable"), bins)
+    gaps = [abs(said[rows].mean() - true[rows].mean()) * len(rows) for rows in order if len(rows)]
+    return float(sum(gaps) / max(len(said), 1))
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:  # (q, k)
+    """Softmax over the classes, in float64.
+
+    >>> probabilities(np.array([[0.0, 0.0]]))
+    array([[0.5, 0.5]])
+    """
+    z = np.asarray(logits, np.float64)
+    p = np.exp(z - z.max(1, keepdims=True)) if len(z) else z
+    return p / p.sum(1, keepdims=True) if len(z) else p
+
+
+def class_metrics(logits: np.ndarray, truth: np.ndarray) -> Metrics:
+    """Of class logits (q, k) and the true classes (q,): None where there is nothing to measure.
+
+    AP and AUC are those of the second class where there are two, of each class against the rest otherwise, averaged
+    over the classes that occur. Macro-F1 is that of the likeliest class, averaged over classes that occur or are named.
+    Calibration error is that of the second class, or of the likeliest one.
+    """
+    if not len(truth):
+        return {"events": 0} | dict.fromkeys(CLASS_FIGURES)
+    check_finite(logits)
+    truth, p = truth.astype(np.int64), probabilities(logits)
+    margin = np.asarray(logits, np.float64)
+    margin = margin - np.logaddexp.reduce(margin, 1)[:, None]
+    two = logits.shape[1] == 2
+    aps, aucs = [], []
+    for k in [1] if two else np.unique(truth).tolist():
+        mine = truth == k
+        if mine.any() and not mine.all():
+            score = logits[:, 1].astype(np.float64) - logits[:, 0] if two else margin[:, k]
+            aps.append(average_precision(mine, score))
+            aucs.append(area_under_curve(mine, score))
+    said = p.argmax(1)
+    f1 = []
+    for k in np.union1d(truth, said).tolist():
+        hit = int(((said == k) & (truth == k)).sum())
+        f1.append(2 * hit / (int((said == k).sum()) + int((truth == k).sum())))
+    error = choice_error(p[:, 1], truth == 1.0) if two else choice_error(p.max(1), (said == truth) * 1.0)
+    return {
+        "events": len(truth),
+        "ap": float(np.mean(aps)) if aps else None,
+        "auc": float(np.mean(aucs)) if aucs else None,
+        "log_loss": float(-margin[np.arange(len(truth)), truth].mean()),
+        "macro_f1": float(np.mean(f1)),
+        "calibration_error": error,
+    }
+
+
+def chance_metrics(logits: np.ndarray, truth: np.ndarray) -> Metrics:
+    """Of two classes, by the figures of forecasts: AP, AUC, Brier score and calibration error."""
+    if not len(truth):
+        return {"events": 0, "ap": None, "auc": None, "brier": None, "calibration_error": None}
+    found = class_metrics(logits, truth)
+    brier = float(((probabilities(logits)[:, 1] - truth) ** 2).mean())
+    return {name: found[name] for name in ("events", "ap", "auc")} | {
+        "brier": brier,
+        "calibration_error": found["calibration_error"],
+    }
+
+
+def value_metrics(answers: np.ndarray, truth: np.ndarray) -> Metrics:
+    """Of values (q, 4): mean, lower end, median and upper end of an interval; or (q, 1), one value for all.
+
+    MAE is that of the median, RMSE and R² are those of the mean; coverage is the share of truths within the interval.
+    """
+    if not len(truth):
+        return {"events": 0} | dict.fromkeys(VALUE_FIGURES)
+    check_finite(answers)
+    wide = answers.shape[1] > 1
+    middle = answers[:, 2] if wide else answers[:, 0]
+    missed = (answers[:, 0].astype(np.float64) - truth) ** 2
+    spread = ((truth - truth.mean()) ** 2).mean()
+    inside = (truth >= answers[:, 1]) & (truth <= answers[:, 3]) if wide else None
+    return {
+        "events": len(truth),
+        "mae": float(np.abs(middle - truth).mean()),
+        "rmse": float(np.sqrt(missed.mean())),
+        "r2": float(1 - missed.mean() / spread) if spread > 0 else None,
+        "coverage": None if inside is None else float(inside.mean()),
+    }

@@ -1,9 +1,7 @@
-"""The same run twice is the same to the last bit: threads, algorithms, randomness, and stopping between steps."""
+"""Reproducibility: the same run twice is the same to the last bit. Threads, deterministic algorithms, seeds."""
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -48,36 +46,3 @@ def seed_step(seed: int, epoch: int, step: int) -> None:
     torch.default_generator.manual_seed(number)  # torch.manual_seed also writes down a stack trace for later, each time
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(number)
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, taken between two steps."""
-
-
-class Stopper:
-    """Whether Ctrl-C has been pressed."""
-
-    asked = False
-
-
-@contextmanager
-def interruptible() -> Iterator[Stopper]:
-    """Take Ctrl-C between steps instead of in the middle of one; the second Ctrl-C takes effect at once.
-
-    Where it is ignored (`nohup`, a job that a script puts in the background) it stays ignored.
-    """
-    stopper = Stopper()
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # None: a handler that is not Python's
-        yield stopper
-        return
-
-    def remember(number: int, frame: object) -> None:
-        stopper.asked = True
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.signal(signal.SIGINT, remember)
-    try:
-        yield stopper
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -19,27 +19,29 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadFile, BadInput, UnknownName, suggest
+from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.splits import DYGLIB
 from pintgn.learn.protocol import PROTOCOLS
-from pintgn.learn.tasks.settings import TaskSettings
 from pintgn.models.base import Model, check_device
 from pintgn.models.registry import MODELS, dotted, model_class, model_name
 from pintgn.positions.relative import WIDTH
 
 CHOOSE_BY = ("ap", "chunked_ap", "auc")
 SCHEDULES = ("cosine", "constant")
-LOSSES = ("binary", "ranking")
+QUESTIONS: dict[str, Any] = {
+    "link": "pintgn.learn.tasks.link:Link",
+    "return": "pintgn.learn.tasks.when:When",
+    "meet": "pintgn.learn.tasks.when:When",
+}
+"""What `predict` names that is no column of the log, and the task that asks it: a class, or where it is."""
 LEGACY_DEFAULTS: dict[str, dict[str, Any]] = {
     "train": {
         "schedule": "constant",
         "negatives_per_event": 1,
-        "loss": "binary",
         "train_until": None,
         "val_until": None,
     },
@@ -67,7 +69,6 @@ class Training:
         schedule: `cosine` lets the learning rate fall to almost nothing over the epochs; `constant` keeps it, also when
             not given with a learning rate that is.
         negatives_per_event: questions whose answer should be no, for each event.
-        loss: `binary` cross-entropy of each answer; `ranking` adds that of the event among its negatives.
         clip: largest norm of a step's gradient; 0 for no limit.
         average: decay of the running mean of the weights that is measured and kept, per step; 0 keeps the weights
             themselves.
@@ -92,7 +93,6 @@ class Training:
     learning_rate: float | None = None
     schedule: str | None = None
     negatives_per_event: int = 1
-    loss: str = "binary"
     clip: float = 1.0
     average: float = 0.99
     weight_decay: float = 0.0
@@ -127,7 +127,6 @@ class Training:
             ("protocol", PROTOCOLS),
             ("choose_by", CHOOSE_BY),
             ("schedule", SCHEDULES),
-            ("loss", LOSSES),
         ):
             if (value := getattr(self, name)) not in known and not (name == "schedule" and value is None):
                 raise UnknownName(f"train.{name}={value!r} does not exist.{suggest(value, known)}")
@@ -169,43 +168,51 @@ class Streaming:
             raise BadInput(f"stream.positions_width={self.positions_width}; it is at least 1.")
 
 
-class FitSettings(TypedDict, total=False):
-    """The fields of `Training`, `Streaming` and `TaskSettings` as keywords of `fit`, for type checkers; a test compares
-    them."""
+@dataclass(frozen=True)
+class TaskSettings:
+    """What is asked; see `learn.tasks` and docs/tasks.md.
 
-    epochs: int | None
-    patience: int | None
-    tolerance: float
-    choose_by: str
-    batch: int
-    learning_rate: float | None
-    schedule: str | None
-    negatives_per_event: int
-    loss: str
-    clip: float
-    average: float
-    weight_decay: float
-    val: float
-    test: float
-    train_until: Time | None
-    val_until: Time | None
-    hidden: float | str
-    protocol: str
-    scale_features: bool
-    checkpoint_seconds: float
-    threads: int | None
-    memory_block: int
-    positions_refresh: str
-    positions_backend: str
-    positions_width: int | None
-    history_refresh: str
-    device: str
-    predict: str
-    given: list[str]
-    known_after: str | int | float | None
-    of: str
-    within: str | int | float | None
-    relation: str | None
+    Args:
+        predict: `link`, whether two meet; or a column of the log: a feature or the label. Numbers are regressed;
+            categories, booleans and a column of 0 and 1 alone are classified.
+        given: features of an event that are known when it is asked about; all others are known after it has happened.
+        known_after: how long after its event a target becomes known, such as P30D or a number in the log's unit; with
+            the event when not given, or at `EventLog.known` where the log says when.
+        of: `event`; or `src` or `dst`: the target is a state of that node, asked without looking at the other end.
+        within: a horizon, for questions about time.
+        relation: the column that says by which relation two meet. It is part of the question: who comes next, given a
+            source, a relation and a time; and its inverse is asked, too.
+    """
+
+    predict: str = "link"
+    given: list[str] = field(default_factory=list)
+    known_after: str | int | float | None = None
+    of: str = "event"
+    within: str | int | float | None = None
+    relation: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.given, str) or not all(isinstance(name, str) for name in self.given):
+            raise BadInput(f"task.given is a list of columns, as in given=['amount'], not {self.given!r}.")
+        object.__setattr__(self, "given", list(self.given))
+        for name in ("known_after", "within"):
+            if isinstance(value := getattr(self, name), datetime.timedelta):
+                object.__setattr__(self, name, f"PT{value.total_seconds():.0f}S")
+
+    @property
+    def scores_links(self) -> bool:
+        """Whether the question is whether two meet."""
+        return self.predict == "link"
+
+    @property
+    def asks_column(self) -> bool:
+        """Whether the question is about a column of the log."""
+        return self.predict not in QUESTIONS
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """The ends that are asked about: of a question about a node one, 0 for sources and 1 for destinations."""
+        return {"src": (0,), "dst": (1,)}.get("src" if self.predict == "return" else self.of, (0, 1))
 
 
 @dataclass(frozen=True)
@@ -224,27 +231,22 @@ class Settings:
         check_names(given, ("model", "train", "stream", "task"), "settings")
         model = dict(_table(given, "model"))
         name = dotted(model.pop("name", "pint"))
-        checked = check_table(model, model_parameters(name), f"model {name!r}", "model")
-        train = check_table(_table(given, "train"), dataclass_parameters(Training), "train", "train")
-        stream = check_table(_table(given, "stream"), dataclass_parameters(Streaming), "stream", "stream")
-        task = check_table(_table(given, "task"), dataclass_parameters(TaskSettings), "task", "task")
-        return cls(name, checked, Training(**train), Streaming(**stream), TaskSettings(**task))._on_this_machine()
+        return cls._of(name, check_table(model, model_parameters(name), f"model {name!r}", "model"), given)
 
     @classmethod
-    def of_model(
-        cls, model: Model, train: Mapping[str, Any], stream: Mapping[str, Any], task: Mapping[str, Any] | None = None
-    ) -> Settings:
-        """Settings of a model that was made in Python, with every argument as it is."""
-        checked = check_table(train, dataclass_parameters(Training), "train", "train")
-        name = model_name(type(model))
-        asked = check_table(task or {}, dataclass_parameters(TaskSettings), "task", "task")
-        made = cls(name, model.settings(), Training(**checked), Streaming(**stream), TaskSettings(**asked))
-        return made._on_this_machine()
+    def of_model(cls, model: Model, tables: Mapping[str, Any]) -> Settings:
+        """Settings of a model that was made in Python, with every argument as it is; other tables as of `of`."""
+        return cls._of(model_name(type(model)), model.settings(), tables)
 
-    def _on_this_machine(self) -> Settings:
-        """These, if there is what they ask for; a run that is only read may come from another machine."""
-        check_device(self.stream.device)
-        return self
+    @classmethod
+    def _of(cls, name: str, model: dict[str, Any], given: Mapping[str, Any]) -> Settings:
+        kinds = {"train": Training, "stream": Streaming, "task": TaskSettings}
+        tables: dict[str, Any] = {
+            table: kind(**check_table(_table(given, table), dataclass_parameters(kind), table, table))
+            for table, kind in kinds.items()
+        }
+        check_device(tables["stream"].device)  # a run that is only read may come from another machine
+        return cls(name, model, **tables)
 
     def make_model(self) -> Model:
         return model_class(self.name).from_settings(dict(self.model))
@@ -289,103 +291,7 @@ class Settings:
         return cls(name, model, Training(**tables[0]), Streaming(**tables[1]), TaskSettings(**tables[2]))
 
 
-# -- reading ---------------------------------------------------------------------------------------------------------
-
-
-def read_settings(path: str | Path, row: str | None = None) -> dict[str, Any]:
-    """The tables of a settings file, or of one row of a file of many.
-
-    In a file of many, `models.NAME` holds what the rows of a model share, and what a row has published is left out.
-    """
-    given = read_toml(path)
-    rows, models = given.pop("rows", None), given.pop("models", {})
-    if rows is None:
-        if row is not None:
-            raise BadInput(f"{path} has no rows; leave out --row {row}.")
-        return given
-    if row is None:
-        raise BadInput(f"{path} has {len(rows)} rows; say which with --row. There are: {', '.join(sorted(rows))}.")
-    if row not in rows:
-        raise UnknownName(f"{path} has no row {row!r}.{suggest(row, rows)}")
-    chosen = {key: value for key, value in rows[row].items() if key != "published"}
-    shared = {"model": models.get(chosen.get("model", {}).get("name"), {})}
-    return merged(merged(given, shared), chosen)
-
-
-def published_rows(path: str | Path) -> dict[str, dict[str, Any]]:
-    """What each row of a settings file has published: figures as [mean, std], in percent, by name."""
-    return {name: row.get("published", {}) for name, row in read_toml(path).get("rows", {}).items()}
-
-
-def read_toml(path: str | Path, what: str = "settings") -> dict[str, Any]:
-    try:
-        return tomllib.loads(Path(path).read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadFile(f"cannot read the {what} in {path}: {getattr(error, 'strerror', None) or error}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{path} is not a TOML file: {error}.") from error
-
-
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested tables, the second laid over the first."""
-    result = dict(below)
-    for key, value in above.items():
-        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-        result[key] = merged(result[key], value) if both else value
-    return result
-
-
-def parse_setting(text: str, model: str = "pint") -> dict[str, Any]:
-    """`--set model.dim=64` as nested tables; without a table the name is looked up in model, train, stream and task.
-
-    >>> parse_setting("train.epochs=3"), parse_setting("positions_at=every")
-    ({'train': {'epochs': 3}}, {'model': {'positions_at': 'every'}})
-    """
-    name, equals, value = (part.strip() for part in text.partition("="))
-    if not equals:
-        raise BadInput(f"--set {text!r} is not NAME=VALUE, as in --set model.layers=2.")
-    table, dot, key = name.partition(".")
-    if not dot:
-        homes = {
-            "model": model_parameters(model),
-            "train": dataclass_parameters(Training),
-            "stream": dataclass_parameters(Streaming),
-            "task": dataclass_parameters(TaskSettings),
-        }
-        table = next((home for home, known in homes.items() if name in known), "")
-        if not table:
-            raise UnknownName(f"there is no setting {name!r}.{suggest(name, [k for h in homes.values() for k in h])}")
-        key = name
-    return {table: {key: parse_value(value)}}
-
-
-def parse_value(text: str) -> Any:
-    """A value as it would stand in a TOML file; a bare word is a string, `none` is None."""
-    if text.lower() == "none":
-        return None
-    try:
-        return tomllib.loads(f"x = {text}")["x"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-def toml_tables(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Tables of settings as TOML; None, which it lacks, is left out."""
-    lines = []
-    for table, values in tables.items():
-        lines += [f"[{table}]", *(f"{key} = {toml_value(v)}" for key, v in values.items() if v is not None), ""]
-    return "\n".join(lines)
-
-
-def toml_value(value: Any) -> str:
-    if isinstance(value, float):  # 1e-05 is TOML, 1e16 and inf need no change either
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(toml_value(one) for one in value) + "]"
-    return json.dumps(value, ensure_ascii=False)
-
-
-# -- checking --------------------------------------------------------------------------------------------------------
+# -- checking and writing --------------------------------------------------------------------------------------------
 
 
 def model_parameters(name: str) -> dict[str, Any]:
@@ -431,3 +337,19 @@ def _typed(name: str, value: Any, hint: Any) -> Any:
     if float in options and type(value) is int:
         return float(value)
     raise BadInput(f"{name} is {' or '.join(WORDS[option] for option in options)}, not {value!r}.")
+
+
+def toml_tables(tables: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tables of settings as TOML; None, which it lacks, is left out."""
+    lines = []
+    for table, values in tables.items():
+        lines += [f"[{table}]", *(f"{key} = {toml_value(v)}" for key, v in values.items() if v is not None), ""]
+    return "\n".join(lines)
+
+
+def toml_value(value: Any) -> str:
+    if isinstance(value, float):  # 1e-05 is TOML, 1e16 and inf need no change either
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(toml_value(one) for one in value) + "]"
+    return json.dumps(value, ensure_ascii=False)

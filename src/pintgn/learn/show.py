@@ -100,7 +100,7 @@ def run_plots(run: Run) -> dict[str, Plot]:
             found = [entry[key] for entry in found]
         return Curve(series, name, epochs, [math.nan if v is None else v for v in found], chosen)
 
-    shown = next(name for name in run.task.nothing()["all"] if name != "events")
+    shown = next(name for name in run.history[0]["val"]["all"] if name != "events")
     share = shown not in AS_NUMBERS
     in_percent: Any = partial(percent, digits=1) if share else short
     exact: Any = percent if share else "{:.4f}".format

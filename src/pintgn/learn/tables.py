@@ -83,7 +83,7 @@ def first_figure(
 ) -> tuple[str, str]:
     """The figure of this name, or the one that a task is known by, which comes first: its name and value as text."""
     name = name or next(name for name in groups[group] if name != "events")
-    return HEADS.get(name, name), figure(name, groups[group][name])
+    return HEADS.get(name, name), figure(name, groups[group].get(name))
 
 
 def _few(metrics: Mapping[str, Any]) -> bool:
@@ -145,7 +145,7 @@ def refit_words(run: Run) -> str:
     )
 
 
-def several_table(runs: Sequence[Run]) -> str:
+def seeds_table(runs: Sequence[Run]) -> str:
     """Mean and standard deviation over runs that differ in their seed."""
     first = runs[0]
     rows: dict[str, Any] = {first.settings.name: mean_of([run.test for run in runs])} | first.heuristics

@@ -7,7 +7,7 @@ trial that was cut off is tried again. No trial ever sees the test part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ from pintgn.events.log import EventLog
 from pintgn.formatting import shown_address
 from pintgn.learn.defaults import resolved
 from pintgn.learn.folder import Folder
-from pintgn.learn.reproducible import Interrupted, Stopper, interruptible, reproducible
+from pintgn.learn.hooks import Interrupted, Interruptible
+from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
-from pintgn.learn.settings import Settings, merged, read_toml, toml_tables
-from pintgn.learn.train import Trainer
-from pintgn.workers.jobs import Jobs
+from pintgn.learn.settings import Settings, toml_tables
+from pintgn.learn.settings_files import merged, read_toml
+from pintgn.learn.train import Hook, Trainer
 
 Space = dict[str, Any]
 """Setting -> a list of choices, or {low, high} with optional log and step: {"model.layers": [1, 2]}."""
@@ -68,11 +69,11 @@ def trial_bar() -> Iterator[Callable[[dict[str, Any]], None]]:
     """A bar that says which trial is being made, and the last figure."""
     with open_bar("searching") as bar:
 
-        def told(entry: dict[str, Any]) -> None:
+        def show(entry: dict[str, Any]) -> None:
             known = f"val {entry['value']:.4f}" if "value" in entry else f"epoch {entry['epoch']}"
             bar.doing(f"trial {entry['trial']}  {known}")
 
-        yield told
+        yield show
 
 
 @takes_progress(trial_bar)
@@ -85,7 +86,6 @@ def tune(
     trials: int = 20,
     seed: int = 0,
     storage: str | None = None,
-    jobs: Jobs | None = None,
     progress: Callable[[dict[str, Any]], None] | bool | None = None,
 ) -> Tuned:
     """Search a space of settings; the best go to `folder/best.toml`.
@@ -97,10 +97,9 @@ def tune(
         space: a name (`default`, `paper`) or a mapping; see `Space`.
         trials: how many in all, those already done included.
         seed: of the search and of every trial.
-        storage: where trials are kept, in place of a journal in the folder: an address of PostgreSQL or of another
-            database that optuna takes. Several machines that name the same search there, each with a folder of the same
-            name, work on it together.
-        jobs: workers that try in parallel (see `pintgn.workers.jobs`); they must see the folder.
+        storage: where trials are kept, in place of a journal in the folder: the address of a database that optuna
+            takes, such as sqlite:///trials.db or postgresql://…. Several processes or machines that name the same
+            search there, by the name of their folder, work on it together.
         progress: True for a bar, or a function that is called with a dict after every epoch and every trial.
     """
     assert callable(progress)  # by `takes_progress`
@@ -111,7 +110,8 @@ def tune(
         _applied(base, {name: _first(chosen[name])})
     run_folder = Folder(folder)
     kept = storage or str((run_folder / "trials.journal").resolve())
-    with run_folder.locked(), open_storage(optuna, kept) as opened, interruptible() as stopper:
+    alone = run_folder.locked() if storage is None else nullcontext()
+    with alone, open_storage(optuna, kept) as opened, Interruptible() as stop:
         study = _study(optuna, run_folder, opened, chosen, log.fingerprint, seed)
         if storage is None:  # else they may be another machine's
             _retry_stopped(optuna, study)
@@ -120,30 +120,14 @@ def tune(
         def objective(trial: Any) -> float:
             tried, given = _trial(trial, chosen, base)
             try:
-                value = value_of(optuna, trial, given, log, seed, stopper, progress)
+                value = value_of(given, log, seed, _TrialHook(optuna, trial, progress, stop))
             except BadInput as error:
                 trial.set_user_attr("error", str(error))
                 raise
             progress({"trial": trial.number, "value": value, "tried": tried})
             return value
 
-        if jobs is None:
-            study.optimize(objective, n_trials=max(left, 0), catch=(BadInput,))
-        else:
-            from pintgn.learn.trials import try_on
-
-            try_on(
-                jobs,
-                optuna,
-                study,
-                kept,
-                log,
-                run_folder,
-                lambda trial: _trial(trial, chosen, base),
-                left,
-                seed,
-                progress,
-            )
+        study.optimize(objective, n_trials=max(left, 0), catch=(BadInput,))
         done = [trial for trial in study.trials if trial.state == optuna.trial.TrialState.COMPLETE]
         if not done:
             reasons = [trial.user_attrs["error"] for trial in study.trials if "error" in trial.user_attrs]
@@ -167,23 +151,30 @@ def read_space(path: str | Path) -> Space:
     return flat
 
 
-def value_of(optuna: Any, trial: Any, given: dict, log: EventLog, seed: int, stopper: Stopper, progress: Any) -> float:
-    """Train one trial and return its best validation figure; hopeless ones are pruned between epochs."""
-    chosen = resolved(Settings.of(given), log)
-    run = Run(chosen, seed, log, chosen.make_model())
+class _TrialHook(Hook):
+    """Reports a trial's epochs; hopeless ones are pruned between epochs."""
 
-    def report(entry: dict[str, Any]) -> None:
-        if "val" in entry:
-            value = run.task.value(entry["val"]["all"], chosen.train)
-            trial.report(value, entry["epoch"])
-            progress({"trial": trial.number, **entry, "epochs": chosen.train.epochs})
-            if trial.should_prune():
-                raise optuna.TrialPruned
-        if stopper.asked:
+    def __init__(self, optuna: Any, trial: Any, progress: Any = lambda entry: None, stop: Interruptible | None = None):
+        self.optuna, self.trial, self.progress, self.stop = optuna, trial, progress, stop
+
+    def on_step(self, trainer: Trainer) -> None:
+        if self.stop is not None and self.stop.asked:
             raise Interrupted("Stopped. The search goes on where it was when it is started again.")
 
+    def on_epoch(self, trainer: Trainer, entry: dict[str, Any]) -> None:
+        self.trial.report(trainer.task.value(entry["val"]["all"], trainer.settings), entry["epoch"])
+        self.progress({"trial": self.trial.number, **entry, "epochs": trainer.settings.epochs})
+        if self.trial.should_prune():
+            raise self.optuna.TrialPruned
+        self.on_step(trainer)
+
+
+def value_of(given: dict[str, Any], log: EventLog, seed: int, hook: Hook) -> float:
+    """Train one trial and return its best validation figure."""
+    chosen = resolved(Settings.of(given), log)
+    run = Run(chosen, seed, log, chosen.make_model())
     with reproducible(chosen.train.threads):
-        trainer = Trainer(run, None, report, stopper)
+        trainer = Trainer(run, None, [hook])
         trainer.learn()
     return trainer.cursor.best_value
 

@@ -87,7 +87,7 @@ class Live:
         self.calibrations = {"anyone": self.calibration, "known": run.calibration_known or Calibration()}
         self.schema = log.schema
         self.task: Any = run.task
-        self.codec, self.names, self.nodes = Codec.of(log, *run.written), Names(log.ids), NodeTable.of(log)
+        self.codec, self.names, self.nodes = Codec.of(log, *run.event_schema), Names(log.ids), NodeTable.of(log)
         self.retention = retention or Retention()
         self.prequential = prequential_of(run, evaluate_every)
         self.covered = covered  # of the events that are numbered here, so many are in the run's own log
@@ -415,7 +415,7 @@ class Live:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Node numbers of both ends of questions, and the relation of each as the model is given it."""
         by = None if relation is None and self.run.settings.task.relation is None else self.task.by(relation, len(src))
-        turned = None if by is None else self.task.turned(by, len(src))
+        turned = None if by is None else self.task.inverted(by, len(src))
         return *self.names.find_pairs(self.codec.ids(src), self.codec.ids(dst), turned), by
 
     def notes(self, src: Sequence[Any], dst: Sequence[Any]) -> list[str]:

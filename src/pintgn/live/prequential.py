@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pintgn.events.log import Query
-from pintgn.learn.metrics import Scores, standard_error
+from pintgn.learn.metrics import Scores, drifted, standard_error
 from pintgn.learn.run import Run
 from pintgn.learn.tables import HEADS
-from pintgn.learn.tasks.base import Answers
+from pintgn.learn.tasks.task import Answers
 from pintgn.live.arriving_targets import asked_events, kept_answers
 from pintgn.live.difference import auc_of
 from pintgn.live.pending import Event, Kept, PendingAnswers
@@ -288,7 +288,7 @@ class AnswerPrequential(Prequential):
     def drift(self) -> bool:
         if self.held < ENOUGH or not self.tested:
             return False
-        return self.task.drifted(self.figures(), self.tested, np.array(self.truth))
+        return drifted(self.figures(), self.tested, np.array(self.truth))
 
     def status(self) -> dict[str, Any]:
         return super().status() | {"waiting": len(self.pending), "given_up": self.pending.given_up}

@@ -110,7 +110,7 @@ def question_about(
 def given_columns(live: Live, given: Sequence[Any] | None, count: int) -> np.ndarray | None:  # (q, g)
     """Given columns of questions as the model reads them."""
     names, used = live.run.settings.task.given, live.run.deployed
-    asking, bare = live.stream.schema.asking, used.task.bare(live.run.log[:0]).schema
+    asking, bare = live.stream.schema.asking, used.task.without_target(live.run.log[:0]).schema
     assert asking is not None
     if given is None and asking.given and count:
         listed = ", ".join(names)

@@ -211,7 +211,7 @@ def ranks_some(destinations: int, exact: bool | None) -> bool:
 
 def side_of(live: Live, relation: Any) -> int:
     """The side of those who are recommended to by a relation: 0 for sources, 1 for destinations (an inverse one)."""
-    return int(live.task.turned(live.task.by(relation, 1), 1)[0])
+    return int(live.task.inverted(live.task.by(relation, 1), 1)[0])
 
 
 def next_slope(live: Live) -> float:

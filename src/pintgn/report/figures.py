@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pintgn.learn.calibration import choice_error
-from pintgn.learn.metrics import LEAST, Scores, of_enough, rank_metrics
+from pintgn.learn.metrics import LEAST, Scores, choice_error, of_enough, rank_metrics
 from pintgn.report.row_names import given_settings
 from pintgn.report.spread import BootstrapBlocks, Draws, interval, mean_of, standard_error
 from pintgn.report.study import Row, RunScores, Study

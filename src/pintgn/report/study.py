@@ -11,15 +11,16 @@ import numpy as np
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.log import EventLog
+from pintgn.learn.baselines import heuristic_streams
 from pintgn.learn.calibration import Calibration, first_choices
-from pintgn.learn.finish import fit_next_slope, replay
-from pintgn.learn.measure import OnBatch, compare, evenly, heuristic_streams, observe_log, ranked_in_part, ranks_in_part
+from pintgn.learn.measure import OnBatch, compare, evenly, observe_log, ranked_in_part, ranks_in_part
 from pintgn.learn.metrics import Scores, ranks
 from pintgn.learn.negatives import KINDS, Drawn, Negatives, draw_each
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.ranking import Candidates
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
+from pintgn.learn.tasks.link import compare_part, fit_next_slope
 from pintgn.report.row_names import row_names
 from pintgn.stream.reads import Positions
 
@@ -220,7 +221,7 @@ def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.
     if slope is None:  # stopped, or written by an earlier version
         slope = fit_next_slope(stream.fork(), run)
     if calibration is None:  # stopped
-        calibration = Calibration.of(replay(stream, run, parts.val).scores["random"])
+        calibration = Calibration.of(compare_part(stream, run, parts.val).scores["random"])
     else:
         observe_log(stream, parts.val)
     count.of(parts.val)

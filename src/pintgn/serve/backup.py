@@ -133,7 +133,7 @@ def _database(run: Run, log: str, store: Path, snapshots: SnapshotFolder) -> Ite
 
 
 def _opened_store(run: Run, log: str, folder: Path, seen: int = 0) -> SqliteStore:
-    return SqliteStore(folder, log, run.written[0].width, run.log.t.dtype, seen, run.fingerprint)
+    return SqliteStore(folder, log, run.event_schema[0].width, run.log.t.dtype, seen, run.fingerprint)
 
 
 def _copied(db: sqlite3.Connection, target: Path) -> None:

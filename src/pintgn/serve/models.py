@@ -212,7 +212,7 @@ class Candidate(threading.Thread):
         if not self.force:
             self._check_comparable(opened)
         for what in ("features", "op", "node_updates", "separate_namespaces", "width"):
-            if getattr(service.run.written[0], what) != getattr(opened.written[0], what):
+            if getattr(service.run.event_schema[0], what) != getattr(opened.event_schema[0], what):
                 raise BadInput(
                     f"{self.path}: its log has other {what} than the served one, so it cannot read its events."
                 )

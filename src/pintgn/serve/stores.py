@@ -35,7 +35,7 @@ def open_store(
         follow: only read, beside the process that writes.
         own_log: fingerprint of the log that the store continues, where the log of the run only begins with it.
     """
-    log, width = run.log, run.written[0].width
+    log, width = run.log, run.event_schema[0].width
     if is_address(where):
         from pintgn.serve.postgres import PostgresStore
         from pintgn.serve.postgres_snapshots import PostgresSnapshots

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,44 +17,37 @@ from pintgn.events.log import EventLog, Query
 from pintgn.events.moment import read_duration
 from pintgn.events.schema import LATEST, Asking, Feature, Schema
 from pintgn.formatting import plural
-from pintgn.learn.answer_metrics import (
-    calibrated_classes,
-    class_calibration,
-    class_metrics,
-    conformal,
-    probabilities,
-    value_metrics,
-)
-from pintgn.learn.metrics import LEAST, Metrics
+from pintgn.learn.calibration import calibrated_classes, class_calibration, conformal
+from pintgn.learn.metrics import LEAST, Metrics, class_metrics, probabilities, value_metrics
+from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.settings import TaskSettings, Training
-from pintgn.learn.tasks.base import Answers, Questioning, Truth, as_tensor
-from pintgn.learn.tasks.values import column_values, column_words, with_features, without_column
+from pintgn.learn.tasks.task import Answers, Labels, Task, as_tensor
+from pintgn.learn.tasks.values import column_values, column_words
 from pintgn.models.base import Model
 from pintgn.models.question_features import QUANTILES
 from pintgn.models.target_rows import ROWS, TargetRow
-
-if TYPE_CHECKING:
-    from pintgn.learn.protocol import Parts
 
 MOST_CLASSES = 256
 """Classes of a column; with more, an answer would be longer than what is known about the event."""
 OF = ("event", "src", "dst")
 
 
-class Column(Questioning):
+class Column(Task):
     """What the value of a column will be, asked just before each event that has one.
 
     Args:
         settings: the column, what is given, when it becomes known.
+        log: all of it, for the users' words.
         train: the training part, which decides what can be answered.
     """
 
-    rows = ROWS
+    baselines = ROWS
     values = False  # whether answers are values
 
-    def __init__(self, settings: TaskSettings, train: EventLog):
-        super().__init__(settings)
+    def __init__(self, settings: TaskSettings, log: EventLog, train: EventLog):
+        super().__init__(settings, log, train)
         name, schema = settings.predict, train.schema
+        self.column = name
         if settings.of not in OF:
             raise UnknownName(f"task.of={settings.of!r} does not exist.{suggest(settings.of, OF)}")
         if settings.within is not None:
@@ -78,7 +71,7 @@ class Column(Questioning):
         if settings.of != "event" and self.given_names:
             raise BadInput(f"of={settings.of!r} asks about a node, not an event, so nothing of an event can be given.")
         self.value_of(train[:0])  # a column that is not there is refused
-        by_end = self.known_of(train) <= (train.t[-1] if len(train) else 0)
+        by_end = self._known_times(train) <= (train.t[-1] if len(train) else 0)
         target = self.value_of(train)[by_end]
         target = target[~np.isnan(target)]
         if not len(target):
@@ -115,22 +108,18 @@ class Column(Questioning):
         found = column_values(log, self.settings.predict)
         return np.where(log.learnable, found, np.nan)
 
-    def known_of(self, log: EventLog) -> np.ndarray:  # (e,)
-        """When the target of each event becomes known."""
+    def _known_times(self, log: EventLog) -> np.ndarray:  # (e,)
         if self.delay is not None:
             late = np.minimum(log.t.astype(np.float64) + float(self.delay), LATEST)
             exact = log.t + np.asarray(self.delay, log.t.dtype) if log.t.dtype.kind == "i" else late
             return np.where(late >= LATEST, LATEST, exact).astype(log.t.dtype)
         return log.t if log.known is None else log.known
 
-    def bare(self, log: EventLog) -> EventLog:
-        return without_column(log, self.settings.predict)
+    def known_of(self, log: EventLog) -> np.ndarray | None:
+        return None if self.delay is None and log.known is None else self._known_times(log)
 
-    def complete(self, scaled: EventLog, log: EventLog) -> EventLog:
-        late = self.encoded(self.value_of(log))  # of values in 64 bits: truths are read from them
-        features = late if scaled.features is None else np.concatenate([scaled.features, late], 1)
-        known = None if self.delay is None and log.known is None else self.known_of(log)
-        return with_features(scaled, features, self.schema(scaled.schema), known)
+    def target(self, log: EventLog) -> np.ndarray:
+        return self.encoded(self.value_of(log))
 
     def schema(self, schema: Schema) -> Schema:
         names = [feature.name for feature in schema.features]
@@ -143,12 +132,6 @@ class Column(Questioning):
         late = self.target_features()
         asking = Asking(self.outputs, tuple(given), sum(feature.width for feature in late), self.values)
         return dataclasses.replace(schema, features=schema.features + late, asking=asking)
-
-    def written(self, schema: Schema) -> tuple[Schema, str | None]:
-        name = self.settings.predict
-        if schema.label == name and name not in [feature.name for feature in schema.features]:
-            schema = dataclasses.replace(schema, features=(*schema.features, Feature(name)))
-        return schema, name
 
     # -- questions -------------------------------------------------------------------------------------------------
 
@@ -174,8 +157,6 @@ class Column(Questioning):
         raise NotImplementedError
 
     def questions(self, part: EventLog, parts: Parts) -> tuple[np.ndarray, Query, np.ndarray]:
-        from pintgn.learn.protocol import scored_events
-
         events = scored_events(part)
         truth = self.decoded(events)
         asked = ~np.isnan(truth)
@@ -190,14 +171,14 @@ class Column(Questioning):
             )
         return asked, self.query(events)[asked], truth[asked]
 
-    def trainable(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
+    def training_questions(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
         truth = self.decoded(events)
         asked = ~np.isnan(truth)
         if events.known is not None:
             asked &= events.known <= parts.train.t[-1]
         return self.query(events)[asked], truth[asked]
 
-    def row(self, name: str) -> Model:
+    def baseline(self, name: str) -> Model:
         return TargetRow(name)
 
     def title(self) -> str:
@@ -217,8 +198,8 @@ class Classes(Column):
                 "told apart."
             )
 
-    def name_classes(self, log: EventLog) -> None:
-        """Remember the users' words for the classes, and say which cannot be answered."""
+    def __init__(self, settings: TaskSettings, log: EventLog, train: EventLog):
+        super().__init__(settings, log, train)
         words = column_words(log, self.settings.predict)
         self.words = [words[int(code)] if words is not None else self._number(code) for code in self.codes]
         later = np.unique(value := self.value_of(log))
@@ -259,8 +240,8 @@ class Classes(Column):
     def truth_of(self, late: np.ndarray) -> np.ndarray:
         return np.where(late[:, -1] > 0, late[:, :-1].argmax(1), np.nan)
 
-    def loss(self, answers: list[Tensor], truth: Truth, settings: Training) -> Tensor:
-        return cross_entropy(answers[0], as_tensor(truth.astype(np.int64), answers[0]))
+    def loss(self, answers: list[Tensor], labels: Labels, settings: Training) -> Tensor:
+        return cross_entropy(answers[0], as_tensor(labels.astype(np.int64), answers[0]))
 
     def figures(self, answers: Answers) -> Metrics:
         return class_metrics(answers.given, answers.truth)
@@ -305,29 +286,24 @@ class Values(Column):
     def truth_of(self, late: np.ndarray) -> np.ndarray:
         return np.where(late[:, 1] > 0, late[:, 0].astype(np.float64) * self.deviation + self.mean, np.nan)
 
-    def loss(self, answers: list[Tensor], truth: Truth, settings: Training) -> Tensor:
+    def loss(self, answers: list[Tensor], labels: Labels, settings: Training) -> Tensor:
         """Squared error of the mean, and pinball loss of the quantiles, in units of the training part's deviation."""
         found = answers[0]
-        y = as_tensor(truth.astype(np.float32), found)[:, None]
+        y = as_tensor(labels.astype(np.float32), found)[:, None]
         above = y - found[:, 1:]
         levels = torch.tensor(QUANTILES, device=found.device)
         return ((found[:, :1] - y) ** 2).mean() / 2 + torch.maximum(levels * above, (levels - 1) * above).mean()
 
-    def trainable(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
-        query, truth = super().trainable(events, parts, rng)
+    def training_questions(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
+        query, truth = super().training_questions(events, parts, rng)
         return query, (truth - self.mean) / self.deviation
 
     def value(self, figures: Metrics, settings: Training) -> float:
-        rmse = figures["rmse"]
+        rmse = figures.get("rmse")
         return 0.0 if rmse is None else 1 / (1 + rmse / self.deviation)
 
     def figures(self, answers: Answers) -> Metrics:
         return value_metrics(answers.given, answers.truth)
-
-    def drifted(self, figures: Metrics, tested: Metrics, truth: np.ndarray) -> bool:
-        """Whether the RMSE is larger than on the test part by a tenth and by four standard errors."""
-        now, then = figures.get("rmse"), tested.get("rmse")
-        return bool(now and then and now - then > max(0.1 * then, 4 * now / math.sqrt(2 * len(truth))))
 
     def calibrate(self, answers: Answers) -> dict[str, float]:
         """How much wider the interval has to be to hold nine in ten (conformalised quantile regression)."""
@@ -357,10 +333,8 @@ def column_task(settings: TaskSettings, log: EventLog, train: EventLog) -> Colum
         found = values[~np.isnan(values) & train.learnable]
         categories = bool(np.isin(found, (0, 1)).all()) and len(found) > 0
     if not categories:
-        return Values(settings, train)
-    task = Classes(settings, train)
-    task.name_classes(log)
-    return task
+        return Values(settings, log, train)
+    return Classes(settings, log, train)
 
 
 def _delay(settings: TaskSettings, train: EventLog) -> int | float | None:

@@ -1,26 +1,50 @@
-"""Whether events happen: the question that every model answers, against negatives."""
+"""Links: would these two meet? Events are told from negatives, and destinations are ranked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
-from pintgn.events.log import EventLog, Query
-from pintgn.learn.loss import loss_of
-from pintgn.learn.metrics import Scores, by_novelty
-from pintgn.learn.settings import Training
-from pintgn.learn.tasks.base import Asker, Groups, Measuring, Task, Truth
-from pintgn.models.base import Model
+from pintgn.errors import BadInput, UnknownName, suggest
+from pintgn.events.log import EventLog
+from pintgn.learn import paper
+from pintgn.learn.baselines import HEURISTICS, heuristic_stream, heuristic_streams, trained_beside
+from pintgn.learn.calibration import Calibration, expected_error, next_slope
+from pintgn.learn.measure import Compared, compare, evenly, observe_log, rank_part, ranked_in_part, score_part
+from pintgn.learn.metrics import Metrics, Scores
+from pintgn.learn.negatives import (
+    KINDS,
+    QUESTION,
+    Drawn,
+    Negatives,
+    draw,
+    draw_each,
+    earlier_pairs,
+    random_destination,
+)
+from pintgn.learn.protocol import scored_events
+from pintgn.learn.ranking import Candidates
+from pintgn.learn.settings import CHOOSE_BY, Training
+from pintgn.learn.tasks.task import Groups, Labels, Measurement, Sampler, Task
+from pintgn.models.base import Model, eval_mode
 from pintgn.models.registry import model_class
+from pintgn.positions.capacity import give_back
+from pintgn.stream import Stream
+from pintgn.stream.core import PAIRS_AT_ONCE
 
 if TYPE_CHECKING:
-    from pintgn.learn.evaluate import Evaluation, Target
-    from pintgn.learn.negatives import Negatives
     from pintgn.learn.run import Run
-    from pintgn.stream import Stream
+
+NEXT_EVENTS, NEXT_AMONG = 500, 100
+"""Newest events of validation by which `next_slope` is fitted, and the destinations that each is ranked among."""
+ONE_SCORE = ", one score"
+"""Name of the row that scores every kind of negatives against anyone, beside that which answers the question asked."""
 
 
 class Link(Task):
@@ -29,57 +53,124 @@ class Link(Task):
     scores_links = True
     tells_from_negatives = True
     loss_terms = 2  # of events and of negatives
-    rows: tuple[str, ...] = ("edgebank", "heuristic")
+    baselines: tuple[str, ...] = HEURISTICS
+    choices: tuple[str, ...] = CHOOSE_BY
 
-    def asker(self, run: Run, negatives: Negatives | None) -> Asker:
-        from pintgn.learn.negatives import earlier_pairs, random_destination
-
+    def sampler(self, run: Run, negatives: Negatives | None) -> Sampler:
         parts = run.parts
         draws = [negatives or random_destination(parts.train)] * run.settings.train.negatives_per_event
         if len(run.model.questions) > 1:
             draws.append(earlier_pairs(parts.trained))
+        return lambda events, rng: ([events.query, *(draw(events, rng) for draw in draws)], None)
 
-        def ask(events: EventLog, rng: np.random.Generator) -> tuple[list[Query], Truth]:
-            return [events.query, *(draw(events, rng) for draw in draws)], None
+    def loss(self, answers: list[Tensor], labels: Labels, settings: Training) -> Tensor:
+        return link_loss(answers[0], answers[1:], settings)
 
-        return ask
-
-    def loss(self, answers: list[Tensor], truth: Truth, settings: Training) -> Tensor:
-        return loss_of(answers[0], answers[1:], settings)
-
-    def learn_at_once(self, model: Model, columns: list[Tensor], truths: list[Truth], seed: int) -> None:
+    def learn_at_once(self, model: Model, columns: list[Tensor], labels: list[Labels], seed: int) -> None:
         model.learn(columns, seed)
 
-    def chosen_by(self, settings: Training) -> str:
-        return settings.choose_by
+    def validate(self, run: Run, after_training: Callable[[], Stream], negatives: Negatives | None) -> Groups:
+        if run.settings.train.protocol == "paper":
+            return self._as_paper(run, run.new_stream(), run.parts.val, negatives)
+        return compare_part(after_training(), run, run.parts.val, negatives).figures["random"]
 
-    def nothing(self) -> Groups:
-        none = np.zeros(0)
-        return by_novelty(Scores(none, none), none == 0, Scores.metrics)
+    def measure(self, run: Run, after_training: Callable[[], Stream], test: bool, negatives: Any = None) -> Stream:
+        parts = run.parts
+        drawn = drawn_for(run, parts.val, negatives, run.model.questions)  # takes memory itself, so it comes first
+        stream = after_training()
+        calibrate(run, stream, drawn)
+        del drawn
+        give_back()
+        if not test:
+            stream.observe(parts.test)
+            return stream
+        found = compare_part(stream, run, parts.test, negatives)
+        assert run.calibration is not None
+        run.calibration_error = expected_error(run.calibration, found.scores["random"])
+        run.test = found.figures["random"]
+        if run.settings.train.protocol == "paper":
+            run.test = self._as_paper(run, run.new_stream(), parts.test, negatives)
+        return stream
 
-    def validate(self, stream: Stream, run: Run, negatives: Negatives | None) -> Groups:
-        from pintgn.learn.finish import replay
+    def measure_baselines(self, run: Run, negatives: Negatives | None) -> None:
+        parts, test = run.parts, run.parts.test
+        as_paper = run.settings.train.protocol == "paper"
+        known = None if as_paper else run.stream.history  # of the whole log: the same contacts and features
+        observed = parts.trained if as_paper else parts.before(test)
+        for name, stream in heuristic_streams(parts, run.schema, observed, run.settings.name, known):
+            measured = self._as_paper if as_paper else self._against_random
+            run.heuristics[name] = measured(run, stream, test, negatives)
 
-        return replay(stream, run, run.parts.val, negatives).figures["random"]
+    @staticmethod
+    def _as_paper(run: Run, stream: Stream, part: EventLog, negatives: Negatives | None) -> Groups:
+        """Figures by the papers' protocol."""
+        if not stream.events:
+            stream.observe(run.parts.trained)
+        figures = paper.measure(stream, run.parts, part, [negatives or "random"], run.seed).figures
+        return next(iter(figures.values()))
 
-    def catch_up(
-        self, run: Run, after_training: Callable[[], Stream], negatives: Negatives | None, measure_test: bool
-    ) -> Any:
-        from pintgn.learn.finish import catch_up_with_links
+    @staticmethod
+    def _against_random(run: Run, stream: Stream, part: EventLog, negatives: Negatives | None) -> Groups:
+        return compare_part(stream, run, part, negatives).figures["random"]
 
-        return catch_up_with_links(run, after_training, negatives, measure_test)
+    def evaluate(self, run: Run, how: Measurement) -> dict[str, Any]:
+        """AP and AUC against each kind of negatives, and ranks."""
+        kinds, rank = _kinds(how.negatives, how.rank), how.rank
+        name, as_paper = run.settings.name, how.protocol == "paper"
+        events, parts, on_batch, observing = how.events, how.parts, how.on_batch, "observing what came before"
+        before, new = parts.before(events), parts.is_new(scored_events(events))
+        only = np.ones(len(new), bool) if as_paper else evenly(len(new), how.most)
+        new, of_events = new[only], len(new)
+        population = parts.log if as_paper else parts.until(events)  # the papers draw from the whole log
+        drawn = draw_each(kinds, population, events, how.seed, before, only)
+        rows: dict[str, dict[str, dict[str, Metrics]]] = {}
+        found = None
+        if how.progress is not None:
+            how.progress(0, len(before), observing)
+        if as_paper:
+            trained = run.new_stream()
+            observe_log(trained, parts.trained, on_batch(observing, parts.trained))
+            found = paper.measure(trained, parts, events, kinds, how.seed) if kinds else None
+        ready = how.ready(on_batch(observing, before))
+        moved = ready  # through the events, as soon as the run has been measured
+        if not as_paper and kinds:
+            moved = ready if rank is None else ready.fork()
+            found = compare(moved, events, drawn, new, on_batch(name), only)
+        if found is not None:
+            rows |= {name: found.figures, name + ONE_SCORE: found.one_score}
+        others = self._others(run, how, lambda: None if as_paper else moved.history)
+        for other, stream_after in others.items() if kinds else ():
+            if as_paper:
+                rows[other] = paper.measure(stream_after(parts.trained), parts, events, kinds, how.seed).figures
+            else:
+                rows[other] = compare(stream_after(before), events, drawn, new, on_batch(other), only).figures
+        by_kind = {kind: {model: of[kind] for model, of in rows.items() if kind in of} for kind in drawn}
+        measured: dict[str, Any] = {"negatives": by_kind, "events": int(only.sum()), "of_events": of_events}
+        measured["fallback"] = {kind: d.fallback_fraction for kind, d in drawn.items()}
+        if rank is not None:
+            among = Candidates(population, events, rank, how.seed)
+            every = {name: lambda before: ready, **others}
+            ranking = {
+                other: rank_part(stream_after(before), events, among, new, on_batch(f"{other}, ranking"), only)
+                for other, stream_after in every.items()
+            }
+            measured |= {"ranking": ranking, "candidates": among.count}
+        return measured
 
-    def measure_beside(self, run: Run, found: Any, negatives: Negatives | None) -> None:
-        from pintgn.learn.finish import measure_links_beside
+    def _others(self, run: Run, how: Measurement, known: Callable[[], Any]) -> dict[str, Callable[[EventLog], Stream]]:
+        """For each model beside the run a function that gives its stream after some events; a model that learns is
+        trained now. `known` gives a past that holds all events that are measured: so that they are observed once."""
+        found: dict[str, Callable[[EventLog], Stream]] = {}
+        for name in (other for other in how.baselines if other != run.settings.name):
+            if model_class(name).forward is Model.forward:
+                raise BadInput(f"{name} does not score links, so it cannot be measured beside {run.settings.name}.")
+            if name in HEURISTICS:
+                found[name] = partial(_heuristic_after, name, how, known)
+            else:
+                found[name] = trained_beside(run, name, how.progress, how.part == "later").stream_after
+        return found
 
-        measure_links_beside(run, found, negatives)
-
-    def evaluate(self, run: Run, target: Target, how: Measuring) -> Evaluation:
-        from pintgn.learn.evaluate import evaluate_links
-
-        return evaluate_links(run, target, how)
-
-    def row(self, name: str) -> Model:
+    def baseline(self, name: str) -> Model:
         return model_class(name)()
 
     def title(self) -> str:
@@ -87,3 +178,114 @@ class Link(Task):
 
     def shown(self, answers: np.ndarray) -> dict[str, Any]:
         return {"logit": answers}
+
+
+def _heuristic_after(name: str, how: Measurement, known: Callable[[], Any], observed: EventLog) -> Stream:
+    return heuristic_stream(name, how.parts, how.schema, observed, known())
+
+
+# -- the loss --------------------------------------------------------------------------------------------------------
+
+
+def link_loss(yes: Tensor, no: list[Tensor], settings: Training) -> Tensor:
+    """The loss of events with logits `yes` against random negatives and, where the model answers two questions, a
+    historical one, which comes last. Logits are (q,), or (q, 2): against anyone, against known ones.
+
+    Cross-entropy of three classes: event, random negative, historical negative, each with the same weight, however many
+    negatives there are. A logit is how much likelier a row is an event than a negative of that kind, so the classes
+    have log-likelihoods 0, -z_anyone, -z_known (up to a constant). With one question it is binary cross-entropy.
+    """
+    yes, *no = (z[:, None] if z.ndim == 1 else z for z in (yes, *no))
+    random, historical = no[: settings.negatives_per_event], no[settings.negatives_per_event :]
+    loss = _total(yes).mean() + _missed(torch.cat(random), 0)
+    for z in historical:
+        loss = loss + _missed(z, 1)
+    return loss
+
+
+def _total(z: Tensor) -> Tensor:  # (q,)
+    """-log P(event): the log of 1 + exp(-z) summed over the kinds of negatives."""
+    return softplus(torch.logsumexp(-z, 1))
+
+
+def _missed(z: Tensor, kind: int) -> Tensor:
+    """-log P(a negative of this kind), on average."""
+    return (_total(z) + z[:, kind]).mean()
+
+
+# -- figures and calibration -----------------------------------------------------------------------------------------
+
+
+def compare_part(
+    stream: Stream, run: Run, part: EventLog, negatives: Negatives | None = None, questions: Sequence[str] = ("anyone",)
+) -> Compared:
+    """A part against negatives that are the same for every model and epoch, random ones and, where that is asked,
+    historical ones; the stream moves through it."""
+    drawn = drawn_for(run, part, negatives, questions)
+    return compare(stream, part, drawn, run.parts.is_new(scored_events(part)))
+
+
+def drawn_for(
+    run: Run, part: EventLog, negatives: Negatives | None = None, questions: Sequence[str] = ("anyone",)
+) -> dict[str, Drawn]:
+    """Negatives of a part for `compare_part`."""
+    parts, kinds = run.parts, {"random": negatives or "random"}
+    if "known" in questions:
+        kinds["historical"] = "historical"
+    return {name: draw(kind, parts.until(part), part, run.seed, parts.before(part)) for name, kind in kinds.items()}
+
+
+def calibrate(run: Run, stream: Stream, drawn: dict[str, Drawn]) -> None:
+    """How logits become probabilities, by the validation part, through which the stream moves once: its newest events
+    are scored and ranked in the same pass, so that no second stream is needed."""
+    val, model = run.parts.val, run.model
+    earlier, newest = _newest(val)
+    queries = [scored_events(val).query, *(one.query for one in drawn.values())]
+    done = len(scored_events(earlier))
+    found = [score_part(stream, earlier, [query[:done] for query in queries])] if len(earlier) else []
+    among, first, ranked = Candidates(run.parts.until(val), newest, NEXT_AMONG, run.seed), done, []
+    with eval_mode(model):
+        for batch in newest.batches(max(1, PAIRS_AT_ONCE // (among.count + 1))):
+            events = scored_events(batch)
+            end = done + len(events)
+            others, valid = among(done - first, end - first)
+            wide = np.concatenate([events.dst[:, None], others], 1)
+            asked = events.query[np.repeat(np.arange(len(events)), wide.shape[1])].toward(wide.ravel())
+            *scores, z = stream.replay(batch, [*(query[done:end] for query in queries), asked])
+            found.append([one.numpy(force=True) for one in scores])
+            ranked.append((model.answer(z, "anyone").numpy(force=True).reshape(wide.shape), valid))
+            done = end
+    positive, *negative = (np.concatenate(column) for column in zip(*found, strict=True))
+    calibrations = [
+        Calibration.of(Scores(model.answer(positive, against), model.answer(z, against)))
+        for z, against in zip(negative, (QUESTION.get(kind, "anyone") for kind in drawn), strict=True)
+    ]
+    run.calibration, run.calibration_known = calibrations[0], (*calibrations, None)[1]
+    run.next_slope = next_slope(*(np.concatenate(column) for column in zip(*ranked, strict=True)))
+
+
+def _newest(val: EventLog) -> tuple[EventLog, EventLog]:
+    """Validation before and from the newest events on by which `next_slope` is fitted."""
+    begin = int(val.group_starts[np.searchsorted(val.group_starts, max(len(val) - NEXT_EVENTS, 0), "right") - 1])
+    return val[:begin], val[begin:]
+
+
+def fit_next_slope(stream: Stream, run: Run) -> float:
+    """How logits become probabilities of being the next, by the newest events of validation; the stream, which has
+    observed the training part, is used up."""
+    val = run.parts.val
+    earlier, newest = _newest(val)
+    stream.observe(earlier)
+    among = Candidates(run.parts.until(val), newest, NEXT_AMONG, run.seed)
+    ranked = list(ranked_in_part(stream, newest, among))
+    return next_slope(*(np.concatenate(column) for column in zip(*ranked, strict=True)))
+
+
+def _kinds(negatives: Any, rank: Any) -> list[str | Negatives]:
+    if negatives is None:
+        return [] if rank is not None else ["random"]
+    kinds = list(negatives) if isinstance(negatives, list | tuple) else [negatives]
+    for kind in kinds:
+        if not callable(kind) and kind not in KINDS:
+            raise UnknownName(f"there are no negatives called {kind!r}.{suggest(kind, KINDS)}")
+    return kinds

@@ -13,22 +13,21 @@ from torch import Tensor
 from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Asking, Feature, Schema
-from pintgn.learn.loss import loss_of
+from pintgn.learn.measure import OnBatch
 from pintgn.learn.metrics import by_novelty, rank_metrics
+from pintgn.learn.negatives import Negatives
+from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.relation_ranks import Score, both_ways, entities, filtered_ranks
 from pintgn.learn.settings import TaskSettings, Training
-from pintgn.learn.tasks.base import Asker, Groups, Measuring, Truth, as_tensor
-from pintgn.learn.tasks.link import Link
-from pintgn.learn.tasks.values import column_values, column_words, with_features, without_column
+from pintgn.learn.tasks.link import Link, compare_part, link_loss
+from pintgn.learn.tasks.task import Groups, Labels, Measurement, Sampler, Task, as_tensor
+from pintgn.learn.tasks.values import column_values, column_words
 from pintgn.models.base import Model
 from pintgn.models.recurrency import ROWS, Recurrency
+from pintgn.stream import Stream
 
 if TYPE_CHECKING:
-    from pintgn.learn.evaluate import Evaluation, Target
-    from pintgn.learn.negatives import Negatives
-    from pintgn.learn.protocol import Parts
     from pintgn.learn.run import Run
-    from pintgn.stream import Stream
 
 MOST_RELATIONS = 10_000
 """Of a column; with more it is an id, of which nothing could be learned."""
@@ -58,29 +57,30 @@ class Related(Link):
         train: the training part, which decides which relations are known.
     """
 
-    rows = ROWS
+    baselines = ROWS
+    choices = ("mrr",)
     tells_from_negatives = False
     loss_terms = 3
 
     def __init__(self, settings: TaskSettings, log: EventLog, train: EventLog):
-        super().__init__(settings)
+        super().__init__(settings, log, train)
         assert settings.relation is not None
-        self.name = settings.relation
+        self.column: str = settings.relation
         schema = train.schema
         for role, column in (("source", schema.src), ("destination", schema.dst), ("time", schema.t)):
-            if self.name == column:
-                raise BadInput(f"{self.name!r} is the {role} of every event, not a relation. Name another column.")
-        values = column_values(train, self.name, "of relations")
+            if self.column == column:
+                raise BadInput(f"{self.column!r} is the {role} of every event, not a relation. Name another column.")
+        values = column_values(train, self.column, "of relations")
         met = values[~np.isnan(values) & train.learnable]
         self.codes = np.unique(met)
         if not len(met):
-            raise BadInput(f"no event of the training part has a {self.name!r}: there are no relations to learn.")
+            raise BadInput(f"no event of the training part has a {self.column!r}: there are no relations to learn.")
         if len(self.codes) > MOST_RELATIONS:
             raise BadInput(
-                f"{self.name!r} has {len(self.codes):,} values in training; at most {MOST_RELATIONS:,} relations "
+                f"{self.column!r} has {len(self.codes):,} values in training; at most {MOST_RELATIONS:,} relations "
                 "can be told apart. Is it the right column?"
             )
-        words, values = column_words(log, self.name), column_values(log, self.name)
+        words, values = column_words(log, self.column), column_values(log, self.column)
         there = values[~np.isnan(values)]
         named = np.unique(there).tolist()
         self.known = {str(words[int(code)] if words is not None else shortest(code)): code for code in named}
@@ -103,7 +103,7 @@ class Related(Link):
         if isinstance(word, str) and word.startswith("^"):
             return self.kinds + self.number(word[1:])
         if str(word) not in self.known:
-            raise UnknownName(f"there is no {self.name} {word!r}.{suggest(str(word), self.known)} {self._listed()}")
+            raise UnknownName(f"there is no {self.column} {word!r}.{suggest(str(word), self.known)} {self._listed()}")
         return int(self.numbers(np.array([self.known[str(word)]]))[0])
 
     def worded(self, number: int) -> str:
@@ -113,18 +113,19 @@ class Related(Link):
         if not number:
             return "an unknown relation"
         word = next(word for word, code in self.known.items() if code == self.codes[number - 1])
-        return f"{self.name} {word}" if word.lstrip("-").replace(".", "", 1).isdigit() else word
+        return f"{self.column} {word}" if word.lstrip("-").replace(".", "", 1).isdigit() else word
 
     @property
     def asked_by(self) -> dict[str, Any] | None:
-        return {"name": self.name, "words": list(self.known), "newest": self.newest}
+        return {"name": self.column, "words": list(self.known), "newest": self.newest}
 
     def _listed(self) -> str:
         return f"There are: {', '.join(list(self.known)[:10])}{', …' if len(self.known) > 10 else ''}."
 
     def by(self, relation: Any, count: int) -> np.ndarray | None:
         if relation is None:
-            raise BadInput(f"this run asks by {self.name!r}: say which, with relation= (--relation). {self._listed()}")
+            which = "say which, with relation= (--relation)"
+            raise BadInput(f"this run asks by {self.column!r}: {which}. {self._listed()}")
         several = isinstance(relation, Sequence | np.ndarray) and not isinstance(relation, str | bytes)
         words = list(relation) if several else [relation] * count
         if len(words) != count:
@@ -132,65 +133,44 @@ class Related(Link):
         numbers = {word: self.number(word) for word in dict.fromkeys(words)}
         return np.array([numbers[word] for word in words], np.float32).reshape(-1, 1)
 
-    def turned(self, by: np.ndarray | None, count: int) -> np.ndarray:
+    def inverted(self, by: np.ndarray | None, count: int) -> np.ndarray:
         return np.zeros(count, bool) if by is None else by[:, 0] >= self.kinds
 
     # -- how the log is read ---------------------------------------------------------------------------------------
 
-    def bare(self, log: EventLog) -> EventLog:
-        return without_column(log, self.name)
-
-    def complete(self, scaled: EventLog, log: EventLog) -> EventLog:
-        found = self.numbers(column_values(log, self.name)).astype(np.float32)[:, None]
-        features = found if scaled.features is None else np.concatenate([scaled.features, found], 1)
-        return with_features(scaled, features, self.schema(scaled.schema))
+    def target(self, log: EventLog) -> np.ndarray:
+        return self.numbers(column_values(log, self.column))[:, None]
 
     def schema(self, schema: Schema) -> Schema:
         asking = Asking(0, (schema.feature_width,), relations=self.kinds)
-        return dataclasses.replace(schema, features=(*schema.features, Feature(self.name)), asking=asking)
-
-    def written(self, schema: Schema) -> tuple[Schema, str | None]:
-        if schema.label == self.name and self.name not in [feature.name for feature in schema.features]:
-            schema = dataclasses.replace(schema, features=(*schema.features, Feature(self.name)))
-        return schema, None
+        return dataclasses.replace(schema, features=(*schema.features, Feature(self.column)), asking=asking)
 
     # -- training --------------------------------------------------------------------------------------------------
 
-    def asker(self, run: Run, negatives: Negatives | None) -> Asker:
+    def sampler(self, run: Run, negatives: Negatives | None) -> Sampler:
         if negatives is not None:
             raise BadInput("a run with relations draws its own negatives. Leave them out.")
         earlier = EarlierAnswers(run.parts.trained)
         more = 1 if run.model.learns_at_once else DRAWN  # whose rows are all held in memory
         each = max(more, run.settings.train.negatives_per_event)
+        return lambda events, rng: earlier.questions(events, each, rng)
 
-        def ask(events: EventLog, rng: np.random.Generator) -> tuple[list[Query], Truth]:
-            return earlier.questions(events, each, rng)
-
-        return ask
-
-    def loss(self, answers: list[Tensor], truth: Truth, settings: Training) -> Tensor:
+    def loss(self, answers: list[Tensor], labels: Labels, settings: Training) -> Tensor:
         """Of the answer among its negatives, by a softmax that corrects for how likely each was drawn; and that of
         links against random ones and earlier answers, which makes logits probabilities."""
         each = (len(answers) - 1) // 2
         first = torch.stack([z if z.ndim == 1 else z[:, 0] for z in answers], 1)  # (q, 1 + negatives)
-        z = first - as_tensor(truth, first)
+        z = first - as_tensor(labels, first)
         ranked = (torch.logsumexp(z, 1) - z[:, 0]).mean()
         told_apart = answers[1 : 2 + each if answers[0].ndim > 1 else 1 + each]  # one earlier answer, if that is asked
-        plain = dataclasses.replace(settings, negatives_per_event=each, loss="binary")
-        return ranked + loss_of(answers[0], told_apart, plain)
+        plain = dataclasses.replace(settings, negatives_per_event=each)
+        return ranked + link_loss(answers[0], told_apart, plain)
 
-    def learn_at_once(self, model: Model, columns: list[Tensor], truths: list[Truth], seed: int) -> None:
+    def learn_at_once(self, model: Model, columns: list[Tensor], labels: list[Labels], seed: int) -> None:
         each = (len(columns) - 1) // 2
         model.learn(columns[: each + len(model.questions)], seed)
 
-    def chosen_by(self, settings: Training) -> str:
-        return "mrr"
-
     # -- measuring -------------------------------------------------------------------------------------------------
-
-    def nothing(self) -> Groups:
-        none = np.zeros(0)
-        return by_novelty(none, none == 0, rank_metrics)
 
     def ranks(
         self,
@@ -198,13 +178,11 @@ class Related(Link):
         part: EventLog,
         parts: Parts,
         most: int | None = None,
-        on_batch: Callable[[int], None] | None = None,
+        on_batch: OnBatch = None,
         score: Score | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Filtered ranks (models, 2e) while the stream moves through a part, which of them touch a new node, and their
         relations; of so many events at most, evenly taken."""
-        from pintgn.learn.protocol import scored_events
-
         events = scored_events(part)
         only = np.ones(len(events), bool)
         if most is not None and len(events) > most:
@@ -217,8 +195,10 @@ class Related(Link):
         assert asked is not None
         return found[:, both], np.tile(parts.is_new(events), 2)[both], asked[both, 0].astype(np.int64)
 
-    def figures(self, stream: Stream, part: EventLog, parts: Parts, most: int | None = None, **how: Any) -> Groups:
-        found, new, _ = self.ranks(stream, part, parts, most, **how)
+    def measured(
+        self, stream: Stream, part: EventLog, parts: Parts, how: dict[str, float], most: int | None = None, *rest: Any
+    ) -> Groups:
+        found, new, _ = self.ranks(stream, part, parts, most, *rest)
         return by_novelty(found[0], new, rank_metrics)
 
     @staticmethod
@@ -227,40 +207,33 @@ class Related(Link):
         forth, back = entities(parts.until(part))
         return max(100, RANKED_PAIRS // max(len(forth) + len(back), 1))
 
-    def validate(self, stream: Stream, run: Run, negatives: Negatives | None) -> Groups:
-        return self.figures(stream, run.parts.val, run.parts, self.affordable(run.parts.val, run.parts))
+    def validate(self, run: Run, after_training: Callable[[], Stream], negatives: Negatives | None) -> Groups:
+        return self._quickly_ranked(after_training(), run.parts.val, run.parts)
 
-    def catch_up(
-        self, run: Run, after_training: Callable[[], Stream], negatives: Negatives | None, measure_test: bool
-    ) -> Any:
-        scores = super().catch_up(run, after_training, negatives, measure_test)
-        if measure_test:
-            parts = run.parts
-            stream = run.new_stream()
-            stream.observe(parts.before(parts.test))
-            ranked = self.figures(stream, parts.test, parts, self.affordable(parts.test, parts))
+    def measure(self, run: Run, after_training: Callable[[], Stream], test: bool, negatives: Any = None) -> Stream:
+        stream = super().measure(run, after_training, test, negatives)
+        if test:
+            test_part = run.parts.test
+            ranked = self._quickly_ranked(run.stream_after(run.parts.before(test_part)), test_part, run.parts)
             run.test = _together(ranked, run.test)
-        return scores
+        return stream
 
-    def measure_beside(self, run: Run, found: Any, negatives: Negatives | None) -> None:
-        from pintgn.learn.finish import expected_error, replay
-
+    def measure_baselines(self, run: Run, negatives: Negatives | None) -> None:
         parts = run.parts
-        if run.calibration is not None and found is not None:
-            run.calibration_error = expected_error(run.calibration, found)
-        most = self.affordable(parts.test, parts)
-        for name in self.rows:
-            stream = self.row_stream(name, parts, run.schema, parts.before(parts.test))
-            told_apart = replay(stream.fork(), run, parts.test).figures["random"]
-            run.heuristics[name] = _together(self.figures(stream, parts.test, parts, most), told_apart)
+        for name in self.baselines:
+            stream = self.baseline_stream(name, run, parts, run.schema, parts.before(parts.test))
+            told_apart = compare_part(stream.fork(), run, parts.test).figures["random"]
+            run.heuristics[name] = _together(self._quickly_ranked(stream, parts.test, parts), told_apart)
 
-    def row(self, name: str) -> Model:
+    def _quickly_ranked(self, stream: Stream, part: EventLog, parts: Parts) -> Groups:
+        return self.measured(stream, part, parts, {}, self.affordable(part, parts))
+
+    def baseline(self, name: str) -> Model:
         return Recurrency(name)
 
-    def row_stream(self, name: str, parts: Parts, schema: Schema, observed: EventLog) -> Stream:
+    def baseline_stream(self, name: str, run: Run, parts: Parts, schema: Schema, observed: EventLog) -> Stream:
         """A training-free row in a stream that has observed these events; the combined one is set by validation."""
-        from pintgn.stream import Stream
-
+        parts = parts if len(parts.val) else run.parts  # of later events none are for validation
         model = Recurrency(name)
         model.prepare(parts.trained)
         stream = Stream(model, schema, node_features=parts.log.node_features)
@@ -271,8 +244,6 @@ class Related(Link):
 
     def _set_by_validation(self, parts: Parts, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
         """λ and α of every relation and direction, with the best MRR on validation."""
-        from pintgn.stream import Stream
-
         model = Recurrency("recurrency")
         model.prepare(parts.trained)
         stream = Stream(model, schema)
@@ -296,42 +267,15 @@ class Related(Link):
         chosen = np.array(GRID)[best]
         return chosen[:, 0], chosen[:, 1]
 
-    def evaluate(self, run: Run, target: Target, how: Measuring) -> Evaluation:
-        from pintgn.learn.beside import trained_beside
-        from pintgn.learn.evaluate import Evaluation
-        from pintgn.learn.protocol import scored_events
-
+    def evaluate(self, run: Run, how: Measurement) -> dict[str, Any]:
         if how.negatives is not None or how.rank not in (None, "all"):
             raise BadInput("a run with relations is ranked among all entities: leave out negatives and rank.")
-        parts, events, name = target.parts, target.events, run.settings.name
-        most, progress = how.most, how.progress
-
-        def on_batch(what: str) -> Callable[[int], None] | None:
-            return None if progress is None else lambda done: progress(done, len(events), what)
-
-        def measured(what: str, stream: Stream) -> Groups:
-            return self.figures(stream, events, parts, most, on_batch=on_batch(what))
-
-        if progress is not None:
-            progress(0, len(events), "observing what came before")
-        rows = {name: measured(name, target.ready(None))}
-        before = parts.before(events)
-        for other in how.beside:
-            if other in self.rows:
-                rows[other] = measured(other, self.row_stream(other, run.parts, target.schema, before))
-            elif other != name:
-                trained = trained_beside(run, other, progress, later=target.part == "later")
-                stream = trained.new_stream()
-                stream.observe(before)
-                rows[other] = measured(other, stream)
-        total = len(scored_events(events))
-        return Evaluation(
-            target.part, target.protocol, {self.title(): rows}, {}, settings=run.settings.to_dict(),
-            events=min(most, total), of_events=total,
-        )  # fmt: skip
+        total = len(scored_events(how.events))
+        found = Task.evaluate(self, run, dataclasses.replace(how, rank=None))
+        return found | {"events": min(how.most, total), "of_events": total}
 
     def title(self) -> str:
-        return f"who comes next by {self.name}, both ways, among all, filtered"
+        return f"who comes next by {self.column}, both ways, among all, filtered"
 
 
 def _together(ranked: Groups, told_apart: Groups) -> Groups:
@@ -348,8 +292,6 @@ class EarlierAnswers:
     """The triples of a training part in both directions: what was answered before, to draw negatives from."""
 
     def __init__(self, log: EventLog):
-        from pintgn.learn.protocol import scored_events
-
         events = scored_events(log)
         assert events.schema.relation is not None
         self.pools = entities(log)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -14,15 +14,13 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.events.moment import read_duration
 from pintgn.events.schema import Asking, Schema
-from pintgn.learn.answer_metrics import calibrated_classes, chance_metrics, class_calibration, probabilities
-from pintgn.learn.metrics import LEAST, Metrics
+from pintgn.learn.calibration import calibrated_classes, class_calibration
+from pintgn.learn.metrics import LEAST, Metrics, chance_metrics, probabilities
+from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.settings import TaskSettings, Training
-from pintgn.learn.tasks.base import Answers, Questioning, Truth, as_tensor
+from pintgn.learn.tasks.task import Answers, Labels, Task, as_tensor
 from pintgn.models.base import Model
 from pintgn.models.when_rows import ROWS, WhenRow
-
-if TYPE_CHECKING:
-    from pintgn.learn.protocol import Parts
 
 
 class Actors:
@@ -59,17 +57,17 @@ class Actors:
         return mine & (self.times[np.where(mine, found % steps, 0)] - t <= horizon)
 
 
-class When(Questioning):
+class When(Task):
     """Will this node act, will these two meet, within a horizon? An answer is known once the horizon has passed.
 
     Asked at the time of every event about someone drawn from all who acted before, so the event itself tells nothing.
     """
 
     choices = ("ap", "auc")
-    rows = ROWS
+    baselines = ROWS
 
-    def __init__(self, settings: TaskSettings, train: EventLog):
-        super().__init__(settings)
+    def __init__(self, settings: TaskSettings, log: EventLog, train: EventLog):
+        super().__init__(settings, log, train)
         if settings.given or settings.known_after is not None:
             raise BadInput(f"predict={settings.predict!r} asks about time, so nothing can be given or known later.")
         if settings.within is None:
@@ -108,8 +106,6 @@ class When(Questioning):
         return (asked, query), actors.within(query.src, query.dst, query.t, self.horizon).astype(np.float64)
 
     def questions(self, part: EventLog, parts: Parts) -> tuple[np.ndarray, Query, np.ndarray]:
-        from pintgn.learn.protocol import scored_events
-
         events, actors = scored_events(part), Actors(parts.until(part), self.pairs)
         (asked, query), truth = self._ask(events, actors, part.t[-1], np.random.default_rng([7, part.first]))
         if asked.sum() < LEAST:
@@ -125,7 +121,7 @@ class When(Questioning):
             if len(part):
                 self.questions(part, parts)
 
-    def trainable(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
+    def training_questions(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
         actors = self._actors(parts)
         (_, query), truth = self._ask(events, actors, parts.trained[-1:].t[0], rng)
         return query, truth
@@ -135,8 +131,8 @@ class When(Questioning):
             self._trained = parts, Actors(parts.trained, self.pairs)
         return self._trained[1]
 
-    def loss(self, answers: list[Tensor], truth: Truth, settings: Training) -> Tensor:
-        return cross_entropy(answers[0], as_tensor(truth.astype(np.int64), answers[0]))
+    def loss(self, answers: list[Tensor], labels: Labels, settings: Training) -> Tensor:
+        return cross_entropy(answers[0], as_tensor(labels.astype(np.int64), answers[0]))
 
     def figures(self, answers: Answers) -> Metrics:
         return chance_metrics(answers.given, answers.truth)
@@ -147,7 +143,7 @@ class When(Questioning):
     def calibrated(self, answers: np.ndarray, how: dict[str, float]) -> np.ndarray:
         return calibrated_classes(answers, how)
 
-    def row(self, name: str) -> Model:
+    def baseline(self, name: str) -> Model:
         return WhenRow(name, float(self.horizon), self.share, self.pairs)
 
     def title(self) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from pintgn.cli.common import AsJson, Bar, answer, console, say
-from pintgn.cli.workers import Workers, share_out
+from pintgn.cli.shared_work import Workers, share_out
 from pintgn.errors import BadInput
 
 RunFolder = Annotated[Path, Argument(metavar="RUN", help="The folder of a run, as `pintgn train` made it.")]
@@ -34,7 +34,7 @@ def evaluate(
     protocol: Annotated[
         str | None, Option(help="stream (what a deployed system knows) or paper; as trained by default.")
     ] = None,
-    beside: Annotated[
+    baselines: Annotated[
         str | None,
         Option(
             help="Models to evaluate beside it, by commas; those that learn are trained first. Or 'none'; "
@@ -59,13 +59,13 @@ def evaluate(
 
     kinds = None if negatives is None else [kind.strip() for kind in negatives.split(",")]
     kinds = list(KINDS) if kinds == ["all"] else kinds
-    named = None if beside is None else [name.strip() for name in beside.split(",")]
-    among, others = _rank(rank), [] if beside == "none" else named
+    named = None if baselines is None else [name.strip() for name in baselines.split(",")]
+    among, others = _rank(rank), [] if baselines == "none" else named
     if (run / "last.safetensors").exists() and not (run / "result.json").exists():
         say(f"note: the training of {run} has not ended; its best epoch so far is evaluated")
     with Bar("opening the run", "events") as bar, together():
         found = measure(
-            run, kinds, among, part=part, on=on, protocol=protocol, beside=others, seed=seed, most=most,
+            run, kinds, among, part=part, on=on, protocol=protocol, baselines=others, seed=seed, most=most,
             device=device, progress=bar,
         )  # fmt: skip
     answer(as_json, found.to_dict(), found)

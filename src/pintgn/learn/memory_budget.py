@@ -1,4 +1,4 @@
-"""How much memory a training will take at its peak, told from counts before it starts.
+"""Memory budget: how much a training will take at its peak, computed from counts before it starts.
 
 The peak comes when the stream has observed the whole log: a large one is never held twice (`train.KEPT`). What is
 predicted and what was measured stand side by side in docs/performance.md.

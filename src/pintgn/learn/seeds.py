@@ -1,4 +1,4 @@
-"""Runs that differ in nothing but their seed."""
+"""Runs of several seeds, trained one after the other or by workers."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 from pintgn.display.progress import silent
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
+from pintgn.learn.epoch_bar import Progress
+from pintgn.learn.fit import fit
 from pintgn.learn.folder import Folder
-from pintgn.learn.progress import Progress
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
 from pintgn.learn.tables import mean_of
-from pintgn.learn.train import fit
 from pintgn.workers.group import current
 from pintgn.workers.jobs import Jobs
 
 
-def fit_several(
+def fit_seeds(
     settings: Settings,
     log: EventLog,
     seeds: Sequence[int],
@@ -28,7 +28,7 @@ def fit_several(
     jobs: Jobs | None = None,
     **options: Any,
 ) -> list[Run]:
-    """One run for each seed, in `folder/seed-N`; `tables.several_table` shows mean ± std. Options as of `fit`.
+    """One run for each seed, in `folder/seed-N`; `tables.seeds_table` shows mean ± std. Options as of `fit`.
 
     With `jobs`, the runs are trained by its workers, which must see the folder.
     """
@@ -83,10 +83,12 @@ def fit_one(settings: dict[str, Any], log: str, seed: int, folder: str, refit: b
     fit(Settings.of(settings), EventLog.open(log), folder=folder, seed=seed, refit=refit, progress=False)
 
 
-def resume(folder: str | Path, progress: Progress = silent, refit: bool = False, jobs: Jobs | None = None) -> list[Run]:
+def resume_seeds(
+    folder: str | Path, progress: Progress = silent, refit: bool = False, jobs: Jobs | None = None
+) -> list[Run]:
     """Continue a folder of several runs to the end of the last."""
     metadata = Folder(folder).read_json("runs.json")
     log = EventLog.open(Folder(Folder(folder) / f"seed-{metadata['seeds'][0]}").events)
     refit = refit or metadata.get("refit", False)
     chosen = Settings.of(metadata["asked"])
-    return fit_several(chosen, log, metadata["seeds"], folder, refit, jobs, progress=progress)
+    return fit_seeds(chosen, log, metadata["seeds"], folder, refit, jobs, progress=progress)

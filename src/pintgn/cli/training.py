@@ -8,6 +8,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,169 +16,193 @@ import typer
 from typer import Option
 
 from pintgn.cli.common import AsJson, Bar, Overwrite, emit_json, next_steps, say
-from pintgn.cli.evaluate import after_training
+from pintgn.cli.evaluation import after_training
+from pintgn.cli.options import grouped
+from pintgn.cli.shared_work import Workers, restarted, share_out, writes
 from pintgn.cli.source import reads_events
-from pintgn.cli.workers import On, Workers, restarted, share_out, writes
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.formatting import size
-from pintgn.learn.progress import EpochBar
-
-ModelName = Annotated[
-    str | None, Option("--model", help="Model name: pint, tgn, tgat, …; or module:Class; pint by default.")
-]
-Sets = Annotated[
-    list[str] | None,
-    Option("--set", help="A setting, as in --set model.layers=2 or --set train.epochs=5; may be repeated."),
-]
-Config = Annotated[Path | None, Option(help="TOML file of settings: tables model, train and stream.")]
-Row = Annotated[str | None, Option(help="Name of a row, in a settings file that has several.")]
+from pintgn.learn.epoch_bar import EpochBar
 
 
-Predict = Annotated[
-    str | None,
-    Option(metavar="WHAT", help="What to predict: link (the default), or a column: numbers or categories."),
-]
-Given = Annotated[
-    str | None,
-    Option("--given", metavar="COLUMNS", help="Columns that are known when an event is asked about, by commas."),
-]
-KnownAfter = Annotated[
-    str | None, Option(metavar="TIME", help="How long after its event a target becomes known, such as 30d.")
-]
-OfNode = Annotated[str | None, Option("--of", metavar="END", help="The target is a state of this end: src or dst.")]
-Relation = Annotated[
-    str | None, Option(metavar="COLUMN", help="The column that says by which relation two meet: part of the question.")
-]
-Within = Annotated[str | None, Option(metavar="TIME", help="Horizon of 'return' and 'meet', such as 30d.")]
+@dataclass
+class TaskOptions:
+    """What is asked; the fields of `TaskSettings`."""
+
+    predict: Annotated[
+        str | None,
+        Option(metavar="WHAT", help="What to predict: link (the default), or a column: numbers or categories."),
+    ] = None
+    given_columns: Annotated[
+        str | None,
+        Option("--given", metavar="COLUMNS", help="Columns that are known when an event is asked about, by commas."),
+    ] = None
+    known_after: Annotated[
+        str | None, Option(metavar="TIME", help="How long after its event a target becomes known, such as 30d.")
+    ] = None
+    of: Annotated[str | None, Option("--of", metavar="END", help="The target is a state of this end: src or dst.")] = (
+        None
+    )
+    within: Annotated[str | None, Option(metavar="TIME", help="Horizon of 'return' and 'meet', such as 30d.")] = None
+    relation: Annotated[
+        str | None,
+        Option(metavar="COLUMN", help="The column that says by which relation two meet: part of the question."),
+    ] = None
 
 
-@reads_events
-def train(
-    load: Callable[..., EventLog],
-    predict: Predict = None,
-    given_columns: Given = None,
-    known_after: KnownAfter = None,
-    of: OfNode = None,
-    within: Within = None,
-    relation: Relation = None,
-    folder: Annotated[
-        Path | None, Option("--output", "-o", help="Folder of the run; runs/DATA-MODEL by default.")
-    ] = None,
-    model: ModelName = None,
-    settings: Sets = None,
-    config: Config = None,
-    row: Row = None,
-    epochs: Annotated[int | None, Option(help="Maximum number of epochs; short for --set train.epochs.")] = None,
+@dataclass
+class SettingsOptions:
+    """Where settings come from, later ones over earlier ones."""
+
+    model: Annotated[
+        str | None, Option("--model", help="Model name: pint, tgn, tgat, …; or module:Class; pint by default.")
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        Option("--set", help="A setting, as in --set model.layers=2 or --set train.epochs=5; may be repeated."),
+    ] = None
+    config: Annotated[Path | None, Option(help="TOML file of settings: tables model, train and stream.")] = None
+    row: Annotated[str | None, Option(help="Name of a row, in a settings file that has several.")] = None
+
+
+@dataclass
+class TrainingOptions:
+    """Short for settings of [train]."""
+
+    epochs: Annotated[int | None, Option(help="Maximum number of epochs; short for --set train.epochs.")] = None
     train_until: Annotated[
         str | None,
         Option(metavar="TIME", help="Train on events before this date or time, in place of the first 70 %."),
-    ] = None,
+    ] = None
     val_until: Annotated[
         str | None, Option(metavar="TIME", help="Select on those before this one, test on the rest.")
-    ] = None,
-    seed: Annotated[int, Option(help="Seed of hidden nodes, parameters and negatives.")] = 0,
-    runs: Annotated[int, Option(help="Number of runs, with seeds from --seed on; mean ± std.")] = 1,
+    ] = None
+
+
+@dataclass
+class RunOptions:
+    """Which runs are made, and what follows."""
+
+    seed: Annotated[int, Option(help="Seed of hidden nodes, parameters and negatives.")] = 0
+    runs: Annotated[int, Option(help="Number of runs, with seeds from --seed on; mean ± std.")] = 1
     refit: Annotated[
         bool, Option("--refit", help="Then train on the whole log, for use; figures stay those of the test part.")
-    ] = False,
+    ] = False
+    resume: Annotated[bool, Option("--resume", help="Continue a run; DATA may be its folder.")] = False
+    workers: Workers = 1
+    on: Annotated[
+        str | None, Option(help="With --runs: train one run on each worker, local or on ray, in place of all on each.")
+    ] = None
+
+
+@reads_events
+@grouped
+def train(
+    load: Callable[..., EventLog],
+    task: TaskOptions,
+    chosen: SettingsOptions,
+    short: TrainingOptions,
+    how: RunOptions,
+    folder: Annotated[
+        Path | None, Option("--output", "-o", help="Folder of the run; runs/DATA-MODEL by default.")
+    ] = None,
     newer: Annotated[
         str | None,
         Option("--with", metavar="FILE", help="Newer events: go on from the weights of the run DATA, test on these."),
     ] = None,
     overwrite: Overwrite = False,
-    resume: Annotated[bool, Option("--resume", help="Continue a run; DATA may be its folder.")] = False,
     dry_run: Annotated[
         bool, Option("--dry-run", help="Print the resolved settings and the memory they will take, and exit.")
     ] = False,
     with_report: Annotated[
         bool, Option("--report/--no-report", help="Write a report at the end: FOLDER/report.html.")
     ] = True,
-    workers: Workers = 1,
-    on: Annotated[
-        str | None, Option(help="With --runs: train one run on each worker, local or on ray, in place of all on each.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on the first 70 % of the events, select its epoch on the next 15 %, test it on the last 15 %."""
-    given = read_given(config, row, model, settings)  # mistyped settings are found before the data is read
-    short = {"epochs": epochs, "train_until": train_until, "val_until": val_until}
-    given.setdefault("train", {}).update({name: value for name, value in short.items() if value is not None})
+    given = read_given(chosen)  # mistyped settings are found before the data is read
+    given.setdefault("train", {}).update({key: value for key, value in vars(short).items() if value is not None})
     data = str(load.data)  # type: ignore[attr-defined]
     one, many = ((Path(data) / name).exists() for name in ("run.json", "runs.json"))
-    if on is None:
-        share_out(workers, data)
-    elif runs < 2 and not (resume and many):
+    if how.on is None:
+        share_out(how.workers, data)
+    elif how.runs < 2 and not (how.resume and many):
         raise BadInput("--on spreads the runs of --runs over workers; for one run, leave it out.")
-    read_task(given, load, predict, given_columns, known_after, of, within, relation)
-    from pintgn.learn import memory, several
-    from pintgn.learn import train as learn
-    from pintgn.learn.run import Run
-    from pintgn.learn.settings import Settings
-    from pintgn.workers.group import together
-
+    read_task(given, load, task)
     if restarted():
-        resume, overwrite = True, False
-    if newer is not None:
-        check_newer(data, one, given, runs)
-        folder = folder or free_folder(Path(data))
-        with EpochLines() as lines, together():
-            later: Any = newer  # read like the log of the run
-            options: dict[str, Any] = {
-                "folder": folder,
-                "seed": seed,
-                "resume": resume,
-                "refit": refit,
-                "progress": lines,
-            }
-            made = [learn.fit(Run.open(data), later, **options, **given.get("train", {}))]
-        show_result(made, folder, as_json, with_report)
+        how.resume, overwrite = True, False
+    if newer is not None or (how.resume and (one or many)):
+        if newer is not None:
+            check_newer(data, one, given, how.runs)
+        ended = folder or free_folder(Path(data)) if newer is not None else Path(data)
+        show_result(continued(data, one, newer, ended, given, how), ended, as_json, with_report)
         return
-    if resume and (one or many):
-        with EpochLines() as lines, together(), jobs_of(on, workers) as jobs:
-            if one:
-                made = [learn.resume(data, progress=lines, refit=refit)]
-            else:
-                made = several.resume(data, lines, refit, jobs)
-        show_result(made, Path(data), as_json, with_report)
-        return
-    if runs < 1:
-        raise BadInput(f"--runs {runs}; at least one is needed.")
-    if folder is not None and not (resume or overwrite) and writes() and holds_run(folder):
+    if how.runs < 1:
+        raise BadInput(f"--runs {how.runs}; at least one is needed.")
+    if folder is not None and not (how.resume or overwrite) and writes() and holds_run(folder):
         ways = "Continue it with --resume, replace it with --overwrite, or choose another folder"
         raise BadInput(f"{folder} holds a run already. {ways}.")
-    chosen = Settings.of(given)
+    from pintgn.learn import memory_budget
+    from pintgn.learn.defaults import resolved
+    from pintgn.learn.settings import Settings
+
+    settings = Settings.of(given)
     log = load()
-    note_few_values(log, chosen)
-    found = learn.resolved(chosen, log)
-    bytes_of = memory.require(found, log)
+    note_few_values(log, settings)
+    found = resolved(settings, log)
+    bytes_of = memory_budget.require(found, log)
     if dry_run:
         emit_json(found.to_dict() | {"memory": bytes_of}) if as_json else print(found.to_toml(), end="")
         say(shown_memory(bytes_of))
         return
-    about = chosen.task.relation if chosen.task.scores_links else chosen.task.predict
-    asked = "" if about is None else f"-{about}"
-    folder = folder or free_folder(Path("runs") / f"{data_stem(data)}-{chosen.name}{asked}")
+    about = settings.task.relation if settings.task.scores_links else settings.task.predict
+    folder = folder or free_folder(
+        Path("runs") / f"{data_stem(data)}-{settings.name}{'' if about is None else f'-{about}'}"
+    )
     if overwrite and writes():
         remove_run(folder)
-    with EpochLines() as lines, together(), jobs_of(on, workers) as jobs:
-        if runs > 1:
-            seeds = range(seed, seed + runs)
-            made = several.fit_several(chosen, log, seeds, folder, refit, jobs, progress=lines, resume=resume)
-        else:
-            made = [learn.fit(chosen, log, folder=folder, seed=seed, refit=refit, progress=lines, resume=resume)]
-    show_result(made, folder, as_json, with_report)
+    show_result(fitted(settings, log, folder, how), folder, as_json, with_report)
+
+
+def fitted(settings: Any, log: EventLog, folder: Path, how: RunOptions) -> list[Any]:
+    """One run, or one for each seed."""
+    from pintgn.learn.fit import fit
+    from pintgn.learn.seeds import fit_seeds
+    from pintgn.workers.group import together
+
+    with EpochLines() as lines, together(), jobs_of(how.on, how.workers) as jobs:
+        options: dict[str, Any] = {"refit": how.refit, "progress": lines, "resume": how.resume}
+        if how.runs > 1:
+            return fit_seeds(settings, log, range(how.seed, how.seed + how.runs), folder, jobs=jobs, **options)
+        return [fit(settings, log, folder=folder, seed=how.seed, **options)]
+
+
+def continued(
+    data: str, one: bool, newer: str | None, folder: Path, given: dict[str, Any], how: RunOptions
+) -> list[Any]:
+    """A run that goes on from the one in a folder with newer events; or stopped runs, brought to their end."""
+    from pintgn.learn.fit import fit, resume
+    from pintgn.learn.run import Run
+    from pintgn.learn.seeds import resume_seeds
+    from pintgn.workers.group import together
+
+    with EpochLines() as lines, together(), jobs_of(how.on, how.workers) as jobs:
+        if newer is not None:
+            later: Any = newer  # read like the log of the run
+            options: dict[str, Any] = {"seed": how.seed, "resume": how.resume, "refit": how.refit, "progress": lines}
+            return [fit(Run.open(data), later, folder=folder, **options, **given.get("train", {}))]
+        if one:
+            return [resume(data, progress=lines, refit=how.refit)]
+        return resume_seeds(data, lines, how.refit, jobs)
 
 
 @reads_events
+@grouped
 def tune(
     load: Callable[..., EventLog],
-    predict: Predict = None,
-    given_columns: Given = None,
-    known_after: KnownAfter = None,
-    of: OfNode = None,
-    within: Within = None,
-    relation: Relation = None,
+    task: TaskOptions,
+    chosen: SettingsOptions,
     folder: Annotated[
         Path | None,
         Option("--output", "-o", help="Folder of the search; runs/DATA-tune by default. An existing one is continued."),
@@ -186,22 +211,19 @@ def tune(
         str, Option(help="default, paper (the paper's grid), or a TOML file: model.layers = [1, 2] …")
     ] = "default",
     trials: Annotated[int, Option(help="Total number of trials.")] = 20,
-    model: ModelName = None,
-    settings: Sets = None,
-    config: Config = None,
-    row: Row = None,
     seed: Annotated[int, Option(help="Seed of the search and of every trial.")] = 0,
     storage: Annotated[
         str | None,
-        Option(metavar="ADDRESS", help="Keep trials in a database (postgresql://…) that several machines share."),
+        Option(
+            metavar="ADDRESS",
+            help="Keep trials in a database (sqlite:///FILE, postgresql://…) that several processes share.",
+        ),
     ] = None,
-    workers: Workers = 1,
-    on: On = "local",
     as_json: AsJson = False,
 ) -> None:
     """Search for settings with optuna, over the paper's grid or your own space, selected on validation. Resumable."""
-    given = read_given(config, row, model, settings)
-    read_task(given, load, predict, given_columns, known_after, of, within, relation)
+    given = read_given(chosen)
+    read_task(given, load, task)
     from pintgn.learn.settings import Settings
     from pintgn.learn.tune import SPACES, read_space
     from pintgn.learn.tune import tune as search
@@ -217,11 +239,9 @@ def tune(
     log = load()
     note_few_values(log, Settings.of(given))
     try:
-        with jobs_of(on if (workers, on) != (1, "local") else None, workers) as jobs:
-            found = search(
-                log, folder, settings=given, space=wanted, trials=trials, seed=seed, storage=storage, jobs=jobs,
-                progress=progress,
-            )  # fmt: skip
+        found = search(
+            log, folder, settings=given, space=wanted, trials=trials, seed=seed, storage=storage, progress=progress
+        )
     except KeyboardInterrupt as stop:  # typer would swallow what it says
         say(str(stop) or "Interrupted.")
         raise typer.Exit(130) from None
@@ -253,43 +273,34 @@ def jobs_of(on: str | None, workers: int) -> Iterator[Any]:
         yield jobs
 
 
-def read_given(config: Path | None, row: str | None, model: str | None, sets: list[str] | None) -> dict[str, Any]:
+def read_given(chosen: SettingsOptions) -> dict[str, Any]:
     """The settings of --config, --model and --set, later ones over earlier ones, names and types checked."""
-    from pintgn.learn.settings import Settings, merged, parse_setting, read_settings
+    from pintgn.learn.settings import Settings
+    from pintgn.learn.settings_files import merged, parse_setting, read_settings
     from pintgn.models.registry import trust
 
-    given: dict[str, Any] = {} if config is None else read_settings(config, row)
-    if config is None and row is not None:
+    given: dict[str, Any] = {} if chosen.config is None else read_settings(chosen.config, chosen.row)
+    if chosen.config is None and chosen.row is not None:
         raise BadInput("--row names a row of a settings file; name the file with --config.")
-    if model is not None:
-        trust(model)
-        given = merged(given, {"model": {"name": model}})
+    if chosen.model is not None:
+        trust(chosen.model)
+        given = merged(given, {"model": {"name": chosen.model}})
     name = given.get("model", {}).get("name", "pint")
-    for text in sets or []:
+    for text in chosen.settings or []:
         given = merged(given, parse_setting(text, name))
     Settings.of(given)
     return given
 
 
-def read_task(
-    given: dict[str, Any],
-    load: Any,
-    predict: str | None,
-    columns: str | None,
-    known_after: str | None,
-    of: str | None,
-    within: str | None,
-    relation: str | None = None,
-) -> None:
+def read_task(given: dict[str, Any], load: Any, asked: TaskOptions) -> None:
     """Put what is asked into the settings, and let the columns be read that it needs."""
     from pintgn.learn.settings import Settings
 
-    listed = None if columns is None else [part.strip() for part in columns.split(",") if part.strip()]
-    task = {"predict": predict, "given": listed, "known_after": known_after, "of": of, "within": within}
-    task["relation"] = relation
-    asked = {name: value for name, value in task.items() if value is not None}
-    if asked:
-        given["task"] = given.get("task", {}) | asked
+    task = {name: value for name, value in vars(asked).items() if value is not None}
+    if (columns := task.pop("given_columns", None)) is not None:
+        task["given"] = [part.strip() for part in columns.split(",") if part.strip()]
+    if task:
+        given["task"] = given.get("task", {}) | task
     chosen = Settings.of(given).task
     if chosen.asks_column:
         load.asks(chosen.predict, chosen.given)
@@ -352,12 +363,12 @@ def check_newer(data: str, is_run: bool, given: dict[str, Any], runs: int) -> No
 
 def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool) -> None:
     """The answer on stdout; what to do next on stderr; and a report, if wanted."""
-    from pintgn.learn.tables import several_table
+    from pintgn.learn.tables import seeds_table
 
     if made[0].folder is None:  # one of several workers, of which another writes
         return
     if not as_json:
-        print(several_table(made) if len(made) > 1 else made[0])
+        print(seeds_table(made) if len(made) > 1 else made[0])
     written = after_training(made, folder) if with_report else None
     if as_json:
         results = [
@@ -377,7 +388,8 @@ def _steps(run: Any, one: str, whole: str) -> list[str]:
     if not run.answers:
         return [f"pintgn embed {one} -o vectors.parquet"]
     if not run.scores_links:
-        return [f"pintgn evaluate {whole} --beside boosted", f"pintgn predict {one} EVENTS.csv", f"pintgn serve {one}"]
+        first = f"pintgn evaluate {whole} --baselines boosted"
+        return [first, f"pintgn predict {one} EVENTS.csv", f"pintgn serve {one}"]
     log, by = run.log, run.settings.task.relation
     row = {log.schema.src: log.src, log.schema.dst: log.dst}
     row = {name: str(log.id(int(ends[log.learnable][-1]))) for name, ends in row.items()}

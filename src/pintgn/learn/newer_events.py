@@ -1,10 +1,11 @@
-"""Events that came after a run's log: to measure the run on, or to go on training with."""
+"""Newer events: measure a run on what came after its log, or go on training with it (warm start)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
@@ -14,6 +15,11 @@ from pintgn.events.log import COLUMNS, EventLog
 from pintgn.facts import digest_of
 from pintgn.ingest.options import Cleaning
 from pintgn.ingest.read import read_events
+from pintgn.learn.protocol import cut
+from pintgn.learn.settings import Settings, Training, check_names, check_table, dataclass_parameters
+
+if TYPE_CHECKING:
+    from pintgn.learn.run import Run
 
 
 @dataclass(frozen=True)
@@ -72,3 +78,42 @@ def _joined(log: EventLog, named: EventLog, newer: EventLog) -> EventLog:
     label, known = (None if columns[name] is None else getattr(log.schema, name) for name in ("label", "known"))
     schema = replace(log.schema, label=label, known=known)
     return EventLog.trusted(columns, named.ids, schema)
+
+
+def continued(run: Run, newer: Any, given: Mapping[str, Any]) -> tuple[Settings, EventLog, Start]:
+    """Settings, log and weights of a run that goes on from an earlier one and is measured on what is new.
+
+    Everything that the earlier run has seen is trained on. The new events are cut as a log is, 70 / 15 / 15, unless
+    `train_until` and `val_until` are given: so validation and test hold nothing that the weights have learned from. No
+    node is hidden, because the weights may have learned from any of them. How features and times are read stays as it
+    was: the weights have learned to read them so.
+
+    Args:
+        run: finished, or stopped after its first epoch.
+        newer: see `longer_log`.
+        given: fields of `Training`, over those of the run.
+    """
+    if run.folder is not None and not (run.finished or run.history):
+        raise BadInput(f"the run in {run.folder.path} has learned nothing yet, so there is nothing to begin with.")
+    log, used, known = longer_log(run.log, newer), run.deployed, len(run.log)
+    fields = dataclass_parameters(Training)
+    check_names(given, fields, "a run that goes on")
+    changed = {"hidden": 0.0, "train_until": None, "val_until": None} | check_table(given, fields, "train", "train")
+    if changed["train_until"] is None:
+        shares = {name: changed.get(name, getattr(run.settings.train, name)) for name in ("val", "test")}
+        try:
+            _, val, test = cut(log[known:], **shares)
+        except BadInput as error:
+            raise BadInput(f"of what is new, {error}") from None
+        changed |= {"train_until": val.t[0].item(), "val_until": test.t[0].item()}
+    elif len(log.between(None, changed["train_until"])) < known:
+        show = log.schema.time.show
+        raise BadInput(
+            f"train_until={changed['train_until']} is before the end of what the run has learned from "
+            f"({show(log.t[known - 1])}), so it would be measured on what it knows. Name a later time."
+        )
+    train = replace(run.settings.train, **changed)
+    settings = replace(run.settings, model=(run.asked or run.settings).model, train=train)
+    rows = len(used.basis) if used.start is None else used.start.rows
+    weights = {name: value.detach().clone() for name, value in used.model.state_dict().items()}
+    return settings, log, Start(rows, known, weights)

@@ -1,13 +1,11 @@
-"""What `fit` says while it works: one callable that is told everything, and a bar for people."""
+"""Progress of a training: callbacks, and a bar over all epochs."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from pintgn.display.bars import open_bar
-from pintgn.display.progress import shown
 from pintgn.formatting import plural
 from pintgn.learn.tables import first_figure
 
@@ -16,7 +14,6 @@ Progress = Callable[[dict[str, Any]], None]
 every batch {"epoch", "epochs", "done", "total", "loss", "events_per_second"}; after every epoch its entry of
 `run.history`, which has "val". What it raises ends the training; a run with a folder can then be continued from its
 last checkpoint."""
-Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 class EpochBar:
@@ -48,19 +45,3 @@ class EpochBar:
         elif entry["val"]["all"]["events"]:  # there are none while a refit learns from everything
             figure = first_figure(entry["val"], "all", entry.get("chosen_by"))
             self.done, self.figures = entry["epoch"], "  val " + " ".join(figure)
-
-
-def for_people(check: Callable[[Any, Any, Any], None]) -> Callable[[Fit], Fit]:
-    """Lets a function such as `fit` be called as people do: arguments in the wrong places get one line, and
-    `progress` may be all that `pintgn.display.progress` takes."""
-
-    def decorate(fit: Fit) -> Fit:
-        @functools.wraps(fit)
-        def called(model: Any = None, log: Any = None, *, progress: Any = True, **options: Any) -> Any:
-            check(model, log, options.get("seed", 0))
-            with shown(progress, EpochBar) as call:
-                return fit(model, log, progress=call, **options)
-
-        return cast(Fit, called)
-
-    return decorate
