@@ -175,13 +175,16 @@ def test_the_interface_describes_itself(still):
         "/events", "/score", "/recommend/{node}", "/nodes", "/nodes/{node}", "/explain", "/status", "/health",
         "/metrics", "/snapshot", "/models",
     }  # fmt: skip
+    schemas = told["components"]["schemas"]
+    assert schemas["Fault"]["required"] == ["error", "message", "next"]
     for path in told["paths"].values():
         for operation in path.values():
             assert operation["summary"]
             for status, answer in operation["responses"].items():
-                assert status in ("200", "202") or answer["content"]["application/json"]["schema"]["required"] == [
-                    "error", "message", "next",
-                ]  # fmt: skip
+                schema = answer["content"].get("application/json", {}).get("schema", {})
+                assert status in ("200", "202") or schema == {"$ref": "#/components/schemas/Fault"}
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(told)))
+    assert named <= set(schemas)
 
 
 def test_sources_and_destinations_named_apart(tmp_path):
