@@ -124,6 +124,16 @@ def test_nodes_are_found_by_how_they_begin(client):
     assert client.get("/nodes", params={"limit": 3}).json()["nodes"].__len__() == 3
 
 
+def test_without_a_prefix_the_nodes_that_were_active_last_are_suggested(client, columns):
+    client.post("/events", json={"events": as_events(columns, TRAINED, 300)})
+    client.post("/events", json={"src": "new here", "dst": "person 3", "t": 9_000})
+    found = client.get("/nodes", params={"limit": 3}).json()["nodes"]
+    assert found[:2] == ["person 3", "new here"], "of the same moment, the busier one first"
+    ends = zip(columns["src"][:300], columns["dst"][:300], columns["t"][:300], strict=True)
+    last = {end: t for src, dst, t in ends for end in (src, dst)}
+    assert last[found[2]] == max(t for end, t in last.items() if end != "person 3")
+
+
 def test_status_has_what_the_page_shows(client, columns):
     client.post("/events", json={"events": as_events(columns, TRAINED, 600)})
     told = client.get("/status").json()
