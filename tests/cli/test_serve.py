@@ -1,4 +1,4 @@
-"""How `pintgn serve` ends: by the signals that whoever started it lets through, and always with its own farewell."""
+"""How `pintgn serve` ends: by the signals that whoever started it lets through, with its own stop message."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from pintgn.cli.serve import _run_until_signal
+from pintgn.serve.http_server import Server
+from pintgn.serve.limits import Limits
 
-uvicorn = pytest.importorskip("uvicorn", reason="uvicorn is not installed; pip install 'pintgn[serve]'")
 BOTH = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -27,9 +27,9 @@ def stopped_by(*signals: int) -> list[bool]:
             if word == "startup":
                 await receive()
 
-    server = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_level="warning"))
+    server = Server(app, Limits())
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        _run_until_signal(server, bound)
+        server.run(sockets=[bound])
     return stopping
 
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from fastapi.testclient import TestClient
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 import pintgn

@@ -22,7 +22,7 @@ from pintgn.serve.service import Service
 
 with warnings.catch_warnings():  # which HTTP library it would rather use is no concern of ours
     warnings.simplefilter("ignore")
-    from fastapi.testclient import TestClient as TestClient
+    from starlette.testclient import TestClient as TestClient
 
 SMALL = {
     "pint": {"dim": 8, "neighbors": 4, "positions": 3},

@@ -124,6 +124,16 @@ def test_nodes_are_found_by_how_they_begin(client):
     assert client.get("/nodes", params={"limit": 3}).json()["nodes"].__len__() == 3
 
 
+def test_without_a_prefix_the_nodes_that_were_active_last_are_suggested(client, columns):
+    client.post("/events", json={"events": as_events(columns, TRAINED, 300)})
+    client.post("/events", json={"src": "new here", "dst": "person 3", "t": 9_000})
+    found = client.get("/nodes", params={"limit": 3}).json()["nodes"]
+    assert found[:2] == ["person 3", "new here"], "of the same moment, the busier one first"
+    ends = zip(columns["src"][:300], columns["dst"][:300], columns["t"][:300], strict=True)
+    last = {end: t for src, dst, t in ends for end in (src, dst)}
+    assert last[found[2]] == max(t for end, t in last.items() if end != "person 3")
+
+
 def test_status_has_what_the_page_shows(client, columns):
     client.post("/events", json={"events": as_events(columns, TRAINED, 600)})
     told = client.get("/status").json()
@@ -175,13 +185,16 @@ def test_the_interface_describes_itself(still):
         "/events", "/score", "/recommend/{node}", "/nodes", "/nodes/{node}", "/explain", "/status", "/health",
         "/metrics", "/snapshot", "/models",
     }  # fmt: skip
+    schemas = told["components"]["schemas"]
+    assert schemas["Fault"]["required"] == ["error", "message", "next"]
     for path in told["paths"].values():
         for operation in path.values():
             assert operation["summary"]
             for status, answer in operation["responses"].items():
-                assert status in ("200", "202") or answer["content"]["application/json"]["schema"]["required"] == [
-                    "error", "message", "next",
-                ]  # fmt: skip
+                schema = answer["content"].get("application/json", {}).get("schema", {})
+                assert status in ("200", "202") or schema == {"$ref": "#/components/schemas/Fault"}
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(told)))
+    assert named <= set(schemas)
 
 
 def test_sources_and_destinations_named_apart(tmp_path):

@@ -11,6 +11,7 @@ from pintgn.errors import BadFile
 from pintgn.serve import journal
 from pintgn.serve.app import create_app
 from pintgn.serve.keys import Keys, add_key
+from pintgn.serve.limits import Logs
 from pintgn.serve.service import Service
 from tests.serve.helpers import TestClient, open_to_others
 
@@ -26,7 +27,7 @@ def service(run_folder, tmp_path_factory):
 @pytest.fixture
 def lines(tmp_path):
     """What the audit log says so far, line by line; ended with the test."""
-    journal.write_logs(audited=tmp_path / "audit.log")
+    journal.write_logs(Logs(audit=tmp_path / "audit.log"))
     yield lambda name="audit.log": [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
     for handler in journal.audit.handlers[:]:
         journal.audit.removeHandler(handler)
@@ -124,10 +125,10 @@ def test_an_audit_log_is_its_owners_alone_also_one_that_was_not(service, tmp_pat
     assert len(lines()) == 1
     assert open_to_others(path) == []
     (tmp_path / "old.log").touch(0o666)
-    journal.write_logs(audited=tmp_path / "old.log")
+    journal.write_logs(Logs(audit=tmp_path / "old.log"))
     assert open_to_others(tmp_path / "old.log") == []
 
 
 def test_a_place_where_nothing_can_be_written_is_refused(tmp_path):
     with pytest.raises(BadFile, match="cannot write .*/nowhere/audit.log: .* --audit"):
-        journal.write_logs(audited=tmp_path / "nowhere" / "audit.log")
+        journal.write_logs(Logs(audit=tmp_path / "nowhere" / "audit.log"))

@@ -403,12 +403,16 @@ def test_the_same_id_on_both_sides_is_two_nodes(browser, tmp_path):
     assert browser.get_log("browser") == []
 
 
-def test_the_api_can_be_tried_out_in_the_browser(page, address):
+def test_every_route_is_described_in_the_browser(page, address):
     page.driver.get(f"{address}docs")
-    page.one("#operations-service-health_health_get .opblock-summary-control").click()
-    page.one(".opblock.is-open .execute").click()
-    page.until(lambda: page.all(".live-responses-table .response-col_status"), "an answer")
-    assert page.all(".live-responses-table .response-col_status")[-1].text.startswith("200")
+    described = asked(address, "openapi.json")["paths"]
+    routes = {f"{method.upper()} {path}" for path, methods in described.items() for method in methods}
+    page.until(lambda: len(page.all("#api details")) == len(routes), "all routes")
+    assert {one.text for one in page.all("#api summary code")} == routes
+    event = next(one for one in page.all("#api details") if "POST /events" in one.text)
+    event.click()
+    for word in ("curl -X POST", "scores", "src", "accepted", "413"):
+        assert word in event.text, word
 
 
 def test_the_page_is_asked_for_again_after_an_update(address):

@@ -89,7 +89,10 @@ def test_targets_are_durable_and_replayed_in_their_place(folder, payments, new_s
         late = again.live.stream.history.late
         assert (late.values[: TRAINED + 40] == state[0]).all()
         assert (late.known[: TRAINED + 40] == state[1]).all()
-        assert client.get("/status").json()["events"] == TRAINED + 40
+        shown = client.get("/status").json()
+        assert shown["events"] == TRAINED + 40 == shown["data"]["events"] + shown["live_events"], (
+            "targets are no events"
+        )
         client.post("/snapshot")
         sent(client, payments, TRAINED + 40, TRAINED + 60)
         end = asked(client)

@@ -16,7 +16,8 @@ import pytest
 
 from pintgn.errors import BadInput
 from pintgn.serve.app import create_app
-from pintgn.serve.connections import Server, check_certificate
+from pintgn.serve.http_server import Server, check_certificate
+from pintgn.serve.limits import Tls
 from pintgn.serve.service import Service
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not here to make certificates")
@@ -35,7 +36,7 @@ def certificate(folder, name):
 
 @contextlib.contextmanager
 def listening(service, cert, key):
-    server = Server(create_app(service), service.limits, ssl_certfile=cert, ssl_keyfile=key)
+    server = Server(create_app(service), service.limits, Tls(cert, key))
     with socket.create_server(("127.0.0.1", 0)) as bound:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
@@ -83,8 +84,8 @@ def test_a_service_speaks_tls_and_takes_up_a_new_certificate(run_folder, tmp_pat
 def test_a_certificate_that_is_no_good_is_refused_in_one_line(tmp_path):
     cert, key = certificate(tmp_path, "one")
     _, other = certificate(tmp_path, "other")
-    check_certificate(cert, key)
-    check_certificate(None, None)
+    check_certificate(Tls(cert, key))
+    check_certificate(Tls())
     (tmp_path / "noise").write_bytes(b"\xff\x00")
     locked = tmp_path / "locked"
     subprocess.run(["openssl", "ec", "-aes128", "-passout", "pass:x", "-in", key, "-out", locked], check=True,
@@ -100,5 +101,5 @@ def test_a_certificate_that_is_no_good_is_refused_in_one_line(tmp_path):
         ((cert, locked), "is encrypted"),
     ]:
         with pytest.raises(BadInput, match=said) as found:
-            check_certificate(*given)
+            check_certificate(Tls(*given))
         assert "\n" not in str(found.value)

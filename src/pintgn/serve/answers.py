@@ -144,9 +144,23 @@ def _number(live: Live, id: Any, side: str | None) -> int | None:
 
 
 def nodes(service: Service, prefix: str, limit: int) -> dict[str, Any]:
-    """Ids that begin with a text."""
+    """Ids that begin with a text; without one, of the nodes that were active most recently, the busiest first."""
     with service.asking() as live, service.searching:
-        return {"event": live.total, "nodes": service.search(prefix, limit)}
+        found = service.search(prefix, limit) if prefix else _recently_active(live, limit)
+        return {"event": live.total, "nodes": found}
+
+
+def _recently_active(live: Live, limit: int) -> list[Any]:
+    last, degree = live.nodes.last.values, live.nodes.degree.values
+    known = degree > 0
+    if live.names.separate_namespaces:  # sources: they are what is asked about
+        known &= np.asarray(live.names.sides[: len(last)]) == 0
+    numbers = np.flatnonzero(known)
+    if len(numbers) > limit:
+        oldest = np.partition(last[numbers], -limit)[-limit]
+        numbers = numbers[last[numbers] >= oldest]
+    order = np.lexsort((numbers, degree[numbers], last[numbers]))[::-1][:limit]
+    return [live.names.ids[number] for number in numbers[order]]
 
 
 def explain(
@@ -171,7 +185,7 @@ def status(service: Service) -> dict[str, Any]:
             "clock": clock,
             "clock_text": live.schema.time.show(clock),
             "events": live.events,
-            "live_events": live.total,
+            "live_events": live.events - len(run.log),
             "event": live.total,
             "role": service.role,
             "nodes": len(live.names),

@@ -1,27 +1,28 @@
-"""The interface in OpenAPI's words: what goes in, what comes out, what can go wrong."""
+"""The routes of the HTTP interface: what each takes and answers, and the OpenAPI description made of that."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from fastapi import FastAPI
+from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
-from pintgn.serve.requests import ARROW, Declared
+from pintgn import __version__
+from pintgn.serve.requests import ARROW, Declared, list_of
 
 ABOUT = (
     "A trained run that keeps observing. Ids and times are those of the log that the run was trained on. "
     "Errors say what went wrong and what to do next."
 )
-TAGS = [
-    {"name": "events", "description": "Let things happen."},
-    {"name": "answers", "description": "Ask about what comes next."},
-    {"name": "service", "description": "Look after the service."},
-]
+TAGS = {
+    "events": "Let things happen.",
+    "answers": "Ask about what comes next.",
+    "service": "Look after the service.",
+}
 MEANING = {
     400: "The request is no HTTP that makes sense.",
     401: "The API key is missing or wrong.",
-    403: "The API key's scope does not allow this, or the request comes from a web page of somebody else's.",
+    403: "The API key's scope does not allow this, or the request comes from a web page of another site.",
     408: "The body did not arrive in time. Nothing was applied.",
     409: "Too late: the clock has passed that time; or a key was used for another event. Nothing was applied.",
     413: "Too much at once.",
@@ -31,146 +32,210 @@ MEANING = {
     503: "The service is going down or has failed, does not write, or has not come to `min_event` yet.",
     507: "The disk or the memory is full. Nothing was applied.",
 }
+ALWAYS = (400, 401, 403, 429, 503)
+WITH_BODY = (408, 409, 413, 415, 422, 507)
+LONG = Meta(max_length=1_000)
 
-Json = dict[str, Any]
-ID: Json = {"anyOf": [{"type": "string", "minLength": 1, "maxLength": 1000}, {"type": "integer"}]}
-NUMBER: Json = {"type": "number"}
-COUNT: Json = {"type": "integer"}
-TEXT: Json = {"type": "string"}
+# -- parameters --------------------------------------------------------------------------------------------------------
 
-
-def record(required: Json, optional: Json | None = None) -> Json:
-    return {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
-
-
-def listed(items: Json) -> Json:
-    return {"type": "array", "items": items}
+Id = Annotated[str, LONG, Meta(description="A node's id, as in the log.")]
+Relation = Annotated[str | None, Meta(description="By which relation, of a run that was trained with relations.")]
+At = Annotated[
+    str | None,
+    Meta(description="A time in the log's unit (or a date), no earlier than the clock; right after it by default."),
+]
 
 
-MIN_EVENT: Json = {
-    "name": "min_event",
-    "in": "query",
-    "required": False,
-    "schema": {"type": "integer", "minimum": 0},
-    "description": "Wait until the event of this number counts, such as `event` of an acknowledgement, for a while.",
-}
-FAULT = record({"error": TEXT, "message": TEXT, "next": TEXT})
-PROBABILITY: Json = {"type": "number", "description": "Of this link against one random destination; no forecast."}
-NEXT: Json = {"type": "number", "description": "That this destination is the next one, of all destinations ranked."}
-NOTES: Json = {"type": "string", "description": "What is doubtful: unknown src, unknown dst, training unfinished."}
-SCORE_ROW = record({"dst": ID, "logit": NUMBER, "probability": PROBABILITY, "notes": NOTES}, {"src": ID})
-RANKED_ROW = record({"dst": ID, "next_probability": NEXT, "probability": PROBABILITY, "logit": NUMBER, "notes": NOTES})
+class Question(Struct):
+    """A question waits, for a while, until the event of this number counts."""
+
+    min_event: Annotated[
+        int, Meta(ge=0, le=10**18, description="The number of an event, such as `event` of an acknowledgement.")
+    ] = 0
 
 
-def _route(tag: str, summary: str, answer: Json, faults: tuple[int, ...]) -> dict[str, Any]:
-    failures = {
-        code: {"description": MEANING[code], "content": {"application/json": {"schema": FAULT}}}
-        for code in sorted({400, 401, 403, 429, 503, *faults})
-    }
-    return {
-        "tags": [tag],
-        "summary": summary,
-        "responses": {200: {"description": "Done.", "content": answer}, **failures},
-    }
+class EventsQuery(Struct):
+    scores: Annotated[
+        bool, Meta(description="Answer with each event's probability, as of just before it; null for a known one.")
+    ] = False
 
 
-def _json(schema: Json, example: Any = None) -> Json:
-    return {"application/json": {"schema": schema} | ({} if example is None else {"example": example})}
+class RecommendQuery(Question, kw_only=True):
+    node: Id
+    k: Annotated[int, Meta(ge=1, le=1_000)] = 10
+    at: At = None
+    relation: Relation = None
 
 
-WITH_BODY = (403, 408, 409, 413, 415, 422, 429, 507)
-EVENT: Json = {"type": "integer", "description": "Number of the newest live event that the answer counts."}
-UNNUMBERED: Json = {
-    "held": COUNT | {"description": "Events that wait for their turn, and do not count yet."},
-    "late": COUNT | {"description": "Late events that are put in their places, and do not count yet."},
-}
-PROBABILITIES: Json = listed({"anyOf": [PROBABILITY, {"type": "null"}]})
-ACKNOWLEDGED = record(
-    {"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT, "event": EVENT},
-    {"scores": PROBABILITIES} | UNNUMBERED,
+class NodesQuery(Question, kw_only=True):
+    prefix: Annotated[str, LONG] = ""
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+
+
+class NodeQuery(Question, kw_only=True):
+    node: Id
+    depth: Annotated[int, Meta(ge=0, le=3)] = 2
+    neighbors: Annotated[int, Meta(ge=0, le=20)] = 10
+    side: Annotated[str | None, Meta(description="src or dst, where ids of the two are separate.")] = None
+
+
+class ExplainQuery(Question, kw_only=True):
+    src: Id
+    dst: Annotated[str, LONG] | None = None
+    at: At = None
+    given: Annotated[str, Meta(max_length=10_000, description="Given columns as JSON, by name.")] | None = None
+    relation: Relation = None
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+AnyId = Annotated[str, Meta(min_length=1, max_length=1_000)] | int
+Event = Annotated[int, Meta(description="Number of the newest live event that the answer counts.")]
+Probability = Annotated[float, Meta(description="Of this link against one random destination; no forecast.")]
+NextProbability = Annotated[float, Meta(description="That this destination is the next one, of all that were ranked.")]
+Notes = Annotated[str, Meta(description="What is doubtful: unknown src, unknown dst, training unfinished.")]
+
+
+def _answer(name: str, optional: dict[str, Any] | None = None, **fields: Any) -> Any:
+    """A JSON object that is answered."""
+    rest = [(field, kind | UnsetType, UNSET) for field, kind in (optional or {}).items()]
+    return defstruct(name, [*fields.items(), *rest])
+
+
+Held = Annotated[int, Meta(description="Events that wait for their turn, and do not count yet.")]
+Fault = _answer("Fault", error=str, message=str, next=str)
+Acknowledged = _answer(
+    "Acknowledged", {"scores": list[Probability | None], "held": Held},
+    accepted=int, duplicates=int, clock=float, total=int, event=Event,
+)  # fmt: skip
+Score = _answer("Score", {"src": AnyId}, dst=AnyId, logit=float, probability=Probability, notes=Notes)
+Scores = _answer("Scores", {"held": Held}, at=float, event=Event, scores=list_of(Score))
+Ranked = _answer(
+    "Ranked", dst=AnyId, next_probability=NextProbability, probability=Probability, logit=float, notes=Notes
 )
-SCORES_TOO = {
-    "name": "scores",
-    "in": "query",
-    "description": "Answer with the probability of each event, as of just before it; null for one that was known.",
-    "schema": {"type": "boolean", "default": False},
-}
-SCORES = record({"at": NUMBER, "event": EVENT, "scores": listed(SCORE_ROW)}, UNNUMBERED)
-RECOMMENDED = record({"node": ID, "at": NUMBER, "event": EVENT, "items": listed(RANKED_ROW)}, UNNUMBERED)
-EVENTS = _route("events", "Observe events", _json(ACKNOWLEDGED), WITH_BODY)
-EVENTS["openapi_extra"] = {"parameters": [SCORES_TOO]}
-KNOWN = record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT, "event": EVENT})
-TARGETS = _route("events", "Tell targets that became known later", _json(KNOWN), WITH_BODY)
-SCORE = _route("answers", "Score pairs", _json(SCORES), WITH_BODY)
-RECOMMEND = _route("answers", "Recommend destinations", _json(RECOMMENDED), (409, 422, 429, 507))
-NODES = _route("answers", "Search nodes", _json(record({"event": EVENT, "nodes": listed(ID)})), (422, 429))
-CONTACT = record({"other": ID, "t": NUMBER, "direction": {"type": "string", "enum": ["in", "out", "self"]}})
-DESCRIBED = record(
-    {
-        "node": ID,
-        "known": {"type": "boolean"},
-        "at": NUMBER,
-        "event": EVENT,
-        "first_seen": {"anyOf": [NUMBER, {"type": "null"}]},
-        "last_seen": {"anyOf": [NUMBER, {"type": "null"}]},
-        "degree": COUNT,
-        "recent": listed(CONTACT),
-        "tree": record({"id": ID, "children": listed({"type": "object"})}),
-    },
-    UNNUMBERED,
-)
-NODE = _route("answers", "Describe a node", _json(DESCRIBED), (422, 429))
-EXPLAIN = _route("answers", "Explain a score", _json(record({"event": EVENT})), (409, 422, 429, 507))
-STATUS = _route("service", "State of the service", _json({"type": "object"}), (429,))
-HEALTH = _route(
-    "service",
-    "Health",
-    _json(record({"status": TEXT, "role": TEXT, "clock": NUMBER, "event": EVENT, "events": COUNT})),
-    (),
-)
-METRICS = _route("service", "Metrics", {"text/plain": {"schema": TEXT}}, (429,))
-WRITTEN = record({"events": COUNT, "clock": NUMBER, "bytes": COUNT, "seconds": NUMBER})
-SNAPSHOT = _route("service", "Write a snapshot", _json(WRITTEN), (403, 415, 507))
+Recommended = _answer("Recommended", {"held": Held}, node=AnyId, at=float, event=Event, items=list_of(Ranked))
+Found = _answer("Found", event=Event, nodes=list[AnyId])
+Contact = _answer("Contact", other=AnyId, t=float, direction=Literal["in", "out", "self"])
+Tree = _answer("Tree", id=AnyId, children=list[dict[str, Any]])
+Described = _answer(
+    "Described", {"held": Held}, node=AnyId, known=bool, at=float, event=Event, first_seen=float | None,
+    last_seen=float | None, degree=int, recent=list_of(Contact), tree=Tree,
+)  # fmt: skip
+Explained = _answer("Explained", event=Event)
+Health = _answer("Health", status=str, role=str, clock=float, event=Event, events=int)
+Written = _answer("Written", events=int, clock=float, bytes=int, seconds=float)
+AnyObject = dict[str, Any]
 
-MODELS = _route("service", "The run that is served, and candidates", _json({"type": "object"}), (429,))
-PROMOTE = _route("service", "Promote another run", _json({"type": "object"}), WITH_BODY)
-PROMOTE["responses"][202] = PROMOTE["responses"].pop(200)
-PROMOTE["status_code"] = 202
-PROMOTION = record(
-    {},
-    {
-        "run": TEXT,
-        "back": {"type": "boolean"},
-        "force": {"type": "boolean"},
-        "scored": {"type": "integer", "minimum": 1},
-    },
-)
-PROMOTE["openapi_extra"] = {"requestBody": {"required": True, "content": _json(PROMOTION)}}
 
+class Operation(NamedTuple):
+    """A route: the method of `app.Api` that answers it, what it takes and what it answers."""
+
+    name: str
+    method: str
+    path: str
+    tag: str
+    summary: str
+    answer: Any
+    faults: tuple[int, ...] = ()
+    query: type[Struct] | None = None
+    status: int = 200
+
+
+OPERATIONS = (
+    Operation("events", "POST", "/events", "events", "Observe events", Acknowledged, WITH_BODY, EventsQuery),
+    Operation("score", "POST", "/score", "answers", "Score pairs", Scores, WITH_BODY, Question),
+    Operation("health", "GET", "/health", "service", "Health", Health, (422,), Question),
+    Operation("targets", "POST", "/targets", "events", "Add targets that became known later", Acknowledged, WITH_BODY),
+    Operation("recommend", "GET", "/recommend/{node}", "answers", "Recommend destinations", Recommended,
+              (409, 422, 507), RecommendQuery),
+    Operation("nodes", "GET", "/nodes", "answers", "Search nodes", Found, (422,), NodesQuery),
+    Operation("node", "GET", "/nodes/{node}", "answers", "Describe a node", Described, (422,), NodeQuery),
+    Operation("explain", "GET", "/explain", "answers", "Explain a score", Explained, (409, 422, 507), ExplainQuery),
+    Operation("status", "GET", "/status", "service", "State of the service", AnyObject, (422,), Question),
+    Operation("metrics", "GET", "/metrics", "service", "Metrics", str),
+    Operation("snapshot", "POST", "/snapshot", "service", "Write a snapshot", Written, (415, 507)),
+    Operation("models", "GET", "/models", "service", "The run that is served, and candidates", AnyObject),
+    Operation("new_model", "POST", "/models", "service", "Promote another run", AnyObject, WITH_BODY, None, 202),
+)  # fmt: skip
 EXAMPLES = {
     "events": {"events": [{"src": "alice", "dst": "bob", "t": 1700000000, "key": "order-17"}]},
     "score": {"src": "alice", "dst": ["bob", "carol"]},
     "targets": {"targets": [{"src": "alice", "dst": "bob", "t": 1700000000, "value": True}], "at": 1702592000},
+    "new_model": {"run": "runs/shop-2"},
 }
 
 
-def finish(app: FastAPI, requests: Declared, with_key: bool) -> None:
-    """Say what requests hold, as it is declared, and how a key is sent."""
-    made = app.openapi()
-    kinds = [kind for several in requests.schemas.values() for kind in several]
+# -- OpenAPI -----------------------------------------------------------------------------------------------------------
+
+
+def openapi(declared: Declared, about: dict[str, str | None], with_key: bool) -> dict[str, Any]:
+    """The description of the interface of one service.
+
+    Args:
+        declared: what bodies hold, with ids of the type that the run's log has.
+        about: the description of each operation, by its name.
+        with_key: whether clients need a key.
+    """
+    bodies = declared.schemas
+    answers = [one.answer for one in OPERATIONS if one.answer not in (AnyObject, str)]
+    queries = [one.query for one in OPERATIONS if one.query is not None]
+    kinds = [*(kind for several in bodies.values() for kind in several), *answers, *queries, Fault]
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    made["components"] = {"schemas": schemas}
-    for name, several in requests.schemas.items():
-        choices = [{"$ref": f"#/components/schemas/{kind.__name__}"} for kind in several]
-        content = _json({"anyOf": choices}, EXAMPLES[name])
-        if name == "events":
-            content |= {ARROW: {"schema": {"type": "string", "format": "binary"}}}
-        made["paths"][f"/{name}"]["post"]["requestBody"] = {"required": True, "content": content}
-    for path in made["paths"].values():
-        for route in path.values():
-            if "answers" in route["tags"]:
-                route.setdefault("parameters", []).append(MIN_EVENT)
+    paths: dict[str, Any] = {}
+    for one in OPERATIONS:
+        said: dict[str, Any] = {
+            "tags": [one.tag],
+            "summary": one.summary,
+            "description": about[one.name],
+            "operationId": one.name,
+            "parameters": _parameters(one, schemas),
+            "responses": {str(one.status): {"description": "Done.", "content": _content(one.answer)}}
+            | {str(c): {"description": MEANING[c], "content": _content(Fault)} for c in sorted({*ALWAYS, *one.faults})},
+        }
+        if one.name in bodies:
+            schema: dict[str, Any] = {"anyOf": [_reference(kind) for kind in bodies[one.name]]}
+            content: dict[str, Any] = {"application/json": {"schema": schema, "example": EXAMPLES[one.name]}}
+            if one.name == "events":
+                content[ARROW] = {"schema": {"type": "string", "format": "binary"}}
+            said["requestBody"] = {"required": True, "content": content}
+        paths.setdefault(one.path, {})[one.method.lower()] = said
+    for kind in queries:
+        schemas.pop(kind.__name__, None)
+    made: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": "pintgn", "version": __version__, "description": ABOUT},
+        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
     if with_key:
         made["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
         made["security"] = [{"key": []}]
-    app.openapi_schema = made
+    return made
+
+
+def _reference(kind: Any) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{kind.__name__}"}
+
+
+def _content(kind: Any) -> dict[str, Any]:
+    if kind is str:
+        return {"text/plain": {"schema": {"type": "string"}}}
+    return {"application/json": {"schema": {"type": "object"} if kind is AnyObject else _reference(kind)}}
+
+
+def _parameters(one: Operation, schemas: dict[str, Any]) -> list[dict[str, Any]]:
+    """The fields of a query as parameters of the path or the query."""
+    if one.query is None:
+        return []
+    found = schemas[one.query.__name__]
+    return [
+        {
+            "name": name,
+            "in": "path" if f"{{{name}}}" in one.path else "query",
+            "required": name in found.get("required", ()),
+            "schema": {key: value for key, value in schema.items() if key != "description"},
+            "description": schema.get("description", ""),
+        }
+        for name, schema in found["properties"].items()
+    ]

@@ -12,19 +12,17 @@ import logging.handlers
 import os
 import re
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from pintgn import files
 from pintgn.files import make_private, write_errors
 from pintgn.serve.keys import needed
+from pintgn.serve.limits import Logs
 
 access, audit = logging.getLogger("pintgn.access"), logging.getLogger("pintgn.audit")
 ID = re.compile(r"[\w.:-]{1,100}", re.ASCII)
 """What a client or a proxy may call a request: nothing that could look like more than one line or field of a log."""
-PRIVATE = "_pintgn"
-"""Where a scope holds what only we know about a request: whose key it brought, why it was refused, what was done."""
 
 
 class JsonLines(logging.Formatter):
@@ -48,32 +46,30 @@ class _Private(logging.handlers.WatchedFileHandler):
         return super()._open()
 
 
-def write_logs(as_json: bool = False, every_request: bool = False, audited: Path | None = None) -> None:
+def write_logs(logs: Logs) -> None:
     """Where lines go: stderr, and those about who did what also to a file.
 
     The file is only ever appended to. When something has moved it away (logrotate), the next line begins a new one.
     """
     shown = logging.StreamHandler()
-    plain = logging.Formatter("%(asctime)s  %(message)s")
-    shown.setFormatter(JsonLines() if as_json else plain)
+    shown.setFormatter(JsonLines() if logs.format == "json" else logging.Formatter("%(asctime)s  %(message)s"))
     logging.basicConfig(handlers=[shown], level=logging.WARNING)
-    if every_request:
+    if logs.requests:
         access.setLevel(logging.INFO)
-    if audited is not None:
-        with write_errors(audited, "Name a file in a folder that exists with --audit."):
-            kept = _Private(audited, encoding="utf-8")
+    if logs.audit is not None:
+        with write_errors(logs.audit, "Name a file in a folder that exists with --audit."):
+            kept = _Private(logs.audit, encoding="utf-8")
         kept.setFormatter(JsonLines())
         audit.addHandler(kept)
         audit.setLevel(logging.INFO)
         audit.propagate = False
 
 
-def note(scope: Any, id: str, status: int, seconds: float) -> None:
-    """Write down a request that has been answered."""
-    known = scope.get(PRIVATE, {})
-    client = scope.get("client")
+def note(scope: Any, status: int, seconds: float) -> None:
+    """Log a request that has been answered."""
+    known, client = scope["state"], scope.get("client")
     facts = {
-        "request_id": id,
+        "request_id": known["id"],
         "key": known.get("key"),
         "client": client[0] if client else None,
         "method": scope["method"],
@@ -81,7 +77,8 @@ def note(scope: Any, id: str, status: int, seconds: float) -> None:
         "status": status,
         "ms": round(1_000 * seconds, 2),
     } | {name: known[name] for name in ("refused", "done") if name in known}
-    line = f"{scope['method']} {quote(scope['path'][:200])} {status} {facts['ms']:g} ms  {facts['key'] or '-'}  {id}"
+    path, ms, key = quote(scope["path"][:200]), facts["ms"], facts["key"] or "-"
+    line = f"{scope['method']} {path} {status} {ms:g} ms  {key}  {known['id']}"
     access.info("%s", line, extra={"facts": facts})
     if audit.isEnabledFor(logging.INFO) and (
         needed(f"{scope['method']} {scope['path']}") != "read" or "refused" in known

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.facts import AtLeast, Maybe, check, check_format, read_json
 from pintgn.files import PRIVATE, try_lock, write_errors, write_file
-from pintgn.serve.auth import given_key
+from pintgn.serve.limits import Forbidden, NoKey, Stopped, TooOften
 
 if TYPE_CHECKING:
     from pintgn.serve.service import Service
@@ -111,8 +111,8 @@ class Keys:
         except BadFile as error:
             log.error("the keys stay as they were: %s", error)
 
-    def __call__(self, headers: Mapping[str, str], asked: str) -> tuple[str | None, str | None, int]:
-        """Whose key this is, why it may not do this (`no_key`, `forbidden`, `too_often`), and seconds to wait."""
+    def find(self, headers: Mapping[str, str]) -> Key | None:
+        """The key that a request brings, as the file says now; None where none was ever needed."""
         try:
             found = os.stat(self.path)
             stamp: tuple[int, ...] | None = (found.st_ino, found.st_mtime_ns, found.st_size)
@@ -121,29 +121,36 @@ class Keys:
         if stamp != self._stamp:
             self._refresh(stamp)
         if not self.required:
-            return None, None, 0
-        given = given_key(headers) or ""
-        digest = hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()
-        key = self._known.get(digest)
-        if key is None:
-            return None, "no_key", 0
-        if SCOPES.index(key.scope) < SCOPES.index(needed(asked)):
-            return key.name, "forbidden", 0
+            return None
+        digest = hashlib.sha256(_given_key(headers).encode("utf-8", "surrogateescape")).hexdigest()
+        if digest not in self._known:
+            raise NoKey("the API key is missing or wrong.", WWW_Authenticate="Bearer")
+        return self._known[digest]
+
+    def check(self, key: Key, asked: str) -> None:
+        """Refuse a request that a key's scope does not allow, or that comes before its rate does."""
+        if SCOPES.index(key.scope) < SCOPES.index(scope := needed(asked)):
+            raise Forbidden(f"the API key may not do this, which needs the scope {scope}.")
         if key.rate is not None:
             now, each = time.monotonic(), 1 / key.rate
-            due = max(self._due.get(digest, 0), now)
+            due = max(self._due.get(key.sha256, 0), now)
             early = due - now - max(0, 1 - each)  # as many at once as a second allows
             if early > 1e-9:
-                return key.name, "too_often", math.ceil(early)
-            self._due[digest] = due + each
-        return key.name, None, 0
+                raise TooOften(
+                    "the API key is used more often than its rate allows.", Retry_After=str(math.ceil(early))
+                )
+            self._due[key.sha256] = due + each
+
+
+def _given_key(headers: Mapping[str, str]) -> str:
+    """The key in a request's headers: `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
+    scheme, _, value = headers.get("authorization", "").partition(" ")
+    return value.strip() if scheme.lower() == "bearer" and value else headers.get("x-api-key", "")
 
 
 def hold_to(keys: Keys, service: Service, without: bool = False) -> None:
     """Refuse to serve a store without keys that was served with some, unless that is meant (`without`); from now on it
     remembers that there are keys, also when the first one comes while the service runs."""
-    from pintgn.serve.limits import Stopped
-
     store = service.store
 
     def remember(keyed: bool) -> None:

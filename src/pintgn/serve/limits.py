@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from pintgn.errors import BadInput, EventOrderError, PintgnError
-from pintgn.live.prequential import EVERY
 
 
 class Busy(PintgnError):
@@ -22,6 +23,38 @@ class WrongType(PintgnError):
 
 class TooSlow(PintgnError):
     """A body that did not arrive in time."""
+
+
+class NotAllowed(PintgnError):
+    """A request that may not be made at all, with headers of the answer; the audit log has each."""
+
+    def __init__(self, message: str, **headers: str):
+        super().__init__(message)
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class TwoLengths(NotAllowed):
+    """A request whose end is ambiguous."""
+
+
+class WrongHost(NotAllowed):
+    """A request for a service of another name."""
+
+
+class ForeignPage(NotAllowed):
+    """A request that a browser sends on behalf of another site's page."""
+
+
+class NoKey(NotAllowed):
+    """The API key is missing or wrong."""
+
+
+class Forbidden(NotAllowed):
+    """The API key's scope does not allow this."""
+
+
+class TooOften(NotAllowed):
+    """The API key is used more often than its rate allows."""
 
 
 class Stopped(PintgnError):
@@ -56,7 +89,7 @@ class FarAhead(BadInput):
 class Limits:
     """How much at once."""
 
-    body: int = 32 * 2**20  # bytes of one body, unpacked too
+    body: int = 32 * 2**20  # bytes of one body
     bodies: int = 256 * 2**20  # bytes of all bodies that arrive, wait or are worked on
     arrival: float = 30  # seconds that a body may take to arrive
     batch: int = 50_000  # events of one request
@@ -64,24 +97,97 @@ class Limits:
     pairs: int = 10_000  # pairs of one score request
     asking: int = 32  # questions that may wait or be answered at once
     explaining: int = 8  # explanations that may wait or be worked out at once, one after the other
-    connections: int = 500  # connections; the one that has been idle longest gives way to a new one
-    request: float = 10  # seconds from a connection's opening, or a request's first byte, to the end of its headers
+    connections: int = 500  # connections, idle ones included
     idle: float = 75  # seconds that a connection may stay open between two requests
     behind: float = 5  # seconds that a question waits for the event that it names (min_event)
-    unread: float = 30  # seconds that an answer may lie there unread
+
+
+def option(help: str, **more: Any) -> dict[str, Any]:
+    """What makes a field an option of `pintgn serve`; see `cli.groups`."""
+    return {"help": help} | more
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Serve HTTPS."""
+
+    cert: Path | None = field(
+        default=None,
+        metadata=option("Certificate (PEM, with its chain): serve HTTPS. SIGHUP reads it again.", flag="--tls-cert"),
+    )
+    key: Path | None = field(default=None, metadata=option("The certificate's private key (PEM).", flag="--tls-key"))
+
+
+@dataclass(frozen=True)
+class Access:
+    """Which API keys are taken; those of `pintgn keys` by default."""
+
+    key_file: Path | None = field(
+        default=None, metadata=option("File with the API key of all clients, instead of those of `pintgn keys`.")
+    )
+    new_key: bool = field(
+        default=False, metadata=option("Create the API key `default`, for everything, and print it once.")
+    )
+    without_keys: bool = field(
+        default=False, metadata=option("Let in anyone from now on, though the store was served with keys.")
+    )
+
+
+@dataclass(frozen=True)
+class Logs:
+    """Lines about requests."""
+
+    format: str = field(
+        default="text", metadata=option("Format of lines on stderr: text or json.", flag="--log-format")
+    )
+    requests: bool = field(default=False, metadata=option("Log every request.", flag="--log-requests"))
+    audit: Path | None = field(
+        default=None, metadata=option("Append who sent events, administered or was refused to this file.")
+    )
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a service runs; see `pintgn serve --help`."""
+    """How a service runs. Lengths of time are in the unit of the run's log."""
 
-    snapshot_every: int = 100_000
-    keep_last: int | None = None
-    window: float | None = None
+    snapshot_every: int = field(default=100_000, metadata=option("Events between two snapshots.", least=1))
+    keep_last: int | None = field(
+        default=None, metadata=option("Keep only this many newest contacts of each node in memory.", least=1)
+    )
+    window: float | None = field(
+        default=None,
+        metadata=option(
+            "Keep only contacts this recent in memory: P30D, PT1H, or a number in the log's unit.", duration=True
+        ),
+    )
     retain_every: int = 10_000
-    keep_events: int | None = None  # of the store; all when not given
-    evaluate_every: int = EVERY
-    lateness: float | None = None  # how long events wait for others from before them, in the log's unit
-    too_late: str = "refuse"  # what becomes of events from before the clock: refuse, or rewind
-    max_ahead: float | None = None  # how far an event may be after the one before it; from the log's span by default
-    follow: bool = False  # only answer, beside the service that writes to the same store
+    keep_events: int | None = field(
+        default=None,
+        metadata=option("Keep about this many newest events in the store, and all that no snapshot holds.", least=0),
+    )
+    evaluate_every: int = field(
+        default=10, metadata=option("Score every n-th event just before it is observed; 0 for none.", least=0)
+    )
+    lateness: float | None = field(
+        default=None,
+        metadata=option(
+            "Let events wait this long for earlier ones, then observe them in order: 10m, or a number.", duration=True
+        ),
+    )
+    too_late: str = field(
+        default="refuse",
+        metadata=option(
+            "Events from before the clock: refuse them, or rewind, rebuilding the state with them in place."
+        ),
+    )
+    max_ahead: float | None = field(
+        default=None,
+        metadata=option(
+            "Refuse an event this long after the one before it: P1D, or a number in the log's unit; inf allows any. A "
+            "hundred times the span of the run's log by default.",
+            duration=True,
+        ),
+    )
+    follow: bool = field(
+        default=False, metadata=option("Only answer, beside the service that writes to the same PostgreSQL store.")
+    )

@@ -66,8 +66,8 @@ class Declared:
         columns = _struct(
             "Columns",
             [
-                ("src", _list(id)),
-                ("dst", _list(id | None)),
+                ("src", list_of(id)),
+                ("dst", list_of(id | None)),
                 ("t", list[Time]),
                 ("features", dict[str, list[Value]] | list[Features | None] | None, None),
                 ("op", list[Op] | None, None),
@@ -77,9 +77,9 @@ class Declared:
         told = ("given", Annotated[Features, Meta(description=GIVEN)] | None, None)
         pair = _struct("Pair", [("src", id), ("dst", id), told])
         when = [("at", Time | None, None), ("against", Against, "anyone"), told]
-        events, pairs, destinations = _list(self.event), _list(pair), id | _list(id)
+        events, pairs, destinations = list_of(self.event), list_of(pair), id | list_of(id)
         target = _struct("Target", [("src", id), ("dst", id), ("t", Time), ("value", Value)])
-        self.targets = _struct("Targets", [("targets", _list(target)), ("at", Time | None, None)])
+        self.targets = _struct("Targets", [("targets", list_of(target)), ("at", Time | None, None)])
         self.schemas = {
             "events": [
                 _struct("EventList", [("events", events)]),
@@ -91,8 +91,9 @@ class Declared:
                 _struct("Pairs", [("pairs", pairs), *when]),
             ],
             "targets": [self.targets],
+            "new_model": [Promotion],
         }
-        """The requests of each route, for OpenAPI."""
+        """The bodies of each operation, for OpenAPI."""
         # a decoder takes one kind of object, so the kinds are told apart by what they have
         single = {field.name: field.type for field in msgspec.structs.fields(self.event)}
         self.any_events = _struct("AnyEvents", _optional(events=events, columns=columns, **single))
@@ -106,7 +107,7 @@ class Requests:
         self.codec, self.limits, self.declared = codec, limits or Limits(), Declared(codec)
         schema, declared = codec.schema, self.declared
         self.names = [*(feature.name for feature in schema.features), *schema.node_updates]
-        self._events = msgspec.json.Decoder(declared.any_events | _list(declared.event))
+        self._events = msgspec.json.Decoder(declared.any_events | list_of(declared.event))
         self._pairs = msgspec.json.Decoder(declared.any_pairs)
         self._promotion = msgspec.json.Decoder(Promotion)
         self._targets = msgspec.json.Decoder(declared.targets)
@@ -142,7 +143,7 @@ class Requests:
     def rows(self, events: list[dict[str, Any]]) -> EventBatch:
         """Events as a list of dicts."""
         try:
-            return self._batch(msgspec.convert(events, _list(self.declared.event)))
+            return self._batch(msgspec.convert(events, list_of(self.declared.event)))
         except msgspec.ValidationError as error:
             raise self._in_our_words(error, "events") from None
 
@@ -272,7 +273,8 @@ def _optional(**fields: Any) -> list[Any]:
     return [(name, kind | None, None) for name, kind in fields.items()]
 
 
-def _list(kind: Any) -> Any:
+def list_of(kind: Any) -> Any:
+    """The type of a list of a struct that was made at run time."""
     return list[kind]
 
 
