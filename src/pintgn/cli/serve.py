@@ -57,10 +57,6 @@ def serve(
         str | None,
         Option(help="Let events wait this long for earlier ones, then observe them in order: 10m, or a number."),
     ] = None,
-    too_late: Annotated[
-        str,
-        Option(help="Events from before the clock: refuse them, or rewind, rebuilding the state with them in place."),
-    ] = "refuse",
     max_ahead: Annotated[
         str | None,
         Option(
@@ -84,12 +80,9 @@ def serve(
         Option(help="Undo all live events later than this time, move them to a file beside the store, and exit."),
     ] = None,
     accept_loss: Annotated[
-        bool,
-        Option(
-            "--accept-loss",
-            help="Accept that events are missing from a damaged store, or from those that wait, and exit.",
-        ),
-    ] = False,
+        int | None,
+        Option(min=0, help="Go on without the acknowledged events that a store has lost, which are so many, and exit."),
+    ] = None,
     export: Annotated[
         Path | None, Option(help="Write the run's log and all live events to this file, to train on, and exit.")
     ] = None,
@@ -110,12 +103,11 @@ def serve(
     from pintgn.serve.journal import note_action, write_logs
     from pintgn.serve.keys import Keys, add_key, hold_to
     from pintgn.serve.limits import Options
-    from pintgn.serve.rewind import accept_lost
     from pintgn.serve.service import Service
     from pintgn.serve.stores import home_of, is_address
 
     folder, where = home_of(run, store), store or run / "live"
-    if follow and (compact or accept_loss or undo_after):
+    if follow and (compact or accept_loss is not None or undo_after):
         raise BadInput("--follow only reads; --compact, --accept-loss and --undo-after change the store. Leave it out.")
     if key_file is not None and new_key:
         raise BadInput("--key-file and --new-key exclude each other; choose one.")
@@ -135,23 +127,20 @@ def serve(
         keep_events=keep_events,
         evaluate_every=evaluate_every,
         lateness=_length(run, lateness),
-        too_late=too_late,
         max_ahead=_length(run, max_ahead),
         follow=follow or (export is not None and is_address(where)),  # which can be read beside its writer
     )
     if undo_after is not None:
         _undo(run, where, undo_after, as_json)
         return
-    waiting = accept_lost(run, where, say) if accept_loss else []  # without these it would not start
+    if accept_loss is not None:
+        _accept(run, where, accept_loss, as_json)
+        return
     with Service.open(run, where, options, progress=say, device=device) as service:
         for report in service.reports:
             say(f"note: {report}")
         if warning := service.live.retention.warning(service.run.model):
             say(f"note: {warning}")
-        if compact or accept_loss:
-            service.check_writes()
-        if compact or export is not None:
-            service.unnumbered.settle()
         if compact:
             gone = service.compact()
             facts = {"dropped": gone, "bytes": service.store.nbytes, "events": service.store.total}
@@ -160,14 +149,8 @@ def serve(
                 as_json, facts, f"{service.store.name}: {gone:,} events dropped, {service.store.nbytes:,} bytes left"
             )
             return
-        if accept_loss:
-            _accept(service, waiting, as_json)
-            return
         if export is not None:
-            before = len(service.reports)
             _export(service, export, as_json)
-            for report in service.reports[before:]:  # damage found only by reading everything
-                say(f"note: {report}")
             return
         if new_key:  # now that the store is ours
             text, keys = add_key(folder, "default", renew=True), Keys.of_store(folder)
@@ -191,14 +174,10 @@ def _length(run: Path, text: str | None) -> float | None:
 
 def _undo(run: Path, where: str | Path, after: str, as_json: bool) -> None:
     from pintgn.formatting import shown_address
-    from pintgn.learn.run import Run
     from pintgn.serve.journal import note_action
-    from pintgn.serve.rewind import undo_after
-    from pintgn.serve.stores import is_address
+    from pintgn.serve.recovery import undo_after
 
-    if not is_address(where) and not Path(where).exists():
-        raise BadInput(f"there is no store in {where}. Name it with --store.")
-    done, folder = undo_after(Run.open(run), where, after), shown_address(str(where))
+    done, folder = undo_after(_stored(run, where), where, after), shown_address(str(where))
     note_action("undo-after", {"after": after} | done)
     shown = f"{folder}: no live event is later than {after}; nothing was changed"
     if done["file"] is not None:
@@ -209,16 +188,27 @@ def _undo(run: Path, where: str | Path, after: str, as_json: bool) -> None:
     answer(as_json, done, shown)
 
 
-def _accept(service: Any, waiting: list[str], as_json: bool) -> None:
+def _accept(run: Path, where: str | Path, count: int, as_json: bool) -> None:
+    from pintgn.formatting import shown_address
     from pintgn.serve.journal import note_action
+    from pintgn.serve.recovery import accept_loss
 
-    gaps = service.accept_loss()
-    lost = ", ".join(str(gap) for gap in gaps if len(gap)) or "no events for certain"
-    shown = f"lost {lost}; the next event will be number {service.store.total + 1:,}" if gaps else "nothing is missing"
-    shown = "; ".join([*waiting, shown] if gaps or not waiting else waiting)
-    facts = {"lost": [[gap.first, gap.last] for gap in gaps], "events": service.store.total, "waiting": waiting}
-    note_action("accept-loss", facts)
-    answer(as_json, facts, f"{service.store.name}: {shown}")
+    done, folder = accept_loss(_stored(run, where), where, count), shown_address(str(where))
+    note_action("accept-loss", done)
+    shown = f"{folder}: nothing is missing"
+    if done["lost"]:
+        shown = f"{folder}: goes on without {done['lost']:,} events, of which {done['first']:,} is the first"
+    answer(as_json, done, f"{shown}; the next event will be number {done['events'] + 1:,}")
+
+
+def _stored(run: Path, where: str | Path) -> Any:
+    """The run whose store is to be changed."""
+    from pintgn.learn.run import Run
+    from pintgn.serve.stores import is_address
+
+    if not is_address(where) and not Path(where).exists():
+        raise BadInput(f"there is no store in {where}. Name it with --store.")
+    return Run.open(run)
 
 
 def _export(service: Any, path: Path, as_json: bool) -> None:

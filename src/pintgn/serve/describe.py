@@ -80,14 +80,11 @@ def _json(schema: Json, example: Any = None) -> Json:
 
 WITH_BODY = (403, 408, 409, 413, 415, 422, 429, 507)
 EVENT: Json = {"type": "integer", "description": "Number of the newest live event that the answer counts."}
-UNNUMBERED: Json = {
-    "held": COUNT | {"description": "Events that wait for their turn, and do not count yet."},
-    "late": COUNT | {"description": "Late events that are put in their places, and do not count yet."},
-}
+HELD: Json = {"held": COUNT | {"description": "Events that wait until no earlier one can come (--lateness)."}}
 PROBABILITIES: Json = listed({"anyOf": [PROBABILITY, {"type": "null"}]})
 ACKNOWLEDGED = record(
     {"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT, "event": EVENT},
-    {"scores": PROBABILITIES} | UNNUMBERED,
+    {"scores": PROBABILITIES} | HELD,
 )
 SCORES_TOO = {
     "name": "scores",
@@ -95,8 +92,8 @@ SCORES_TOO = {
     "description": "Answer with the probability of each event, as of just before it; null for one that was known.",
     "schema": {"type": "boolean", "default": False},
 }
-SCORES = record({"at": NUMBER, "event": EVENT, "scores": listed(SCORE_ROW)}, UNNUMBERED)
-RECOMMENDED = record({"node": ID, "at": NUMBER, "event": EVENT, "items": listed(RANKED_ROW)}, UNNUMBERED)
+SCORES = record({"at": NUMBER, "event": EVENT, "scores": listed(SCORE_ROW)}, HELD)
+RECOMMENDED = record({"node": ID, "at": NUMBER, "event": EVENT, "items": listed(RANKED_ROW)}, HELD)
 EVENTS = _route("events", "Observe events", _json(ACKNOWLEDGED), WITH_BODY)
 EVENTS["openapi_extra"] = {"parameters": [SCORES_TOO]}
 KNOWN = record({"accepted": COUNT, "duplicates": COUNT, "clock": NUMBER, "total": COUNT, "event": EVENT})
@@ -117,7 +114,7 @@ DESCRIBED = record(
         "recent": listed(CONTACT),
         "tree": record({"id": ID, "children": listed({"type": "object"})}),
     },
-    UNNUMBERED,
+    HELD,
 )
 NODE = _route("answers", "Describe a node", _json(DESCRIBED), (422, 429))
 EXPLAIN = _route("answers", "Explain a score", _json(record({"event": EVENT})), (409, 422, 429, 507))

@@ -23,7 +23,6 @@ from pintgn.serve.keys import Keys, needed
 from pintgn.serve.limits import (
     Behind,
     Busy,
-    Degraded,
     FarAhead,
     KeyReused,
     LateEvent,
@@ -57,7 +56,6 @@ FAULTS: list[tuple[type[BaseException], int, str, str]] = [
     (TooMuch, 413, "too_large", "Send less at once; the documentation of serving lists every limit."),
     (WrongType, 415, "wrong_type", "Say the body's type in Content-Type; /openapi.json has the types of each route."),
     (Busy, 429, "busy", "Wait as long as Retry-After says, then send the same request again."),
-    (Degraded, 503, "degraded", "An operator has to accept the loss or rewind the store; see /health."),
     (NotWriter, 503, "not_writer", "Send it to the service that writes, or here again when this one has taken over."),
     (StoreLost, 503, "store_lost", "Send the same events again, under the same keys: those that were kept count once."),
     (Behind, 503, "behind", "Ask again in a moment, or ask the service that writes."),

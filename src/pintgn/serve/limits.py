@@ -28,10 +28,6 @@ class Stopped(PintgnError):
     """The service is going down, or its writer has failed."""
 
 
-class Degraded(PintgnError):
-    """Acknowledged events are missing; no others are taken until an operator has decided."""
-
-
 class NotWriter(PintgnError):
     """Another process writes to the store; this one only answers."""
 
@@ -82,6 +78,5 @@ class Options:
     keep_events: int | None = None  # of the store; all when not given
     evaluate_every: int = EVERY
     lateness: float | None = None  # how long events wait for others from before them, in the log's unit
-    too_late: str = "refuse"  # what becomes of events from before the clock: refuse, or rewind
     max_ahead: float | None = None  # how far an event may be after the one before it; from the log's span by default
     follow: bool = False  # only answer, beside the service that writes to the same store

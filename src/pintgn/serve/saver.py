@@ -24,10 +24,12 @@ class Saver:
         done: called after each, with the answers that were asked for meanwhile; None when nobody has asked.
     """
 
-    def __init__(self, snapshots: SnapshotFolder, metrics: Metrics, done: Callable[[list[Future] | None], None]):
+    def __init__(
+        self, snapshots: SnapshotFolder, metrics: Metrics, done: Callable[[list[Future] | None], None], at: int = 0
+    ):
         self.snapshots, self.metrics, self._done = snapshots, metrics, done
-        self.at = 0  # number of the last event that the newest snapshot has seen
-        self.tried = 0  # the same of the newest attempt, so that a full disk is not tried again with every batch
+        self.at = at  # number of the last event that the newest snapshot has seen
+        self.tried = at  # the same of the newest attempt, so that a full disk is not tried again with every batch
         self.everywhere = 0  # events up to this number are in every snapshot
         self.trouble: str | None = None  # why the newest snapshot could not be written
         self._mutex = threading.Lock()
@@ -53,11 +55,6 @@ class Saver:
         job = (captured, begin, before, answers)
         self.thread = threading.Thread(target=self._write, args=job, name="pintgn-snapshot", daemon=True)
         self.thread.start()
-
-    @property
-    def busy(self) -> bool:
-        """Whether a snapshot is being written."""
-        return self._busy
 
     def join(self) -> None:
         if self.thread is not None:
@@ -96,7 +93,7 @@ class Saver:
 
 
 def promise() -> Future:
-    """An answer to come, which nobody can call off."""
+    """A future that cannot be cancelled."""
     answer: Future = Future()
     answer.set_running_or_notify_cancel()
     return answer
