@@ -11,10 +11,11 @@
 | 4 | h-ops | 2 | 2 | 3 | 3 | 1 | 2 | 2 | 1 | 1 |
 | 5 | h-store | 2 | 2 | 3 | 3 | 1 | 3 | 2 | 1 | 1 |
 | 6 | h1 | 2 | 2 | 3 | 3 | 1 | 4 | 2 | 1 | 1 |
+| 7 | h2, held | 2 | 2 | 3 | 3 | 1 | 5 | 2 | 1 | 1 |
 
-With a new format comes a new file: `pintgn backup` of such a run, compressed by xz. `postgres-1.sql` and
-`postgres-2.sql` are a store of five events in PostgreSQL; `held-1.sql` and `held-2.sql` what `held.db` holds while two
-events wait.
+With a new format comes a new file: `pintgn backup` of such a run, compressed by xz. In the
+seventh an event waits. `postgres-1.sql` to `postgres-3.sql` are a store of five events in PostgreSQL, the last with one
+that waits; `held-2.sql` is what `held.db` held while two events waited, until the fifth format of a store.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import ast
 import contextlib
 import importlib
 import lzma
+import math
 import re
 import shutil
 import sqlite3
@@ -42,6 +44,7 @@ from pintgn.learn.run import Run
 from pintgn.serve.backup import restore
 from pintgn.serve.keys import FILE as KEYS
 from pintgn.serve.keys import stored
+from pintgn.serve.limits import Options
 from pintgn.serve.model_history import FILE as MODELS
 from pintgn.serve.model_history import ModelHistory
 from pintgn.serve.snapshots import SnapshotFolder
@@ -107,7 +110,7 @@ def test_every_format_has_a_file_of_its_newest_version():
     assert found == NEWEST, "add a file of the new format to tests/formats, and say here what it holds"
 
 
-@pytest.mark.parametrize("number", [3, 4, 5, 6])
+@pytest.mark.parametrize("number", [3, 4, 5, 6, 7])
 def test_runs_that_can_be_used_are_used(generations, number):
     folder = generations[number]
     run = Run.open(folder)
@@ -121,8 +124,8 @@ def test_runs_that_can_be_used_are_used(generations, number):
     if number < 5:
         refused(lambda: Service.open(folder), "written by an older pintgn (format 2, not 5)", "--store")
         return
-    with Service.open(generations[number]) as service:
-        assert (service.live.total, service.reports, service.replayed) == (5, [], 0)
+    with Service.open(generations[number], options=Options(lateness=math.inf)) as service:
+        assert (service.live.total, service.store.waiting, service.reports, service.replayed) == (5, number == 7, [], 0)
         again = service.observe([{"src": "u1", "dst": "v1", "t": 104, "key": "k4"}])
         assert (again["duplicates"], again["clock"]) == (1, 104)
 
@@ -185,13 +188,13 @@ def test_stores_are_read_or_refused_with_what_helps(generations):
     for number in (1, 2, 3, 4):
         said = f"(format {min(number, 2)}, not 5)"
         refused(lambda number=number: opened(generations[number]), said, "pintgn serve RUN --export", "--store")
-    for number in (5, 6):
+    for number in (5, 6, 7):
         with opened(generations[number]) as store:
             assert (store.total, store.reports, store.loss) == (5, [], None)
             assert [batch.keys for _, batch in store.read()] == [[f"k{k}" for k in range(5)]]
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [1, 2, 3])
 def test_stores_in_postgresql_are_read(number):
     from pintgn.serve.postgres import PostgresStore
     from tests.postgres import Cluster
@@ -200,7 +203,7 @@ def test_stores_in_postgresql_are_read(number):
         with psycopg.connect(cluster.address()) as db:
             db.execute((ROOT / "tests" / "formats" / f"postgres-{number}.sql").read_text())
         with PostgresStore(cluster.address(), "log", 0, np.dtype(np.int64), True) as store:
-            assert (store.total, store.writes) == (5, True)
+            assert (store.total, store.waiting, store.writes, store.loss) == (5, number == 3, True, None)
             assert [batch.keys for _, batch in store.read()] == [[f"k{k}" for k in range(5)]]
             assert store.known(["k3"])
 

@@ -11,7 +11,7 @@ from pintgn.serve.store import StoreGone, StoreLost
 if TYPE_CHECKING:
     from pintgn.serve.writer import Writer
 
-log = logging.getLogger("pintgn.serve")
+logger = logging.getLogger("pintgn.serve")
 TICK = 0.25
 """Seconds between two attempts to become the writer, and to notice that the service is to end."""
 AGAIN = 0.5
@@ -48,7 +48,7 @@ class Follower:
             try:
                 if self.trouble is not None:
                     store.connect()
-                    log.warning("connected to %s again", store.name)
+                    logger.warning("connected to %s again", store.name)
                     self.trouble = None
                 self.catch_up()
                 self._look_around()
@@ -56,12 +56,12 @@ class Follower:
                     break
                 if self.takes_over and self._take():
                     self.catch_up()
-                    log.warning("this process writes to %s now, after event %d", store.name, store.total)
+                    logger.warning("this process writes to %s now, after event %d", store.name, store.total)
                     return True
                 store.wait(TICK)
             except StoreLost as error:
                 if self.trouble is None:
-                    log.error("%s Answers are as of event %d.", error, self.writer.live.total)
+                    logger.error("%s Answers are as of event %d.", error, self.writer.live.total)
                 self.trouble = f"{error} Answers are as of event {self.writer.live.total:,}; trying again."
                 time.sleep(AGAIN)
         return False

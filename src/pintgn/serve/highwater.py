@@ -32,8 +32,8 @@ class Mark(NamedTuple):
 class HighWater:
     """The mark of one store. `advance` is written before an event is acknowledged, and flushed beside other work."""
 
-    def __init__(self, path: Path, log: str):
-        self.path, self._log = path, hashlib.blake2b(log.encode(), digest_size=8).digest()
+    def __init__(self, path: Path, fingerprint: str):
+        self.path, self._owner = path, hashlib.blake2b(fingerprint.encode(), digest_size=8).digest()
         self._sequence, self._handle = 0, -1
         self._flushed: Future | None = None
         self._flusher = ThreadPoolExecutor(1, "pintgn-high-water")  # a thread comes with the first write
@@ -55,7 +55,7 @@ class HighWater:
             checksum = raw[begin + RECORD.size : begin + RECORD.size + 4]
             if checksum == zlib.crc32(record).to_bytes(4, "little"):
                 magic, owner, sequence, total, dropped = RECORD.unpack(record)
-                if magic == MAGIC and owner == self._log:
+                if magic == MAGIC and owner == self._owner:
                     slots.append((sequence, Mark(total, dropped)))
         if not slots:
             return None
@@ -86,7 +86,7 @@ class HighWater:
             self.open()
         self._sequence += 1
         self.known = mark
-        record = RECORD.pack(MAGIC, self._log, self._sequence, *mark)
+        record = RECORD.pack(MAGIC, self._owner, self._sequence, *mark)
         os.lseek(self._handle, self._sequence % 2 * SLOT, os.SEEK_SET)
         os.write(self._handle, record + zlib.crc32(record).to_bytes(4, "little"))
         self._flushed = self._flusher.submit(getattr(os, "fdatasync", os.fsync), self._handle)

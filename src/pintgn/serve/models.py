@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pintgn.serve.service import Service
     from pintgn.serve.writer import Writer
 
-log = logging.getLogger("pintgn.serve")
+logger = logging.getLogger("pintgn.serve")
 
 
 class Candidate(threading.Thread):
@@ -85,7 +85,7 @@ class Candidate(threading.Thread):
         except PintgnError as error:
             self._end("failed", str(error))
         except Exception as error:
-            log.exception("a candidate failed")
+            logger.exception("a candidate failed")
             self._end("failed", f"{type(error).__name__}: {error}")
 
     def _try(self) -> None:
@@ -146,7 +146,7 @@ class Candidate(threading.Thread):
         writer = self.writer
         for live in (writer.live, getattr(self, "live", writer.live)):
             live.prequential.on_scored = None
-        log.info("candidate %s: %s, %s", self.path, state, said)
+        logger.info("candidate %s: %s, %s", self.path, state, said)
         if self.follows:
             writer.other_model = None if state == "promoted" else _other(writer, self.path, said)
             self.state = state
@@ -156,7 +156,7 @@ class Candidate(threading.Thread):
         try:
             writer.models.save()
         except PintgnError as error:
-            log.error("%s", error)
+            logger.error("%s", error)
         self.state = state
 
     def _mine_scored(self, numbers: Sequence[int], rows: Sequence[Sequence[float]]) -> None:
@@ -279,10 +279,14 @@ def _other(writer: Writer, path: Path, why: str) -> str:
 def _choose(writer: Writer, live: Live, path: Path) -> None:
     """Write down that a store is served with another run from now on; called by the writer before it switches: after a
     kill the store is served with the one or the other."""
-    models, old = writer.models, writer.state.run
+    models, old, log = writer.models, writer.state.run, writer.store.fingerprint
     before = models.active
     if before is None and old.folder is not None:
-        before = {"run": str(old.folder.path.absolute()), "covered": writer.live.covered, "log": writer.store.log}
+        before = {
+            "run": str(old.folder.path.absolute()),
+            "covered": writer.live.covered,
+            "log": writer.store.fingerprint,
+        }
     models.before = before
-    models.active = {"run": str(path), "covered": live.covered, "log": writer.store.log}
+    models.active = {"run": str(path), "covered": live.covered, "log": log}
     models.save()

@@ -73,7 +73,7 @@ class PostgresStore(Store):
 
     Args:
         address: postgresql://…, with whatever libpq understands.
-        log: fingerprint of the log that it continues; a store of another log is refused.
+        fingerprint: `log_fingerprint` of the log that it continues; a store of another log is refused.
         width: feature columns of an event, `schema.width`.
         dtype: type of the times.
         text: whether ids are texts; whole numbers otherwise.
@@ -82,8 +82,8 @@ class PostgresStore(Store):
 
     shared: ClassVar[bool] = True
 
-    def __init__(self, address: str, log: str, width: int, dtype: np.dtype, text: bool, follow: bool = False):
-        self.address, self.name, self.log = address, shown_address(address), log
+    def __init__(self, address: str, fingerprint: str, width: int, dtype: np.dtype, text: bool, follow: bool = False):
+        self.address, self.name, self.fingerprint = address, shown_address(address), fingerprint
         self.width, self.dtype, self.text = width, np.dtype(dtype), text
         self.reports, self.writes, self.follow = [], False, follow
         self.total = self.waiting = self.acknowledged = self.missing = 0
@@ -119,13 +119,13 @@ class PostgresStore(Store):
                 if not first:
                     raise StoreGone(f"there is no store in {self.name} any more. Put back a backup of the database.")
                 self._make(db)
-            format, log = db.execute("SELECT format, log FROM pintgn_log").fetchone()
+            format, owner = db.execute("SELECT format, log FROM pintgn_log").fetchone()
             check_format(format, FORMAT, f"the store in {self.name}", "Export it with that one.", oldest=1)
             if format < FORMAT:  # a writer of an older one goes on meanwhile
                 db.execute("ALTER TABLE pintgn_log ADD COLUMN IF NOT EXISTS lost bigint NOT NULL DEFAULT 0")
                 ids, times = self.kinds
                 db.execute(HELD.format(id=ids, time=times))
-            if log != self.log:
+            if owner != self.fingerprint:
                 raise BadInput(
                     f"the store in {self.name} belongs to another log. Serve a run of that log, or name another "
                     "database, or another schema: ?options=-csearch_path%3DNAME."
@@ -148,7 +148,7 @@ class PostgresStore(Store):
                 db.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
                 if not db.execute("SELECT to_regclass('pintgn_log')").fetchone()[0]:
                     db.execute(TABLES.format(id=ids, time=times, held=HELD.format(id=ids, time=times)))
-                    db.execute("INSERT INTO pintgn_log (format, log) VALUES (%s, %s)", (FORMAT, self.log))
+                    db.execute("INSERT INTO pintgn_log (format, log) VALUES (%s, %s)", (FORMAT, self.fingerprint))
         except psycopg.errors.DuplicateTable:
             pass  # another process was first, and a session learns of new tables only between two transactions
         except psycopg.Error as error:

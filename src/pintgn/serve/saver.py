@@ -14,7 +14,7 @@ from pintgn.live.snapshot import Snapshot
 from pintgn.serve.metrics import Metrics
 from pintgn.serve.snapshots import SnapshotFolder
 
-log = logging.getLogger("pintgn.serve")
+logger = logging.getLogger("pintgn.serve")
 
 
 class Saver:
@@ -79,7 +79,7 @@ class Saver:
     def _failed(self, error: BaseException, before: int, answers: list[Future]) -> None:
         self.at, self.trouble = before, f"no snapshot was written: {error}"
         self.metrics.snapshot_failures.inc()
-        log.error("no snapshot: %s", error)
+        logger.error("no snapshot: %s", error)
         said = error if isinstance(error, PintgnError) else BadFile(f"no snapshot was written: {error!r}.")
         for answer in answers:
             answer.set_exception(said)
@@ -90,10 +90,3 @@ class Saver:
             self._busy = False
             again, self._again = self._again, None
         self._done(again)
-
-
-def promise() -> Future:
-    """A future that cannot be cancelled."""
-    answer: Future = Future()
-    answer.set_running_or_notify_cancel()
-    return answer

@@ -34,7 +34,7 @@ from pintgn.serve.store import Store
 from pintgn.serve.stores import home_of
 from pintgn.serve.writer import Job, Writer
 
-log = logging.getLogger("pintgn.serve")
+logger = logging.getLogger("pintgn.serve")
 Progress = Callable[[str], None]
 
 
@@ -56,7 +56,7 @@ class Service:
 
     @takes_progress(phases)
     def __init__(self, run: Run, store: str | Path, options: Options | None = None, limits: Limits | None = None,
-                 *, progress: Progress | bool | None = log.info):  # fmt: skip
+                 *, progress: Progress | bool | None = logger.info):  # fmt: skip
         assert callable(progress)  # by `takes_progress`
         self.options, self.limits = options or Options(), limits or Limits()
         self.started = time.time()
@@ -74,7 +74,7 @@ class Service:
         model: type[Model] | None = None,
         limits: Limits | None = None,
         *,
-        progress: Progress | bool | None = log.info,
+        progress: Progress | bool | None = logger.info,
         device: str | None = None,
     ) -> Service:
         """Start from a run's folder: the newest valid snapshot, then the events after it; else the run's own log.

@@ -41,14 +41,14 @@ class SqliteStore(Store):
 
     Args:
         folder: where `events.db`, `high-water` and the snapshots live; made when it is not there.
-        log: fingerprint of the log that it continues; a store of another log is refused.
+        fingerprint: `log_fingerprint` of the log that it continues; a store of another log is refused.
         width: feature columns of an event, `schema.width`.
         dtype: type of the times.
         seen: the number of the newest event that a snapshot has seen.
     """
 
-    def __init__(self, folder: str | Path, log: str, width: int, dtype: np.dtype, seen: int = 0):
-        self.folder, self.log = Folder(folder), log
+    def __init__(self, folder: str | Path, fingerprint: str, width: int, dtype: np.dtype, seen: int = 0):
+        self.folder, self.fingerprint = Folder(folder), fingerprint
         self.name = str(self.folder.path)
         self.width, self.dtype = width, np.dtype(dtype)
         self.path = self.folder / FILE
@@ -65,7 +65,7 @@ class SqliteStore(Store):
         make_private(self.folder.path, deep=False)
         make_private(self.folder / "snapshots")
         try:
-            self.mark = HighWater(self.folder / MARK, log)
+            self.mark = HighWater(self.folder / MARK, fingerprint)
             self._open.callback(self.mark.close)
             self._open_database(seen)
             if self.loss is None:
@@ -87,7 +87,7 @@ class SqliteStore(Store):
             self.db = connected(self.path)
             if not self.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 self.db.executescript(f"BEGIN; {TABLES}")
-                self.set_fact("log", self.log)
+                self.set_fact("log", self.fingerprint)
                 self.set_fact("format", FORMAT)
                 self.db.execute("COMMIT")
             found = self.db.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -120,7 +120,7 @@ class SqliteStore(Store):
             raise self._damaged("facts that are no numbers")
         again = "Export it with that one (pintgn serve RUN --export all.parquet), or start an empty store with --store."
         check_format(int(format), FORMAT, f"the store in {self.path.name}", again, oldest=3)
-        if facts.get("log") != self.log:
+        if facts.get("log") != self.fingerprint:
             raise BadInput(
                 f"the store in {self.path.name} belongs to another log. Serve a run of that log, or choose another "
                 "folder with --store."
@@ -346,7 +346,7 @@ class SqliteStore(Store):
             for table, (condition, value) in chosen.items():
                 rows = self.db.execute(f"SELECT {COLUMNS} FROM {table} WHERE {condition} ORDER BY number", (value,))
                 kept.executemany(INSERT.format(table), rows)
-            kept.execute("INSERT INTO facts VALUES ('log', ?)", (self.log,))
+            kept.execute("INSERT INTO facts VALUES ('log', ?)", (self.fingerprint,))
             kept.execute("COMMIT")
         sync_folder(self.folder.path)
         if kind == "undone":  # the mark goes first: one that is too low does no harm

@@ -23,7 +23,7 @@ from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.store import Store
 from pintgn.stream.core import WORTH_RANKING
 
-log = logging.getLogger("pintgn.serve")
+logger = logging.getLogger("pintgn.serve")
 
 
 class State:
@@ -138,4 +138,4 @@ def warm_up(live: Live) -> None:
         try:
             ask()
         except Exception as error:
-            log.warning("a question that was asked to warm up failed: %s: %s", type(error).__name__, error)
+            logger.warning("a question that was asked to warm up failed: %s: %s", type(error).__name__, error)

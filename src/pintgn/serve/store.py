@@ -50,7 +50,7 @@ class Store(ABC):
 
     name: str
     """Where it is, fit to be shown."""
-    log: str
+    fingerprint: str
     """`log_fingerprint` of the log that the events continue."""
     width: int
     dtype: np.dtype

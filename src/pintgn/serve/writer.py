@@ -30,18 +30,25 @@ from pintgn.serve.limits import Busy, Limits, NotWriter, Options, Stopped
 from pintgn.serve.metrics import Metrics, Rate
 from pintgn.serve.model_history import open_models
 from pintgn.serve.models import Candidate, follow
-from pintgn.serve.saver import Saver, promise
+from pintgn.serve.saver import Saver
 from pintgn.serve.states import State, started, warm_up
 from pintgn.serve.store import StoreFull, StoreGone, StoreLost
 from pintgn.serve.stores import open_store
 
-log = logging.getLogger("pintgn.serve")
+logger = logging.getLogger("pintgn.serve")
 GROUP = 20_000
 """Events that are committed together at most."""
 BEAT = 1.0
 """Seconds after which an idle writer makes sure that it still is the one."""
 STOP = 60.0
 """Seconds that a stop waits for its threads. One that still waits then, for a disk say, ends with the process."""
+
+
+def promise() -> Future:
+    """A future that cannot be cancelled."""
+    answer: Future = Future()
+    answer.set_running_or_notify_cancel()
+    return answer
 
 
 @dataclass
@@ -88,7 +95,7 @@ class Writer:
             self.state, self.codec = State(live), live.codec
             self.saver = Saver(self.snapshots, self.metrics, self._snapshot_done, snapshot)
             for report in self.reports:
-                log.warning("%s", report)
+                logger.warning("%s", report)
             if self.store.writes:
                 self._begin()
             if self.store.shared:
@@ -168,7 +175,7 @@ class Writer:
             try:
                 self.snapshots.write(self.live.snapshot())
             except Exception as error:  # a full disk has many names; the next start replays instead
-                log.warning("no snapshot at the end: %s", error)
+                logger.warning("no snapshot at the end: %s", error)
         self.store.close()
 
     # -- the thread ----------------------------------------------------------------------------------------------------
@@ -189,7 +196,7 @@ class Writer:
                     self._demoted(error)
         except BaseException as error:  # never leave anybody waiting
             gone, kind = isinstance(error, StoreGone), type(error).__name__
-            log.error("the writer has failed: %s", error, exc_info=not gone)
+            logger.error("the writer has failed: %s", error, exc_info=not gone)
             said = f"the writer has failed ({kind}). Restart the service: what was acknowledged is safe."
             with self._mutex:
                 self.failure = str(error) if gone else said
@@ -210,7 +217,7 @@ class Writer:
 
     def _demoted(self, error: StoreLost) -> None:
         """The store is not ours to write any more. Nobody is told that events were kept which may not have been."""
-        log.error("%s", error)
+        logger.error("%s", error)
         self.follower.trouble = str(error)
         self.held, self.begun = None, False
         if self.candidate is not None:
@@ -347,7 +354,7 @@ class Writer:
         """Events could not be written."""
         self.metrics.store_failures.inc()
         self._full = str(error)
-        log.error("%s", error)
+        logger.error("%s", error)
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
@@ -369,7 +376,7 @@ class Writer:
         try:
             self.metrics.dropped.inc(self.store.drop(upto))
         except StoreFull as error:  # the store stays larger than it might be
-            log.error("%s", error)
+            logger.error("%s", error)
 
     def switch(self, live: Live) -> None:
         """Serve another state of the same events."""
@@ -405,5 +412,5 @@ def _ended(thread: threading.Thread | None, end: float) -> bool:
         return True
     thread.join(max(0.0, end - time.monotonic()))
     if thread.is_alive():
-        log.error("%s has not ended in %.0f s; the service stops without it", thread.name, STOP)
+        logger.error("%s has not ended in %.0f s; the service stops without it", thread.name, STOP)
     return not thread.is_alive()
