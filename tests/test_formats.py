@@ -11,10 +11,11 @@
 | 4 | h-ops | 2 | 2 | 3 | 3 | 1 | 2 | 2 | 1 | 1 |
 | 5 | h-store | 2 | 2 | 3 | 3 | 1 | 3 | 2 | 1 | 1 |
 | 6 | h1 | 2 | 2 | 3 | 3 | 1 | 4 | 2 | 1 | 1 |
+| 7 | h2, held | 2 | 2 | 3 | 3 | 1 | 5 | 2 | 1 | 1 |
 
-With a new format comes a new file: `pintgn backup` of such a run, compressed by xz. `postgres-1.sql` and
-`postgres-2.sql` are a store of five events in PostgreSQL; `held-1.sql` and `held-2.sql` what `held.db` holds while two
-events wait.
+With a new format comes a new file: `pintgn backup` of such a run, compressed by xz. In the
+seventh an event waits. `postgres-1.sql` to `postgres-3.sql` are a store of five events in PostgreSQL, the last with one
+that waits; `held-2.sql` is what `held.db` held while two events waited, until the fifth format of a store.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import ast
 import contextlib
 import importlib
 import lzma
+import math
 import re
 import shutil
 import sqlite3
@@ -40,14 +42,13 @@ from pintgn.facts import check_format
 from pintgn.feed.source import Bookmark
 from pintgn.learn.run import Run
 from pintgn.serve.backup import restore
-from pintgn.serve.held import Held
 from pintgn.serve.keys import FILE as KEYS
 from pintgn.serve.keys import stored
+from pintgn.serve.limits import Options
 from pintgn.serve.model_history import FILE as MODELS
 from pintgn.serve.model_history import ModelHistory
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.sqlite import SqliteStore
-from pintgn.serve.waiting import WaitingFile
 from tests.conftest import ROOT
 
 NEWEST = {
@@ -58,9 +59,8 @@ NEWEST = {
     "stream.files": 3,
     "neighbors.index_file": 3,
     "positions.relative": 1,
-    "serve.rows": 4,
-    "serve.waiting": 2,
-    "serve.postgres": 2,
+    "serve.rows": 5,
+    "serve.postgres": 3,
     "serve.snapshots": 2,
     "serve.keys": 1,
     "serve.model_history": 1,
@@ -77,7 +77,7 @@ def generations(tmp_path_factory):
         plain = folder / path.stem
         plain.write_bytes(lzma.decompress(path.read_bytes()))
         number = path.name.partition(".")[0]
-        if int(number) >= 4:
+        if int(number) >= 5:  # the store of the fourth cannot be served any more
             restore(plain, folder / number)
         else:
             with tarfile.open(plain) as archive:
@@ -110,7 +110,7 @@ def test_every_format_has_a_file_of_its_newest_version():
     assert found == NEWEST, "add a file of the new format to tests/formats, and say here what it holds"
 
 
-@pytest.mark.parametrize("number", [3, 4, 5, 6])
+@pytest.mark.parametrize("number", [3, 4, 5, 6, 7])
 def test_runs_that_can_be_used_are_used(generations, number):
     folder = generations[number]
     run = Run.open(folder)
@@ -121,8 +121,11 @@ def test_runs_that_can_be_used_are_used(generations, number):
     query = Query(ends, ends[::-1], np.full(10, 100))
     with torch.no_grad():
         assert np.allclose(run.stream.score(query), clean.score(query), atol=1e-5)
-    with Service.open(generations[number]) as service:
-        assert (service.live.total, service.reports, service.replayed) == (5, [], 0)
+    if number < 5:
+        refused(lambda: Service.open(folder), "written by an older pintgn (format 2, not 5)", "--store")
+        return
+    with Service.open(generations[number], options=Options(lateness=math.inf)) as service:
+        assert (service.live.total, service.store.waiting, service.reports, service.replayed) == (5, number == 7, [], 0)
         again = service.observe([{"src": "u1", "dst": "v1", "t": 104, "key": "k4"}])
         assert (again["duplicates"], again["clock"]) == (1, 104)
 
@@ -141,17 +144,20 @@ def test_a_mapped_log_of_the_first_format_is_read():
     assert (len(log), log.id(0), log.features.shape, log.schema.t) == (60, "n16", (60, 7), "when")
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_events_that_wait_are_read_and_those_of_a_newer_pintgn_refused(number, tmp_path):
-    with contextlib.closing(sqlite3.connect(tmp_path / "held.db")) as db:
-        db.executescript((ROOT / "tests" / "formats" / f"held-{number}.sql").read_text())
-    held = Held(WaitingFile(tmp_path / "held.db", "log"), 0, np.dtype(np.int64))
-    assert [(entry[0], entry[2].src[entry[3]]) for entry in held.waiting()] == [(101, "u2"), (103, "u1")]
-    held.close()
-    with contextlib.closing(sqlite3.connect(tmp_path / "held.db")) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (2,)
-        db.execute("PRAGMA user_version = 3")
-    refused(lambda: WaitingFile(tmp_path / "held.db", "log"), "held.db", "written by a newer pintgn (format 3, not 2)")
+def test_events_that_wait_as_an_older_pintgn_kept_them_are_refused_with_what_helps(generations, tmp_path):
+    folder = shutil.copytree(generations[6] / "live", tmp_path / "live")
+    with contextlib.closing(sqlite3.connect(folder / "held.db")) as db:
+        db.executescript((ROOT / "tests" / "formats" / "held-2.sql").read_text())
+    with contextlib.closing(sqlite3.connect(folder / "events.db")) as db:
+        db.execute("UPDATE facts SET value = '4' WHERE name = 'format'")
+        db.execute("DROP TABLE held")
+        db.commit()
+    refused(lambda: Service.open(generations[6], folder), "held.db holds 2 events that wait", "without --lateness")
+    with contextlib.closing(sqlite3.connect(folder / "held.db")) as db:
+        db.execute("DELETE FROM events")
+        db.commit()
+    with Service.open(generations[6], folder) as service:
+        assert service.live.total == 5
 
 
 def test_the_keys_of_the_newest_store_are_read(generations):
@@ -174,20 +180,21 @@ def owner(folder):
 
 
 def opened(folder):
-    """As a run of the log that it belongs to, or as the run itself, opens it."""
-    return SqliteStore(folder / "live", owner(folder), 0, np.dtype(np.int64), run=owner(folder))
+    """As a run of the log that it belongs to opens it."""
+    return SqliteStore(folder / "live", owner(folder), 0, np.dtype(np.int64))
 
 
 def test_stores_are_read_or_refused_with_what_helps(generations):
-    said = ("(format 1, not 4)", "pintgn serve RUN --export", "--store")
-    refused(lambda: opened(generations[1]), *said)
-    for number in (2, 3, 4, 5, 6):
+    for number in (1, 2, 3, 4):
+        said = f"(format {min(number, 2)}, not 5)"
+        refused(lambda number=number: opened(generations[number]), said, "pintgn serve RUN --export", "--store")
+    for number in (5, 6, 7):
         with opened(generations[number]) as store:
-            assert (store.total, store.reports) == (5, [])
+            assert (store.total, store.reports, store.loss) == (5, [], None)
             assert [batch.keys for _, batch in store.read()] == [[f"k{k}" for k in range(5)]]
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [1, 2, 3])
 def test_stores_in_postgresql_are_read(number):
     from pintgn.serve.postgres import PostgresStore
     from tests.postgres import Cluster
@@ -196,7 +203,7 @@ def test_stores_in_postgresql_are_read(number):
         with psycopg.connect(cluster.address()) as db:
             db.execute((ROOT / "tests" / "formats" / f"postgres-{number}.sql").read_text())
         with PostgresStore(cluster.address(), "log", 0, np.dtype(np.int64), True) as store:
-            assert (store.total, store.writes) == (5, True)
+            assert (store.total, store.waiting, store.writes, store.loss) == (5, number == 3, True, None)
             assert [batch.keys for _, batch in store.read()] == [[f"k{k}" for k in range(5)]]
             assert store.known(["k3"])
 

@@ -1,15 +1,20 @@
-"""A store in hard times: a full disk, and files that are damaged in every way. What is lost is told, for good."""
+"""A store in hard times: a full disk, and files that are damaged in every way. What is lost is told."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import re
+import shutil
 import socket
+import sqlite3
 import struct
-import tempfile
+import subprocess
 import traceback
 from pathlib import Path
 
+from pintgn.serve.rows import TABLES
 from tests.serve.helpers import TRAINED, as_events, assert_same_state, replayed
 
 OPTIONS = {"snapshot_every": 70, "evaluate_every": 10}
@@ -26,12 +31,11 @@ def taken_until_full(run: Path, folder: Path, options: dict, limit: int, sent: l
     pid = os.fork()
     if pid == 0:
         try:
-            from pintgn.serve import answers, late
+            from pintgn.serve import answers
             from pintgn.serve.limits import Options
             from pintgn.serve.service import Service
             from pintgn.serve.store import StoreFull
 
-            late.GATHER, late.AGAIN = 0.0, 0.02
             most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
             service = Service.open(run, folder, Options(**options))
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
@@ -42,7 +46,6 @@ def taken_until_full(run: Path, folder: Path, options: dict, limit: int, sent: l
                     done += 1
                 except StoreFull:
                     full = True
-                full = full or not service.taking  # events that wait do so on, because the store cannot take them
             if full:
                 told = answers.health(service)
                 assert (told["status"], told["taking"]) == ("degraded", False), told
@@ -65,13 +68,14 @@ def taken_until_full(run: Path, folder: Path, options: dict, limit: int, sent: l
     return int(done)
 
 
-def survive_full(run: Path, columns: dict, folder: Path, limit: int) -> int:
+def survive_full(run: Path, columns: dict, folder: Path, limit: int, lateness: float | None = None) -> int:
     """Let every file end at so many bytes while a service takes events; returns how many it acknowledged.
 
     It refuses, says so, keeps nothing of what it refused, goes on when there is room again, and stops in peace.
     """
     sent = [as_events(columns, begin, begin + 20, keyed=True) for begin in range(TRAINED, 900, 20)]
-    acknowledged = TRAINED + 20 * taken_until_full(run, folder, OPTIONS, limit, sent)
+    done = taken_until_full(run, folder, OPTIONS | {"lateness": lateness}, limit, sent)
+    acknowledged = TRAINED + 20 * done
     from pintgn.serve.service import Service
 
     with Service.open(run, folder) as service:
@@ -116,66 +120,90 @@ def harm_file(path: Path, harm: str, seed: str) -> bool:
     return True
 
 
-def pages_of(raw: bytes, table: str) -> list[int]:
-    """Where the leaves of a table begin in the file of a database."""
-    import sqlite3
-
-    with tempfile.TemporaryDirectory() as scratch:
-        copy = Path(scratch) / "copy.db"
-        copy.write_bytes(raw)
-        db = sqlite3.connect(copy)
-        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-        db.close()
-    page = raw[(root - 1) * PAGE : root * PAGE]
-    assert page[0] == 5, "an inner page"
-    cells = struct.unpack(f">{int.from_bytes(page[3:5], 'big')}H", page[12 : 12 + 2 * int.from_bytes(page[3:5], "big")])
-    return [(int.from_bytes(page[at : at + 4], "big") - 1) * PAGE for at in cells]
+def recovered(folder: Path) -> None:
+    """What `sqlite3 events.db .recover` makes of a damaged database; by hand where that program is missing."""
+    path, fresh = folder / "events.db", folder / "fresh.db"
+    if program := shutil.which("sqlite3"):
+        made = subprocess.run([program, path, ".recover"], capture_output=True)
+        subprocess.run([program, fresh], input=made.stdout, capture_output=True)
+    else:
+        with contextlib.closing(sqlite3.connect(fresh)) as db:
+            db.executescript(TABLES)
+            for table in ("facts", "dropped_keys", "held", "events"):
+                for order in ("", "DESC"):
+                    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as old:
+                        for row in old.execute(f"SELECT * FROM {table} ORDER BY 1 {order}"):
+                            db.execute(f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+            db.commit()
+    for name in ("events.db", "events.db-wal", "events.db-shm"):
+        (folder / name).unlink(missing_ok=True)
+    fresh.rename(path)
 
 
 def survive_damage(run: Path, columns: dict, folder: Path, total: int) -> int:
-    """Start a damaged store of events with keys: what is missing is told, for good, and can be made good.
+    """Start a damaged store of events with keys: nothing is missing, or it is refused in one line, which helps.
 
     Returns how many events were missing.
     """
+    from pintgn.errors import BadFile, BadInput
     from pintgn.learn.run import Run
-    from pintgn.serve import answers
-    from pintgn.serve.limits import Degraded, Options
-    from pintgn.serve.rewind import undo_after
+    from pintgn.live.live import Live
+    from pintgn.serve.limits import Options
+    from pintgn.serve.recovery import accept_loss, undo_after
     from pintgn.serve.service import Service
+
+    def started() -> Service:
+        return Service.open(run, folder, Options(**OPTIONS))
 
     told = []
     for _ in range(2):
-        with Service.open(run, folder, Options(**OPTIONS)) as service:
-            health = answers.health(service)
-            missing = {k for gap in health["missing"] for k in range(gap["first"], gap["last"] + 1)}
-            kept = {}
-            for first, batch in service.store.read():
-                kept |= {
-                    first + row: event for row, event in enumerate(zip(batch.src, batch.dst, batch.keys, strict=True))
-                }
-            expected = {
-                k - TRAINED + 1: (columns["src"][k], columns["dst"][k], f"event {k}") for k in range(TRAINED, total)
-            }
-            assert all(expected[number] == event for number, event in kept.items()), "an event that was never sent"
-            missing |= {k for gap in service.store.missing for k in range(gap.first, gap.last + 1)}  # by reading all
-            assert kept.keys() | missing == expected.keys(), "an acknowledged event is lost silently"
-            assert not kept.keys() & missing, "an event that is there is said to be missing"
-            assert service.live.total <= total - TRAINED
-            if health["missing"]:
-                assert (health["status"], health["taking"]) == ("degraded", False)
-                try:
-                    service.submit(service.requests.rows(as_events(columns, total, total + 1)))
-                    raise AssertionError("events were taken although others are missing")
-                except Degraded:
-                    pass
-            else:
-                assert_same_state(service.live, replayed(run, columns, total))
-            told.append(missing)
-    assert told[0] <= told[1], "what was missing is forgotten by a restart"
-    undo_after(Run.open(run), folder, columns["t"][TRAINED] - 1)  # the surest way to make it good: all of it again
-    with Service.open(run, folder, Options(**OPTIONS)) as service:
-        assert service.live.total == 0
+        try:
+            started().close()
+            break
+        except BadFile as error:
+            told.append(str(error))
+    if told:
+        assert len(told) == 2, "what was missing is forgotten by a restart"
+        assert "\n" not in told[0]
+        assert "pintgn restore" in told[0]
+        count = re.search(r"--accept-loss (\d+)", told[0])
+        if count is None:
+            assert "is damaged" in told[0]
+            assert ".recover" in told[0]
+            recovered(folder)
+            try:
+                started().close()
+            except BadFile as error:
+                count = re.search(r"--accept-loss (\d+)", str(error))
+                if count is None:  # nothing of it could be saved: a backup has to be put back
+                    return total - TRAINED
+    missing = 0 if not told or count is None else int(count[1])
+    if missing:
+        try:
+            accept_loss(Run.open(run), folder, missing + 1)
+            raise AssertionError("a loss of another size was accepted")
+        except BadInput:
+            pass
+    if told and count is not None:
+        assert accept_loss(Run.open(run), folder, missing)["lost"] == missing
+    with started() as service:
+        assert not service.reports or not told
+        expected = {
+            k - TRAINED + 1: (columns["src"][k], columns["dst"][k], f"event {k}") for k in range(TRAINED, total)
+        }
+        clean, kept = Live(Run.open(run), evaluate_every=OPTIONS["evaluate_every"]), {}
+        for first, batch in service.store.read():
+            rows = zip(batch.src, batch.dst, batch.keys, strict=True)
+            kept |= {first + row: event for row, event in enumerate(rows)}
+            clean.skip_to(first - 1)
+            clean.observe_batch(batch)
+        assert all(expected[number] == event for number, event in kept.items()), "an event that was never sent"
+        assert len(kept) + missing == len(expected), "an acknowledged event is lost silently"
         assert service.taking
+        assert_same_state(service.live, clean)
+    undo_after(Run.open(run), folder, columns["t"][TRAINED] - 1)  # the surest way to make it good: all of it again
+    with started() as service:
+        assert service.live.total == 0
         service.submit(service.requests.rows(as_events(columns, TRAINED, total, keyed=True))).result(60)
         assert_same_state(service.live, replayed(run, columns, total))
-    return len(told[-1])
+    return missing

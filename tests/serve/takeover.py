@@ -19,7 +19,7 @@ from typing import Any
 from tests.postgres import Cluster
 from tests.serve.hardship import OPTIONS
 from tests.serve.helpers import assert_same_state, happened, trained
-from tests.serve.torture import BACK, REWIND, check_order
+from tests.serve.torture import BACK, LATENESS, check_order
 from tests.serve.victims import Gone, Served
 
 HARMS = ("writer", "writer", "connections", "server")
@@ -117,7 +117,7 @@ def survive_takeovers(
 ) -> dict[str, Any]:
     """Kill the writer, its connections or the database again and again while clients write; what came of it.
 
-    A share of the events comes late: then both serve with `REWIND`. In the end each acknowledged event is there once,
+    A share of the events comes late: then both serve with `LATENESS`. In the end each acknowledged event is there once,
     by time, each client's of one time in its own order, numbered without gaps; the state is that of a clean replay.
     """
     from pintgn.learn.run import Run
@@ -127,7 +127,7 @@ def survive_takeovers(
 
     rng, opened, seconds = random.Random(seed), Run.open(run), []
     clock = [int(opened.log.t[-1]) + 1]
-    pair = Pair(run, address, *(REWIND if late else ()))
+    pair = Pair(run, address, *(LATENESS if late else ()))
     clients = [Client(name, pair, clock, seed, late) for name in range(writers)]
     try:
         pair.writer()
@@ -164,9 +164,8 @@ def survive_takeovers(
             client.stop.set()
         pair.close()
     with Service.open(run, address, Options(follow=not late, **OPTIONS)) as service:
-        while late and not service.unnumbered.begun:  # until those that were killed are known to be gone
+        while late and not service.writer.begun:  # until those that were killed are known to be gone
             time.sleep(0.01)
-        service.unnumbered.settle()
         assert not service.reports, service.reports
         stored = list(service.store.read())
         check_order([batch for _, batch in stored], {str(client.name): client.acknowledged for client in clients})

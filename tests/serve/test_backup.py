@@ -13,11 +13,13 @@ import threading
 import pytest
 
 from pintgn.errors import BadFile, BadInput
+from pintgn.learn.run import Run
 from pintgn.serve import backup as module
 from pintgn.serve.backup import back_up, read_manifest, restore
 from pintgn.serve.keys import FILE as KEYS
 from pintgn.serve.keys import add_key, stored
 from pintgn.serve.limits import Options
+from pintgn.serve.recovery import accept_loss
 from pintgn.serve.service import Service
 from tests.serve.helpers import (
     TRAINED,
@@ -104,23 +106,29 @@ def test_a_store_that_was_left_by_a_crash_is_backed_up_whole(run_folder, columns
     run = copied(run_folder, tmp_path, columns)
     before = sorted(path.name for path in run.rglob("*") if path.name not in ("lock", "events.db-wal", "events.db-shm"))
     assert back_up(run, run / "live", tmp_path / "run.tar")["stored"] == 260
-    assert before == sorted(path.name for path in run.rglob("*") if path.name != "lock")
+    assert before == sorted(path.name for path in run.rglob("*") if path.name not in ("lock", "backups.txt"))
     assert restore(tmp_path / "run.tar", None)["events"] == 260
     assert not list(tmp_path.glob(".*")), "nothing is left lying around"
 
 
-def test_damage_that_a_backup_finds_is_repaired_first_and_what_is_missing_is_said(run_folder, columns, tmp_path):
+def test_a_store_that_has_lost_events_is_not_backed_up(run_folder, columns, tmp_path):
     import sqlite3
 
     run = copied(run_folder, tmp_path, columns)
-    with sqlite3.connect(run / "live" / "events.db") as db:
-        db.execute("DELETE FROM events WHERE number IN (7, 8)")
-    db.close()
+    for statement, said in (
+        ("DELETE FROM events WHERE number IN (7, 8)", "2 of 260 acknowledged events are missing"),
+        ("UPDATE events SET dst = 'nobody' WHERE number = 9", "1 events are not what was written"),
+    ):
+        with sqlite3.connect(run / "live" / "events.db") as db:
+            db.execute(statement)
+        db.close()
+        with pytest.raises(BadFile, match=said):
+            back_up(run, run / "live", tmp_path / "run.tar")
+        accept_loss(Run.open(run), run / "live", 2 if "DELETE" in statement else 1)
+    assert not (tmp_path / "run.tar").exists()
     made = back_up(run, run / "live", tmp_path / "run.tar")
-    assert (made["stored"], made["lost"]) == (258, 2)
-    assert restore(tmp_path / "run.tar", tmp_path / "back")["missing"] == ["7 to 8"]
-    with restarted(tmp_path / "back", tmp_path / "back" / "live") as service:
-        assert not service.taking, "an operator still has to decide"
+    assert (made["stored"], made["lost"]) == (257, 3)
+    assert restore(tmp_path / "run.tar", tmp_path / "back")["events"] == 260
 
 
 def test_what_cannot_be_backed_up_is_refused_in_one_line(run_folder, rich_folder, columns, tmp_path):

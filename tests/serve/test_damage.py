@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from pintgn.cli.app import app
 from pintgn.errors import BadFile, BadInput
-from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
-from pintgn.serve import answers
-from pintgn.serve.app import create_app
+from pintgn.live.live import Live
+from pintgn.serve.backup import back_up
 from pintgn.serve.export import whole_log
 from pintgn.serve.highwater import SLOT, HighWater, Mark
-from pintgn.serve.limits import Degraded
-from pintgn.serve.rewind import undo_after
-from pintgn.serve.sqlite import SqliteStore
+from pintgn.serve.recovery import accept_loss, undo_after
 from tests.serve import hardship
-from tests.serve.helpers import TRAINED, TestClient, as_batch, assert_same_state, replayed, restarted, served
+from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed, restarted, served
 
 TOTAL = 600 - TRAINED
 
@@ -66,10 +63,9 @@ def copied(folder, tmp_path):
 @pytest.mark.parametrize("harm", hardship.HARMS)
 @pytest.mark.parametrize("file", hardship.FILES)
 @pytest.mark.parametrize("state", ["killed", "stopped"])
-@pytest.mark.parametrize("seed", [0, 1])
-def test_nothing_is_lost_silently(run_folder, columns, tmp_path, request, state, file, harm, seed):
+def test_nothing_is_lost_silently(run_folder, columns, tmp_path, request, state, file, harm):
     folder = copied(request.getfixturevalue(state), tmp_path)
-    if hardship.damage(folder, file, harm, seed):
+    if hardship.damage(folder, file, harm, 0):
         hardship.survive_damage(run_folder, columns, folder, 600)
 
 
@@ -77,169 +73,94 @@ def test_nothing_is_lost_silently(run_folder, columns, tmp_path, request, state,
 
 
 @pytest.mark.parametrize(
-    "statement",
+    ("statement", "said"),
     [
-        "UPDATE events SET dst = 'person 1' WHERE number = 300",
-        "UPDATE events SET t = 'soon' WHERE number = 300",
-        "UPDATE events SET key = 'another' WHERE number = 300",
-        "UPDATE events SET checksum = checksum + 1 WHERE number = 300",
-        "DELETE FROM events WHERE number = 300",
+        ("UPDATE events SET dst = 'person 1' WHERE number = 300", "1 events are not what was written"),
+        ("UPDATE events SET t = 'soon' WHERE number = 300", "the first is number 300"),
+        ("DELETE FROM events WHERE number = 300", "1 of 360 acknowledged events are missing"),
     ],
 )
-def test_one_damaged_event_costs_one_event(run_folder, columns, tmp_path, killed, statement):
+def test_a_lost_event_costs_one_event_once_that_is_accepted(run_folder, columns, tmp_path, killed, statement, said):
     folder = copied(killed, tmp_path)
     change(folder, statement)
     for _ in range(2):  # also after a restart
-        with restarted(run_folder, folder) as service:
-            told = answers.health(service)
-            assert told["status"] == "degraded"
-            assert not told["taking"]
-            assert [(gap["first"], gap["last"]) for gap in told["missing"]] == [(300, 300)]
-            assert any("events 300 (1 in all) are missing" in report for report in told["reports"])
-            assert service.live.total == TOTAL
-            assert service.live.events == 600
-            assert service.replayed == TOTAL - 60 - 1, "all others count"
-            with pytest.raises(Degraded, match="events 300 "):
-                send(service, columns, 600, 610)
-            client = TestClient(create_app(service))
-            refused = client.post("/events", json={"src": "person 1", "dst": "person 2", "t": 5_000})
-            assert (refused.status_code, refused.json()["error"]) == (503, "degraded")
-            assert client.post("/snapshot").status_code == 503
-            assert client.post("/score", json={"src": "person 1", "dst": "person 2"}).status_code == 200
-            assert client.get("/health").json()["missing"] == told["missing"]
-    assert len(list(folder.glob("damaged-*.db"))) == 1, "kept for people to look at, once"
+        with pytest.raises(BadFile, match=f"{said}.*pintgn restore.*sqlite3 events.db .recover.*--accept-loss 1"):
+            restarted(run_folder, folder)
+    done = accept_loss(Run.open(run_folder), folder, 1)
+    assert (done["lost"], done["first"], done["events"], done["snapshots"]) == (1, 300, TOTAL, [])
     with restarted(run_folder, folder) as service:
-        assert [str(gap) for gap in service.accept_loss()] == ["300"]
+        clean = Live(Run.open(run_folder), evaluate_every=10)
+        for begin, end in ((0, 299), (300, TOTAL)):
+            clean.skip_to(begin)
+            clean.observe_batch(as_batch(clean, columns, TRAINED + begin, TRAINED + end))
+        assert_same_state(service.live, clean)
         assert send(service, columns, 600, 700)["accepted"] == 100
         control = service.live
-        assert answers.health(service)["taking"]
     with restarted(run_folder, folder) as service:
-        assert answers.health(service)["status"] == "ok"
+        assert not service.reports
         assert_same_state(service.live, control)
         assert len(whole_log(service.live, service.store)) == 699
 
 
-def test_the_key_of_a_lost_event_is_told_where_a_copy_survives(run_folder, tmp_path, killed):
-    folder = copied(killed, tmp_path)
-    sqlite3.connect(folder / "events.db").execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    raw = bytearray((folder / "events.db").read_bytes())
-    for place in hardship.pages_of(raw, "events")[2:3]:
-        raw[place : place + 4096] = bytes(4096)
-    (folder / "events.db").write_bytes(raw)
-    with restarted(run_folder, folder) as service:
-        (gap,) = answers.health(service)["missing"]
-        numbers = range(gap["first"], gap["last"] + 1)
-        assert 1 < len(numbers) < 120, "one page of events, not a chunk"
-        assert gap["keys"] == {str(number): f"event {number + TRAINED - 1}" for number in numbers}
-
-
-def test_after_going_back_what_was_lost_and_came_later_can_be_sent_again(run_folder, columns, tmp_path, killed):
-    folder = copied(killed, tmp_path)
-    change(folder, "UPDATE events SET dst = 'person 1' WHERE number IN (300, 310, 311)")
-    with restarted(run_folder, folder) as service:
-        (report,) = [report for report in service.reports if "--undo-after" in report]
-        since = int(report.partition("--undo-after '")[2].partition("'")[0])
-    done = undo_after(Run.open(run_folder), folder, since)
-    assert done["left"] <= 299
-    with restarted(run_folder, folder) as service:
-        assert answers.health(service)["status"] == "ok"
-        told = send(service, columns, TRAINED, 700)  # all of it: keys say what is known
-        assert told["duplicates"] == done["left"]
-        assert_same_state(service.live, replayed(run_folder, columns, 700))
-
-
-def test_a_lost_log_is_told_and_can_be_sent_again_after_the_loss_is_accepted(run_folder, columns, tmp_path, killed):
-    folder = copied(killed, tmp_path)
-    (folder / "events.db-wal").unlink()
-    with restarted(run_folder, folder) as service:
-        (gap,) = answers.health(service)["missing"]
-        assert gap["last"] == TOTAL
-        left = gap["first"] - 1
-        assert service.live.total == max(left, 60)
-        service.accept_loss()
-    with restarted(run_folder, folder) as service:
-        assert answers.health(service)["status"] == "ok"
-        assert send(service, columns, TRAINED, 700)["duplicates"] == left
-        assert_same_state(service.live, replayed(run_folder, columns, 700))
-
-
-@pytest.mark.parametrize("snapshot", [False, True])
-def test_a_lost_database_costs_nothing_that_a_snapshot_holds(run_folder, columns, tmp_path, killed, snapshot):
+def test_snapshots_that_have_seen_what_is_missing_go_with_it(run_folder, columns, tmp_path, killed):
+    """What was lost can be sent again, and counts once."""
     folder = copied(killed, tmp_path)
     for name in ("events.db", "events.db-wal", "events.db-shm"):
         (folder / name).unlink(missing_ok=True)
-    if not snapshot:
-        shutil.rmtree(folder / "snapshots")
-    known = 300 if snapshot else TRAINED
+    with pytest.raises(BadFile, match="360 of 360 acknowledged events are missing"):
+        restarted(run_folder, folder)
+    assert accept_loss(Run.open(run_folder), folder, 360)["snapshots"] == [60]
     with restarted(run_folder, folder) as service:
-        assert_same_state(service.live, replayed(run_folder, columns, known))
-        (gap,) = answers.health(service)["missing"]
-        assert (gap["first"], gap["last"]) == (1, TOTAL)
-        assert ("still count, by a snapshot" in service.reports[-1]) == snapshot
-        service.accept_loss()
-        service.submit(as_batch(service.live, columns, known, 700)).result(30)
-    with restarted(run_folder, folder) as service:
-        assert answers.health(service)["status"] == "ok"
+        assert service.live.total == 0
+        assert send(service, columns, TRAINED, 700)["accepted"] == 460
         assert_same_state(service.live, replayed(run_folder, columns, 700))
 
 
-def test_a_repair_that_was_interrupted_begins_again(run_folder, columns, tmp_path, killed, monkeypatch):
+def test_a_lost_event_that_only_a_snapshot_holds_counts_by_it(run_folder, columns, tmp_path, killed):
+    """In a compacted store there is nothing to begin with but the snapshots."""
     folder = copied(killed, tmp_path)
-    (folder / "events.db-wal").write_bytes((folder / "events.db-wal").read_bytes()[:20_000])
-
-    def dies(path):
-        assert not (folder / "events.db-wal").exists()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as broken:
-        broken.setattr("pintgn.files.sync_folder", dies)
-        with pytest.raises(KeyboardInterrupt):
-            restarted(run_folder, folder)
-    hardship.survive_damage(run_folder, columns, folder, 600)
-
-
-def test_events_longer_than_a_page_and_keys_of_dropped_events_are_recovered(tmp_path):
-    """Without SQLite's own header, nothing but the pages themselves tells where anything is."""
-    wide, long = 1_500, "ü" * 1_000
-
-    def batch(begin, end):
-        features = np.random.default_rng(begin).normal(size=(end - begin, wide)).astype(np.float32)
-        names = [f"{long} {k}" for k in range(begin, end)]
-        return EventBatch(
-            names, names, np.arange(begin, end) / 7, features, None, [f"key {k}" for k in range(begin, end)]
-        )
-
-    with SqliteStore(tmp_path, "run", wide, np.dtype(float)) as store:
-        store.append(batch(0, 20))
-        store.append(batch(20, 50))
-        store.drop(8)
-        store.append(batch(50, 60))
-        store.settle()
-        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        shutil.copytree(tmp_path, tmp_path / "copy")
-    raw = bytearray((tmp_path / "copy" / "events.db").read_bytes())
-    raw[:4096] = bytes(4096)
-    (tmp_path / "copy" / "events.db").write_bytes(raw)
-    with SqliteStore(tmp_path / "copy", "run", wide, np.dtype(float)) as store:
-        assert (store.total, store.dropped, store.missing) == (60, 8, [])
-        assert "nothing is missing" in store.reports[0]
-        found = EventBatch.concat([part for _, part in store.read(8)])
-        expected = EventBatch.concat([batch(0, 20), batch(20, 50), batch(50, 60)])[8:]
-        assert (found.src, found.keys, found.t.tolist()) == (expected.src, expected.keys, expected.t.tolist())
-        assert np.array_equal(found.features, expected.features)
-        assert store.known([f"key {k}" for k in range(60)]).keys() == {f"key {k}" for k in range(60)}
+    with restarted(run_folder, folder) as service:
+        service.store.drop(30)
+        send(service, columns, 600, 700)
+        control = replayed(run_folder, columns, 700)
+    change(folder, "DELETE FROM events WHERE number = 40")
+    with pytest.raises(BadFile, match="1 of 460 acknowledged events are missing"):
+        restarted(run_folder, folder)
+    done = accept_loss(Run.open(run_folder), folder, 1)
+    assert (done["first"], done["events"], done["snapshots"]) == (40, 460, [])
+    with restarted(run_folder, folder) as service:
+        assert service.store.dropped == 60, "by the snapshot after event 60"
+        assert_same_state(service.live, control)
 
 
-def test_damage_that_only_an_export_meets_is_told(run_folder, tmp_path, killed):
+def test_a_lost_log_of_the_database_can_be_sent_again_after_the_loss_is_accepted(run_folder, columns, tmp_path, killed):
     folder = copied(killed, tmp_path)
-    change(folder, "UPDATE events SET dst = 'person 1' WHERE number = 7")  # a snapshot has seen it
+    (folder / "events.db-wal").unlink()
+    with pytest.raises(BadFile) as found:
+        restarted(run_folder, folder)
+    count = int(re.search(r"--accept-loss (\d+)", str(found.value))[1])
+    assert 0 < count < TOTAL
+    accept_loss(Run.open(run_folder), folder, count)
     with restarted(run_folder, folder) as service:
-        assert service.live.total == TOTAL
-        assert not service.reports, "its effect counts, and nothing has looked at the row"
-        assert len(whole_log(service.live, service.store)) == 599
-        assert "damaged" in service.reports[-1]
-    with restarted(run_folder, folder) as service:
-        assert [str(gap) for gap in service.missing] == ["7"]
+        assert send(service, columns, TRAINED, 700)["duplicates"] == TOTAL - count
+        assert_same_state(service.live, replayed(run_folder, columns, 700))
+
+
+def test_what_is_damaged_says_what_can_be_put_back(run_folder, columns, tmp_path, killed):
+    run = tmp_path / "run"
+    shutil.copytree(run_folder, run, ignore=shutil.ignore_patterns("live"))
+    folder = shutil.copytree(killed, run / "live")
+    for name in ("one.tar", "two.tar"):
+        back_up(run, folder, tmp_path / name)
+    (tmp_path / "two.tar").write_bytes((tmp_path / "two.tar").read_bytes()[:-20_000])  # no backup any more
+    raw = bytearray((folder / "events.db").read_bytes())
+    raw[4096:16_384] = bytes(12_288)
+    (folder / "events.db").write_bytes(raw)
+    with pytest.raises(BadFile, match=r"events.db is damaged .*of 360 acknowledged events") as found:
+        restarted(run, folder)
+    assert f"{tmp_path / 'one.tar'} (360 live events) with pintgn restore" in str(found.value)
+    assert "sqlite3 events.db .recover" in str(found.value)
+    assert "\n" not in str(found.value)
 
 
 # -- the mark ----------------------------------------------------------------------------------------------------------
@@ -320,14 +241,13 @@ def test_a_clock_that_ran_away_comes_back(run_folder, columns, tmp_path, killed)
         assert_same_state(service.live, replayed(run_folder, columns, 700))
 
 
-def test_a_loss_is_accepted_from_the_command_line(run_folder, columns, tmp_path, killed):
+def test_a_loss_is_accepted_from_the_command_line_and_written_down(run_folder, columns, tmp_path, killed):
     folder = copied(killed, tmp_path)
     change(folder, "DELETE FROM events WHERE number = 300")
-    command = ["serve", str(run_folder), "--store", str(folder), "--accept-loss"]
-    assert "lost 300; the next event will be number 361" in CliRunner().invoke(app, command).stdout
-    assert "nothing is missing" in CliRunner().invoke(app, command).stdout
-    assert json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout) == {
-        "lost": [],
-        "events": TOTAL,
-        "waiting": [],
-    }
+    command = ["serve", str(run_folder), "--store", str(folder), "--audit", str(tmp_path / "audit"), "--accept-loss"]
+    assert "1 events are missing" in str(CliRunner().invoke(app, [*command, "2"]).exception)
+    said = CliRunner().invoke(app, [*command, "1"]).stdout
+    assert "goes on without 1 events, of which 300 is the first; the next event will be number 361" in said
+    assert "nothing is missing" in CliRunner().invoke(app, [*command, "0"]).stdout
+    line = json.loads((tmp_path / "audit").read_text().splitlines()[0])
+    assert (line["action"], line["done"]["lost"]) == ("accept-loss", 1)

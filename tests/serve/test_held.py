@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 import threading
@@ -16,17 +17,14 @@ from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.serve.app import create_app
 from pintgn.serve.backup import back_up, restore
-from pintgn.serve.held import HELD
 from pintgn.serve.limits import Options
-from pintgn.serve.rewind import undo_after
+from pintgn.serve.recovery import accept_loss, undo_after
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull
-from pintgn.serve.stores import is_address
 from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state
 from tests.serve.victims import Gone, Served
 
 LATE = 20
-FILE = f"{HELD}.db"
 
 
 def opened(run, folder, lateness: float | None = LATE, **more):
@@ -79,11 +77,11 @@ def test_events_that_come_late_take_their_place(run_folder, columns, new_store, 
         for begin in range(0, len(events), batch):
             told = service.observe(events[begin : begin + batch])
             assert told["accepted"] == len(events[begin : begin + batch])
-            assert told["held"] == len(service.unnumbered.held) > 0
-            assert service.live.total + len(service.unnumbered.held) == begin + told["accepted"]
-            assert not service.live.total or service.live.clock <= service.unnumbered.held.watermark
+            assert told["held"] == len(service.writer.held) > 0
+            assert service.live.total + len(service.writer.held) == begin + told["accepted"]
+            assert not service.live.total or service.live.clock <= service.writer.held.watermark
         service.observe([far(columns)])
-        assert len(service.unnumbered.held) == 1
+        assert len(service.writer.held) == 1
         check(service, run_folder, events)
 
 
@@ -125,7 +123,7 @@ def test_a_key_counts_once_wherever_its_event_is(run_folder, columns, new_store)
     events = jittered(columns, 400)
     with opened(run_folder, new_store()) as service:
         service.observe(events)
-        assert 0 < len(service.unnumbered.held) < len(events)
+        assert 0 < len(service.writer.held) < len(events)
         told = service.observe(events)
         assert (told["accepted"], told["duplicates"]) == (0, len(events))
         for event in (events[0], events[-1]):  # one in the store, one that waits
@@ -143,13 +141,13 @@ def test_a_restart_keeps_what_waits(run_folder, columns, new_store, lateness):
         service.observe(events[:200])
         service.snapshot().result(30)
         service.observe(events[200:])
-        waiting = len(service.unnumbered.held)
+        waiting = len(service.writer.held)
     with opened(run_folder, where, lateness) as service:
         if lateness == LATE:
-            assert len(service.unnumbered.held) == waiting
+            assert len(service.writer.held) == waiting
             service.observe([far(columns)])
         elif lateness is None:
-            assert service.unnumbered.held is None
+            assert service.writer.held is None
         check(service, run_folder, events)
         assert service.requests.codec.sorts == (lateness is not None)
 
@@ -164,36 +162,20 @@ def test_a_standby_goes_on_with_what_waits(run_folder, columns, cluster):
     ):
         assert (second.role, third.role) == ("standby", "follower")
         first.observe(events[:200])
-        until(lambda: third.live.total == first.live.total and third.follower.held)
-        assert third.follower.held["events"] > 0
+        until(lambda: third.live.total == first.live.total and third.held_facts()["held"])
+        assert third.held_facts()["held"]["events"] > 0
         epoch = first.store.epoch
         cluster.disconnect(where)
         until(lambda: max(first.store.epoch, second.store.epoch) > epoch)  # whoever comes first
         until(lambda: first.taking != second.taking)
         one, other = (first, second) if first.taking else (second, first)
-        until(lambda: one.unnumbered.held is not None)
-        assert len(one.unnumbered.held) + one.store.total == 200
-        assert other.unnumbered.held is None
+        until(lambda: one.writer.held is not None)
+        assert len(one.writer.held) + one.store.total == 200
+        assert other.writer.held is None
         one.observe([*events[200:], far(columns)])
         check(one, run_folder, events)
         until(lambda: third.live.total == one.live.total)
         assert_same_state(third.live, one.live)
-
-
-def test_what_a_crash_leaves_in_both_counts_once(run_folder, columns, new_store, monkeypatch):
-    events, where = jittered(columns), new_store()
-    with opened(run_folder, where) as service:
-        kept = type(service.unnumbered.held.rows)
-        real = kept.change
-        monkeypatch.setattr(kept, "change", lambda rows, gone, more: real(rows, [], more))  # a kill came before
-        for begin in range(0, 300, 100):
-            service.observe(events[begin : begin + 100])
-    monkeypatch.undo()
-    with opened(run_folder, where) as service:
-        assert 0 < len(service.unnumbered.held) < 300
-        assert len(service.unnumbered.held) + service.store.total == 300, "some that the store has were still here"
-        service.observe([*events, far(columns)])
-        check(service, run_folder, events)
 
 
 def test_events_without_keys_count_each_time(run_folder, columns, new_store):
@@ -205,40 +187,36 @@ def test_events_without_keys_count_each_time(run_folder, columns, new_store):
         assert service.live.total == 3
 
 
-def test_a_store_that_is_full_lets_them_wait(run_folder, columns, tmp_path, monkeypatch):
+def test_a_store_that_is_full_refuses_all_of_a_group(run_folder, columns, tmp_path):
+    """Those that would have waited, and those whose turn it was."""
     events = jittered(columns)
     with opened(run_folder, tmp_path) as service:
         service.observe(events[:100])
-        append = service.store.append
-
-        def full(batch):
-            raise StoreFull("no space")
-
-        monkeypatch.setattr(service.store, "append", full)
-        before = service.live.total
-        assert service.observe(events[100:300])["accepted"] == 200
-        assert service.live.total == before
+        before = service.live.total, len(service.writer.held), service.writer.held.watermark
+        pages = service.store.db.execute("PRAGMA page_count").fetchone()[0]
+        service.store.db.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreFull, match="Nothing of them was kept"):
+            service.observe(events[100:])
+        assert (service.live.total, len(service.writer.held), service.writer.held.watermark) == before
         assert not service.taking
-        monkeypatch.setattr(service.store, "append", append)
-        service.observe([*events[300:], far(columns)])
+        service.store.db.execute("PRAGMA max_page_count = 1000000")
+        service.observe([*events[100:], far(columns)])
         assert service.taking
         check(service, run_folder, events)
-    with opened(run_folder, tmp_path) as service:
-        service.unnumbered.held.rows.db.execute("PRAGMA max_page_count = 1")
-        with pytest.raises(BadFile, match=r"could not be written to held.db.*Nothing of them was kept"):
-            service.observe([far(columns, f"{k}") for k in range(2000)])
-        assert len(service.unnumbered.held) == 1
 
 
-def test_a_damaged_file_is_refused_in_one_line(run_folder, columns, tmp_path):
+def test_what_is_lost_of_them_is_told(run_folder, columns, tmp_path):
     with opened(run_folder, tmp_path) as service:
         service.observe(jittered(columns)[:50])
-    db = sqlite3.connect(tmp_path / FILE)
-    db.execute("UPDATE events SET dst = 'somebody else'")
-    db.commit()
-    db.close()
-    with pytest.raises(BadFile, match=r"held.db is damaged: event .* is not what was written"):
+        waiting = len(service.writer.held)
+    with contextlib.closing(sqlite3.connect(tmp_path / "events.db")) as db:
+        db.execute("DELETE FROM held WHERE number = (SELECT max(number) FROM held)")
+        db.commit()
+    with pytest.raises(BadFile, match="1 of 50 acknowledged events are missing.*--accept-loss 1"):
         opened(run_folder, tmp_path)
+    accept_loss(Run.open(run_folder), tmp_path, 1)
+    with opened(run_folder, tmp_path) as service:
+        assert len(service.writer.held) == waiting - 1
     for lateness in (-1, float("nan")):
         with pytest.raises(BadInput, match="it is 0 or more"):
             opened(run_folder, tmp_path / "other", lateness)
@@ -252,7 +230,6 @@ def test_the_way_back_takes_along_what_waits(run_folder, columns, new_store):
     done = undo_after(Run.open(run_folder), where, after)
     gone = [event for event in events if event["t"] > after]
     assert done["undone"] == len(gone)
-    assert is_address(where) or list(where.glob(f"undone-*-{FILE}"))
     with opened(run_folder, where) as service:
         assert service.observe(gone)["accepted"] == len(gone)
         service.observe([far(columns)])

@@ -19,7 +19,7 @@ from pintgn.live.live import Live
 from pintgn.models.registry import model_class
 from pintgn.serve import answers
 from pintgn.serve import models as models_module
-from pintgn.serve import service as service_module
+from pintgn.serve import writer as writer_module
 from pintgn.serve.app import create_app
 from pintgn.serve.backup import back_up, restore
 from pintgn.serve.export import whole_log
@@ -353,7 +353,7 @@ def test_a_stop_ends_while_a_candidate_waits_for_something_that_never_comes(run_
     never, stopped = threading.Event(), threading.Event()
     service = opened(run_folder, tmp_path / "store")
     service.observe(as_events(columns, TRAINED, 300))
-    monkeypatch.setattr(service_module, "STOP", 0.2, raising=False)
+    monkeypatch.setattr(writer_module, "STOP", 0.2)
     monkeypatch.setattr(models_module.Run, "open", lambda *given, **more: never.wait())
     candidate = promote(service, run_folder, force=True)
     until(lambda: candidate.state == "opening")

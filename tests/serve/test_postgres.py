@@ -19,7 +19,7 @@ from pintgn.serve import answers
 from pintgn.serve.app import create_app
 from pintgn.serve.limits import Limits, NotWriter, Options, Stopped
 from pintgn.serve.postgres import PostgresStore
-from pintgn.serve.rewind import undo_after
+from pintgn.serve.recovery import accept_loss, undo_after
 from pintgn.serve.service import Service
 from pintgn.serve.store import StoreFull, StoreGone, StoreLost
 from tests.serve.helpers import TRAINED, TestClient, all_scores, as_batch, as_events, assert_same_state, replayed
@@ -298,21 +298,33 @@ def test_whatever_is_killed_no_acknowledged_event_is_lost_or_doubled(run_folder,
 
 
 @pytest.mark.parametrize(
-    ("harm", "said"),
+    ("harm", "missing", "said"),
     [
-        ("UPDATE pintgn_events SET dst = 'nobody' WHERE number = 7", "event 7 is not what was written"),
-        ("DELETE FROM pintgn_events WHERE number = 7", "events after 0 are missing"),
-        ("DELETE FROM pintgn_events WHERE number > 50", "events after 50 are missing"),
+        ("UPDATE pintgn_events SET dst = 'nobody' WHERE number = 7", 1, "not what was written, the first is number 7"),
+        ("DELETE FROM pintgn_events WHERE number IN (7, 8)", 2, "2 of 60 acknowledged events are missing"),
+        ("DELETE FROM pintgn_events WHERE number > 50", 10, "10 of 60 acknowledged events are missing"),
     ],
 )
-def test_events_that_are_not_what_was_written_are_refused(run_folder, columns, address, harm, said):
+def test_a_store_that_has_lost_events_is_refused_until_that_is_accepted(
+    run_folder, columns, address, harm, missing, said
+):
     with Service.open(run_folder, address) as service:
         sent(service, columns, TRAINED, 300)
         service.saver.at = service.live.total  # no snapshot, which would have seen them
     with psycopg.connect(address, autocommit=True) as db:
         db.execute(harm)
-    with pytest.raises(BadFile, match=f"{said}.*Put back a backup"):
-        Service.open(run_folder, address)
+    for _ in range(2):
+        with pytest.raises(BadFile, match=f"{said}.*newest backup of the database.*--accept-loss {missing}"):
+            Service.open(run_folder, address)
+    with pytest.raises(BadInput, match=f"{missing} events are missing"):
+        accept_loss(Run.open(run_folder), address, missing + 1)
+    assert accept_loss(Run.open(run_folder), address, missing)["lost"] == missing
+    with Service.open(run_folder, address) as service:
+        again = sent(service, columns, TRAINED if missing == 10 else 290, 310)  # what was lost last can be sent again
+        assert again["accepted"] == (20 if missing == 10 else 10)
+        assert sum(len(batch) for _, batch in service.store.read()) == (70 if missing == 10 else 70 - missing)
+    with Service.open(run_folder, address) as service:
+        assert not service.reports
 
 
 def test_a_database_that_has_lost_acknowledged_events_is_not_written_to(run_folder, columns, address, cluster):
@@ -355,7 +367,7 @@ def test_a_follower_that_is_too_far_behind_says_so(address):
 def test_what_only_the_writer_may_do_is_refused_meanwhile(run_folder, columns, address):
     with Service.open(run_folder, address) as service:
         sent(service, columns, TRAINED, 300)
-        for option in (["--compact"], ["--accept-loss"], ["--undo-after", "2000"]):
+        for option in (["--compact"], ["--accept-loss", "0"], ["--undo-after", "2000"]):
             result = CliRunner().invoke(app, ["serve", str(run_folder), "--store", address, *option])
             assert "is in use by pintgn on" in str(result.exception), option
 

@@ -185,7 +185,7 @@ def test_an_event_far_after_the_clock_is_named_and_nothing_of_its_batch_applied(
     """Milliseconds sent as seconds; each event moves the clock for the next, so batches have no meaning here either."""
     log = service.run.log
     span, clock, requests = int(log.t[-1] - log.t[0]), service.live.clock, service.requests
-    assert service.max_ahead == 100 * span
+    assert service.writer.max_ahead == 100 * span
 
     def rows(*times):
         return requests.rows([{"src": "person 1", "dst": "person 2", "t": t} for t in times])

@@ -14,7 +14,6 @@ import pytest
 from pintgn import read_events
 from pintgn.errors import BadFile, BadInput
 from pintgn.ingest.codec import EventBatch
-from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.service import Service
 from pintgn.serve.sqlite import SqliteStore
 from pintgn.serve.store import log_fingerprint
@@ -35,18 +34,44 @@ def opened(folder, width=0, dtype=np.int64, log="log") -> SqliteStore:
     return SqliteStore(folder, log, width, np.dtype(dtype))
 
 
-def test_reading_goes_on_where_damage_interrupted_it(tmp_path, monkeypatch):
-    """Everything but what is damaged is read once, also what stands between the last whole chunk and the damage."""
+def test_what_is_damaged_or_missing_is_found_and_leaves_once_it_is_accepted(tmp_path, monkeypatch):
     monkeypatch.setattr("pintgn.serve.sqlite.CHUNK", 10)
     with opened(tmp_path) as store:
         store.append(batch(range(1, 31)))
-        store.settle()
         store.db.execute("UPDATE events SET dst = 'c' || number WHERE number IN (15, 30)")
-        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # no copy survives
+        store.db.execute("DELETE FROM events WHERE number IN (4, 5, 21)")
+        with pytest.raises(BadFile, match="event 15 is not what was written"):
+            list(store.read(10))
+    with opened(tmp_path) as store:
+        assert store.missing == 3
+        assert "3 of 30 acknowledged events are missing" in store.loss
+        assert store.inspect() == ([15, 30], [4, 15, 21, 30, 31])
+        store.accept_loss([15, 30], 0)
+        assert (store.total, store.missing, store.loss) == (29, 0, None), "the number of the last is given again"
         found = [number for first, part in store.read() for number in range(first, first + len(part))]
-        assert found == [*range(1, 15), *range(16, 30)]
-        assert [str(gap) for gap in store.missing] == ["15", "30"]
-        assert store.total == 30, "its number is not given again"
+        assert found == [*range(1, 4), *range(6, 15), *range(16, 21), *range(22, 30)]
+        store.append(batch(range(31, 33)))
+    with opened(tmp_path) as store:
+        assert (store.total, store.loss) == (31, None)
+        (aside,) = tmp_path.glob("damaged-*.db")
+        assert sqlite3.connect(aside).execute("SELECT number FROM events").fetchall() == [(15,), (30,)]
+        assert store.drop(10) == 8
+        assert store.undo(20, 99)[0] == 11
+    with opened(tmp_path) as store:
+        assert (store.total, store.dropped, store.lost, store.loss) == (19, 10, 1, None)
+
+
+def test_a_mark_that_is_gone_is_told(tmp_path):
+    with opened(tmp_path) as store:
+        store.append(batch(range(1, 4)))
+    (tmp_path / "high-water").unlink()
+    for _ in range(2):
+        with opened(tmp_path) as store:
+            assert "whether the newest acknowledged events are missing cannot be told" in store.loss
+    with opened(tmp_path) as store:
+        store.accept_loss([], 0)
+    with opened(tmp_path) as store:
+        assert (store.total, store.loss) == (3, None)
 
 
 @pytest.mark.skipif(not IO.exists(), reason="what a thread writes is counted by Linux")
@@ -70,27 +95,14 @@ def test_dropping_writes_each_page_of_keys_once(tmp_path):
         assert written() - before < 4 * 4096 * pages, "into the log, into the file, and a few more than once"
 
 
-def test_what_was_lost_after_the_point_one_goes_back_to_was_never(tmp_path):
-    with opened(tmp_path) as store:
-        store.append(batch(range(1, 31)))
-        store.settle()
-        store.db.execute("UPDATE events SET dst = 'c' || number WHERE number IN (5, 15, 16, 17, 18, 25)")
-        store.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        assert sum(len(part) for _, part in store.read()) == 24
-        assert [str(gap) for gap in store.missing] == ["5", "15 to 18", "25"]
-        store.undo(17)
-        assert [str(gap) for gap in store.missing] == ["5", "15 to 16"]
-        assert store.total == 16
-
-
 def test_events_that_are_taken_back_are_alone_in_their_file(tmp_path, monkeypatch):
     """An attempt that failed may have left a file of that name."""
     monkeypatch.setattr("time.strftime", lambda form: "now")
     with opened(tmp_path / "store") as store:
         store.append(batch(range(1, 11)))
-        assert store.undo(8)[0] == 3
+        assert store.undo(8, 99)[0] == 3
         store.append(batch(range(11, 13)))
-        count, file = store.undo(8)
+        count, file = store.undo(8, 99)
         assert count == 2
     rows = sqlite3.connect(tmp_path / "store" / file).execute("SELECT number, dst FROM events").fetchall()
     assert rows == [(8, "b11"), (9, "b12")]
@@ -107,20 +119,6 @@ def test_every_commit_is_flushed_to_the_disk(tmp_path):
     with opened(tmp_path) as store:
         assert store.db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
         assert store.db.execute("PRAGMA synchronous").fetchone()[0] == 2  # FULL
-
-
-def test_a_store_of_format_2_belonged_to_a_run_and_belongs_to_its_log_from_then_on(tmp_path):
-    with opened(tmp_path) as store:
-        store.append(batch(range(1, 4)))
-        store.db.execute("UPDATE facts SET name = 'run', value = 'mine' WHERE name = 'log'")
-        store.db.execute("UPDATE facts SET value = '2' WHERE name = 'format'")
-        HighWater(store.mark.path, "mine").write(Mark(3, 0))
-    for run in (None, "another"):
-        with pytest.raises(BadInput, match="belongs to another run"):
-            SqliteStore(tmp_path, "log", 0, np.dtype(np.int64), run=run)
-    for run in ("mine", "another"):
-        with SqliteStore(tmp_path, "log", 0, np.dtype(np.int64), run=run) as store:
-            assert (store.total, store.reports, store.missing) == (3, [], [])
 
 
 def test_a_log_is_known_by_its_events_and_its_ids(columns):

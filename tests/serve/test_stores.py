@@ -13,7 +13,7 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.serve.limits import Options
-from pintgn.serve.rewind import undo_after
+from pintgn.serve.recovery import undo_after
 from pintgn.serve.rows import checksums
 from pintgn.serve.rows import columns as columns_of
 from pintgn.serve.service import Service
@@ -104,7 +104,7 @@ def test_events_that_are_taken_back_were_never(new_store):
     where = new_store()
     with opened(where) as store:
         store.append(batch(range(1, 11), keys=[f"key {k}" for k in range(1, 11)]))
-        count, aside = store.undo(8)
+        count, aside = store.undo(8, 99)
         assert count == 3
         assert aside
         assert store.total == 7
@@ -237,8 +237,9 @@ def test_kill_9_over_http_with_several_writers_loses_nothing_and_doubles_nothing
 @forks
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_kill_9_while_events_come_late_loses_nothing_and_doubles_nothing(run_folder, new_store, monkeypatch):
-    monkeypatch.setattr("pintgn.serve.late.GATHER", 0.05)
-    torture.survive_kills_by_many(run_folder, new_store(), kills=4, writers=2, seed=1, patience=0.6, late=0.1)
+    monkeypatch.setattr(torture, "LATENESS", ("--lateness", "2"))
+    monkeypatch.setattr(torture, "BACK", (1, 2))
+    torture.survive_kills_by_many(run_folder, new_store(), kills=4, writers=2, seed=1, patience=0.4, late=0.1)
 
 
 def test_events_are_refused_whole_and_by_their_own_fault_alone(run_folder, columns, new_store):

@@ -26,8 +26,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # victims are forks, which would 
 
 from tests.postgres import Cluster
 from tests.serve.hardship import FILES, HARMS, OPTIONS, damage, survive_damage, survive_full
-from tests.serve.hardship_waiting import FILES as WAITING_FILES
-from tests.serve.hardship_waiting import harm, survive_damaged_waiting, survive_full_waiting, waiting
 from tests.serve.helpers import TRAINED, as_events, assert_same_state, happened, replayed, served, trained
 from tests.serve.nonsense import send_nonsense, shout
 from tests.serve.victims import Forked, Gone, Served
@@ -94,9 +92,9 @@ def check_state(run: Path, columns: dict, folder: Path | str, total: int) -> Non
         assert_same_state(service.live, replayed(run, columns, total))
 
 
-REWIND = ("--lateness", "2", "--too-late", "rewind")
-BACK = (1, 2, 4, 8)
-"""How late events are that are not on time: some wait for their turn, some have to be put in their places."""
+LATENESS = ("--lateness", "8")
+BACK = (1, 2, 4)
+"""How late events are that are not on time."""
 
 
 class Writer:
@@ -153,8 +151,8 @@ def survive_kills_by_many(
 ) -> int:
     """Kill a service over HTTP while several clients write; returns how many events were acknowledged.
 
-    A share of the events comes late: then it serves with `REWIND`. In the end each acknowledged event is there once, in
-    order of time, each client's of one time in its own order, and the state is that of a clean replay of the store.
+    A share of the events comes late: then it serves with `LATENESS`. In the end each acknowledged event is there once,
+    in order of time, each client's of one time in its own order, and the state is that of a clean replay of the store.
     """
     from pintgn.learn.run import Run
     from pintgn.live.live import Live
@@ -167,7 +165,7 @@ def survive_kills_by_many(
     for round in range(kills + 1):
         if round % 50 == 0 and sys.stderr.isatty():
             print(f"{round} of {kills} kills", file=sys.stderr)
-        alive, t, more = Served(run, folder, *(REWIND if late else ())), t + 1, round < kills
+        alive, t, more = Served(run, folder, *(LATENESS if late else ())), t + 1, round < kills
         everybody, errors = threading.Barrier(writers), []
 
         def work(client: Writer, *given: Any, errors: list = errors) -> None:
@@ -201,9 +199,8 @@ def survive_kills_by_many(
         if errors:
             raise errors[0]
     with Service.open(run, folder, Options(**OPTIONS)) as service:  # which lets all that wait happen
-        while not service.unnumbered.begun:  # until the one that was killed is known to be gone
+        while not service.writer.begun:  # until the one that was killed is known to be gone
             time.sleep(0.01)
-        service.unnumbered.settle()
         assert not service.reports, service.reports
         assert not any(client.pending for client in clients), "the last round sends them all"
         stored = service.call(lambda: [batch for _, batch in service.store.read()]).result()
@@ -252,8 +249,6 @@ def main() -> None:
     logging.getLogger("pintgn.serve").setLevel(logging.CRITICAL)  # it has much to say
     import httpx
 
-    from pintgn.serve import late
-
     with tempfile.TemporaryDirectory() as scratch:
         folder, columns = Path(scratch), happened(900, seed=options.seed)
         run, begin = trained(folder / "run", columns), time.perf_counter()
@@ -263,11 +258,10 @@ def main() -> None:
 
         for kind in options.stores.split(",") if options.late_kills else ():
             with kept_in(kind, folder) as (one, _):
-                late.GATHER = 0.05  # most are killed before half a second
                 taken = survive_kills_by_many(run, one, options.late_kills, options.writers, options.seed, 1.0, 0.1)
                 tell(
                     f"{kind}: {options.late_kills} kills over HTTP, {options.writers} writers, one event in ten late, "
-                    f"{' '.join(REWIND)}: no event lost, none doubled, in order of time, the state of a clean replay "
+                    f"{' '.join(LATENESS)}: no event lost, none doubled, in order of time, the state of a clean replay "
                     f"to the bit ({taken:,} acknowledged)"
                 )
             shutil.rmtree(folder / "one", ignore_errors=True)
@@ -290,21 +284,9 @@ def main() -> None:
                     missing.append(survive_damage(run, columns, place, 600))
                 shutil.rmtree(place)
             tell(f"{len(missing)} damaged files: {sum(missing):,} events missing after {sum(map(bool, missing))}, told")
-            sent, again = waiting(run, columns, folder / "waiting"), []
-            for k in range(options.damages):
-                place = folder / "damaged"
-                shutil.copytree(folder / "waiting", place)
-                files = list(WAITING_FILES)
-                if harm(place, files[k % len(files)], HARMS[k // len(files) % 4], options.seed + k // 28):
-                    again.append(survive_damaged_waiting(run, place, sent))
-                shutil.rmtree(place)
-            tell(
-                f"{len(again)} damaged files of events that wait: after {sum(map(bool, again))} it did not start, and "
-                f"said so; {sum(again):,} events were sent again, none was lost or doubled"
-            )
-        for survive, step in ((survive_full, 1_500), (survive_full_waiting, 4_000)):
+        for lateness in (None, 8):
             for k in range(options.full):
-                survive(run, columns, folder / "full", step * k)
+                survive_full(run, columns, folder / "full", 1_500 * k, lateness)
                 shutil.rmtree(folder / "full")
         if options.full:
             tell(f"{options.full} sizes of a full disk, without late events and with: refused, told, nothing lost")

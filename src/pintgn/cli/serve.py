@@ -28,9 +28,11 @@ class Instead:
         default=None,
         metadata=option("Undo all live events later than this time, move them to a file beside the store, and exit."),
     )
-    accept_loss: bool = field(
-        default=False,
-        metadata=option("Accept that events are missing from a damaged store, or from those that wait, and exit."),
+    accept_loss: int | None = field(
+        default=None,
+        metadata=option(
+            "Go on without the acknowledged events that a store has lost, which are so many, and exit.", least=0
+        ),
     )
     export: Path | None = field(
         default=None, metadata=option("Write the run's log and all live events to this file, to train on, and exit.")
@@ -67,12 +69,11 @@ def serve(
     from pintgn.serve.journal import note_action, write_logs
     from pintgn.serve.keys import Keys, add_key, hold_to
     from pintgn.serve.middleware import is_local
-    from pintgn.serve.rewind import accept_lost
     from pintgn.serve.service import Service
     from pintgn.serve.stores import home_of, is_address
 
     folder, where = home_of(run, store), store or run / "live"
-    if options.follow and (instead.compact or instead.accept_loss or instead.undo_after):
+    if options.follow and (instead.compact or instead.accept_loss is not None or instead.undo_after):
         raise BadInput("--follow only reads; --compact, --accept-loss and --undo-after change the store. Leave it out.")
     if access.new_key + access.without_keys + (access.key_file is not None) > 1:
         raise BadInput("--key-file, --new-key and --without-keys exclude each other; choose one.")
@@ -89,16 +90,14 @@ def serve(
     if instead.undo_after is not None:
         _undo(run, where, instead.undo_after, as_json)
         return
-    waiting = accept_lost(run, where, say) if instead.accept_loss else []  # without these it would not start
+    if instead.accept_loss is not None:
+        _accept(run, where, instead.accept_loss, as_json)
+        return
     with Service.open(run, where, options, progress=say, device=device) as service:
         for report in service.reports:
             say(f"note: {report}")
         if warning := service.live.retention.warning(service.run.model):
             say(f"note: {warning}")
-        if instead.compact or instead.accept_loss:
-            service.check_writes()
-        if instead.compact or instead.export is not None:
-            service.unnumbered.settle()
         if instead.compact:
             gone = service.compact()
             facts = {"dropped": gone, "bytes": service.store.nbytes, "events": service.store.total}
@@ -107,14 +106,8 @@ def serve(
                 as_json, facts, f"{service.store.name}: {gone:,} events dropped, {service.store.nbytes:,} bytes left"
             )
             return
-        if instead.accept_loss:
-            _accept(service, waiting, as_json)
-            return
         if instead.export is not None:
-            before = len(service.reports)
             _export(service, instead.export, as_json)
-            for report in service.reports[before:]:  # damage found only by reading everything
-                say(f"note: {report}")
             return
         if access.new_key:  # now that the store is ours
             text, keys = add_key(folder, "default", renew=True), Keys.of_store(folder)
@@ -140,14 +133,10 @@ def in_units(options: Options, run: Path) -> Options:
 
 def _undo(run: Path, where: str | Path, after: str, as_json: bool) -> None:
     from pintgn.formatting import shown_address
-    from pintgn.learn.run import Run
     from pintgn.serve.journal import note_action
-    from pintgn.serve.rewind import undo_after
-    from pintgn.serve.stores import is_address
+    from pintgn.serve.recovery import undo_after
 
-    if not is_address(where) and not Path(where).exists():
-        raise BadInput(f"there is no store in {where}. Name it with --store.")
-    done, folder = undo_after(Run.open(run), where, after), shown_address(str(where))
+    done, folder = undo_after(_stored(run, where), where, after), shown_address(str(where))
     note_action("undo-after", {"after": after} | done)
     shown = f"{folder}: no live event is later than {after}; nothing was changed"
     if done["file"] is not None:
@@ -158,16 +147,27 @@ def _undo(run: Path, where: str | Path, after: str, as_json: bool) -> None:
     answer(as_json, done, shown)
 
 
-def _accept(service: Any, waiting: list[str], as_json: bool) -> None:
+def _accept(run: Path, where: str | Path, count: int, as_json: bool) -> None:
+    from pintgn.formatting import shown_address
     from pintgn.serve.journal import note_action
+    from pintgn.serve.recovery import accept_loss
 
-    gaps = service.accept_loss()
-    lost = ", ".join(str(gap) for gap in gaps if len(gap)) or "no events for certain"
-    shown = f"lost {lost}; the next event will be number {service.store.total + 1:,}" if gaps else "nothing is missing"
-    shown = "; ".join([*waiting, shown] if gaps or not waiting else waiting)
-    facts = {"lost": [[gap.first, gap.last] for gap in gaps], "events": service.store.total, "waiting": waiting}
-    note_action("accept-loss", facts)
-    answer(as_json, facts, f"{service.store.name}: {shown}")
+    done, folder = accept_loss(_stored(run, where), where, count), shown_address(str(where))
+    note_action("accept-loss", done)
+    shown = f"{folder}: nothing is missing"
+    if done["lost"]:
+        shown = f"{folder}: goes on without {done['lost']:,} events, of which {done['first']:,} is the first"
+    answer(as_json, done, f"{shown}; the next event will be number {done['events'] + 1:,}")
+
+
+def _stored(run: Path, where: str | Path) -> Any:
+    """The run whose store is to be changed."""
+    from pintgn.learn.run import Run
+    from pintgn.serve.stores import is_address
+
+    if not is_address(where) and not Path(where).exists():
+        raise BadInput(f"there is no store in {where}. Name it with --store.")
+    return Run.open(run)
 
 
 def _export(service: Any, path: Path, as_json: bool) -> None:

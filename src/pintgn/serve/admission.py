@@ -1,10 +1,10 @@
-"""Which events of a batch are let in: none twice under its key, none from before the clock or from far after it."""
+"""Checks of a batch of events: none twice under its key, none from before the clock, none from far after it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,14 +16,6 @@ from pintgn.serve.rows import checksums, columns
 from pintgn.serve.store import Store
 
 
-class Admitted(NamedTuple):
-    """The new events of a batch: those that are on time, which rows of it all new ones are, and those that are late."""
-
-    batch: EventBatch
-    rows: Sequence[int]
-    late: EventBatch
-
-
 class Admission:
     """For the batches of one group, which are committed together, one after the other.
 
@@ -31,8 +23,6 @@ class Admission:
         clock: the time of the newest event that was observed; `time` says how it is shown.
         ahead: how far an event may be after the one before it.
         held: events that wait for their turn, where they do.
-        late: where those from before the clock go; they are refused without.
-        horizon: the earliest time that those may have.
     """
 
     def __init__(
@@ -42,35 +32,27 @@ class Admission:
         time: TimeUnit,
         ahead: float = math.inf,
         held: Held | None = None,
-        late: Held | None = None,
-        horizon: Callable[[], Any] = lambda: None,
     ):
         self.store, self.clock, self.show, self.ahead, self.held = store, clock, time.show, ahead, held
-        self.late, self.horizon = late, horizon
         self.newest = clock if held is None or held.newest is None else max(clock, held.newest)
         self._fresh: dict[str, tuple[EventBatch, int]] = {}  # events of this group by their keys
 
-    def __call__(self, batch: EventBatch) -> Admitted:
-        """The events that are new. Refuses the whole batch or lets it in."""
+    def __call__(self, batch: EventBatch) -> tuple[EventBatch, Sequence[int]]:
+        """The events that are new, and their rows. Refuses the whole batch or lets it in."""
         rows = range(len(batch.t)) if batch.keys is None else self._new_rows(batch, batch.keys)
         new = batch if len(rows) == len(batch.t) else batch.take(list(rows))
-        count = 0
         if len(new.t):
-            if self.late is not None:
-                count = int(np.searchsorted(new.t, self.clock, side="left"))
-            self._check_order(new, rows, count)
+            self._check_order(new, rows)
             self.newest = max(self.newest, new.t[-1])
             if self.held is None:  # else they wait, and others may come before them
                 self.clock = self.newest
             if new.keys is not None:
                 self._fresh.update((key, (new, row)) for row, key in enumerate(new.keys) if key is not None)
-        return Admitted(new[count:], rows, new[:count])
+        return new, rows
 
     def _new_rows(self, batch: EventBatch, keys: list[str | None]) -> Sequence[int]:
         named = {key for key in keys if key is not None}
-        known = self.store.known(named)
-        for waiting in (self.held, self.late):
-            known |= {} if waiting is None else waiting.known(named)
+        known = self.store.known(named) | ({} if self.held is None else self.held.known(named))
         if not known and len(named) + keys.count(None) == len(keys) and named.isdisjoint(self._fresh):
             return range(len(keys))
         kept: list[int] = []
@@ -87,21 +69,13 @@ class Admission:
                 )
         return kept
 
-    def _check_order(self, new: EventBatch, rows: Sequence[int], late: int) -> None:
-        """`rows` are the indices of the new events in the batch that was sent; so many of them are late, and may be."""
+    def _check_order(self, new: EventBatch, rows: Sequence[int]) -> None:
+        """`rows` are the indices of the new events in the batch that was sent."""
 
         def named(row: int) -> str:
             return f"event {rows[row]} ({new.src[row]!r} → {new.dst[row]!r}) is at {self.show(new.t[row])}"
 
-        if late:
-            earliest = self.horizon()
-            if earliest is None or new.t[0] < earliest:
-                since = "" if earliest is None else f": that of {self.show(earliest)} is the earliest"
-                raise LateEvent(
-                    f"{named(0)}; no state from before it is left, to put it in its place{since}. "
-                    "Nothing of this batch was applied."
-                )
-        elif new.t[0] < self.clock:
+        if new.t[0] < self.clock:
             raise LateEvent(
                 f"{named(0)}; {self.show(self.clock)} has been observed already. Nothing of this batch was applied."
             )

@@ -232,7 +232,7 @@ def status(service: Service) -> dict[str, Any]:
         "rate_1m": service.rate.per_second(60),
         "rate_history": service.rate.history(),
         "waiting": service.waiting,
-        **service.unnumbered.facts(),
+        **service.held_facts(),
         "uptime": time.time() - service.started,
         "version": __version__,
         "reports": service.reports,
@@ -269,12 +269,8 @@ def health(service: Service) -> dict[str, Any]:
         "lag_events": service.follower.events,
         "lag_seconds": round(service.follower.seconds, 3),
         "waiting": service.waiting,
-        **service.unnumbered.facts(),
+        **service.held_facts(),
         "reports": reports,
-        "missing": [
-            {"first": gap.first, "last": gap.last, "keys": {str(number): key for number, key in gap.keys.items()}}
-            for gap in service.missing
-        ],
     }
 
 
@@ -293,11 +289,7 @@ def metrics(service: Service) -> str:
             "waiting_events": ("Events that wait for the writer.", service.waiting),
             "held_events": (
                 "Events that wait until no earlier one can come (--lateness).",
-                (service.unnumbered.facts()["held"] or {}).get("events", 0),
-            ),
-            "late_events": (
-                "Late events that wait to be put in their places (--too-late rewind).",
-                (service.unnumbered.facts()["late"] or {}).get("events", 0),
+                (service.held_facts()["held"] or {}).get("events", 0),
             ),
             "events_per_second": ("Events per second over the last minute.", service.rate.per_second(60)),
             "store_bytes": ("Size of the store, without snapshots.", service.store.nbytes),
@@ -339,7 +331,7 @@ def _asks(service: Service) -> dict[str, Any] | None:
 
 def _without(service: Service) -> dict[str, int]:
     """What an answer does not count yet, where there is any: events that wait for their turn or for their places."""
-    return {name: one["events"] for name, one in service.unnumbered.facts().items() if one and one["events"]}
+    return {name: one["events"] for name, one in service.held_facts().items() if one and one["events"]}
 
 
 def _kind(feature: Feature) -> str:

@@ -23,7 +23,7 @@ MAGIC = b"pintgn\x00\x01"
 
 
 class Mark(NamedTuple):
-    """Number of the newest acknowledged event, and of the newest that was dropped on purpose."""
+    """How many events were acknowledged, numbered or waiting, and the number of the newest that was dropped."""
 
     total: int
     dropped: int
@@ -32,11 +32,8 @@ class Mark(NamedTuple):
 class HighWater:
     """The mark of one store. `advance` is written before an event is acknowledged, and flushed beside other work."""
 
-    def __init__(self, path: Path, log: str, run: str | None = None):
-        self.path, self._log = path, _short(log)
-        self._owners = [self._log] if run is None else [self._log, _short(run)]  # it was the run's before
-        self.outdated = False
-        """Whether what the file says was written for a run, by an older pintgn."""
+    def __init__(self, path: Path, fingerprint: str):
+        self.path, self._owner = path, hashlib.blake2b(fingerprint.encode(), digest_size=8).digest()
         self._sequence, self._handle = 0, -1
         self._flushed: Future | None = None
         self._flusher = ThreadPoolExecutor(1, "pintgn-high-water")  # a thread comes with the first write
@@ -58,12 +55,11 @@ class HighWater:
             checksum = raw[begin + RECORD.size : begin + RECORD.size + 4]
             if checksum == zlib.crc32(record).to_bytes(4, "little"):
                 magic, owner, sequence, total, dropped = RECORD.unpack(record)
-                if magic == MAGIC and owner in self._owners:
-                    slots.append((sequence, Mark(total, dropped), owner))
+                if magic == MAGIC and owner == self._owner:
+                    slots.append((sequence, Mark(total, dropped)))
         if not slots:
             return None
-        self._sequence, mark, owner = max(slots)
-        self.outdated = owner != self._log
+        self._sequence, mark = max(slots)
         return mark
 
     def open(self) -> None:
@@ -90,7 +86,7 @@ class HighWater:
             self.open()
         self._sequence += 1
         self.known = mark
-        record = RECORD.pack(MAGIC, self._log, self._sequence, *mark)
+        record = RECORD.pack(MAGIC, self._owner, self._sequence, *mark)
         os.lseek(self._handle, self._sequence % 2 * SLOT, os.SEEK_SET)
         os.write(self._handle, record + zlib.crc32(record).to_bytes(4, "little"))
         self._flushed = self._flusher.submit(getattr(os, "fdatasync", os.fsync), self._handle)
@@ -105,7 +101,3 @@ class HighWater:
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-
-
-def _short(fingerprint: str) -> bytes:
-    return hashlib.blake2b(fingerprint.encode(), digest_size=8).digest()

@@ -61,10 +61,6 @@ class Stopped(PintgnError):
     """The service is going down, or its writer has failed."""
 
 
-class Degraded(PintgnError):
-    """Acknowledged events are missing; no others are taken until an operator has decided."""
-
-
 class NotWriter(PintgnError):
     """Another process writes to the store; this one only answers."""
 
@@ -172,12 +168,6 @@ class Options:
         default=None,
         metadata=option(
             "Let events wait this long for earlier ones, then observe them in order: 10m, or a number.", duration=True
-        ),
-    )
-    too_late: str = field(
-        default="refuse",
-        metadata=option(
-            "Events from before the clock: refuse them, or rewind, rebuilding the state with them in place."
         ),
     )
     max_ahead: float | None = field(

@@ -36,7 +36,6 @@ class Metrics:
         self.observe_seconds = Histogram("observe_seconds", "Time to observe a group of events.", **timed)
         self.store_failures = Counter("store_failures_total", "Groups of events that could not be written.", **own)
         self.dropped = Counter("dropped_total", "Stored events dropped to keep the store small.", **own)
-        self.rewinds = Counter("rewinds_total", "Times the state was rebuilt with late events in their places.", **own)
         self.snapshots = Counter("snapshots_total", "Snapshots written.", **own)
         self.snapshot_failures = Counter("snapshot_failures_total", "Snapshots that could not be written.", **own)
         self.snapshot_pause = Gauge("snapshot_pause_seconds", "How long the newest snapshot paused ingestion.", **own)

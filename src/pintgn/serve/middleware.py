@@ -56,7 +56,6 @@ FAULTS: list[tuple[type[BaseException], int, str, str]] = [
         "Say the body's type in Content-Type; /openapi.json has the types of each route.",
     ),
     (limits.Busy, 429, "busy", "Wait as long as Retry-After says, then send the same request again."),
-    (limits.Degraded, 503, "degraded", "An operator has to accept the loss or restore a backup; see /health."),
     (
         limits.NotWriter,
         503,

@@ -25,22 +25,15 @@ from pintgn.learn.folder import holds_run
 from pintgn.learn.run import Run
 from pintgn.live.difference import Difference, compared
 from pintgn.live.live import Live
-from pintgn.live.nodes import Search
 from pintgn.live.prequential import ENOUGH
 from pintgn.serve.limits import NotWriter
 from pintgn.serve.states import state_of
 
 if TYPE_CHECKING:
     from pintgn.serve.service import Service
+    from pintgn.serve.writer import Writer
 
-log = logging.getLogger("pintgn.serve")
-
-
-class Again(Exception):
-    """The events are in another order now."""
-
-
-AGAIN = Again()
+logger = logging.getLogger("pintgn.serve")
 
 
 class Candidate(threading.Thread):
@@ -54,15 +47,15 @@ class Candidate(threading.Thread):
     """
 
     def __init__(
-        self, service: Service, path: str | Path, enough: int = ENOUGH, force: bool = False, follows: bool = False
+        self, writer: Writer, path: str | Path, enough: int = ENOUGH, force: bool = False, follows: bool = False
     ):
         super().__init__(name="pintgn-candidate", daemon=True)
-        self.service, self.path, self.enough, self.force = service, Path(path).absolute(), enough, force or follows
+        self.writer, self.path, self.enough, self.force = writer, Path(path).absolute(), enough, force or follows
         self.follows = follows
         self.state, self.said, self.began = "opening", "", time.time()
         self.difference: Difference | None = None
-        self.batches: queue.SimpleQueue[EventBatch | Exception | None] = queue.SimpleQueue()
-        self.attached = self._again = False
+        self.batches: queue.SimpleQueue[EventBatch | None] = queue.SimpleQueue()
+        self.attached = False
         self.live: Live
         self._mine: dict[int, Sequence[float]] = {}
         self._theirs: dict[int, Sequence[float]] = {}
@@ -76,11 +69,6 @@ class Candidate(threading.Thread):
         if self.attached:
             self.batches.put(batch)
 
-    def begin_again(self) -> None:
-        """What it has seen was not the order of events: late ones were put in their places."""
-        self._again = True
-        self.batches.put(AGAIN)
-
     def give_up(self) -> None:
         """End without having taken over, soon."""
         self.batches.put(None)
@@ -93,27 +81,20 @@ class Candidate(threading.Thread):
 
     def run(self) -> None:
         try:
-            while True:
-                try:
-                    self._try()
-                    break
-                except Again:
-                    self._mine, self._theirs = {}, {}
-                    self.state, self.difference = "opening", None
+            self._try()
         except PintgnError as error:
             self._end("failed", str(error))
         except Exception as error:
-            log.exception("a candidate failed")
+            logger.exception("a candidate failed")
             self._end("failed", f"{type(error).__name__}: {error}")
 
     def _try(self) -> None:
-        """From the run's own log to the end, if events keep their order."""
-        self.service.call(self._begin).result()
+        """From the run's own log to the end."""
         opened = Run.open(self.path)
-        self.live = state_of(opened, self.service.options, self._covered(opened))
+        self.live = state_of(opened, self.writer.options, self._covered(opened))
         self.live.prequential.on_scored = self._mine_scored
         self.state = "catching up"
-        while (found := self.service.call(self._next_or_attach).result()) is not None:
+        while (found := self.writer.call(self._next_or_attach).result()) is not None:
             first, batch = found
             self.live.skip_to(first - 1)
             self.live.observe_batch(batch)
@@ -121,73 +102,61 @@ class Candidate(threading.Thread):
         while not self.force and self.difference is None:
             if (more := self.batches.get()) is None:
                 raise BadInput("it was given up: the service stopped, or writes no more.")
-            if isinstance(more, Exception):
-                raise more
             self.live.observe_batch(more)
             paired = sorted(self._mine.keys() & self._theirs.keys())
             if len(paired) >= self.enough:
                 old, new = (np.array([of[number] for number in paired]) for of in (self._theirs, self._mine))
-                served = self.service.live.prequential
+                served = self.writer.live.prequential
                 self.difference = compared(old, new, served.value, served.compared_by)
         if self.difference is not None and self.difference.worse:
             self._end("rejected", f"worse than what is served: {self.difference}")
             return
-        self.service.call(self._take_over).result()
+        self.writer.call(self._take_over).result()
         how = str(self.difference) if self.difference else "without comparison"
         self._end("promoted", f"serves since event {self.live.total:,}: {how}")
 
     # -- called by the writer, between two groups of events ------------------------------------------------------------
 
-    def _begin(self) -> None:
-        self.attached = self._again = False
-        while not self.batches.empty():
-            if self.batches.get() is None:
-                raise BadInput("it was given up: the service stopped, or writes no more.")
-
     def _next_or_attach(self) -> tuple[int, EventBatch] | None:
         """Stored events that the candidate has not seen; None when it has seen all: then it gets each as it happens."""
-        if self._again:
-            raise AGAIN
-        if (found := _stored_after(self.service, self.live.total)) is not None:
+        if (found := _stored_after(self.writer, self.live.total)) is not None:
             return found
-        self.live.skip_to(self.service.live.total)
-        self.service.live.prequential.on_scored = self._theirs_scored
+        self.live.skip_to(self.writer.live.total)
+        self.writer.live.prequential.on_scored = self._theirs_scored
         self.attached = True
         return None
 
     def _take_over(self) -> None:
-        if self._again:
-            raise AGAIN
         self.attached = False
         while not self.batches.empty():
-            if isinstance(batch := self.batches.get(), EventBatch):
+            if (batch := self.batches.get()) is not None:
                 self.live.observe_batch(batch)
-        if self.live.total != self.service.live.total:
+        if self.live.total != self.writer.live.total:
             raise BadInput("it has not seen the same events as the service.")
         if not self.follows:
-            if not self.service.store.writes:
+            if not self.writer.store.writes:
                 raise BadInput("the service does not write any more.")
-            choose(self.service, self.live, self.path)
-        switch(self.service, self.live)
+            _choose(self.writer, self.live, self.path)
+        self.writer.switch(self.live)
 
     # ------------------------------------------------------------------------------------------------------------------
 
     def _end(self, state: str, said: str) -> None:
         self.attached, self.said = False, said
-        service = self.service
-        for live in (service.live, getattr(self, "live", service.live)):
+        writer = self.writer
+        for live in (writer.live, getattr(self, "live", writer.live)):
             live.prequential.on_scored = None
-        log.info("candidate %s: %s, %s", self.path, state, said)
+        logger.info("candidate %s: %s, %s", self.path, state, said)
         if self.follows:
-            service.other_model = None if state == "promoted" else _other(service, self.path, said)
+            writer.other_model = None if state == "promoted" else _other(writer, self.path, said)
             self.state = state
             return
         entry = self.facts() | {"state": state, "said": said, "ended": round(time.time(), 3)}
-        service.models.entries.append(entry)
+        writer.models.entries.append(entry)
         try:
-            service.models.save()
+            writer.models.save()
         except PintgnError as error:
-            log.error("%s", error)
+            logger.error("%s", error)
         self.state = state
 
     def _mine_scored(self, numbers: Sequence[int], rows: Sequence[Sequence[float]]) -> None:
@@ -198,7 +167,7 @@ class Candidate(threading.Thread):
 
     def _check_comparable(self, opened: Run) -> None:
         """Refuse a run that is asked something else than the served one: nothing could be compared."""
-        asked, others = _asked(self.service.run), _asked(opened)
+        asked, others = _asked(self.writer.state.run), _asked(opened)
         if asked != others:
             raise BadInput(
                 f"{self.path} predicts {others[0]}, and the served run {asked[0]}"
@@ -207,25 +176,25 @@ class Candidate(threading.Thread):
 
     def _covered(self, opened: Run) -> int:
         """How many stored events the run's own log holds, beyond the log that the store continues; else refused."""
-        service = self.service
-        old, new = service.run.log, opened.log
+        writer = self.writer
+        old, new = writer.state.run.log, opened.log
         if not self.force:
             self._check_comparable(opened)
         for what in ("features", "op", "node_updates", "separate_namespaces", "width"):
-            if getattr(service.run.event_schema[0], what) != getattr(opened.event_schema[0], what):
+            if getattr(writer.state.run.event_schema[0], what) != getattr(opened.event_schema[0], what):
                 raise BadInput(
                     f"{self.path}: its log has other {what} than the served one, so it cannot read its events."
                 )
         if (old.schema.time, old.t.dtype, old.ids.type) != (new.schema.time, new.t.dtype, new.ids.type):
             raise BadInput(f"{self.path}: its log counts time or names nodes otherwise than the served one.")
-        own = len(old) - service.live.covered  # of the log that the store continues
+        own = len(old) - writer.live.covered  # of the log that the store continues
         more = len(new) - own
         ours, theirs = (np.array(one.ids.decode().to_pylist(), object) for one in (old, new))
         both = min(len(old), len(new))
         same = more >= 0 and (old.t[:both] == new.t[:both]).all()
         for end in ("src", "dst"):
             same = same and (ours[getattr(old, end)[:both]] == theirs[getattr(new, end)[:both]]).all()
-        dropped = service.call(lambda: service.store.dropped).result()
+        dropped = writer.call(lambda: writer.store.dropped).result()
         if dropped > max(more, 0):
             raise BadInput(
                 f"{self.path}: the first {dropped:,} live events were dropped from the store, so they cannot be "
@@ -233,7 +202,7 @@ class Candidate(threading.Thread):
             )
         after = max(both - own, dropped)
         while same and after < more:  # the rest was sent to the service
-            found = service.call(functools.partial(_stored_after, service, after)).result()
+            found = writer.call(functools.partial(_stored_after, writer, after)).result()
             if found is None or found[0] != after + 1:
                 same = False
                 break
@@ -259,71 +228,65 @@ def _asked(run: Run) -> tuple[Any, ...]:
     return run.task.title(), getattr(run.task, "target_features", tuple)()
 
 
-def _stored_after(service: Service, number: int) -> tuple[int, EventBatch] | None:
-    return next(iter(service.store.read(number)), None)
+def _stored_after(writer: Writer, number: int) -> tuple[int, EventBatch] | None:
+    return next(iter(writer.store.read(number)), None)
 
 
 def promote(service: Service, run: str | Path | None, enough: int = ENOUGH, force: bool = False) -> Candidate:
     """Begin to put a run in the place of the one that is served; without a run, go back to the one before."""
-    if not service.store.writes:
-        raise NotWriter(f"another service writes to {service.store.name}; this one is a {service.role}. Ask that one.")
-    if service.candidate is not None and service.candidate.busy:
-        raise BadInput(f"{service.candidate.path} is a candidate already; wait for what comes of it.")
+    writer = service.writer
+    if not writer.store.writes:
+        raise NotWriter(f"another service writes to {writer.store.name}; this one is a {writer.role}. Ask that one.")
+    if writer.candidate is not None and writer.candidate.busy:
+        raise BadInput(f"{writer.candidate.path} is a candidate already; wait for what comes of it.")
     if run is None:
-        if service.models.before is None:
+        if writer.models.before is None:
             raise BadInput("no run was promoted, so there is none to go back to.")
-        run, force = service.models.before["run"], True
+        run, force = writer.models.before["run"], True
     if not holds_run(run):
         raise BadInput(
             f"{str(run)[:200]} holds no run, as the service sees it. Name a folder that `pintgn train` made."
         )
-    if not force and not service.live.prequential.active:
-        why = "" if service.options.evaluate_every else " (--evaluate-every 0)"
+    if not force and not writer.live.prequential.active:
+        why = "" if writer.options.evaluate_every else " (--evaluate-every 0)"
         raise BadInput(f"the service scores no events{why}, so nothing can be compared. Force it.")
-    service.candidate = Candidate(service, run, enough, force)
-    service.candidate.start()
-    return service.candidate
+    writer.candidate = Candidate(writer, run, enough, force)
+    writer.candidate.start()
+    return writer.candidate
 
 
-def follow(service: Service) -> None:
+def follow(writer: Writer) -> None:
     """Serve what the writer of a shared store serves, if its folder is on this machine."""
-    wanted, own = service.models.active, service.run.folder
+    wanted, own = writer.models.active, writer.state.run.folder
     if wanted is None or (own is not None and str(own.path.absolute()) == wanted["run"]):
-        service.other_model = None
+        writer.other_model = None
         return
-    if service.candidate is not None and service.candidate.busy:
+    if writer.candidate is not None and writer.candidate.busy:
         return
     path = Path(wanted["run"])
     if not holds_run(path):
-        service.other_model = _other(service, path, "it is not on this machine.")
+        writer.other_model = _other(writer, path, "it is not on this machine.")
         return
-    service.candidate = Candidate(service, path, follows=True)
-    service.candidate.start()
+    writer.candidate = Candidate(writer, path, follows=True)
+    writer.candidate.start()
 
 
-def _other(service: Service, path: Path, why: str) -> str:
-    own = "another run" if service.run.folder is None else service.run.folder.path
+def _other(writer: Writer, path: Path, why: str) -> str:
+    own = "another run" if writer.state.run.folder is None else writer.state.run.folder.path
     return f"{path} was promoted, and is not served here: {why} Answers are of {own}"
 
 
-def choose(service: Service, live: Live, path: Path) -> None:
-    """Write down that a store is served with another run from now on; called by the writer, before `switch`: after a
+def _choose(writer: Writer, live: Live, path: Path) -> None:
+    """Write down that a store is served with another run from now on; called by the writer before it switches: after a
     kill the store is served with the one or the other."""
-    models, old = service.models, service.run
+    models, old, log = writer.models, writer.state.run, writer.store.fingerprint
     before = models.active
     if before is None and old.folder is not None:
-        before = {"run": str(old.folder.path.absolute()), "covered": service.covered, "log": service.store.log}
+        before = {
+            "run": str(old.folder.path.absolute()),
+            "covered": writer.live.covered,
+            "log": writer.store.fingerprint,
+        }
     models.before = before
-    models.active = {"run": str(path), "covered": live.covered, "log": service.store.log}
+    models.active = {"run": str(path), "covered": live.covered, "log": log}
     models.save()
-
-
-def switch(service: Service, live: Live) -> None:
-    """Serve another state of the same events; called by the thread that changes the state."""
-    service.saver.join()  # a snapshot of the old state must not be taken for one of the new
-    with service.lock.writing:
-        service.run, service.live, service.covered = live.run, live, live.covered
-        service.search = Search(live.names)
-    service.snapshots = service.saver.snapshots = service.snapshots.of(live.run)
-    service.saver.at = service.saver.everywhere = 0
-    service.saver.tried = live.total - service.options.snapshot_every  # one is due now

@@ -5,7 +5,8 @@ and whatever had not been committed go with it. Each writer also has an epoch of
 checks. So a process that was taken for dead can never commit again, and a commit whose answer did not arrive is never
 acknowledged.
 
-PostgreSQL looks after its own files (checksums, backups); what is read here is checked event by event all the same.
+PostgreSQL looks after its own files (checksums, backups); what is read here is checked event by event all the same, and
+a store that holds fewer events than it has acknowledged is refused.
 """
 
 from __future__ import annotations
@@ -23,21 +24,29 @@ from pintgn.facts import check_format
 from pintgn.formatting import shown_address
 from pintgn.ingest.codec import EventBatch
 from pintgn.serve.postgres_session import connected, copied, escaped, first_line, psycopg, unescaped
-from pintgn.serve.rows import COLUMNS, Damaged, Gap, batch_of, checksums, columns, hashed, moved, uniform
-from pintgn.serve.store import Store, StoreFull, StoreGone, StoreLost, StoreRewound
+from pintgn.serve.rows import COLUMNS, hashed, rows_of
+from pintgn.serve.store import Store, StoreFull, StoreGone, StoreLost
 
-FORMAT = 2
-"""2 since features may have eight bytes each, as in SQLite; 1 is read, and becomes 2 with its next writer."""
+FORMAT = 3
+"""2 since features may have eight bytes each, as in SQLite; 3 since events that wait belong to it. Older ones are read,
+and become 3 with their next writer."""
+HELD = """
+CREATE TABLE IF NOT EXISTS pintgn_held (
+    number bigint PRIMARY KEY, src {id}, dst {id}, t {time} NOT NULL, op smallint, features bytea, key text,
+    checksum bigint NOT NULL
+)
+"""
 TABLES = """
 CREATE TABLE pintgn_log (
     single boolean PRIMARY KEY DEFAULT true CHECK (single), format integer NOT NULL, log text NOT NULL,
     total bigint NOT NULL DEFAULT 0, dropped bigint NOT NULL DEFAULT 0,
-    epoch bigint NOT NULL DEFAULT 0, rewound bigint NOT NULL DEFAULT 0
+    epoch bigint NOT NULL DEFAULT 0, rewound bigint NOT NULL DEFAULT 0, lost bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 CREATE TABLE pintgn_events (
     number bigint PRIMARY KEY, src {id}, dst {id}, t {time} NOT NULL, op smallint, features bytea, key text,
     checksum bigint NOT NULL
 );
+{held};
 CREATE TABLE pintgn_keys (key bytea PRIMARY KEY, number bigint NOT NULL, checksum bigint NOT NULL);
 CREATE TABLE pintgn_snapshots (
     run text, weights text, number bigint, manifest text NOT NULL, made timestamptz DEFAULT now(),
@@ -49,19 +58,12 @@ CREATE TABLE pintgn_snapshot_parts (
     FOREIGN KEY (run, weights, number) REFERENCES pintgn_snapshots ON DELETE CASCADE
 );
 """
-MOVE = """
-UPDATE pintgn_events SET number = -(number + %(by)s), checksum = checksum # number # (number + %(by)s)
-WHERE number > %(first)s AND number <= %(last)s
-"""
-"""Moves events up; their numbers are negative until all have been moved."""
-MOVE_KEYS = "UPDATE pintgn_keys SET number = number + %(by)s WHERE number > %(first)s AND number <= %(last)s"
 LOCK = 0x70696E74
 """Half of the advisory lock's number; the other is the table's."""
 CHUNK = 10_000
 """Events read at once."""
 KEYS = 5_000
 """Keys looked up at once."""
-BACKUP = "Put back a backup of the database."
 MEASURED = 60.0
 """Seconds between two looks at how large the tables are."""
 
@@ -71,7 +73,7 @@ class PostgresStore(Store):
 
     Args:
         address: postgresql://…, with whatever libpq understands.
-        log: fingerprint of the log that it continues; a store of another log is refused.
+        fingerprint: `log_fingerprint` of the log that it continues; a store of another log is refused.
         width: feature columns of an event, `schema.width`.
         dtype: type of the times.
         text: whether ids are texts; whole numbers otherwise.
@@ -80,10 +82,11 @@ class PostgresStore(Store):
 
     shared: ClassVar[bool] = True
 
-    def __init__(self, address: str, log: str, width: int, dtype: np.dtype, text: bool, follow: bool = False):
-        self.address, self.name, self.log = address, shown_address(address), log
+    def __init__(self, address: str, fingerprint: str, width: int, dtype: np.dtype, text: bool, follow: bool = False):
+        self.address, self.name, self.fingerprint = address, shown_address(address), fingerprint
         self.width, self.dtype, self.text = width, np.dtype(dtype), text
-        self.reports, self.total, self.writes, self.follow = [], 0, False, follow
+        self.reports, self.writes, self.follow = [], False, follow
+        self.total = self.waiting = self.acknowledged = self.missing = 0
         self.epoch = -1
         self._dropped = self._rewound = self._nbytes = 0
         self._measured = -MEASURED
@@ -116,9 +119,13 @@ class PostgresStore(Store):
                 if not first:
                     raise StoreGone(f"there is no store in {self.name} any more. Put back a backup of the database.")
                 self._make(db)
-            format, log = db.execute("SELECT format, log FROM pintgn_log").fetchone()
+            format, owner = db.execute("SELECT format, log FROM pintgn_log").fetchone()
             check_format(format, FORMAT, f"the store in {self.name}", "Export it with that one.", oldest=1)
-            if log != self.log:
+            if format < FORMAT:  # a writer of an older one goes on meanwhile
+                db.execute("ALTER TABLE pintgn_log ADD COLUMN IF NOT EXISTS lost bigint NOT NULL DEFAULT 0")
+                ids, times = self.kinds
+                db.execute(HELD.format(id=ids, time=times))
+            if owner != self.fingerprint:
                 raise BadInput(
                     f"the store in {self.name} belongs to another log. Serve a run of that log, or name another "
                     "database, or another schema: ?options=-csearch_path%3DNAME."
@@ -140,12 +147,23 @@ class PostgresStore(Store):
             with db.transaction():
                 db.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
                 if not db.execute("SELECT to_regclass('pintgn_log')").fetchone()[0]:
-                    db.execute(TABLES.format(id=ids, time=times))
-                    db.execute("INSERT INTO pintgn_log (format, log) VALUES (%s, %s)", (FORMAT, self.log))
+                    db.execute(TABLES.format(id=ids, time=times, held=HELD.format(id=ids, time=times)))
+                    db.execute("INSERT INTO pintgn_log (format, log) VALUES (%s, %s)", (FORMAT, self.fingerprint))
         except psycopg.errors.DuplicateTable:
             pass  # another process was first, and a session learns of new tables only between two transactions
         except psycopg.Error as error:
             raise BadFile(f"cannot make a store in {self.name}: {first_line(error)}.") from error
+
+    def _check_leftovers(self, db: Any) -> None:
+        """Refuse events that wait as older formats kept them."""
+        for table in ("pintgn_held", "pintgn_late"):
+            if db.execute("SELECT to_regclass(%s)", (table,)).fetchone()[0]:
+                (count,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()
+                if count:
+                    raise BadFile(
+                        f"{table} in {self.name} holds {count:,} events that wait, as an older pintgn kept them. Start "
+                        "that one once, without --lateness: it lets them happen."
+                    )
 
     @contextlib.contextmanager
     def session(self) -> Iterator[Any]:
@@ -171,6 +189,8 @@ class PostgresStore(Store):
         with self.session() as db:
             if not db.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCK, self._table)).fetchone()[0]:
                 return False
+            if db.execute("SELECT format FROM pintgn_log").fetchone()[0] < FORMAT:
+                self._check_leftovers(db)
             db.execute("UNLISTEN *")
             (self.epoch,) = db.execute(
                 "UPDATE pintgn_log SET epoch = epoch + 1, format = %s RETURNING epoch", (FORMAT,)
@@ -203,30 +223,21 @@ class PostgresStore(Store):
     def refresh(self, first: bool = False) -> None:
         """How far the store has come."""
         with self.session() as db:
-            total, dropped, rewound = db.execute("SELECT total, dropped, rewound FROM pintgn_log").fetchone()
+            asked = "SELECT total, dropped, rewound, (SELECT count(*) FROM pintgn_held) FROM pintgn_log"
+            total, dropped, rewound, self.waiting = db.execute(asked).fetchone()
+            if first:
+                asked = "SELECT total - dropped - lost - (SELECT count(*) FROM pintgn_events) FROM pintgn_log"
+                self.acknowledged, self.missing = total + self.waiting, max(0, db.execute(asked).fetchone()[0])
             if time.monotonic() - self._measured > MEASURED:
                 self._measured = time.monotonic()
                 tables = "pg_total_relation_size('pintgn_events') + pg_total_relation_size('pintgn_keys')"
                 self._nbytes = db.execute(f"SELECT {tables}").fetchone()[0]
         if not first and rewound != self._rewound:
-            raise self._was_rewound(rewound)
+            raise self._was_rewound()
         self.total, self._dropped, self._rewound = total, dropped, rewound
 
-    def _was_rewound(self, rewound: int) -> StoreGone:
-        """By its writer, for late events, or by an operator, who has taken events back."""
-        with self.session() as db:
-            found: tuple[int, int | None] = (0, None)
-            if db.execute("SELECT to_regclass('pintgn_rewinds')").fetchone()[0]:
-                asked = "SELECT count(*), min(first) FROM pintgn_rewinds WHERE rewound > %s AND rewound <= %s"
-                found = db.execute(asked, (self._rewound, rewound)).fetchone()
-        if found[1] is not None and found[0] == rewound - self._rewound:
-            return StoreRewound(f"late events were put in their places in {self.name}, from {found[1]:,} on.", found[1])
+    def _was_rewound(self) -> StoreGone:
         return StoreGone(f"{self.name} was rewound by an operator. Restart the service, which replays what is left.")
-
-    def accept_rewind(self) -> None:
-        """Go on with the order that the store has now."""
-        self._newest = None
-        self.refresh(first=True)
 
     def _check_newest(self) -> None:
         """A database that has lost what this process has seen was put back, or another took its place."""
@@ -256,7 +267,10 @@ class PostgresStore(Store):
 
     @property
     def keyed(self) -> bool:
-        return bool(self.count("pintgn_keyed"))
+        with self.session() as db:
+            if db.execute("SELECT to_regclass('pintgn_keyed')").fetchone()[0] is None:
+                return False
+            return bool(db.execute("SELECT count(*) FROM pintgn_keyed").fetchone()[0])
 
     def set_keyed(self, keyed: bool) -> None:
         with self.changing(f"that there are keys could not be written to {self.name}") as db:
@@ -269,24 +283,30 @@ class PostgresStore(Store):
     def nbytes(self) -> int:
         return self._nbytes
 
-    def count(self, table: str) -> int | None:
-        """How many rows a table has; None where there is none of this name."""
-        with self.session() as db:
-            if db.execute("SELECT to_regclass(%s)", (table,)).fetchone()[0] is None:
-                return None
-            return db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def append(self, batch: EventBatch) -> int:
-        first, last = self.total + 1, self.total + len(batch.t)
-        rows, named, sums = self._rows(batch, range(first, last + 1))
+    def append(
+        self,
+        batch: EventBatch | None,
+        hold: tuple[int, EventBatch] | None = None,
+        release: Sequence[int] = (),
+    ) -> int:
+        rows = [] if batch is None else rows_of(batch, range(self.total + 1, self.total + 1 + len(batch)))
+        last = self.total + len(rows)
         try:
             with self._writing() as db:
                 ours = (last, self.epoch, self.total)
                 if db.execute("UPDATE pintgn_log SET total = %s WHERE epoch = %s AND total = %s", ours).rowcount != 1:
                     self._fenced()
-                self._copy(db, rows, named)
+                self._copy(db, "pintgn_events", rows)
+                named = [(hashed(row[6]), row[0], row[7] ^ row[0]) for row in rows if row[6] is not None]
+                if named:
+                    copied(db, "pintgn_keys", ["bytea", "int8", "int8"], named)
+                if hold is not None:
+                    held = rows_of(hold[1], range(hold[0], hold[0] + len(hold[1])))
+                    self._copy(db, "pintgn_held", held)
+                if release:
+                    db.execute("DELETE FROM pintgn_held WHERE number = ANY(%s)", (list(release),))
                 db.execute("SELECT pg_notify(%s, %s)", (self.channel, str(last)))
         except psycopg.errors.UniqueViolation:  # somebody else has used these numbers or keys
             self._fenced()
@@ -295,42 +315,19 @@ class PostgresStore(Store):
                 f"the events could not be written to {self.name}: {first_line(error)}. Nothing of them was kept. "
                 "Look at the database, then send them again."
             ) from error
-        self.total, self._newest = last, (last, sums[-1] ^ last)
+        self.total = last
+        self.waiting += (0 if hold is None else len(hold[1])) - len(release)
+        if rows:
+            self._newest = (last, rows[-1][7])
         return last
 
-    def insert(self, batch: EventBatch, after: list[int]) -> None:
-        numbers = [number + k for k, number in enumerate(after, 1)]
-        rows, named, _ = self._rows(batch, numbers)
-        last, first = self.total + len(after), numbers[0]
-        with self.changing(f"late events could not be put in their places in {self.name}") as db:
-            for begin, end, by in moved(after, self.total):
-                db.execute(MOVE, {"first": begin, "last": end, "by": by})
-                db.execute(MOVE_KEYS, {"first": begin, "last": end, "by": by})
-            db.execute("UPDATE pintgn_events SET number = -number WHERE number < 0")
-            self._copy(db, rows, named)
-            newest = db.execute("SELECT checksum FROM pintgn_events WHERE number = %s", (last,)).fetchone()
-            db.execute("UPDATE pintgn_log SET total = %s, rewound = rewound + 1", (last,))
-            db.execute("CREATE TABLE IF NOT EXISTS pintgn_rewinds (rewound bigint PRIMARY KEY, first bigint NOT NULL)")
-            db.execute("INSERT INTO pintgn_rewinds VALUES (%s, %s)", (self._rewound + 1, first))
-            db.execute("SELECT pg_notify(%s, %s)", (self.channel, str(last)))
-        self.total, self._rewound = last, self._rewound + 1
-        self._newest = (last, newest[0]) if newest else None
-
-    def _rows(self, batch: EventBatch, numbers: Sequence[int]) -> tuple[Iterator[tuple], list[tuple], list[int]]:
-        """Events and keys as they are copied, and the events' checksums."""
-        values = columns(batch)
-        src, dst, t, op, features, keys = values
-        sums = checksums(values)
-        ends = (escaped(src), escaped(dst)) if self.text else (src, dst)
-        rows = zip(numbers, *ends, t, op, features, escaped(keys), map(int.__xor__, sums, numbers), strict=True)
-        given = () if batch.keys is None else zip(keys, numbers, sums, strict=True)
-        return rows, [(hashed(key), number, one) for key, number, one in given if key is not None], sums
-
-    def _copy(self, db: Any, rows: Iterable[tuple], named: list[tuple]) -> None:
-        ids, times = self.kinds
-        copied(db, "pintgn_events", ["int8", ids, ids, times, "int2", "bytea", "text", "int8"], rows)
-        if named:
-            copied(db, "pintgn_keys", ["bytea", "int8", "int8"], named)
+    def _copy(self, db: Any, table: str, rows: list[tuple]) -> None:
+        if rows:
+            ids, times = self.kinds
+            number, src, dst, t, op, features, keys, sums = map(list, zip(*rows, strict=True))
+            ends = (escaped(src), escaped(dst)) if self.text else (src, dst)
+            types = ["int8", ids, ids, times, "int2", "bytea", "text", "int8"]
+            copied(db, table, types, zip(number, *ends, t, op, features, escaped(keys), sums, strict=True))
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[Any]:
@@ -357,35 +354,21 @@ class PostgresStore(Store):
                 found.update({hashes[key]: checksum for key, checksum in rows})
         return found
 
-    def read(self, after: int = 0) -> Iterator[tuple[int, EventBatch]]:
-        while after < self.total:
-            rows = self._chunk(after)
-            if not rows or rows[0][0] != after + 1 or rows[-1][0] != after + len(rows):
-                raise BadFile(f"events after {after:,} are missing from {self.name}. {BACKUP}")
-            try:
-                batches = [(part[0][0], batch_of(part, self.width, self.dtype)) for part in uniform(rows)]
-            except Damaged as error:
-                raise BadFile(f"{self.name} is damaged: {error}. {BACKUP}") from error
-            yield from batches
-            after = rows[-1][0]
-            self.total = max(self.total, after)  # the writer may have gone on since
-            if self._newest is None or after > self._newest[0]:
-                self._newest = (after, rows[-1][-1])
-
-    def _chunk(self, after: int) -> list[tuple]:
+    def rows(self, after: int, table: str = "events") -> list[tuple]:
         with self.session() as db, db.transaction(), db.cursor(binary=True) as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             dropped, rewound = cursor.execute("SELECT dropped, rewound FROM pintgn_log").fetchone()
             if rewound != self._rewound:
-                raise self._was_rewound(rewound)
-            if dropped > after:
+                raise self._was_rewound()
+            if dropped > after and table == "events":
                 raise StoreGone(
                     f"the events in {self.name} up to {dropped:,} were dropped before they were read here. Restart the "
                     "service."
                 )
-            rows = cursor.execute(
-                f"SELECT {COLUMNS} FROM pintgn_events WHERE number > %s ORDER BY number LIMIT {CHUNK}", (after,)
-            ).fetchall()
+            asked = f"SELECT {COLUMNS} FROM pintgn_{table} WHERE number > %s ORDER BY number LIMIT {CHUNK}"
+            rows = cursor.execute(asked, (after,)).fetchall()
+        if table == "events" and rows and (self._newest is None or rows[-1][0] > self._newest[0]):
+            self._newest = (rows[-1][0], rows[-1][-1])
         escaped = any("\\" in text for row in rows for text in (row[1], row[2], row[6]) if isinstance(text, str))
         return [unescaped(row) for row in rows] if escaped else rows
 
@@ -393,28 +376,43 @@ class PostgresStore(Store):
         with self.session() as db:
             return db.execute("SELECT max(number) FROM pintgn_events WHERE t <= %s", (t,)).fetchone()[0] or 0
 
-    # -- losses, and the way back --------------------------------------------------------------------------------------
+    # -- losses, and taking events back --------------------------------------------------------------------------------
 
-    def know(self, number: int) -> None:
-        if number > self.total:
-            self.refresh()  # the writer may have gone on since
-        if number > self.total:
-            raise BadFile(f"{self.name} ends at event {self.total:,}, but a snapshot has seen {number:,}. {BACKUP}")
+    def accept_loss(self, damaged: list[int], base: int) -> None:
+        with self.changing(f"the loss could not be written down in {self.name}") as db:
+            if damaged:
+                self._set_aside(db, "damaged", damaged[0], {"pintgn_events": ("number = ANY(%s)", damaged)})
+            kept = "SELECT 1 FROM pintgn_events e WHERE e.number = k.number"
+            asked = f"DELETE FROM pintgn_keys k WHERE number > %s AND NOT EXISTS ({kept})"
+            db.execute(asked, (max(self._dropped, base),))  # lost events can be sent again
+            dropped = max(self._dropped, base)
+            db.execute("DELETE FROM pintgn_events WHERE number <= %s", (dropped,))
+            count, newest = db.execute("SELECT count(*), max(number) FROM pintgn_events").fetchone()
+            total = max(newest or 0, dropped)
+            asked = "UPDATE pintgn_log SET total = %s, dropped = %s, lost = %s, rewound = rewound + 1"
+            db.execute(asked, (total, dropped, total - dropped - count))
+        self._newest = None
+        self.refresh(first=True)
 
-    def accept_loss(self) -> list[Gap]:
-        return []  # nothing is ever missing: what is damaged is refused
-
-    def time_before(self, gap: Gap) -> Any:
-        raise NotImplementedError
-
-    def undo(self, first: int) -> tuple[int, str]:
-        aside = f"pintgn_undone_{time.strftime('%Y%m%d_%H%M%S')}_{first}"
+    def undo(self, first: int, t: Any) -> tuple[int, str]:
+        chosen = {"pintgn_events": ("number >= %s", first), "pintgn_held": ("t > %s", t)}
         with self.changing(f"{self.name} was not rewound") as db:
-            db.execute(f"CREATE TABLE {aside} AS SELECT * FROM pintgn_events WHERE number >= {first:d}")
-            count = db.execute("DELETE FROM pintgn_events WHERE number >= %s", (first,)).rowcount
+            found = self._set_aside(db, "undone", first, chosen)
             db.execute("DELETE FROM pintgn_keys WHERE number >= %s", (first,))
-            db.execute("UPDATE pintgn_log SET total = %s, rewound = rewound + 1", (first - 1,))
-        self.total, self._rewound, self._newest = first - 1, self._rewound + 1, None
+            (left,) = db.execute("SELECT count(*) FROM pintgn_events").fetchone()
+            asked = "UPDATE pintgn_log SET total = %s, lost = %s, rewound = rewound + 1"
+            db.execute(asked, (first - 1, first - 1 - self._dropped - left))
+        self._newest = None
+        self.refresh(first=True)
+        return found
+
+    def _set_aside(self, db: Any, kind: str, first: int, chosen: dict[str, tuple[str, Any]]) -> tuple[int, str]:
+        """Move rows of tables to a table of their own; returns how many, and its name."""
+        aside, count = f"pintgn_{kind}_{time.strftime('%Y%m%d_%H%M%S')}_{first}", 0
+        db.execute(f"CREATE TABLE {aside} (LIKE pintgn_held)")
+        for table, (condition, value) in chosen.items():
+            db.execute(f"INSERT INTO {aside} SELECT {COLUMNS} FROM {table} WHERE {condition}", (value,))
+            count += db.execute(f"DELETE FROM {table} WHERE {condition}", (value,)).rowcount
         return count, f"the table {aside}"
 
     # -- size ----------------------------------------------------------------------------------------------------------
@@ -425,7 +423,8 @@ class PostgresStore(Store):
             return 0
         with self.changing(f"old events were not dropped from {self.name}") as db:
             gone = db.execute("DELETE FROM pintgn_events WHERE number <= %s", (upto,)).rowcount
-            db.execute("UPDATE pintgn_log SET dropped = %s", (upto,))
+            missed = upto - self._dropped - gone
+            db.execute("UPDATE pintgn_log SET dropped = %s, lost = lost - %s", (upto, missed))
         self._dropped = upto
         return gone
 

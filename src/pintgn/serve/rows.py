@@ -7,8 +7,7 @@ import hashlib
 import os
 import sqlite3
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +17,9 @@ from pintgn.files import PRIVATE
 from pintgn.ingest.codec import EventBatch
 from pintgn.ingest.late_targets import TARGET, WIDTH
 
-FORMAT = 4
+FORMAT = 5
 """3 since stores belong to a log; 4 since the features of an event may have eight bytes each, where four would round a
-target. Those of format 2, of a run, and 3 are read and become 4."""
+target; 5 since events that wait are kept in the same database. Those of format 3 and 4 are read and become 5."""
 FILE = "events.db"
 DURABLE = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
 TABLES = """
@@ -29,31 +28,17 @@ CREATE TABLE IF NOT EXISTS events (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS event_keys ON events (key) WHERE key IS NOT NULL;
 CREATE TABLE IF NOT EXISTS dropped_keys (key BLOB PRIMARY KEY, number INTEGER, checksum INTEGER) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS lost (first INTEGER PRIMARY KEY, last INTEGER, accepted INTEGER, keys TEXT);
+CREATE TABLE IF NOT EXISTS held (
+    number INTEGER PRIMARY KEY, src, dst, t, op INTEGER, features BLOB, key TEXT, checksum INTEGER
+);
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT);
 """
 COLUMNS = "number, src, dst, t, op, features, key, checksum"
-INSERT = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT = "INSERT INTO {} VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 class Damaged(BadFile):
     """Rows that are not what was written."""
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Consecutive events that are missing, and the keys of those whose key was found elsewhere in the file."""
-
-    first: int
-    last: int
-    accepted: bool = False
-    keys: dict[int, str] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return self.last - self.first + 1
-
-    def __str__(self) -> str:
-        return f"{self.first:,}" if self.first == self.last else f"{self.first:,} to {self.last:,}"
 
 
 def connected(path: Path) -> sqlite3.Connection:
@@ -121,23 +106,23 @@ def batch_of(rows: list[tuple], width: int, dtype: np.dtype) -> EventBatch:
     return batch
 
 
-def moved(after: list[int], total: int) -> Iterator[tuple[int, int, int]]:
-    """Which of so many events move up, and by how much, when others are put after those of some numbers, in order.
+def batches_of(rows: list[tuple], width: int, dtype: np.dtype) -> Iterator[tuple[int, EventBatch]]:
+    """Rows as batches, each with its first number: cut where a number is missing, and where events end and targets
+    begin, or the other way."""
+    ends = [
+        k
+        for k in range(1, len(rows))
+        if rows[k][0] != rows[k - 1][0] + 1 or (rows[k][4] == TARGET) != (rows[k - 1][4] == TARGET)
+    ]
+    for begin, end in zip([0, *ends], [*ends, len(rows)], strict=True):
+        if begin < end:
+            yield rows[begin][0], batch_of(rows[begin:end], width, dtype)
 
-    >>> list(moved([3, 3, 7], 9))
-    [(7, 9, 3), (3, 7, 2)]
-    """
-    ends = [*after[1:], total]
-    for k in range(len(after), 0, -1):
-        if after[k - 1] < ends[k - 1]:
-            yield after[k - 1], ends[k - 1], k
 
-
-def uniform(rows: list[tuple]) -> list[list[tuple]]:
-    """Rows that follow each other, cut where events end and targets begin, or the other way."""
-    kinds = [row[4] == TARGET for row in rows]
-    cuts = [k for k in range(1, len(rows)) if kinds[k] != kinds[k - 1]]
-    return [rows[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+def rows_of(batch: EventBatch, numbers: Sequence[int]) -> list[tuple]:
+    """Events as rows of these numbers."""
+    values = columns(batch)
+    return list(zip(numbers, *values, map(int.__xor__, checksums(values), numbers), strict=True))
 
 
 def hashed(key: str) -> bytes:

@@ -14,7 +14,7 @@ from pintgn.live.snapshot import Snapshot
 from pintgn.serve.metrics import Metrics
 from pintgn.serve.snapshots import SnapshotFolder
 
-log = logging.getLogger("pintgn.serve")
+logger = logging.getLogger("pintgn.serve")
 
 
 class Saver:
@@ -24,10 +24,12 @@ class Saver:
         done: called after each, with the answers that were asked for meanwhile; None when nobody has asked.
     """
 
-    def __init__(self, snapshots: SnapshotFolder, metrics: Metrics, done: Callable[[list[Future] | None], None]):
+    def __init__(
+        self, snapshots: SnapshotFolder, metrics: Metrics, done: Callable[[list[Future] | None], None], at: int = 0
+    ):
         self.snapshots, self.metrics, self._done = snapshots, metrics, done
-        self.at = 0  # number of the last event that the newest snapshot has seen
-        self.tried = 0  # the same of the newest attempt, so that a full disk is not tried again with every batch
+        self.at = at  # number of the last event that the newest snapshot has seen
+        self.tried = at  # the same of the newest attempt, so that a full disk is not tried again with every batch
         self.everywhere = 0  # events up to this number are in every snapshot
         self.trouble: str | None = None  # why the newest snapshot could not be written
         self._mutex = threading.Lock()
@@ -54,11 +56,6 @@ class Saver:
         self.thread = threading.Thread(target=self._write, args=job, name="pintgn-snapshot", daemon=True)
         self.thread.start()
 
-    @property
-    def busy(self) -> bool:
-        """Whether a snapshot is being written."""
-        return self._busy
-
     def join(self) -> None:
         if self.thread is not None:
             self.thread.join()
@@ -82,7 +79,7 @@ class Saver:
     def _failed(self, error: BaseException, before: int, answers: list[Future]) -> None:
         self.at, self.trouble = before, f"no snapshot was written: {error}"
         self.metrics.snapshot_failures.inc()
-        log.error("no snapshot: %s", error)
+        logger.error("no snapshot: %s", error)
         said = error if isinstance(error, PintgnError) else BadFile(f"no snapshot was written: {error!r}.")
         for answer in answers:
             answer.set_exception(said)
@@ -93,10 +90,3 @@ class Saver:
             self._busy = False
             again, self._again = self._again, None
         self._done(again)
-
-
-def promise() -> Future:
-    """An answer to come, which nobody can call off."""
-    answer: Future = Future()
-    answer.set_running_or_notify_cancel()
-    return answer

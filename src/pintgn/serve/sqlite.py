@@ -1,46 +1,30 @@
-"""Events on disk: append-only, in one SQLite file; acknowledged means durable, and damage is never silent.
+"""Events in one SQLite file: append-only, durable before they are acknowledged, and never lost without a word.
 
 A commit is one transaction, flushed to the disk (WAL, synchronous=FULL) before anybody is told; a mark outside the
-database (`highwater`) says how far the store has come. Each event has a checksum. What turns out to be damaged or
-missing is set aside, what is intact is kept, event by event (`repair`), and the events that are missing are known by
-their numbers until an operator accepts the loss.
+database (`highwater`) says how many events were acknowledged. Each event has a checksum. A file that is damaged, or
+that holds fewer events than the mark says, is refused with what helps (`recovery`).
 """
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadFile
+from pintgn.errors import BadFile, BadInput
+from pintgn.facts import check_format
 from pintgn.files import PRIVATE_FOLDER, make_private, regular, sync_folder
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.folder import Folder
 from pintgn.serve.highwater import HighWater, Mark
-from pintgn.serve.repair import open_database, repair, size_of
-from pintgn.serve.rows import (
-    COLUMNS,
-    FILE,
-    INSERT,
-    TABLES,
-    Damaged,
-    Gap,
-    batch_of,
-    checksums,
-    columns,
-    connected,
-    hashed,
-    moved,
-    uniform,
-)
+from pintgn.serve.rows import COLUMNS, FILE, FORMAT, INSERT, TABLES, connected, hashed, rows_of
 from pintgn.serve.store import Store, StoreFull, StoreGone
 
 MARK = "high-water"
@@ -48,14 +32,8 @@ CHUNK = 10_000
 """Events read at once."""
 KEYS = 5_000
 """Keys looked up at once."""
-
-
-XOR = "(({0} | {1}) - ({0} & {1}))"
-MOVE = f"""
-UPDATE events SET number = -(number + :by), checksum = {XOR.format(XOR.format("checksum", "number"), "(number + :by)")}
-WHERE number > :first AND number <= :last
-"""
-"""Moves events up; their numbers are negative until all have been moved."""
+DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+"""SQLite's codes for a file that is not what it was; others are a full disk, a lock, a right that is missing."""
 
 
 class SqliteStore(Store):
@@ -63,25 +41,20 @@ class SqliteStore(Store):
 
     Args:
         folder: where `events.db`, `high-water` and the snapshots live; made when it is not there.
-        log: fingerprint of the log that it continues; a store of another log is refused.
+        fingerprint: `log_fingerprint` of the log that it continues; a store of another log is refused.
         width: feature columns of an event, `schema.width`.
         dtype: type of the times.
-        seen: how many events a snapshot has seen: so many there were at least.
-        run: fingerprint of the run that is served: until format 2 a store said only to which run it belongs.
+        seen: the number of the newest event that a snapshot has seen.
     """
 
-    def __init__(
-        self, folder: str | Path, log: str, width: int, dtype: np.dtype, seen: int = 0, run: str | None = None
-    ):
-        self.folder, self.log, self.run = Folder(folder), log, run
+    def __init__(self, folder: str | Path, fingerprint: str, width: int, dtype: np.dtype, seen: int = 0):
+        self.folder, self.fingerprint = Folder(folder), fingerprint
         self.name = str(self.folder.path)
         self.width, self.dtype = width, np.dtype(dtype)
         self.path = self.folder / FILE
         self._paths = [self.path, self.folder / f"{FILE}-wal", self.folder / MARK]
-        self.seen = seen
-        self.reports: list[str] = []  # what was found damaged, for people to read
-        self.total = 0  # the number of the newest event
-        self._counted = 0  # events up to this number count in a state, whether they can still be read or not
+        self.reports: list[str] = []
+        self.total = self.waiting = self.acknowledged = self.missing = 0
         self.db: sqlite3.Connection
         self._open = contextlib.ExitStack()
         with self.folder.errors(self.folder.path):
@@ -92,65 +65,146 @@ class SqliteStore(Store):
         make_private(self.folder.path, deep=False)
         make_private(self.folder / "snapshots")
         try:
-            self.mark = HighWater(self.folder / MARK, log, run)
+            self.mark = HighWater(self.folder / MARK, fingerprint)
             self._open.callback(self.mark.close)
-            open_database(self)
-            self.total = self.newest()
-            with self.folder.errors(self.mark.path):
-                if self.mark.known is None or self.mark.known < (self.total, self.dropped) or self.mark.outdated:
-                    self.mark.write(Mark(max(self.total, self.mark.written.total), self.dropped))
-                else:
-                    self.mark.open()
+            self._open_database(seen)
+            if self.loss is None:
+                with self.folder.errors(self.mark.path):
+                    if self.mark.known is None or self.mark.known < (self.total + self.waiting, self.dropped):
+                        self._write_mark()
+                    else:
+                        self.mark.open()
             self._files = self._identities()
         except BaseException:
             self.close()
             raise
 
-    def close(self) -> None:
-        self.disconnect()
-        self._open.close()
+    # -- opening -------------------------------------------------------------------------------------------------------
 
-    def disconnect(self) -> None:
-        """Let go of the database, if there is one."""
+    def _open_database(self, seen: int) -> None:
+        """Open the database, or make a new one, and count what is missing."""
+        try:
+            self.db = connected(self.path)
+            if not self.db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                self.db.executescript(f"BEGIN; {TABLES}")
+                self.set_fact("log", self.fingerprint)
+                self.set_fact("format", FORMAT)
+                self.db.execute("COMMIT")
+            found = self.db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            if found != "ok":
+                raise self._damaged(" ".join(str(found).split())[:200])
+            self._check_facts()
+            self._count(seen)
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+            if code & 0xFF not in DAMAGE and code != sqlite3.SQLITE_IOERR_SHORT_READ:
+                raise BadFile(f"cannot open {self.path}: {error}. Free space on the disk.") from error
+            raise self._damaged(error) from error
+
+    def _damaged(self, why: object) -> BadFile:
+        from pintgn.serve.recovery import refused
+
+        kept: set[int] = set()  # what can be read from either end
+        for order in ("", "DESC"):
+            with contextlib.suppress(sqlite3.Error, AttributeError):
+                kept.update(row[0] for row in self.db.execute(f"SELECT number FROM events ORDER BY number {order}"))
+        most = max(0, self.mark.written.total - self.mark.written.dropped - len(kept))
+        lost = f"at most {most:,} of {self.mark.written.total:,} acknowledged events are missing"
+        return refused(self.name, f"{self.path.name} is damaged ({why}): {lost}", None)
+
+    def _check_facts(self) -> None:
+        """Whose store this is, and of which format; an older one is completed."""
+        facts = dict(self.db.execute("SELECT name, value FROM facts"))
+        format = facts.get("format", "")
+        if not format.isdecimal() or not facts.get("dropped", "0").isdecimal():
+            raise self._damaged("facts that are no numbers")
+        again = "Export it with that one (pintgn serve RUN --export all.parquet), or start an empty store with --store."
+        check_format(int(format), FORMAT, f"the store in {self.path.name}", again, oldest=3)
+        if facts.get("log") != self.fingerprint:
+            raise BadInput(
+                f"the store in {self.path.name} belongs to another log. Serve a run of that log, or choose another "
+                "folder with --store."
+            )
+        if int(format) < FORMAT:
+            self._complete()
+
+    def _complete(self) -> None:
+        """Add what older formats had not: events that wait, and how many were accepted as lost."""
+        for name in ("held.db", "late.db"):  # where events waited until format 4
+            path = self.folder / name
+            if path.exists():
+                with contextlib.closing(sqlite3.connect(path)) as db:
+                    (count,) = db.execute("SELECT count(*) FROM events").fetchone()
+                if count:
+                    raise BadFile(
+                        f"{path} holds {count:,} events that wait, as an older pintgn kept them. Start that one once, "
+                        "without --lateness: it lets them happen."
+                    )
+                path.unlink()
+        with self.transaction():
+            lost = 0
+            if self.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'lost'").fetchone():
+                begin = self.dropped
+                for first, last in self.db.execute("SELECT first, last FROM lost WHERE accepted"):
+                    lost += max(0, last - max(first, begin + 1) + 1)
+                self.db.execute("DROP TABLE lost")
+            self.db.execute(next(one for one in TABLES.split(";") if " held " in one))
+            self.set_fact("lost", lost)
+            self.set_fact("format", FORMAT)
+
+    def _count(self, seen: int) -> None:
+        """How many events there are, and how many should be."""
+        count, newest = self.db.execute("SELECT count(*), max(number) FROM events").fetchone()
+        (self.waiting,) = self.db.execute("SELECT count(*) FROM held").fetchone()
+        self.total = max(newest or 0, self.dropped)
+        within = self.total - self.dropped - self.lost - count
+        after = max(self.mark.written.total - self.total - self.waiting, seen - self.total, 0)
+        self.acknowledged, self.missing = self.total + self.waiting + after, max(0, within) + after
+
+    @property
+    def loss(self) -> str | None:
+        if self.mark.known is None and (self.total or self.waiting or self.missing):
+            return f"{MARK} is gone or damaged, so whether the newest acknowledged events are missing cannot be told"
+        return super().loss
+
+    def _write_mark(self) -> None:
+        self.mark.write(Mark(self.total + self.waiting, self.dropped))
+
+    def close(self) -> None:
         if (connection := self.__dict__.pop("db", None)) is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+        self._open.close()
 
     # -- what there is -------------------------------------------------------------------------------------------------
 
-    @property
-    def dropped(self) -> int:
-        row = self.db.execute("SELECT value FROM facts WHERE name = 'dropped'").fetchone()
+    def _fact(self, name: str) -> int:
+        row = self.db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
         return int(row[0] or 0) if row else 0
 
     @property
-    def gaps(self) -> list[Gap]:
-        rows = self.db.execute("SELECT first, last, accepted, keys FROM lost ORDER BY first")
-        return [
-            Gap(a, b, bool(c), {int(n): key for n, key in json.loads(keys or "{}").items()}) for a, b, c, keys in rows
-        ]
+    def dropped(self) -> int:
+        return self._fact("dropped")
+
+    @property
+    def lost(self) -> int:
+        """How many events after those that were dropped are missing, and an operator has accepted that."""
+        return self._fact("lost")
 
     @property
     def keyed(self) -> bool:
-        return self.db.execute("SELECT value FROM facts WHERE name = 'keyed'").fetchone() is not None
+        return bool(self._fact("keyed"))
 
     def set_keyed(self, keyed: bool) -> None:
         try:
-            if keyed:
-                self.set_fact("keyed", 1)
-            else:
-                self.db.execute("DELETE FROM facts WHERE name = 'keyed'")
+            self.set_fact("keyed", int(keyed))
         except sqlite3.Error as error:
             raise StoreFull(f"that there are keys could not be written to {self.path}: {error}.") from error
 
     @property
     def nbytes(self) -> int:
-        return sum(size_of(Path(f"{self.path}{suffix}")) for suffix in ("", "-wal", "-shm"))
-
-    def newest(self) -> int:
-        """The number of the newest event in the file."""
-        newest = self.db.execute("SELECT max(number) FROM events").fetchone()[0]
-        return max(int(newest or 0), self.dropped, *(gap.last for gap in self.gaps if gap.accepted), 0)
+        found = (Path(f"{self.path}{suffix}") for suffix in ("", "-wal", "-shm"))
+        return sum(path.stat().st_size for path in found if path.exists())
 
     def set_fact(self, name: str, value: object) -> None:
         self.db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, str(value)))
@@ -168,14 +222,20 @@ class SqliteStore(Store):
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def append(self, batch: EventBatch) -> int:
-        first, last = self.total + 1, self.total + len(batch.t)
-        values = columns(batch)
-        sums = [checksum ^ number for number, checksum in enumerate(checksums(values), first)]
-        rows = list(zip(range(first, last + 1), *values, sums, strict=True))
+    def append(
+        self,
+        batch: EventBatch | None,
+        hold: tuple[int, EventBatch] | None = None,
+        release: Sequence[int] = (),
+    ) -> int:
+        rows = [] if batch is None else rows_of(batch, range(self.total + 1, self.total + 1 + len(batch)))
+        held = [] if hold is None else rows_of(hold[1], range(hold[0], hold[0] + len(hold[1])))
         try:
             with self.transaction():
-                self.db.executemany(INSERT, rows)
+                self.db.executemany(INSERT.format("events"), rows)
+                if held or release:
+                    self.db.executemany(INSERT.format("held"), held)
+                    self.db.executemany("DELETE FROM held WHERE number = ?", [(number,) for number in release])
         except sqlite3.Error as error:
             self._check_files()
             self._recover()
@@ -184,43 +244,10 @@ class SqliteStore(Store):
                 "Free space on the disk, then send them again."
             ) from error
         self._check_files()
-        self.know(last)
-        self.mark.advance(Mark(last, self.mark.written.dropped))
-        return last
-
-    def insert(self, batch: EventBatch, after: list[int]) -> None:
-        values = columns(batch)
-        numbers = [number + k for k, number in enumerate(after, 1)]
-        sums = [checksum ^ number for number, checksum in zip(numbers, checksums(values), strict=True)]
-        last = self.total + len(after)
-        try:
-            self.db.execute("PRAGMA secure_delete = ON")  # numbers are given again: nothing of the old may be found
-            with self.transaction():
-                for first, end, by in moved(after, self.total):
-                    self.db.execute(MOVE, {"first": first, "last": end, "by": by})
-                self.db.execute("UPDATE events SET number = -number WHERE number < 0")
-                self._move_gaps(after)
-                self.db.executemany(INSERT, zip(numbers, *values, sums, strict=True))
-            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self.db.execute("PRAGMA secure_delete = OFF")
-        except sqlite3.Error as error:
-            self._check_files()
-            self._recover()
-            if self.newest() != last:
-                raise StoreFull(f"late events could not be put in their places in {self.name}: {error}.") from error
-        self._check_files()
-        self.know(last)
-        self.mark.write(Mark(last, self.mark.written.dropped))
-
-    def _move_gaps(self, after: list[int]) -> None:
-        """A gap moves up with the events after it."""
-        gaps = self.gaps
-        self.db.execute("DELETE FROM lost")
-        for gap in gaps:
-            by = bisect.bisect_left(after, gap.first)
-            keys = json.dumps({number + by: key for number, key in gap.keys.items()})
-            row = (gap.first + by, gap.last + by, int(gap.accepted), keys)
-            self.db.execute("INSERT INTO lost VALUES (?, ?, ?, ?)", row)
+        self.total += len(rows)
+        self.waiting += len(held) - len(release)
+        self.mark.advance(Mark(self.total + self.waiting, self.mark.written.dropped))
+        return self.total
 
     def settle(self) -> None:
         """Wait until the mark is on the disk, too; other work may be done meanwhile."""
@@ -275,96 +302,67 @@ class SqliteStore(Store):
                 found.update({hashes[key]: checksum for key, checksum in self.db.execute(asked, list(hashes))})
         return found
 
-    def read(self, after: int = 0) -> Iterator[tuple[int, EventBatch]]:
-        """All intact events after a number, in order: the number of the first, and events that follow each other.
-
-        At the first damage the file is set aside and what is intact of it is kept; reports say what is missing.
-        """
-        upto, repaired = after, False
-        while True:
-            try:
-                for first, batch in self._checked(upto):
-                    yield first, batch
-                    upto = first + len(batch) - 1
-                return
-            except (sqlite3.DatabaseError, Damaged) as error:
-                if repaired:
-                    raise BadFile(f"{self.path} cannot be read: {error}.") from error
-                repair(self, f"{self.path.name} is damaged ({error})")
-                self.total, repaired = max(self.newest(), upto, self._counted), True
-                self._files = self._identities()
-
-    def _checked(self, after: int) -> Iterator[tuple[int, EventBatch]]:
-        gaps = self.gaps
-        while after < self.total:
-            rows = self.db.execute(
-                f"SELECT {COLUMNS} FROM events WHERE number > ? ORDER BY number LIMIT {CHUNK}", (after,)
-            ).fetchall()
-            if not rows:
-                _check_gap(after + 1, self.total, gaps)
-                return
-            begin = 0
-            for row, (number, *_) in enumerate(rows):
-                if number != after + 1:
-                    _check_gap(after + 1, number - 1, gaps)
-                    if row > begin:
-                        yield from self._batches(rows[begin:row])
-                    begin = row
-                after = number
-            yield from self._batches(rows[begin:])
-
-    def _batches(self, rows: list[tuple]) -> Iterator[tuple[int, EventBatch]]:
-        """Rows that follow each other, as batches of events or of targets."""
-        for part in uniform(rows):
-            yield part[0][0], batch_of(part, self.width, self.dtype)
-
-    # -- losses, and the way back --------------------------------------------------------------------------------------
-
-    def know(self, number: int) -> None:
-        self.total, self._counted = max(self.total, number), max(self._counted, number)
-
-    def accept_loss(self) -> list[Gap]:
-        gaps = self.missing
-        self.mark.write(Mark(self.total, self.dropped))  # first: a mark that is too low does no harm
-        with self.transaction():
-            self.db.execute("DELETE FROM lost WHERE first > ?", (self.total,))
-            self.db.execute("UPDATE lost SET accepted = 1, last = min(last, ?)", (self.total,))
-        return gaps
+    def rows(self, after: int, table: str = "events") -> list[tuple]:
+        asked = f"SELECT {COLUMNS} FROM {table} WHERE number > ? ORDER BY number LIMIT {CHUNK}"
+        try:
+            return self.db.execute(asked, (after,)).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from error
 
     def newest_until(self, t: Any) -> int:
         return self.db.execute("SELECT max(number) FROM events WHERE t <= ?", (t,)).fetchone()[0] or 0
 
-    def time_before(self, gap: Gap) -> Any:
-        after = self.db.execute("SELECT min(t) FROM events WHERE number > ?", (gap.last,)).fetchone()[0]
-        return self.db.execute("SELECT max(t) FROM events WHERE number < ? AND t < ?", (gap.first, after)).fetchone()[0]
+    # -- losses, and taking events back --------------------------------------------------------------------------------
 
-    def undo(self, first: int) -> tuple[int, str]:
-        aside = f"undone-{time.strftime('%Y%m%d-%H%M%S')}-{first}.db"
+    def accept_loss(self, damaged: list[int], base: int) -> None:
+        if damaged:
+            chosen = ("number IN (SELECT value FROM json_each(?))", json.dumps(damaged))
+            self._set_aside("damaged", damaged[0], {"events": chosen})
+        with self.transaction():
+            if base > self.total:  # only the snapshots have seen so many
+                self.total = base
+            self._forget_upto(base)
+            (count,) = self.db.execute("SELECT count(*) FROM events").fetchone()
+            newest = self.db.execute("SELECT max(number) FROM events").fetchone()[0]
+            self.total = max(newest or 0, self.dropped)
+            self.set_fact("lost", self.total - self.dropped - count)
+        self.missing = 0
+        self._write_mark()
+
+    def undo(self, first: int, t: Any) -> tuple[int, str]:
         try:
-            return self._undone(first, self.folder / aside), aside
+            count, aside = self._set_aside("undone", first, {"events": ("number >= ?", first), "held": ("t > ?", t)})
         except (OSError, sqlite3.Error) as error:
             raise StoreFull(f"{self.name} was not rewound: {error}. Free space on the disk, then try again.") from error
+        return count, aside
 
-    def _undone(self, first: int, aside: Path) -> int:
-        aside.unlink(missing_ok=True)
-        with contextlib.closing(sqlite3.connect(aside, isolation_level=None)) as kept:
+    def _set_aside(self, kind: str, first: int, chosen: dict[str, tuple[str, Any]]) -> tuple[int, str]:
+        """Move rows of tables to a file of their own; returns how many, and its name."""
+        path = self.folder / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}-{first}.db"
+        path.unlink(missing_ok=True)
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as kept:
             kept.executescript("PRAGMA synchronous = FULL;" + TABLES)
             kept.execute("BEGIN")
-            rows = self.db.execute(f"SELECT {COLUMNS} FROM events WHERE number >= ? ORDER BY number", (first,))
-            count = kept.executemany(INSERT, rows).rowcount
-            kept.execute("INSERT INTO facts VALUES ('log', ?)", (self.log,))
+            for table, (condition, value) in chosen.items():
+                rows = self.db.execute(f"SELECT {COLUMNS} FROM {table} WHERE {condition} ORDER BY number", (value,))
+                kept.executemany(INSERT.format(table), rows)
+            kept.execute("INSERT INTO facts VALUES ('log', ?)", (self.fingerprint,))
             kept.execute("COMMIT")
         sync_folder(self.folder.path)
-        self.mark.write(Mark(first - 1, self.dropped))
-        self.db.execute("PRAGMA secure_delete = ON")  # numbers are given again: nothing of the old may be found
+        if kind == "undone":  # the mark goes first: one that is too low does no harm
+            self.mark.write(Mark(0, self.dropped))
+        count = 0
         with self.transaction():
-            self.db.execute("DELETE FROM events WHERE number >= ?", (first,))
-            self.db.execute("DELETE FROM lost WHERE first >= ?", (first,))
-            self.db.execute("UPDATE lost SET last = min(last, ?)", (first - 1,))
-        self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self.db.execute("PRAGMA secure_delete = OFF")
-        self.total = self._counted = first - 1
-        return count
+            for table, (condition, value) in chosen.items():
+                count += self.db.execute(f"DELETE FROM {table} WHERE {condition}", (value,)).rowcount
+            if kind == "undone":
+                left = self.db.execute("SELECT count(*) FROM events").fetchone()[0]
+                self.set_fact("lost", first - 1 - self.dropped - left)
+        (self.waiting,) = self.db.execute("SELECT count(*) FROM held").fetchone()
+        if kind == "undone":
+            self.total = first - 1
+            self._write_mark()
+        return count, path.name
 
     # -- size ----------------------------------------------------------------------------------------------------------
 
@@ -373,24 +371,28 @@ class SqliteStore(Store):
         if upto <= self.dropped:
             return 0
         try:
-            gone = self._dropped(upto)
+            with self.transaction():
+                gone = self._forget_upto(upto)
         except sqlite3.Error as error:
             raise StoreFull(f"old events were not dropped from {self.path}: {error}.") from error
-        self.mark.write(Mark(self.total, upto))
+        self._write_mark()
         return gone
 
-    def _dropped(self, upto: int) -> int:
-        with self.transaction():
-            keys = self.db.execute(
-                "SELECT key, number, checksum FROM events WHERE number <= ? AND key IS NOT NULL", (upto,)
-            )
-            self.db.executemany(
-                "INSERT OR REPLACE INTO dropped_keys VALUES (?, ?, ?)",
-                sorted((hashed(key), number, checksum ^ number) for key, number, checksum in keys),
-            )  # in the table's own order: each of its pages is written once, not once for each key
-            gone = self.db.execute("DELETE FROM events WHERE number <= ?", (upto,)).rowcount
-            self.db.execute("DELETE FROM lost WHERE last <= ? AND accepted", (upto,))
-            self.set_fact("dropped", upto)
+    def _forget_upto(self, upto: int) -> int:
+        """Keep only the keys of events up to a number."""
+        before = self.dropped
+        if upto <= before:
+            return 0
+        keys = self.db.execute(
+            "SELECT key, number, checksum FROM events WHERE number <= ? AND key IS NOT NULL", (upto,)
+        )
+        self.db.executemany(
+            "INSERT OR REPLACE INTO dropped_keys VALUES (?, ?, ?)",
+            sorted((hashed(key), number, checksum ^ number) for key, number, checksum in keys),
+        )  # in the table's own order: each of its pages is written once, not once for each key
+        gone = self.db.execute("DELETE FROM events WHERE number <= ?", (upto,)).rowcount
+        self.set_fact("lost", self.lost - (upto - before - gone))
+        self.set_fact("dropped", upto)
         return gone
 
     def shrink(self) -> None:
@@ -401,11 +403,3 @@ class SqliteStore(Store):
             raise StoreFull(
                 f"{self.path} was not made smaller: {error}. It is whole; free space, then try again."
             ) from None
-
-
-def _check_gap(first: int, last: int, gaps: list[Gap]) -> None:
-    for gap in gaps:
-        if gap.first <= first <= gap.last:
-            first = gap.last + 1
-    if first <= last:
-        raise Damaged(f"events {Gap(first, last)} are missing")

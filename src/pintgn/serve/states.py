@@ -1,18 +1,54 @@
-"""A run's state as a service keeps it: from the run's own log or from a snapshot, ready for the first question."""
+"""The state that answers come from: how it is restored at a start, and how another takes its place."""
 
 from __future__ import annotations
 
 import logging
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
+from pintgn.errors import BadFile, PintgnError
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
+from pintgn.live.nodes import Search
 from pintgn.live.retention import Retention
 from pintgn.live.snapshot import restore
+from pintgn.serve.fair_lock import FairLock
 from pintgn.serve.limits import Options
+from pintgn.serve.recovery import check_whole
+from pintgn.serve.rows import Damaged
+from pintgn.serve.snapshots import SnapshotFolder
+from pintgn.serve.store import Store
 from pintgn.stream.core import WORTH_RANKING
 
-log = logging.getLogger("pintgn.serve")
+logger = logging.getLogger("pintgn.serve")
+
+
+class State:
+    """A run's live state, the ids to search in it, and the lock between those who ask and the one that observes."""
+
+    def __init__(self, live: Live):
+        self.live, self.search = live, Search(live.names)
+        self.lock, self.searching = FairLock(), threading.Lock()
+
+    @property
+    def run(self) -> Run:
+        return self.live.run
+
+    def replace(self, live: Live) -> None:
+        """Answer from another state of the same events."""
+        with self.lock.writing:
+            self.live, self.search = live, Search(live.names)
+
+
+class Start(NamedTuple):
+    """A state, the number of the snapshot that it began with, and how many events were replayed for it."""
+
+    live: Live
+    snapshot: int
+    replayed: int
 
 
 def state_of(run: Run, options: Options, covered: int = 0, snapshot: Path | None = None) -> Live:
@@ -24,6 +60,67 @@ def state_of(run: Run, options: Options, covered: int = 0, snapshot: Path | None
         live = restore(run, snapshot, retention, options.evaluate_every, covered)
     live.model.eval()
     return live
+
+
+def started(
+    run: Run,
+    covered: int,
+    store: Store,
+    snapshots: SnapshotFolder,
+    options: Options,
+    progress: Callable[[str], None],
+) -> Start:
+    """The newest snapshot that can be used, else the run's own log; then every stored event after it."""
+    check_whole(store)
+    number, live = _restored(run, covered, store, snapshots, options, progress)
+    if live.total > store.total:
+        store.refresh()  # the writer may have gone on since
+    if live.total > store.total:
+        raise BadFile(
+            f"{store.name} ends at event {store.total:,}, but a snapshot has seen {live.total:,}. Put back the newest "
+            "backup of the database."
+        )
+    first, replayed = live.total, 0
+    try:
+        for begin, batch in store.read(first):
+            live.skip_to(begin - 1)
+            live.observe_batch(batch)
+            replayed += len(batch)
+            progress(f"replayed {live.total - first:,} of {store.total - first:,} events")
+    except Damaged:
+        check_whole(store, every_event=True)
+        raise
+    live.skip_to(store.total)
+    return Start(live, number, replayed)
+
+
+def _restored(
+    run: Run,
+    covered: int,
+    store: Store,
+    snapshots: SnapshotFolder,
+    options: Options,
+    progress: Callable[[str], None],
+) -> tuple[int, Live]:
+    begin, dropped = time.perf_counter(), store.dropped
+    for number, folder in snapshots.valid():
+        try:
+            if number < dropped:
+                raise BadFile(f"events up to {dropped:,} are no longer in the store")
+            live = state_of(run, options, covered, folder)
+        except (PintgnError, KeyError, ValueError) as error:
+            snapshots.discard(number, str(error))
+            continue
+        progress(f"snapshot after {number:,} events read in {time.perf_counter() - begin:.1f} s")
+        return number, live
+    if dropped > covered:
+        raise BadFile(
+            f"the store in {store.name} was compacted, and none of its snapshots can be used: "
+            + (" ".join(snapshots.reports) or "they belong to another run, or there is none.")
+            + " Put back a snapshot from a backup, or start an empty store with --store."
+        )
+    progress(f"the run's own log: {len(run.log):,} events")
+    return 0, state_of(run, options, covered)
 
 
 def warm_up(live: Live) -> None:
@@ -41,4 +138,4 @@ def warm_up(live: Live) -> None:
         try:
             ask()
         except Exception as error:
-            log.warning("a question that was asked to warm up failed: %s: %s", type(error).__name__, error)
+            logger.warning("a question that was asked to warm up failed: %s: %s", type(error).__name__, error)

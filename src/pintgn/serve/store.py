@@ -1,4 +1,4 @@
-"""What every store of events does: numbers them without gaps, keeps them for good, knows their keys, reads them again.
+"""What every store of events does: numbers them, keeps them for good, knows their keys, reads them again.
 
 A store belongs to the log that it continues, not to a run: any run of the same log can be served on it. There are two,
 a SQLite file (`sqlite`), which is the default, and PostgreSQL (`postgres`).
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from pintgn.errors import BadFile, PintgnError
 from pintgn.events.log import EventLog
 from pintgn.ingest.codec import EventBatch
-from pintgn.serve.rows import Gap
+from pintgn.serve.rows import Damaged, batches_of
 
 
 class StoreFull(BadFile):
@@ -25,14 +25,6 @@ class StoreFull(BadFile):
 
 class StoreGone(PintgnError):
     """What was stored is no longer where it was."""
-
-
-class StoreRewound(StoreGone):
-    """The writer has put late events in their places, from a number on."""
-
-    def __init__(self, said: str, first: int):
-        super().__init__(said)
-        self.first = first
 
 
 class StoreLost(PintgnError):
@@ -51,21 +43,26 @@ def log_fingerprint(log: EventLog) -> str:
 
 
 class Store(ABC):
-    """The events that a service has acknowledged, numbered from 1 in the order of arrival.
+    """The events that a service has acknowledged: numbered from 1 in the order in which they happened, or waiting.
 
     Used by one thread at a time, as a context that closes it.
     """
 
     name: str
     """Where it is, fit to be shown."""
-    log: str
+    fingerprint: str
     """`log_fingerprint` of the log that the events continue."""
     width: int
     dtype: np.dtype
     total: int
     """Number of the newest event."""
+    waiting: int
+    """How many events wait until no earlier one can come."""
+    acknowledged: int
+    missing: int
+    """How many events it should have, and how many of those it has lost; as it was opened."""
     reports: list[str]
-    """What was found damaged, for people to read."""
+    """What is wrong with it, for people to read."""
     writes: bool = True
     """Whether this process may append."""
     shared: ClassVar[bool] = False
@@ -80,22 +77,10 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None: ...
 
-    # -- what there is -------------------------------------------------------------------------------------------------
-
     @property
     @abstractmethod
     def dropped(self) -> int:
         """Events up to this number were dropped from the store, because snapshots hold them."""
-
-    @property
-    def gaps(self) -> list[Gap]:
-        """Events that were lost: accepted by an operator, or not yet."""
-        return []
-
-    @property
-    def missing(self) -> list[Gap]:
-        """Events that were lost and whose loss nobody has accepted: no new ones are taken until then."""
-        return [gap for gap in self.gaps if not gap.accepted]
 
     @property
     @abstractmethod
@@ -113,17 +98,19 @@ class Store(ABC):
     # -- writing -------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def append(self, batch: EventBatch) -> int:
-        """Write events in one transaction; returns the number of the last. They may be acknowledged after `settle`.
+    def append(
+        self,
+        batch: EventBatch | None,
+        hold: tuple[int, EventBatch] | None = None,
+        release: Sequence[int] = (),
+    ) -> int:
+        """Number events in one transaction; returns the number of the last. They may be acknowledged after `settle`.
 
-        Raises `StoreFull` when that cannot be done; then none of them is kept.
-        """
+        Raises `StoreFull` when that cannot be done; then nothing changes.
 
-    @abstractmethod
-    def insert(self, batch: EventBatch, after: list[int]) -> None:
-        """Put late events in their places, in one transaction: each after the event of a number, both in order.
-
-        The numbers of all events after them move up. Raises `StoreFull` when that cannot be done; nothing changes then.
+        Args:
+            hold: events that begin to wait in the same transaction, and the arrival of the first.
+            release: arrivals of events that wait no more.
         """
 
     def settle(self) -> None:
@@ -134,33 +121,68 @@ class Store(ABC):
 
     @abstractmethod
     def known(self, keys: Iterable[str]) -> dict[str, int]:
-        """The checksums of the events that have been stored under these keys, also of those that were dropped."""
+        """The checksums of the events that have numbers under these keys, also of those that were dropped."""
 
     @abstractmethod
+    def rows(self, after: int, table: str = "events") -> list[tuple]:
+        """The next rows after a number, of events or of those that wait (`held`)."""
+
     def read(self, after: int = 0) -> Iterator[tuple[int, EventBatch]]:
-        """All intact events after a number, in order: the number of the first, and events that follow each other."""
+        """All events after a number, in order: the number of the first, and events that follow each other."""
+        while after < self.total and (rows := self.rows(after)):
+            try:
+                batches = list(batches_of(rows, self.width, self.dtype))
+            except Damaged as error:
+                raise Damaged(
+                    f"{self.name} is damaged: {error}. The service says at its next start what helps."
+                ) from error
+            yield from batches
+            after = rows[-1][0]
+            self.total = max(self.total, after)  # another process may have written meanwhile
+
+    def held(self) -> Iterator[tuple[int, EventBatch]]:
+        """The events that wait: the arrival of the first, and those that arrived next."""
+        after = 0
+        while rows := self.rows(after, "held"):
+            yield from batches_of(rows, self.width, self.dtype)
+            after = rows[-1][0]
 
     @abstractmethod
     def newest_until(self, t: Any) -> int:
         """The number of the newest event here that is not later than a time; 0 when there is none."""
 
-    # -- losses, and the way back --------------------------------------------------------------------------------------
+    # -- losses, and taking events back --------------------------------------------------------------------------------
+
+    @property
+    def loss(self) -> str | None:
+        """What it has lost, in words."""
+        return f"{self.missing:,} of {self.acknowledged:,} acknowledged events are missing" if self.missing else None
+
+    def inspect(self) -> tuple[list[int], list[int]]:
+        """Read everything: the numbers of events that are not what was written, and those where others are missing."""
+        damaged, breaks, last = [], [], self.dropped
+        while rows := self.rows(last):
+            for row in rows:
+                if row[0] != last + 1:
+                    breaks.append(last + 1)
+                last = row[0]
+                try:
+                    list(batches_of([row], self.width, self.dtype))
+                except Damaged:
+                    damaged.append(last)
+        return damaged, sorted([*breaks, *damaged, last + 1])
 
     @abstractmethod
-    def know(self, number: int) -> None:
-        """Events up to this number count in a state, whether they are here or not."""
+    def accept_loss(self, damaged: list[int], base: int) -> None:
+        """Go on without what is missing, and without damaged events, which are moved aside; numbers stay as they are.
+
+        Args:
+            base: events up to here count by the snapshots that stay, whatever is missing of them.
+        """
 
     @abstractmethod
-    def accept_loss(self) -> list[Gap]:
-        """Go on without the events that are missing. Those at the end were never: their numbers are given again."""
-
-    @abstractmethod
-    def time_before(self, gap: Gap) -> Any:
-        """A time after which everything has to be sent again to make a gap good: events of one time go together."""
-
-    @abstractmethod
-    def undo(self, first: int) -> tuple[int, str]:
-        """Take back the events from a number on, as if they had never been sent.
+    def undo(self, first: int, t: Any) -> tuple[int, str]:
+        """Take back the events from a number on, and those that wait and are later than a time.
 
         Returns how many there were, and the name of what keeps them.
         """
@@ -192,13 +214,9 @@ class Store(ABC):
         """That this process still is the writer; `StoreLost` otherwise."""
         raise NotImplementedError
 
-    def count(self, table: str) -> int | None:
-        """How many rows a table has; None where there is none of this name."""
-        raise NotImplementedError
-
-    def accept_rewind(self) -> None:
-        """Go on with the order that the store has now, after `StoreRewound`."""
-        raise NotImplementedError
+    def refresh(self) -> None:
+        """How far the store has come: another process may have written."""
+        return
 
     def wait(self, timeout: float) -> None:
         """Until there may be more events, or so many seconds have passed."""

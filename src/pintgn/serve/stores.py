@@ -48,5 +48,4 @@ def open_store(
     snapshots = SnapshotFolder(where, run)
     seen = max(snapshots.numbers(), default=0)
     own = own_log or log_fingerprint(log)
-    store = SqliteStore(where, own, width, log.t.dtype, seen, run.fingerprint)
-    return store, snapshots
+    return SqliteStore(where, own, width, log.t.dtype, seen), snapshots

@@ -6,7 +6,6 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from pintgn.live.arriving_targets import new_targets, read_targets
-from pintgn.serve.store import StoreFull
 
 if TYPE_CHECKING:
     from pintgn.serve.service import Service
@@ -18,19 +17,17 @@ def submit(service: Service, targets: list[tuple[Any, ...]], at: Any = None) -> 
     They are rows of the store, between the events that came before them and those that came after. What is known
     already is left out; a batch with anything that cannot be is refused whole.
     """
-    service._check_taking()
+    writer = service.writer
+    writer.check_taking()
 
     def known() -> dict[str, Any]:
-        live = service.live
+        live = writer.live
         batch = read_targets(live, targets, at)
         new = batch.take(new_targets(live, batch))
         if len(new):
-            try:
-                service.happen([(new.as_events(live.clock), False)])
-            except StoreFull as error:
-                service.store_failed(error)
-                raise
-        told = {"accepted": len(new), "duplicates": len(batch) - len(new), "clock": live.clock}
-        return told | {"total": live.events, "event": live.total}
+            writer.happen([(new.as_events(live.clock), False)])
+        answer = writer.acknowledged(len(new), len(batch) - len(new))
+        answer.pop("held", None)
+        return answer
 
-    return service.call(known)
+    return writer.call(known)

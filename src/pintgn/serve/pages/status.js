@@ -76,7 +76,6 @@ function showCards(status) {
   facts("service", [
     ["Up for", lasts(status.uptime)], ["Waiting to be written", count(status.waiting)],
     ["Waiting for their turn", status.held?.events ? count(status.held.events) : null],
-    ["Late, to be put in place", status.late?.events ? count(status.late.events) : null],
     ["Contacts in memory", count(status.contacts)], ["Forgotten", status.forgotten ? count(status.forgotten) : null],
     ["Version", status.version],
   ]);
