@@ -1,4 +1,4 @@
-"""Groups of options: a dataclass whose fields are options of a command, shared by several commands."""
+"""Groups of options: a dataclass whose fields are options of a command, shared by commands and with Python."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
+
+from typer import Option
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of every parameter that is annotated with a dataclass; it gets the dataclass.
 
-    >>> from typing import Annotated
-    >>> from typer import Option
+    A field is an option by its annotation, or, in dataclasses that know nothing of a command line, by its metadata:
+    `help`; `flag`, where it is not named as the field; `least` of a number; `duration` of a length of time, which the
+    command gets as text, because its unit is that of a log.
+
     >>> @dataclasses.dataclass
     ... class Size:
     ...     width: Annotated[int, Option(help="Columns.")] = 80
@@ -27,21 +31,17 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """
     own, groups = [], {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if not dataclasses.is_dataclass(parameter.annotation):
+        if dataclasses.is_dataclass(parameter.annotation):
+            groups[parameter.name] = parameter.annotation, _options(parameter.annotation)
+            own += groups[parameter.name][1]
+        else:
             own.append(parameter)
-            continue
-        kind: Any = parameter.annotation
-        hints = typing.get_type_hints(kind, include_extras=True)
-        groups[parameter.name] = kind
-        own += [
-            inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
-            for one in dataclasses.fields(kind)
-        ]
 
     @functools.wraps(command)
     def called(*arguments: Any, **given: Any) -> None:
         made = {
-            name: kind(**{f.name: given.pop(f.name) for f in dataclasses.fields(kind)}) for name, kind in groups.items()
+            name: kind(**{option.name: given.pop(option.name) for option in options})
+            for name, (kind, options) in groups.items()
         }
         command(*arguments, **given, **made)
 
@@ -50,3 +50,21 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     called.__signature__ = inspect.Signature([*first, *rest])  # type: ignore[attr-defined]
     called.__annotations__ = {one.name: one.annotation for one in own}
     return called
+
+
+def _options(kind: Any) -> list[inspect.Parameter]:
+    """The fields of a dataclass that are options, as parameters."""
+    hints, found = typing.get_type_hints(kind, include_extras=True), []
+    for field in dataclasses.fields(kind):
+        annotation, about = hints[field.name], field.metadata
+        if "help" in about:
+            flag = about.get("flag", f"--{field.name.replace('_', '-')}")
+            of = str | None if about.get("duration") else annotation
+            annotation = Annotated[of, Option(flag, help=about["help"], min=about.get("least"))]
+        elif typing.get_origin(annotation) is not Annotated:
+            continue
+        default = field.default
+        found.append(
+            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        )
+    return found

@@ -13,7 +13,7 @@ from typer import Option
 
 from pintgn.cli.common import AsJson, answer, say
 from pintgn.cli.evaluation import RunFolder
-from pintgn.cli.groups import grouped
+from pintgn.cli.options import grouped
 from pintgn.errors import BadInput
 from pintgn.packages import need
 from pintgn.serve.limits import Access, Logs, Options, Tls, option

@@ -99,7 +99,7 @@ class Limits:
 
 
 def option(help: str, **more: Any) -> dict[str, Any]:
-    """What makes a field an option of `pintgn serve`; see `cli.groups`."""
+    """What makes a field an option of `pintgn serve`; see `cli.options`."""
     return {"help": help} | more
 
 
