@@ -160,8 +160,5 @@ def _encoded(live: Live, values: np.ndarray) -> np.ndarray:  # (n, w)
 def _same(live: Live, number: int, encoded: np.ndarray, value: float, taken: dict[int, float]) -> bool:
     late = live.stream.history.late
     assert late is not None
-    return (
-        taken[number] == value
-        if number in taken
-        else bool((late.values[number] == encoded.astype(late.values.dtype)).all())
-    )
+    same = late.values[number] == encoded.astype(late.values.dtype)
+    return taken[number] == value if number in taken else bool(same.all())
