@@ -62,6 +62,15 @@ def test_a_shop_with_one_destination_can_be_asked_who_returns(purchases):
         pintgn.fit("pint", log, epochs=1, hidden=0.0, progress=False)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_the_only_destination_is_never_hidden(purchases, seed):
+    log = pintgn.read_events(purchases.assign(shop="shop"), "customer", "shop")
+    train = log.split()[0]
+    hidden = pintgn.hidden_nodes(log, train, hidden=0.5, seed=seed)
+    assert hidden.sum() == log.nodes // 2
+    assert not hidden[log.dst].any()
+
+
 def test_the_command_takes_a_file_without_destinations_and_hints_only_at_columns_of_ids(purchases, tmp_path):
     path = tmp_path / "shop.parquet"
     purchases.assign(cds=np.arange(600) % 7 + 1.0).to_parquet(path)

@@ -37,7 +37,8 @@ def hidden_nodes(log: EventLog, train: EventLog, hidden: float | str = 0.1, seed
 
     A number of nodes equal to the share `hidden` of all nodes in the log's events, drawn with a seed from those that
     appear after the training period (TGN's rule); all of them when there are fewer. Training skips every event
-    that touches one. The dummy node of a discrete-time log stands for no one and is never hidden.
+    that touches one. The dummy node of a discrete-time log stands for no one and is never hidden, and neither is a node
+    that takes part in every training event, such as the only destination.
 
     "dyglib" is the one set that TGN and DyGLib hide, whatever the seed (`dyglib_hidden`).
 
@@ -55,6 +56,9 @@ def hidden_nodes(log: EventLog, train: EventLog, hidden: float | str = 0.1, seed
     candidates, everyone = (np.flatnonzero(met_nodes(part)) for part in (later, log))
     if log.schema.dummy is not None:
         candidates, everyone = (nodes[nodes != log.schema.dummy] for nodes in (candidates, everyone))
+    ends = np.unique([train.src[0], train.dst[0]]) if len(train) else np.zeros(0, np.int64)
+    needed = [node for node in ends if ((train.src == node) | (train.dst == node)).all()]
+    candidates = candidates[~np.isin(candidates, needed)]
     count = min(int(hidden * len(everyone)), len(candidates))
     marked = np.zeros(log.nodes, bool)
     marked[np.random.default_rng(seed).choice(candidates, count, replace=False)] = True
