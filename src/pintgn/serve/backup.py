@@ -88,15 +88,15 @@ def back_up(
             manifest["files"] = {path: _sealed(file) for path, file in sorted(files.items())}
             _write(part, manifest, files)
         _unpacked(part, None)
-    taken = [*_taken(store), str(target.absolute())]
-    write_file(store / TAKEN, "\n".join(dict.fromkeys(reversed(taken[-10:]))) + "\n", mode=PRIVATE)
+    taken = [name for name in _taken(store) if name != str(target.absolute())]
+    write_file(store / TAKEN, "\n".join([*taken[-9:], str(target.absolute())]), mode=PRIVATE)
     return manifest | {"bytes": target.stat().st_size}
 
 
 def _taken(store: Path) -> list[str]:
     """Where backups of a store were written, the newest last."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        return (store / TAKEN).read_text().splitlines()[::-1]
+        return (store / TAKEN).read_text().splitlines()
     return []
 
 

@@ -25,7 +25,7 @@ from pintgn.formatting import shown_address
 from pintgn.ingest.codec import EventBatch
 from pintgn.serve.postgres_session import connected, copied, escaped, first_line, psycopg, unescaped
 from pintgn.serve.rows import COLUMNS, hashed, rows_of
-from pintgn.serve.store import Store, StoreFull, StoreGone, StoreLost
+from pintgn.serve.store import Store, StoreFull, StoreGone, StoreLost, check_no_leftovers
 
 FORMAT = 3
 """2 since features may have eight bytes each, as in SQLite; 3 since events that wait belong to it. Older ones are read,
@@ -154,17 +154,6 @@ class PostgresStore(Store):
         except psycopg.Error as error:
             raise BadFile(f"cannot make a store in {self.name}: {first_line(error)}.") from error
 
-    def _check_leftovers(self, db: Any) -> None:
-        """Refuse events that wait as older formats kept them."""
-        for table in ("pintgn_held", "pintgn_late"):
-            if db.execute("SELECT to_regclass(%s)", (table,)).fetchone()[0]:
-                (count,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()
-                if count:
-                    raise BadFile(
-                        f"{table} in {self.name} holds {count:,} events that wait, as an older pintgn kept them. Start "
-                        "that one once, without --lateness: it lets them happen."
-                    )
-
     @contextlib.contextmanager
     def session(self) -> Iterator[Any]:
         """The session, for one thread at a time; `StoreLost` when it has ended."""
@@ -190,7 +179,10 @@ class PostgresStore(Store):
             if not db.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCK, self._table)).fetchone()[0]:
                 return False
             if db.execute("SELECT format FROM pintgn_log").fetchone()[0] < FORMAT:
-                self._check_leftovers(db)
+                for table in ("pintgn_held", "pintgn_late"):
+                    if db.execute("SELECT to_regclass(%s)", (table,)).fetchone()[0]:
+                        (count,) = db.execute(f"SELECT count(*) FROM {table}").fetchone()
+                        check_no_leftovers(f"{table} in {self.name}", count)
             db.execute("UNLISTEN *")
             (self.epoch,) = db.execute(
                 "UPDATE pintgn_log SET epoch = epoch + 1, format = %s RETURNING epoch", (FORMAT,)

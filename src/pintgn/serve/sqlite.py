@@ -25,7 +25,7 @@ from pintgn.ingest.codec import EventBatch
 from pintgn.learn.folder import Folder
 from pintgn.serve.highwater import HighWater, Mark
 from pintgn.serve.rows import COLUMNS, FILE, FORMAT, INSERT, TABLES, connected, hashed, rows_of
-from pintgn.serve.store import Store, StoreFull, StoreGone
+from pintgn.serve.store import Store, StoreFull, StoreGone, check_no_leftovers
 
 MARK = "high-water"
 CHUNK = 10_000
@@ -135,11 +135,7 @@ class SqliteStore(Store):
             if path.exists():
                 with contextlib.closing(sqlite3.connect(path)) as db:
                     (count,) = db.execute("SELECT count(*) FROM events").fetchone()
-                if count:
-                    raise BadFile(
-                        f"{path} holds {count:,} events that wait, as an older pintgn kept them. Start that one once, "
-                        "without --lateness: it lets them happen."
-                    )
+                check_no_leftovers(str(path), count)
                 path.unlink()
         with self.transaction():
             lost = 0
@@ -340,9 +336,8 @@ class SqliteStore(Store):
         """Move rows of tables to a file of their own; returns how many, and its name."""
         path = self.folder / f"{kind}-{time.strftime('%Y%m%d-%H%M%S')}-{first}.db"
         path.unlink(missing_ok=True)
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as kept:
-            kept.executescript("PRAGMA synchronous = FULL;" + TABLES)
-            kept.execute("BEGIN")
+        with contextlib.closing(connected(path)) as kept:
+            kept.executescript(f"BEGIN; {TABLES}")
             for table, (condition, value) in chosen.items():
                 rows = self.db.execute(f"SELECT {COLUMNS} FROM {table} WHERE {condition} ORDER BY number", (value,))
                 kept.executemany(INSERT.format(table), rows)

@@ -31,6 +31,15 @@ class StoreLost(PintgnError):
     """The connection to the store has ended; whether the newest events were kept is not known."""
 
 
+def check_no_leftovers(name: str, count: int) -> None:
+    """Refuse events that wait in a file or a table of an older pintgn."""
+    if count:
+        raise BadFile(
+            f"{name} holds {count:,} events that wait, as an older pintgn kept them. Start that one once, without "
+            "--lateness: it lets them happen."
+        )
+
+
 def log_fingerprint(log: EventLog) -> str:
     """Of a log's events in users' own ids: what the live events of a store continue."""
     digest = hashlib.blake2b(log.fingerprint.encode(), digest_size=16)
