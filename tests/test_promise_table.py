@@ -14,8 +14,11 @@ def test_every_test_that_the_table_of_promises_names_is_there():
     assert len(named) == len(rows) > 20, "a row names one test"
     for path, name in named:
         tree = ast.parse((ROOT / path).read_text())
-        assert name in {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}, f"{path} has no {name}"
+        found = {one.name: one for one in tree.body if isinstance(one, ast.FunctionDef)}
+        assert name in found, f"{path} has no {name}"
         assert name.startswith("test_")
+        marks = [ast.unparse(one) for one in found[name].decorator_list]
+        assert "pytest.mark.slow" not in marks, f"{name} guards a main promise, so it runs in `make test`"
 
 
 def test_every_rule_of_time_has_a_test():

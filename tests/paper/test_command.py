@@ -60,7 +60,7 @@ def test_a_table_is_made_row_by_row_and_shown_beside_the_papers(reproduce, tmp_p
 
     code, out, _ = reproduce("table1", "--show")
     assert code == 0
-    assert "needs the data: pintgn data fetch enron" in out
+    assert "pintgn data fetch enron" in out
 
 
 def test_a_dry_run_lists_what_would_run_and_runs_nothing(reproduce, tmp_path):
@@ -111,7 +111,7 @@ def test_ctrl_c_says_that_the_same_command_goes_on(reproduce, monkeypatch):
     monkeypatch.setattr(Runner, "train", stopped)
     code, _, err = reproduce("table1", "--data", "uci", "--seeds", "0")
     assert code == 130
-    assert "The same command goes on where this one ended." in err
+    assert "same command" in err
 
 
 @pytest.mark.slow

@@ -62,7 +62,7 @@ def test_a_table_has_the_papers_rows_in_both_halves_and_says_what_is_missing(tmp
         "Inductive",
     ]
     assert shown.count("PINT (w/o pos. feat.)") == 2
-    assert "needs the data: pintgn data fetch reddit" in shown
+    assert "pintgn data fetch reddit" in shown
     assert "twitter is not public" in shown
     assert "without its edge features" in shown
     (tmp_path / "enron.parquet").touch()

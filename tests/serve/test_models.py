@@ -174,6 +174,7 @@ def test_both_are_scored_on_the_same_events_against_the_same_destinations(run_fo
         assert np.allclose(mine, theirs, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_an_interval_covers_zero_about_as_often_as_it_should():
     rng, inside = np.random.default_rng(0), 0
     for k in range(60):

@@ -210,6 +210,7 @@ def test_the_old_writer_becomes_a_standby_when_its_connection_ends(run_folder, c
         assert_same_state(one.live, replayed(run_folder, columns, 380))
 
 
+@pytest.mark.slow
 def test_questions_go_on_without_the_database_and_say_so(run_folder, columns, cluster):
     address = cluster.database()
     with Service.open(run_folder, address, Options(snapshot_every=10**6)) as service:

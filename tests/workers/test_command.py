@@ -73,7 +73,7 @@ def test_a_killed_worker_ends_all_in_one_line_and_the_run_goes_on_to_the_same_bi
 
 
 def test_an_error_of_all_workers_is_one_line(tmp_path):
-    ended = pintgn_command("train", tmp_path / "none.csv", "-o", tmp_path / "run", "--workers", 3, check=False)
+    ended = pintgn_command("train", tmp_path / "none.csv", "-o", tmp_path / "run", "--workers", 2, check=False)
     assert ended.returncode == 2
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
     assert "none.csv" in ended.stderr
