@@ -237,10 +237,10 @@ def explain(
     """
     live = open_live(run, observe)
     ends = live.codec.id_from_text(src), None if dst is None else live.codec.id_from_text(dst)
-    told = given_columns(given, live.run.log.schema) if given else None
+    columns = given_columns(given, live.run.log.schema) if given else None
     with Bar("replaying without each reason" if replay else "explaining") as bar:
         found = live.explain(
-            *ends, at, given=told, relation=relation, steps=steps, limit=limit, replay=replay, progress=bar
+            *ends, at, given=columns, relation=relation, steps=steps, limit=limit, replay=replay, progress=bar
         )
     answer(as_json, {"run": run, **found.as_dict()}, found.details() if everything else found)
 

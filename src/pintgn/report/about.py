@@ -154,7 +154,7 @@ def reproduce(study: Study) -> str:
         f"--seed {run.seed}{' --refit' if run.refit else ''} -o {shlex.quote(folder + '-again')}"
         for run, folder in runs
     ]
-    lead = "The same data, settings, seed and number of threads give the same weights and figures, bit for bit, here."
+    lead = "The same data, settings, seed and number of threads give the same figures, bit for bit, on one machine."
     page = f"pintgn report {shlex.join(folder for _, folder in runs)}"
     return section("reproduce", "Reproduce", lead, wide("Train again", code(*lines)), wide("This page", code(page)))
 
