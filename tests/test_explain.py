@@ -327,7 +327,7 @@ def test_direct_contacts_come_first_with_the_score_without_each(live):
     for minute in (50, 30, 5):
         live.observe([("zoe", "yan", NOON - 60 * minute)])
     found = live.explain("zoe", "yan", at=NOON)
-    assert found.summary[0] == "zoe met yan 3 times, the last time 5 minutes ago."
+    assert found.summary[0] == "zoe met yan 3 times, the last 5 minutes ago."
     assert [reason.kind for reason in found.reasons[:4]] == ["contacts", "contact", "contact", "contact"]
     assert found.reasons[1].text == "zoe met yan at 2023-11-14 22:08:20, 5 minutes ago"
     never = opened(live).score("zoe", "yan", at=NOON)["yan"]

@@ -238,10 +238,10 @@ def explain(
     """
     live = open_live(run, observe)
     ends = live.codec.id_from_text(src), None if dst is None else live.codec.id_from_text(dst)
-    told = given_columns(given, live.run.log.schema) if given else None
+    columns = given_columns(given, live.run.log.schema) if given else None
     with Bar("replaying without each reason" if replay else "explaining") as bar:
         found = live.explain(
-            *ends, at, given=told, relation=relation, steps=steps, limit=limit, replay=replay, progress=bar
+            *ends, at, given=columns, relation=relation, steps=steps, limit=limit, replay=replay, progress=bar
         )
     answer(as_json, {"run": run, **found.as_dict()}, found.details() if everything else found)
 
@@ -270,12 +270,7 @@ def open_live(run: Path, observe: list[str] | None) -> Any:
             with Bar(f"observing {shown}", "events") as bar:
                 count = live.observe(path, progress=bar)
         except (BadInput, BadFile) as error:
-            hint = (
-                f" First: pintgn data convert {shlex.quote(shown)} …"
-                if re.search(r"\(--(sort|charset)", str(error))
-                else ""
-            )
-            raise type(error)(f"{error}{hint}") from error
+            raise type(error)(f"{error}{_convert_first(live, shown, str(error))}") from error
         say(f"observed {plural(count, 'event')} of {shown}")
     return live
 
@@ -294,6 +289,19 @@ def opened(run: Path, observe: list[str] | None, on: str) -> Iterator[Any]:
         live = open_live(run, observe)
         live.answerer = RayAnswerer(live, str(run.resolve()), files, jobs)
         yield live
+
+
+def _convert_first(live: Any, path: str, error: str) -> str:
+    """The command that converts a file, where the error suggests a reading option that this command does not have."""
+    wanted = re.findall(r"\((--(?:sort|charset [\w-]+))\)", error)
+    if not wanted:
+        return ""
+    schema = live.schema
+    columns = {"--src": schema.src, "--dst": schema.dst, "--time": schema.t, "--time-format": schema.time.written}
+    if schema.features:
+        columns["--features"] = ",".join(feature.name for feature in schema.features)
+    flags = " ".join(f"{flag} {shlex.quote(value)}" for flag, value in columns.items() if value)
+    return f" Here: pintgn data convert {shlex.quote(path)} {flags} {' '.join(wanted)} -o later.parquet"
 
 
 def note_unseen(live: Any, id: Any, side: int = 0) -> None:

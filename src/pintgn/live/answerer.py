@@ -83,8 +83,7 @@ class Answerer:
     def _compute(self, compute: Callable[[slice], torch.Tensor], count: int, at_once: int, axis: int = 0) -> np.ndarray:
         try:
             with eval_mode(self.model), torch.no_grad():
-                starts = range(0, count, at_once)
-                parts = [compute(slice(start, start + at_once)).numpy(force=True) for start in starts]
+                parts = [compute(slice(k, k + at_once)).numpy(force=True) for k in range(0, count, at_once)]
         except StaleQuery:
             raise too_late(self.stream) from None
         return np.concatenate(parts, axis) if parts else np.zeros(0, np.float32)

@@ -223,9 +223,11 @@ class Live:
         """Logits, probabilities and notes of many pairs of ids, all at one time, or each at its own in the log's count
         (an array); by a relation, or each by its own."""
         self.check_links(against)
+        when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
         one, other, by = self.numbers(src, dst, relation)
-        logits = self.answerer.scores(Query(one, other, self._times(at, len(one)), by), against)
-        notes = note_words(one >= len(self.names), other >= len(self.names), self.run.unfinished)
+        logits = self.answerer.scores(Query(one, other, when, by), against)
+        known = len(self.names.ids)
+        notes = note_words(one >= known, other >= known, self.run.unfinished)
         return PairScores(logits, self.calibrations[against](logits), notes)
 
     def logits(self, src: Sequence[Any], dst: Sequence[Any], at: Any = None, **options: Any) -> np.ndarray:
@@ -263,8 +265,9 @@ class Live:
             raise BadInput("this run predicts links; ask live.score, live.probability or live.predict.")
         from pintgn.live.questions import given_columns
 
+        when = at if isinstance(at, np.ndarray) else np.full(len(src), self.time_of(at), self.codec.dtype)
         one, other, _ = self.numbers(src, dst)
-        query = self.task.asked(one, other, self._times(at, len(one)), given_columns(self, given, len(one)))
+        query = self.task.asked(one, other, when, given_columns(self, given, len(one)))
         found = self.answerer.answers(query)
         shaped = found.reshape(len(query), -1) if len(query) else np.zeros((0, self.model.answer_shape(0)[-1]))
         return self.task.shown(self.task.calibrated(shaped, self.run.answer_calibration))
@@ -404,11 +407,8 @@ class Live:
         """A time that a user says, in the log's count; right after the newest event when none is given."""
         if at is not None:
             return self.codec.time(at)
-        clock = np.asarray(self.clock, self.codec.dtype)
+        clock = np.asarray(self.stream.clock, self.codec.dtype)
         return clock + 1 if clock.dtype.kind == "i" else np.nextafter(clock, np.inf)
-
-    def _times(self, at: Any, count: int) -> np.ndarray:
-        return at if isinstance(at, np.ndarray) else np.full(count, self.time_of(at), self.codec.dtype)
 
     def numbers(
         self, src: Sequence[Any], dst: Sequence[Any], relation: Any = None
@@ -436,7 +436,8 @@ class Live:
         """This very state for one question of one thread; many may ask at once, while nothing is observed."""
         view = copy.copy(self)
         view.stream = self.stream.reader()
-        view.answerer = Answerer(view.stream)
+        view.answerer = copy.copy(self.answerer)
+        view.answerer.stream = view.stream
         if not hasattr(self._of_thread, "numbering"):
             self._of_thread.numbering = view.stream._numbering
         view.stream._numbering = self._of_thread.numbering

@@ -40,7 +40,7 @@ class Names:
         if None not in found:
             return np.array(found, np.int64)
         strangers: dict[Any, int] = {}
-        found = [known[id] if id in known else strangers.setdefault(id, len(self) + len(strangers)) for id in ids]
+        found = [known[id] if id in known else strangers.setdefault(id, len(self.ids) + len(strangers)) for id in ids]
         return np.array(found, np.int64)
 
     def find_pairs(
@@ -58,7 +58,7 @@ class Names:
             both = self.find([*src, *dst], 0)
             return both[: len(src)], both[len(src) :]
         one, other = self.find(src, 0), self.find(dst, 1)
-        other[other >= len(self)] += max(int(one.max(initial=0)) + 1 - len(self), 0)
+        other[other >= len(self.ids)] += max(int(one.max(initial=0)) + 1 - len(self.ids), 0)
         return one, other
 
     def add_pairs(self, src: list[Any], dst: list[Any]) -> tuple[np.ndarray, np.ndarray]:

@@ -51,7 +51,7 @@ def _warn_unseen(feature: str, value: Any) -> None:
     warnings.warn(
         f"{feature}={value!r} was not in the training data; it counts as none of the known categories.",
         PintgnWarning,
-        stacklevel=8,
+        stacklevel=9,
     )
 
 

@@ -1,6 +1,6 @@
 """Prequential evaluation (test, then learn): quality of the model on live events.
 
-A fixed share of the events, chosen by their numbers alone, is scored just before it happens, each beside one random
+A fixed share of the events, chosen by their numbers alone, is scored just before it happens, each against one random
 destination that was known by then. So the figures are a function of the log, like everything else: neither batches nor
 restarts change which events are scored, or against whom.
 """

@@ -154,7 +154,7 @@ def reproduce(study: Study) -> str:
         f"--seed {run.seed}{' --refit' if run.refit else ''} -o {shlex.quote(folder + '-again')}"
         for run, folder in runs
     ]
-    lead = "The same data, settings, seed and number of threads give the same weights and figures, bit for bit, here."
+    lead = "The same data, settings, seed and number of threads give the same figures, bit for bit, on one machine."
     page = f"pintgn report {shlex.join(folder for _, folder in runs)}"
     return section("reproduce", "Reproduce", lead, wide("Train again", code(*lines)), wide("This page", code(page)))
 
@@ -169,7 +169,8 @@ def notes(study: Study) -> str:
         "MRR is the mean of 1 / rank; Hits@k is the share of ranks ≤ k.",
         "Seen and new.": "New events have a node that was not seen in training; which are hidden depends on the seed.",
         "Against one random destination.": "The probability of this link if it and one to a random destination were "
-        "equally likely beforehand. It is no forecast; what comes next is a softmax over the ranked destinations.",
+        "equally likely beforehand. It is no forecast.",
+        "What comes next.": "A softmax over the ranked destinations, its slope fitted on validation.",
     }
     body = "".join(f"<p><strong>{text(name)}</strong> {text(words)}</p>" for name, words in definitions.items())
     return section("notes", "How it was measured", "", f'<div class="notes">{body}</div>')
