@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from pintgn.learn.figures_text import HEADS
 from pintgn.learn.metrics import Scores, drifted, standard_error
 from pintgn.learn.run import Run
-from pintgn.learn.tables import HEADS
 from pintgn.learn.tasks.task import Answers
 from pintgn.live.paired import auc_of
 from pintgn.live.waiting import Event, Kept, Waiting
