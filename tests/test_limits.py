@@ -71,7 +71,7 @@ SIZES = {
     "learn.measure.PIECE": "tests/learn/test_evaluate.py::test_no_figure_depends_on_the_piece_that_is_observed",
     "learn.measure.PAIRS": "tests/learn/test_evaluate.py::test_no_figure_depends_on_the_batch_of_the_computation",
     "learn.metrics.CHUNK": f"{LEARN}::test_chunked_ap_is_the_mean_over_chunks",
-    "learn.ranking.BLOCK": f"{LEARN}::test_candidates_are_the_same_however_a_part_is_cut",
+    "learn.candidates.BLOCK": f"{LEARN}::test_candidates_are_the_same_however_a_part_is_cut",
     "report.study.MOST": "tests/report/test_study.py",
     "learn.run_files.MAPPED": "tests/events/test_mapped.py::test_a_run_on_many_events_keeps_its_log_mapped",
     "learn.train.KEPT": f"{LEARN}::test_no_figure_depends_on_whether_a_stream_is_kept_between_epochs",

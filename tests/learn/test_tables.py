@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pintgn.formatting import text_table
-from pintgn.learn.tables import epoch_line, figures_table
+from pintgn.learn.figures_text import epoch_line, figures_table
 
 
 def figures(ap=0.9721, events=8_000):

@@ -12,10 +12,10 @@ from pintgn.errors import BadInput, PintgnWarning, UnknownName
 from pintgn.events.schema import Feature, Schema
 from pintgn.learn import fit as fitting
 from pintgn.learn.calibration import class_calibration, conformal
+from pintgn.learn.figures_text import epoch_line, run_title
 from pintgn.learn.metrics import class_metrics, value_metrics
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
-from pintgn.learn.tables import epoch_line, run_title
 from pintgn.stream import Stream
 from tests.learn.helpers import tiny
 
@@ -280,7 +280,7 @@ def test_runs_about_columns_are_evaluated_kept_and_continued(tmp_path):
 
 
 def test_a_report_about_a_column_has_every_figure(tmp_path):
-    from pintgn.learn.tables import figure
+    from pintgn.learn.figures_text import figure
     from pintgn.report.write import write_report
 
     runs = [fitting.fit(asked(**task), payments()) for task in (FRAUD, TIP)]

@@ -389,7 +389,7 @@ def test_training_in_a_thread_leaves_signals_and_torch_as_they_were(log):
 
 
 def test_several_runs_have_a_mean_and_a_standard_deviation(log, tmp_path):
-    from pintgn.learn.tables import seeds_table
+    from pintgn.learn.figures_text import seeds_table
 
     settings = Settings.of({"model": {"dim": 8}, "train": QUICK | {"epochs": 1}})
     runs = seeds.fit_seeds(settings, log, [0, 1], tmp_path / "runs")

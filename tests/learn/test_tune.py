@@ -58,6 +58,17 @@ def test_a_search_goes_on_where_it_was(log, tmp_path):
     assert found.value == max(t["value"] for t in found.trials if t["state"] == "complete")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # optuna leaves a connection open
+def test_a_search_is_shared_by_a_database(log, tmp_path):
+    storage = f"sqlite:///{tmp_path / 'trials.db'}"
+    first, second = (
+        tune(log, tmp_path / name / "search", settings=BASE, space=SPACE, trials=trials, storage=storage)
+        for name, trials in (("one", 1), ("other", 2))
+    )
+    assert [len(found.trials) for found in (first, second)] == [1, 2]
+    assert second.trials[0] == first.trials[0]
+
+
 def test_another_search_is_not_mixed_in(log, tmp_path):
     tune(log, tmp_path, settings=BASE, space=SPACE, trials=1)
     with pytest.raises(BadInput, match="another space"):

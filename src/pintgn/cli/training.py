@@ -363,7 +363,7 @@ def check_newer(data: str, is_run: bool, given: dict[str, Any], runs: int) -> No
 
 def show_result(made: list[Any], folder: Path, as_json: bool, with_report: bool) -> None:
     """The answer on stdout; what to do next on stderr; and a report, if wanted."""
-    from pintgn.learn.tables import seeds_table
+    from pintgn.learn.figures_text import seeds_table
 
     if made[0].folder is None:  # one of several workers, of which another writes
         return
@@ -421,7 +421,7 @@ class EpochLines(EpochBar):
             raise typer.Exit(130) from None
 
     def __call__(self, entry: dict[str, Any]) -> None:
-        from pintgn.learn.tables import epoch_line
+        from pintgn.learn.figures_text import epoch_line
 
         if "val" not in entry:
             super().__call__(entry)

@@ -7,7 +7,7 @@ from typing import Any
 
 from pintgn.display.bars import open_bar
 from pintgn.formatting import plural
-from pintgn.learn.tables import first_figure
+from pintgn.learn.figures_text import first_figure
 
 Progress = Callable[[dict[str, Any]], None]
 """Called with one dict: {"phase": …} when something else begins, with "observed" and "of" where that is known; after

@@ -13,14 +13,14 @@ from pintgn.display.html import paragraph
 from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadFile, BadInput, UnknownName, suggest
 from pintgn.formatting import plural
+from pintgn.learn.figures_text import figures_table
 from pintgn.learn.measure import OnBatch, observe_log
 from pintgn.learn.metrics import LEAST, Metrics, mean_and_std
 from pintgn.learn.negatives import KINDS, Negatives
 from pintgn.learn.newer_events import longer_log
+from pintgn.learn.notebook import figures_frame, figures_html
 from pintgn.learn.protocol import PROTOCOLS, Parts, scored_events
 from pintgn.learn.run import Run
-from pintgn.learn.show import figures_frame, figures_html
-from pintgn.learn.tables import figures_table
 from pintgn.learn.tasks.link import ONE_SCORE
 from pintgn.learn.tasks.task import Measurement
 from pintgn.packages import data_frame

@@ -9,8 +9,8 @@ from typing import Any
 
 from pintgn.learn.checkpoint import save_last
 from pintgn.learn.epoch_bar import Progress
+from pintgn.learn.figures_text import epoch_line
 from pintgn.learn.run import Run
-from pintgn.learn.tables import epoch_line
 from pintgn.learn.train import Hook, Trainer
 
 

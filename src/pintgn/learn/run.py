@@ -263,24 +263,24 @@ class Run:
     # -- as people see it --------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        from pintgn.learn.tables import run_table
+        from pintgn.learn.figures_text import run_table
 
         return run_table(self)
 
     def _repr_html_(self) -> str:
-        from pintgn.learn.show import run_html
+        from pintgn.learn.notebook import run_html
 
         return run_html(self)
 
     def plot(self) -> Picture:
         """Loss and validation AP by epoch: a notebook shows it, `.save("run.svg")` writes it."""
-        from pintgn.learn.show import run_picture
+        from pintgn.learn.notebook import run_picture
 
         return run_picture(self)
 
     def to_pandas(self) -> Any:
         """A frame with one row for each epoch: loss, figures on validation, time."""
-        from pintgn.learn.show import history_frame
+        from pintgn.learn.notebook import history_frame
 
         return history_frame(self)
 

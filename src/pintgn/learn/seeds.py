@@ -10,11 +10,11 @@ from pintgn.display.progress import silent
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.learn.epoch_bar import Progress
+from pintgn.learn.figures_text import mean_of
 from pintgn.learn.fit import fit
 from pintgn.learn.folder import Folder
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Settings
-from pintgn.learn.tables import mean_of
 from pintgn.workers.group import current
 from pintgn.workers.jobs import Jobs
 

@@ -110,6 +110,7 @@ def tune(
         _applied(base, {name: _first(chosen[name])})
     run_folder = Folder(folder)
     kept = storage or str((run_folder / "trials.journal").resolve())
+    run_folder.path.mkdir(parents=True, exist_ok=True)
     alone = run_folder.locked() if storage is None else nullcontext()
     with alone, open_storage(optuna, kept) as opened, Interruptible() as stop:
         study = _study(optuna, run_folder, opened, chosen, log.fingerprint, seed)

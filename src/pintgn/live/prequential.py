@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pintgn.events.log import Query
+from pintgn.learn.figures_text import HEADS
 from pintgn.learn.metrics import Scores, drifted, standard_error
 from pintgn.learn.run import Run
-from pintgn.learn.tables import HEADS
 from pintgn.learn.tasks.task import Answers
 from pintgn.live.arriving_targets import asked_events, kept_answers
 from pintgn.live.difference import auc_of

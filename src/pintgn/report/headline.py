@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pintgn.formatting import plural, signed
-from pintgn.learn.tables import refit_words
+from pintgn.learn.figures_text import refit_words
 from pintgn.report.figures import Difference, Figures
 from pintgn.report.labels import percent
 from pintgn.report.study import Row

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pintgn.formatting import listed
+from pintgn.learn.figures_text import GROUPS, HEADS, count, figure, first_figure
+from pintgn.learn.notebook import run_plots
 from pintgn.learn.run import Run
-from pintgn.learn.show import run_plots
-from pintgn.learn.tables import GROUPS, HEADS, count, figure, first_figure
 from pintgn.report.about import setting_text
 from pintgn.report.markup import card, cells, facts, grid, legend, section, table, text, wide
 

@@ -12,7 +12,7 @@ from pintgn.drawing.curves import Curve, Picture, curves
 from pintgn.drawing.plot import Plot, sheet
 from pintgn.errors import BadInput
 from pintgn.formatting import duration, percent, short
-from pintgn.learn.tables import AS_NUMBERS, GROUPS, HEADS, count, figure, first_figure, refit_words, run_title
+from pintgn.learn.figures_text import AS_NUMBERS, GROUPS, HEADS, count, figure, first_figure, refit_words, run_title
 from pintgn.packages import data_frame
 
 if TYPE_CHECKING:
