@@ -180,13 +180,13 @@ class NeighborIndex(Adjacency):
     def recent_of(self, k: int, nodes: np.ndarray, t: np.ndarray, before: np.ndarray) -> Neighbors:
         """`recent`; a node of -1 is not looked at."""
         ids, times, numbers, _ = self._arenas
-        found = _neighbors(len(nodes), k, t.dtype)
+        found = Neighbors(*(np.empty((len(nodes), k), kind) for kind in (np.int64, t.dtype, t.dtype, np.int64, bool)))
         kernels.recent(self._heads, ids, times, numbers, nodes, t, before, *found)
         return found
 
     def uniform_of(self, k: int, keys: np.ndarray, nodes: np.ndarray, t: np.ndarray, before: np.ndarray) -> Neighbors:
         ids, times, numbers, _ = self._arenas
-        found = _neighbors(len(nodes), k, t.dtype)
+        found = Neighbors(*(np.empty((len(nodes), k), kind) for kind in (np.int64, t.dtype, t.dtype, np.int64, bool)))
         kernels.uniform(self._heads, ids, times, numbers, nodes, t, before, keys, *found)
         return found
 
@@ -275,8 +275,3 @@ def causal_walks(
     shape, *asked = as_queries(nodes, t, before, index.time, valid)
     found = index.walks_of(walks, length, per_query(as_keys(keys), shape, "keys"), bias, *asked)
     return Walks(*(column.reshape(*shape, *column.shape[1:]) for column in found))
-
-
-def _neighbors(queries: int, k: int, time: np.dtype) -> Neighbors:
-    """An answer to be filled in."""
-    return Neighbors(*(np.empty((queries, k), kind) for kind in (np.int64, time, time, np.int64, np.bool_)))

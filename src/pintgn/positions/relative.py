@@ -25,7 +25,7 @@ from pintgn.facts import check_format, parse, read_arrays, reading
 from pintgn.formatting import size
 from pintgn.neighbors.index_file import write_arrays
 from pintgn.neighbors.queries import FLOAT64, INT64, as_events, as_ids, as_times, at_least, flat
-from pintgn.positions.capacity import require_memory
+from pintgn.positions import capacity
 from pintgn.positions.exact import NO_LIMIT, ExactTables
 from pintgn.positions.kernels_counts import divide_counts, log_counts, pair_up
 from pintgn.positions.kernels_exact import QUERY, TOO_BIG
@@ -244,8 +244,8 @@ class RelativePositions:
     ) -> np.ndarray:  # (q, m, w, d)
         """`replay` of what has been checked already: contiguous arrays of the right types, in order of time."""
         answers = nodes.size * roots.shape[1]
-        needed = answers * self._d * 12
-        require_memory(needed, needed, f"an answer of {answers:,} positions", "Ask in smaller batches.")
+        if (needed := answers * self._d * 12) > capacity.SMALL:
+            capacity.require_memory(needed, needed, f"an answer of {answers:,} positions", "Ask in smaller batches.")
         return self._transformed(self.append(src, dst, t, nodes, roots, at), at, transform)
 
     def append(

@@ -282,7 +282,8 @@ class Stream:
             if len(span.rows) and compute is not None:
                 if self.positions_refresh == "block":
                     self._serve_by_block(span, view, gathered.pure)
-                answers.append(compute(inputs, self.blocks.state_of(span, self.state)))
+                state = self.blocks.stale(self.state) if span.behind else self.state
+                answers.append(compute(inputs, state))
             if self._in_blocks and len(span.events.t):
                 if not self.reuse_states and isinstance(self.state, State):
                     self.state.cached_states = None
