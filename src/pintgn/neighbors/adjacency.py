@@ -137,8 +137,8 @@ class Adjacency:
         if self._time is None:
             self._time = t.dtype
             self._new_arena(0)
-        if (free := len(self._arenas[0]) - int(self._used[0])) < 4 * total:  # mostly enough: the kernel runs once
-            self._grow_arena(len(self._arenas[0]) - free + 4 * total)
+        if total <= SPARE and (need := int(self._used[0]) + 4 * total) > len(self._arenas[0]):
+            self._grow_arena(need)  # mostly enough: the kernel runs once; for many events it says how much it needs
         if (last := int(own[-1]) if own.size else first + total - 1) > NARROW:
             self._widen(last)
         tied, keys = self._open_numbers[:0], self._open_ties[:0]

@@ -114,7 +114,7 @@ class NeighborIndex(Adjacency):
         """
         shape, *asked = as_queries(nodes, t, before, self.time, valid)
         found = self.recent_of(at_least(k, 1, "k"), *asked)
-        return Neighbors(*(column.reshape(*shape, -1) for column in found))
+        return Neighbors(*(column.reshape(*shape, k) for column in found))
 
     def uniform(
         self,
@@ -134,7 +134,7 @@ class NeighborIndex(Adjacency):
         """
         shape, *asked = as_queries(nodes, t, before, self.time, valid)
         found = self.uniform_of(at_least(k, 1, "k"), per_query(as_keys(keys), shape, "keys"), *asked)
-        return Neighbors(*(column.reshape(*shape, -1) for column in found))
+        return Neighbors(*(column.reshape(*shape, k) for column in found))
 
     def count(
         self, nodes: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None, valid: ArrayLike | None = None
@@ -173,7 +173,7 @@ class NeighborIndex(Adjacency):
         """What the k newest contacts of u and v before t say of the two; ages are measured in `unit`."""
         shape, *asked = as_pairs(u, v, t, before, self.time)
         found = self.recent_contacts_of(at_least(k, 1, "k"), unit, *asked)
-        return RecentContacts(*(column.reshape(*shape, -1) for column in found))
+        return RecentContacts(*(column.reshape(*shape, *column.shape[1:]) for column in found))
 
     # --- the same of what has been checked: flat arrays of the right types, one kernel each ---------------
 
