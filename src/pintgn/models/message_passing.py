@@ -15,7 +15,7 @@ from pintgn.events.splits import time_scale
 from pintgn.models.base import QUESTIONS, Model, check_choice, check_least
 from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.layers import MLP, Edges, TreeNodes, tensor
-from pintgn.models.memory import Memory, MemoryState
+from pintgn.models.node_memory import Memory, MemoryState
 from pintgn.models.pair_features import COLUMNS, Standardize, pair_features, usual_columns
 from pintgn.models.question_features import asked_columns, asked_width
 from pintgn.models.trees import Ranking, Trees, grow, grow_ranking

@@ -350,7 +350,7 @@ class Stream:
 
     def save(self, folder: str | Path) -> None:
         """Write the stream to a folder: parameters, past, memory and clock. Whole or not at all."""
-        from pintgn.stream.files import save
+        from pintgn.stream.stream_file import save
 
         save(self, Path(folder))
 
@@ -366,7 +366,7 @@ class Stream:
         `model` is needed for a model class of your own. With `schema`, a stream of other data is refused. It goes on on
         `device`, wherever it was before.
         """
-        from pintgn.stream.files import open_stream
+        from pintgn.stream.stream_file import open_stream
 
         return open_stream(Path(folder), model, schema, device)
 
