@@ -40,7 +40,8 @@ from tools.mutant_map import Known, callers_of_kernels, chosen_tests, kernel_mod
 from tools.mutations import Mutant, compiles, mutants  # noqa: E402
 
 WHERE = (
-    "neighbors/kernels*.py", "positions/kernels*.py", "models/kernels*.py", "events/kernels*.py", "stream/*.py", "learn/negatives.py",
+    "neighbors/kernels*.py", "positions/kernels*.py", "models/kernels*.py", "events/kernels*.py", "stream/*.py",
+    "learn/negatives.py",
     "learn/evaluate.py", "learn/protocol.py", "learn/paper.py", "serve/sqlite.py", "serve/requests.py",
 )  # fmt: skip
 """The files that hold promises."""

@@ -110,6 +110,10 @@ def train(
     elif runs < 2 and not (resume and many):
         raise BadInput("--on spreads the runs of --runs over workers; for one run, leave it out.")
     read_task(given, load, predict, given_columns, known_after, of, within, relation)
+    from pintgn.positions import first_use
+
+    if given.get("model", {}).get("name", "pint") == "pint":  # while the data is read
+        first_use.start()
     from pintgn.learn import memory, several
     from pintgn.learn import train as learn
     from pintgn.learn.run import Run

@@ -47,6 +47,7 @@ from pintgn.learn.tables import epoch_line
 from pintgn.learn.warm import continued
 from pintgn.learn.worker import agree, unwritten
 from pintgn.models.base import Model
+from pintgn.positions import first_use
 from pintgn.positions.capacity import give_back
 from pintgn.stream import Stream
 from pintgn.workers.gradients import Step, clip, joint_step
@@ -104,6 +105,8 @@ def fit(
     chosen = resolved(_settings_of(model, settings), log)
     made = model if isinstance(model, Model) else chosen.make_model()
     warn_of_device(made, chosen)
+    if made.positions:
+        first_use.start()
     folder = current().writes(folder)
     run_folder = None if folder is None else Folder(folder)
     run = Run(chosen, seed, log, made, run_folder, start=start)

@@ -24,7 +24,7 @@ from pintgn.facts import check_format, parse, read_arrays, reading
 from pintgn.formatting import size
 from pintgn.neighbors.index_file import write_arrays
 from pintgn.neighbors.queries import FLOAT64, INT64, as_events, as_ids, as_times, at_least, flat
-from pintgn.positions import capacity
+from pintgn.positions import capacity, first_use
 from pintgn.positions.exact import NO_LIMIT, ExactTables
 from pintgn.positions.kernels_counts import divide_counts, log_counts, pair_up
 from pintgn.positions.kernels_exact import QUERY, TOO_BIG
@@ -261,6 +261,8 @@ class RelativePositions:
 
         Returns raw counts (q, w, m, d). Events go to the open group; groups that they close are applied.
         """
+        if first_use.running:
+            first_use.wait()
         if self._backlog is not None:
             self._finish_backlog()
         if len(t):
