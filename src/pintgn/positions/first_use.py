@@ -1,4 +1,4 @@
-"""First use on a machine: positions, which take longest to compile, are compiled by a process of their own meanwhile."""
+"""First use on a machine: positions, which take longest to compile, are compiled by another process meanwhile."""
 
 from __future__ import annotations
 
