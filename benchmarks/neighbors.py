@@ -73,16 +73,19 @@ def append(stream: Stream, size: int, most: int | None = None) -> float:
 # --- most recent k, mid-stream ------------------------------------------------------------------------------------
 
 
-def midstream(stream: Stream, size: int, *, reuse: bool) -> float:
+def midstream(stream: Stream, size: int) -> float:
     index = NeighborIndex()
-    buffer = Neighbors.buffer((size, 2), K) if reuse else None
     spent = 0.0
     for part in stream.parts(size):
         index.append(stream.src[part], stream.dst[part], stream.t[part])
         start = time.perf_counter()
-        index.recent(stream.ends[part], stream.when[part], K, before=stream.gate[part], out=buffer)
+        index.recent(stream.ends[part], stream.when[part], K, before=stream.gate[part])
         spent += time.perf_counter() - start
     return spent / (len(stream.parts(size)) * size * 2)
+
+
+def answer(queries: int) -> Neighbors:
+    return Neighbors(*(np.zeros((queries, K), kind) for kind in (np.int64, np.int64, np.int64, np.int64, np.bool_)))
 
 
 def python_loop(stream: Stream, size: int, *, fill: bool) -> float:
@@ -91,7 +94,7 @@ def python_loop(stream: Stream, size: int, *, fill: bool) -> float:
     ids: list[list[int]] = [[] for _ in range(nodes)]
     times: list[list[int]] = [[] for _ in range(nodes)]
     numbers: list[list[int]] = [[] for _ in range(nodes)]
-    out = Neighbors.buffer(size * 2, K)
+    out = answer(size * 2)
     spent = 0.0
     for part in stream.parts(size):
         for i in range(part.start, part.stop):
@@ -156,7 +159,7 @@ def bare_copy(stream: Stream, size: int) -> tuple[float, float]:
     counts = np.minimum(stream.index().count(stream.ends, stream.when), K)
     room = 2 * size * K
     ids, times, numbers = np.ones(room, np.int32), np.ones(room, np.int64), np.ones(room, np.int64)
-    out = Neighbors.buffer(2 * size, K)
+    out = answer(2 * size)
     parts = stream.parts(size)
     start = time.perf_counter()
     for part in parts:
@@ -264,8 +267,7 @@ def growth(events: int, nodes: int) -> None:
     print(f"  simulated, {nodes:,} nodes, per million events: {cells_told} M events/s")
     print(f"  {index}; {index.nbytes / 1e6:.0f} MB, {index.nbytes / index.size:.0f} bytes per entry")
     asked = rng.integers(0, nodes, 200_000)
-    buffer = Neighbors.buffer(200_000, K)
-    spent = best(3, timed(200_000, lambda: index.recent(asked, index.clock + 1, K, out=buffer)))
+    spent = best(3, timed(200_000, lambda: index.recent(asked, index.clock + 1, K)))
     print(f"  most recent {K} of random nodes there (memory far beyond the caches): {1e-6 / spent:.1f} M queries/s")
 
 
@@ -295,18 +297,15 @@ def report(name: str, stream: Stream, repeats: int) -> None:
     print(f"    bare copy:        {1e-6 / copy:.2f} M queries/s -> index takes {fast / copy:.1f}x its time")
     print(f"    {width:.0f} bytes per query: {width / fast / 1e9:.1f} GB/s, the copy {width / copy / 1e9:.1f} GB/s")
     for size in (200, 5000):
-        kept = best(repeats, partial(midstream, stream, size, reuse=True))
-        fresh = best(repeats, partial(midstream, stream, size, reuse=False))
-        print(f"    batches of {size}: {1e-6 / kept:.2f} M queries/s; {1e-6 / fresh:.2f} without out=")
+        spent = best(repeats, partial(midstream, stream, size))
+        print(f"    batches of {size}: {1e-6 / spent:.2f} M queries/s")
 
     ends, when, gate = stream.ends, stream.when, stream.gate
     keys = query_keys(0, np.arange(len(stream))[:, None], [0, 1])
-    buffer = Neighbors.buffer(ends.shape, K)
-    recent = partial(index.recent, ends, when, K, before=gate, out=buffer)
+    recent = partial(index.recent, ends, when, K, before=gate)
     questions: dict[str, tuple[int, Callable[[], object]]] = {
         "recent": (ends.size, recent),
-        "recent, 2 threads": (ends.size, partial(recent, threads=2)),
-        "uniform": (ends.size, partial(index.uniform, ends, when, K, keys, before=gate, out=buffer)),
+        "uniform": (ends.size, partial(index.uniform, ends, when, K, keys, before=gate)),
         "count": (ends.size, partial(index.count, ends, when, before=gate)),
         "last": (len(stream), partial(index.last, stream.src, stream.dst, stream.t, before=stream.group)),
         "count_pair": (len(stream), partial(index.count_pair, stream.src, stream.dst, stream.t)),
@@ -337,10 +336,8 @@ def report(name: str, stream: Stream, repeats: int) -> None:
     number = ends[some].size * 64
     steps = walks().mask[..., 1:].sum() / number
     one = best(repeats, timed(number, walks))
-    two = best(repeats, timed(number, partial(walks, threads=2)))
     naive = numpy_walks(stream, np.arange(0, len(stream), len(stream) // 40), 8, length, bias)
     print(f"  64 walks of {length} steps, bias {bias}: {1e-6 / one:.2f} M walks/s, {1e-6 * steps / one:.2f} M steps/s")
-    print(f"    2 threads: {1e-6 / two:.2f} M walks/s")
     print(f"    NumPy over each node's whole past: {naive * 1e6:.0f} µs per walk -> index is {naive / one:.0f}x")
 
 

@@ -371,6 +371,28 @@ def test_a_process_that_died_holds_no_lock(tmp_path):
         pass
 
 
+def test_positions_are_compiled_by_another_process_on_first_use(tmp_path):
+    """This process goes on, and waits where it needs what the other makes: it compiles no pass of its own."""
+    code = """
+    import numpy as np
+    import pintgn.compiled as compiled
+    from pintgn.positions import RelativePositions, first_use
+    from pintgn.positions.kernels_exact import exact_pass
+
+    first_use.start()
+    first_use.start()
+    assert len(first_use.running) == 1
+    RelativePositions(3).observe(np.array([0, 1]), np.array([1, 2]), np.array([1, 2]))
+    assert not exact_pass.stats.cache_misses
+    assert exact_pass.stats.cache_hits
+    assert compiled.seconds() > 0
+    first_use.start()
+    assert not first_use.running, "it is there already"
+    print("done")
+    """
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).endswith("done\n")
+
+
 # --- what is said, and what is counted ------------------------------------------------------------------------
 
 

@@ -56,7 +56,7 @@ NEWEST = {
     "events.mapped": 1,
     "feed.source": 1,
     "learn.folder": 2,
-    "stream.files": 3,
+    "stream.stream_file": 3,
     "neighbors.index_file": 3,
     "positions.relative": 1,
     "serve.rows": 5,

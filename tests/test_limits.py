@@ -145,6 +145,7 @@ NO_SIZES = {
     "positions.relative.WIDTH": "the sketch's own default, which tests/learn/test_memory.py counts with",
     "neighbors.adjacency.ENTRY": "bytes of an entry",
     "neighbors.adjacency.NO_HUBS": "no limit",
+    "neighbors.adjacency.SPARE": "how much the arenas of a small index grow",
     "neighbors.adjacency.SLACK": "a share of what is there: how much the arenas grow",
     "neighbors.kernels_neighbors.BLOCKS": "powers of two that int64 has",
     "neighbors.kernels_neighbors.GOLDEN": "a hash",

@@ -40,13 +40,13 @@ from tools.mutant_map import Known, callers_of_kernels, chosen_tests, kernel_mod
 from tools.mutations import Mutant, compiles, mutants  # noqa: E402
 
 WHERE = (
-    "neighbors/kernels*.py", "positions/kernels*.py", "positions/arena.py", "positions/tables.py",
-    "positions/passes.py", "models/kernels*.py", "events/kernels*.py", "stream/*.py", "learn/negatives.py",
+    "neighbors/kernels*.py", "positions/kernels*.py", "models/kernels*.py", "events/kernels*.py", "stream/*.py",
+    "learn/negatives.py",
     "learn/evaluate.py", "learn/protocol.py", "learn/paper.py", "serve/sqlite.py", "serve/requests.py",
 )  # fmt: skip
 """The files that hold promises."""
 SPEED_ONLY = (
-    "models/kernels.py:aligned", "models/kernels.py:padded_width", "events/kernels.py:hash_text",
+    "models/kernels_messages.py:aligned", "models/kernels_messages.py:padded_width", "events/kernels.py:hash_text",
 )  # fmt: skip
 """Functions that decide how fast something is and nothing else: where memory lies, how well a hash spreads. A benchmark
 would notice; no test can."""

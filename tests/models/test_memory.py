@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pintgn.check import random_log
 from pintgn.events.log import EventLog, Query
 from pintgn.models.history_view import Events
-from pintgn.models.memory import Memory, MemoryState
+from pintgn.models.node_memory import Memory, MemoryState
 from pintgn.models.pint import PINT
 from pintgn.models.tgn import TGN
 from pintgn.stream import Stream

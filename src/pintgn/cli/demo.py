@@ -26,8 +26,10 @@ def demo(
     from pintgn.ingest.read import read_events
     from pintgn.learn.fit import fit
     from pintgn.models.pint import PINT
+    from pintgn.positions import first_use
     from pintgn.report.write import write_report
 
+    first_use.start()
     world = make_world("shop")
     path = folder / "events.parquet"
     folder.mkdir(parents=True, exist_ok=True)

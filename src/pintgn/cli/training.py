@@ -130,6 +130,10 @@ def train(
     elif how.runs < 2 and not (how.resume and many):
         raise BadInput("--on spreads the runs of --runs over workers; for one run, leave it out.")
     read_task(given, load, task)
+    from pintgn.positions import first_use
+
+    if given.get("model", {}).get("name", "pint") == "pint":  # while the data is read
+        first_use.start()
     if restarted():
         how.resume, overwrite = True, False
     if newer is not None or (how.resume and (one or many)):

@@ -82,9 +82,11 @@ class ChosenLog(EventLog):
         return ChosenLog._made(self.whole, self.rows[keep], 0)
 
     def batches(self, size: int) -> Iterator[EventLog]:
+        held, schema = [name for name in COLUMNS if getattr(self.whole, name) is not None], self.schema
         for cut in super().batches(size):
-            columns = {name: getattr(cut, name) for name in COLUMNS}
-            yield EventLog.trusted(columns, cut.ids, cut.schema, cut.first)
+            assert isinstance(cut, ChosenLog)
+            columns = {name: cut._column(name) if name != "node_features" else self.node_features for name in held}
+            yield EventLog.trusted(columns, cut.ids, schema, cut.first)
 
     def row_at(self, t: Any) -> int:
         return index_of(self.rows, self.whole.row_at(t))

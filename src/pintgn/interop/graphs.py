@@ -12,7 +12,7 @@ from pintgn.events.moment import read_duration
 from pintgn.events.schema import ADD, DELETE, NODE
 from pintgn.packages import need
 from pintgn.positions import RelativePositions
-from pintgn.positions.relative import nonzero
+from pintgn.positions.exact import nonzero
 
 if TYPE_CHECKING:
     import networkx

@@ -40,6 +40,7 @@ from pintgn.learn.settings import (
 )
 from pintgn.learn.train import Trainer
 from pintgn.models.base import Model
+from pintgn.positions import first_use
 from pintgn.positions.capacity import give_back
 from pintgn.stream import Stream
 from pintgn.workers.group import current
@@ -99,6 +100,8 @@ def fit(
     if made.on_processor and torch.device(chosen.stream.device).type != "cpu":
         what = f"{chosen.name} computes on the processor; device={chosen.stream.device!r} makes it no faster."
         warnings.warn(what, PintgnWarning, stacklevel=3)
+    if made.positions:
+        first_use.start()
     folder = current().writes(folder)
     run_folder = None if folder is None else Folder(folder)
     run = Run(chosen, seed, log, made, run_folder, start=start)

@@ -106,45 +106,42 @@ class InjectiveLayer(nn.Module):
 
     def forward(self, nodes: TreeNodes, edges: Edges, weight: Tensor) -> Tensor:
         """The first tree nodes' embeddings (parents, d); `weight` is (slots,)."""
-        parents = nodes.first(edges.parents)
         if self.fused and weight.device.type == "cpu":
-            return self._fused(nodes, parents, edges, weight)
+            return self._fused(nodes, edges, weight)
         parts = [edges.seen(nodes).dense()]
         if edges.features is not None:
             parts.append(edges.features[tensor(edges.event_of, weight.device)])
         message = self.aggregate(torch.cat(parts, -1)) * weight[:, None]
         summed = message.view(edges.parents, edges.k, -1).sum(1)
-        return self.update(torch.cat([parents.dense(), summed], -1))
+        return self.update(torch.cat([nodes.first(edges.parents).dense(), summed], -1))
 
-    def _fused(self, nodes: TreeNodes, parents: TreeNodes, edges: Edges, weight: Tensor) -> Tensor:
-        last, into = self.aggregate.last, self.update.first
-        summed = self._summed(nodes, edges, weight)
-        own_state, own_position, from_sum = into.weight.split([*self.own, len(last.bias)], 1)
-        total = weight.view(-1, edges.k).sum(1, keepdim=True)
-        z = torch.addmm(into.bias, summed, (from_sum @ last.weight).T) + total * (from_sum @ last.bias)
-        if self.own[0]:
-            z = z + parents.spread(parents.table @ own_state.T)
-        if self.own[1]:
-            z = torch.addmm(z, tensor(parents.positions), own_position.T)
-        return self.update.last(torch.relu(z))
-
-    def _summed(self, nodes: TreeNodes, edges: Edges, weight: Tensor) -> Tensor:
-        """Σ_u relu(first map of MLP_agg) · weight_u."""
-        first, (state, positions, _) = self.aggregate.first, self.split
+    def _fused(self, nodes: TreeNodes, edges: Edges, weight: Tensor) -> Tensor:
+        first, last, into, slots = self.aggregate.first, self.aggregate.last, self.update.first, len(edges.child)
+        (state, place, _), parents = self.split, nodes.first(slots // edges.k)
+        # Σ_u relu(first map of MLP_agg) · weight_u
         by_state, by_position, by_feature = first.weight.split(self.split, 1)
-        row, row_of = first.bias.expand(1, -1), np.zeros(len(edges.child), np.int32)  # of a slot without inputs
-        own, mix = np.zeros((len(weight), 0), np.float32), by_position[:, :0]
+        row, row_of = first.bias.expand(1, -1), np.zeros(slots, np.int32)  # of a slot without inputs
+        own, mix = np.zeros((slots, 0), np.float32), by_position[:, :0]
         if state:
             row = torch.addmm(first.bias, nodes.table, by_state.T)
             row_of = edges.child if nodes.row_of is None else nodes.row_of[edges.child]
-        if positions and (torch.is_grad_enabled() or len(edges.child) > SEEN_OFTEN * len(nodes)):
+        if place and (torch.is_grad_enabled() or slots > SEEN_OFTEN * len(nodes.positions)):
             bias = nodes.spread(row) if state else first.bias
             row, row_of = torch.addmm(bias, tensor(nodes.positions), by_position.T), edges.child
-        elif positions:  # slot by slot: storing what is seen once or twice costs more than mapping it again
+        elif place:  # slot by slot: storing what is seen once or twice costs more than mapping it again
             own, mix = nodes.positions[edges.child], by_position
         none = first.weight.new_zeros(0, len(first.bias))
         carried = none if edges.features is None else edges.features @ by_feature.T
-        return WeightedReluSum.apply(row, carried, mix.T, weight, edges.k, row_of, edges.event_of, own)
+        summed = WeightedReluSum.apply(row, carried, mix.T, weight, edges.k, row_of, edges.event_of, own)
+        # the last map of MLP_agg and the first of MLP_upd, as one
+        own_state, own_position, from_sum = into.weight.split([*self.own, len(last.bias)], 1)
+        total = weight.view(-1, edges.k).sum(1, keepdim=True)
+        z = torch.addmm(into.bias, summed, (from_sum @ last.weight).T) + total * (from_sum @ last.bias)
+        if state:
+            z = z + parents.spread(parents.table @ own_state.T)
+        if place:
+            z = torch.addmm(z, tensor(parents.positions), own_position.T)
+        return self.update.last(torch.relu(z))
 
 
 class TimeEncoding(nn.Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from pintgn.events.splits import time_scale
 from pintgn.models.base import QUESTIONS, Model, check_choice, check_least
 from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.layers import MLP, Edges, TreeNodes, tensor
-from pintgn.models.memory import Memory, MemoryState
+from pintgn.models.node_memory import Memory, MemoryState
 from pintgn.models.pair_features import COLUMNS, Standardize, pair_features, usual_columns
 from pintgn.models.question_features import asked_columns, asked_width
 from pintgn.models.trees import Ranking, Trees, grow, grow_ranking
@@ -110,7 +109,8 @@ class TreeModel(Model):
             asked, features = asked - 1 + RELATION_WIDTH, features - 1 + RELATION_WIDTH
         if self.memory:
             self.machine = self.make_memory(max(self.memory, node_width), features)
-        state_width = self._state_width()
+        width = (self.machine.width if self.memory else 0) + node_width
+        state_width = width if width or self.positions else 1  # a layer needs some input: a constant 0
         again = 2 * self.positions if self.positions_at == "every" else 0
         widths = [(state_width, 2 * self.positions)] + [(self.dim, again)] * (self.layers - 1)
         self.steps = nn.ModuleList([self.make_layer(state, r, features) for state, r in widths])
@@ -119,12 +119,6 @@ class TreeModel(Model):
         width = 2 * self.dim + (len(COLUMNS) if self.pair_history else 0) + asked
         columns = schema.asking is not None and schema.asking.outputs > 0
         self.readout = MLP(width, self.dim, self.answer_shape(1)[-1] if columns else len(self.questions))
-
-    def _state_width(self) -> int:
-        """Width of s_j ‖ x_j; a layer needs some input, so it is a constant 0 where there is nothing else."""
-        assert self.schema is not None
-        width = (self.machine.width if self.memory else 0) + len(self.schema.node_features)
-        return width if width or self.positions else 1
 
     # -- for subclasses ------------------------------------------------------------------------------------------
 
@@ -176,11 +170,12 @@ class TreeModel(Model):
     def forward(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q,) or (q, questions)
         pair = self.embed(inputs, state).view(-1, 2 * self.dim)
         if inputs.pair_history is not None:
-            pair = torch.cat([pair, self.standardize(tensor(inputs.pair_history, self.device))], 1)
+            pair = torch.cat([pair, self.standardize(tensor(inputs.pair_history, pair.device))], 1)
         if inputs.asked_with is not None:
             pair = torch.cat([pair, self._asked(inputs.asked_with)], 1)
         logits = self.readout(pair)
-        return logits.view(self.answer_shape(len(logits)))
+        one = logits.shape[1] == 1 and not (self.schema.asking is not None and self.schema.asking.outputs)  # type: ignore[union-attr]
+        return logits.squeeze(1) if one else logits
 
     def rank(self, inputs: Ranking, state: MemoryState | None) -> Tensor:  # (q, c)
         """Logits of every candidate; equal to scoring pair by pair, with each distinct tree computed once."""
@@ -200,24 +195,17 @@ class TreeModel(Model):
         return last(torch.relu(z))[:, 0].view(version.shape)
 
     def embed(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (q * w, d)
-        positions = self._positions(inputs)
+        positions, device = self._positions(inputs), self.device
         again = positions if self.positions_at == "every" else positions[:, :0]
-        nodes, edges = TreeNodes(self._states(inputs, state), inputs.node_of, positions), self._edges(inputs)
+        nodes = TreeNodes(self._states(inputs, state, device), inputs.node_of, positions)
+        features = None if inputs.features is None else self._features(tensor(inputs.features, device))
+        mask, dt = (tensor(column, device).flatten() for column in (inputs.mask, inputs.dt))
+        edges = Edges(inputs.child.ravel(), mask, dt, inputs.event_of.ravel(), features, inputs.child.shape[1])
         for layer, count in zip(self.steps, inputs.sizes[-2::-1], strict=True):
-            nodes = TreeNodes(self.apply_layer(layer, nodes, edges.first(count)), None, again[:count])
+            some = edges if count == len(inputs.child) else edges.first(count)
+            nodes = TreeNodes(self.apply_layer(layer, nodes, some), None, again[:count])
         found = nodes.table
         return found if inputs.root_of is None else found.index_select(0, tensor(inputs.root_of, self.device))
-
-    def _edges(self, inputs: Trees) -> Edges:
-        to = partial(tensor, device=self.device)
-        return Edges(
-            child=inputs.child.ravel(),
-            mask=to(inputs.mask).flatten(),
-            dt=to(inputs.dt).flatten(),
-            event_of=inputs.event_of.ravel(),
-            features=None if inputs.features is None else self._features(to(inputs.features)),
-            k=inputs.child.shape[1],
-        )
 
     def _features(self, features: Tensor) -> Tensor:  # (e', f)
         """Features of events, with the embedding of its relation in place of the number."""
@@ -236,20 +224,21 @@ class TreeModel(Model):
             return asked
         return torch.cat([asked[:, 1:], self.relations(asked[:, 0].long())], 1)
 
-    def _states(self, inputs: Trees, state: MemoryState | None) -> Tensor:  # (n', s)
+    def _states(self, inputs: Trees, state: MemoryState | None, device: torch.device) -> Tensor:  # (n', s)
         """s_j ‖ x_j of the distinct nodes."""
         parts = [self.machine.current(state, inputs.nodes)] if self.memory and state is not None else []
         if inputs.node_features is not None:
-            parts.append(tensor(inputs.node_features, self.device))
+            parts.append(tensor(inputs.node_features, device))
         if parts:
             return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
-        return torch.zeros(len(inputs.nodes), self._state_width(), device=self.device)
+        return torch.zeros(len(inputs.nodes), 0 if self.positions else 1, device=device)  # a layer needs some input
 
     def _positions(self, inputs: Trees) -> np.ndarray:  # (tree nodes, 2r)
         """r_{j→own root} ‖ r_{j→other root} of every tree node; width 0 without positions."""
-        read = inputs.node_positions()
-        if read is None:
+        if inputs.positions is None:
             return np.zeros((len(inputs.node_of), 0), np.float32)
+        assert inputs.positions.answer is not None
+        read = inputs.positions.answer[inputs.group, inputs.rank]
         if read.shape[1] == 1:  # a node query: there is no other root
             read = np.concatenate([read, np.zeros_like(read)], 1)
         if read.dtype != np.float32:  # raw counts; the largest (2e59 on Enron, for walks of 20 steps) would be infinite

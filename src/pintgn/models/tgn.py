@@ -15,8 +15,8 @@ from pintgn.models.attention import AttentionLayer, check_heads, masked_softmax
 from pintgn.models.base import check_choice
 from pintgn.models.history_view import Events, HistoryView
 from pintgn.models.layers import Edges, TimeEncoding, TreeNodes, tensor
-from pintgn.models.memory import Memory, MemoryState
 from pintgn.models.message_passing import TreeModel
+from pintgn.models.node_memory import Memory, MemoryState
 from pintgn.neighbors.index import Neighbors
 
 EMBEDDINGS = ("attention", "time", "identity")

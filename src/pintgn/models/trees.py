@@ -45,12 +45,6 @@ class Trees:
     pair_history: np.ndarray | None = None  # (q, a) about the two roots of a link; see `models.pair_features`
     asked_with: np.ndarray | None = None  # (q, b) what a question about an event brings along; see `models.asked`
 
-    def node_positions(self) -> np.ndarray | None:  # (tree nodes, w, r)
-        if self.positions is None:
-            return None
-        assert self.positions.answer is not None
-        return self.positions.answer[self.group, self.rank]
-
     def nodes_by_tree(self) -> np.ndarray:  # (trees, m)
         """The nodes of each tree in order of rank, -1 where there is none."""
         found = np.full((self.sizes[0], int(self.rank.max(initial=-1)) + 1), -1)

@@ -26,6 +26,8 @@ PIECE = 1 << 20
 """Entries that are written together when an index is saved; a node with more is written at once."""
 SLACK = 16
 """The arenas grow by one part in this many: what is added is filled with zeros, so it takes memory at once."""
+SPARE = 4096
+"""Entries by which they grow at least: a small index need not grow at every batch."""
 ENTRY = 20
 """Bytes of an entry: other end, time, number, how many went out so far."""
 HUB = 4096
@@ -135,9 +137,10 @@ class Adjacency:
         if self._time is None:
             self._time = t.dtype
             self._new_arena(0)
-        if (free := len(self._arenas[0]) - int(self._used[0])) < 4 * total:  # mostly enough: the kernel runs once
-            self._grow_arena(len(self._arenas[0]) - free + 4 * total)
-        self._widen(int(own[-1]) if own.size else first + total - 1)
+        if total <= SPARE and (need := int(self._used[0]) + 4 * total) > len(self._arenas[0]):
+            self._grow_arena(need)  # mostly enough: the kernel runs once; for many events it says how much it needs
+        if (last := int(own[-1]) if own.size else first + total - 1) > NARROW:
+            self._widen(last)
         tied, keys = self._open_numbers[:0], self._open_ties[:0]
         if ties is not None:
             tied, keys = own if own.size else np.arange(first, first + total), np.array(ties, np.uint64)
@@ -152,7 +155,7 @@ class Adjacency:
                 if need:
                     # What is left needs about two entries each: a bulk load grows the arena once.
                     self._make_space(need, 3 * (total - done))
-                elif done:
+                elif self._hub in self._heads[[src[done - 1], dst[done - 1]], 1]:
                     self._enter_hubs(int(src[done - 1]), int(dst[done - 1]))
         finally:
             if done > 0:
@@ -187,7 +190,7 @@ class Adjacency:
 
     def _grow_arena(self, need: int) -> None:
         held = len(self._arenas[0])
-        capacity = max(need, held + held // SLACK)
+        capacity = max(need, held + max(held // SLACK, SPARE))
         _afford(capacity, ENTRY, "entries")
         self._widen(capacity)
         for arena in self._arenas:  # large arrays grow where they are: the system moves pages, not bytes

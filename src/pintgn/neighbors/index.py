@@ -114,7 +114,7 @@ class NeighborIndex(Adjacency):
         """
         shape, *asked = as_queries(nodes, t, before, self.time, valid)
         found = self.recent_of(at_least(k, 1, "k"), *asked)
-        return Neighbors(*(column.reshape(*shape, -1) for column in found))
+        return Neighbors(*(column.reshape(*shape, k) for column in found))
 
     def uniform(
         self,
@@ -134,7 +134,7 @@ class NeighborIndex(Adjacency):
         """
         shape, *asked = as_queries(nodes, t, before, self.time, valid)
         found = self.uniform_of(at_least(k, 1, "k"), per_query(as_keys(keys), shape, "keys"), *asked)
-        return Neighbors(*(column.reshape(*shape, -1) for column in found))
+        return Neighbors(*(column.reshape(*shape, k) for column in found))
 
     def count(
         self, nodes: ArrayLike, t: ArrayLike, *, before: ArrayLike | None = None, valid: ArrayLike | None = None
@@ -173,20 +173,20 @@ class NeighborIndex(Adjacency):
         """What the k newest contacts of u and v before t say of the two; ages are measured in `unit`."""
         shape, *asked = as_pairs(u, v, t, before, self.time)
         found = self.recent_contacts_of(at_least(k, 1, "k"), unit, *asked)
-        return RecentContacts(*(column.reshape(*shape, -1) for column in found))
+        return RecentContacts(*(column.reshape(*shape, *column.shape[1:]) for column in found))
 
     # --- the same of what has been checked: flat arrays of the right types, one kernel each ---------------
 
     def recent_of(self, k: int, nodes: np.ndarray, t: np.ndarray, before: np.ndarray) -> Neighbors:
         """`recent`; a node of -1 is not looked at."""
         ids, times, numbers, _ = self._arenas
-        found = _neighbors(len(nodes), k, t.dtype)
+        found = Neighbors(*(np.empty((len(nodes), k), kind) for kind in (np.int64, t.dtype, t.dtype, np.int64, bool)))
         kernels.recent(self._heads, ids, times, numbers, nodes, t, before, *found)
         return found
 
     def uniform_of(self, k: int, keys: np.ndarray, nodes: np.ndarray, t: np.ndarray, before: np.ndarray) -> Neighbors:
         ids, times, numbers, _ = self._arenas
-        found = _neighbors(len(nodes), k, t.dtype)
+        found = Neighbors(*(np.empty((len(nodes), k), kind) for kind in (np.int64, t.dtype, t.dtype, np.int64, bool)))
         kernels.uniform(self._heads, ids, times, numbers, nodes, t, before, keys, *found)
         return found
 
@@ -275,8 +275,3 @@ def causal_walks(
     shape, *asked = as_queries(nodes, t, before, index.time, valid)
     found = index.walks_of(walks, length, per_query(as_keys(keys), shape, "keys"), bias, *asked)
     return Walks(*(column.reshape(*shape, *column.shape[1:]) for column in found))
-
-
-def _neighbors(queries: int, k: int, time: np.dtype) -> Neighbors:
-    """An answer to be filled in."""
-    return Neighbors(*(np.empty((queries, k), kind) for kind in (np.int64, time, time, np.int64, np.bool_)))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pintgn.errors import BadInput
 from pintgn.formatting import size
 from pintgn.positions.capacity import require_memory
 from pintgn.positions.kernels_arena import (
@@ -25,6 +27,9 @@ from pintgn.positions.kernels_arena import (
     widen,
 )
 from pintgn.positions.kernels_exact import TOO_NARROW, exact_pass
+
+if TYPE_CHECKING:
+    from pintgn.positions.relative import RelativePositions
 
 SLACK = 16  # the arena grows by one part in this many
 WASTE = 10  # free blocks are swept together when they take one part in this many
@@ -139,6 +144,25 @@ class ExactTables:
         self.heads, self.book = np.array(arrays["heads"]), np.array(arrays["book"])
         self.rows = int(self.book[NODES])
         self.arena = _extended(arrays["arena"], len(arrays["arena"]) + 8 * int(self.book[WIDEST]) + START)
+
+
+def nonzero(positions: RelativePositions, block: int = 512) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """All pairs (roots, nodes) whose position is not zero after everything observed, a block of roots at a time.
+
+    Only the exact backend can tell: estimates are never quite zero.
+    """
+    closed = positions.fork()
+    clock, size, levels = positions.clock, positions.size, positions.d - 1
+    if not isinstance(closed._store, ExactTables):
+        raise BadInput("estimated positions are never quite zero. Use RelativePositions(backend='exact').")
+    if clock is not None:  # the open group's walks become part of the tables
+        closed.advance(clock + 1 if isinstance(clock, int) else float(np.nextafter(clock, np.inf)))
+    for begin in range(0, size, block):
+        mine = range(begin, min(begin + block, size))
+        owners, nodes, _ = closed._store.entries(mine)
+        themselves = np.array(mine) * (size + 1)  # level 0
+        roots, nodes = np.divmod(np.unique(np.append(themselves, owners // max(levels, 1) * size + nodes)), size)
+        yield roots, nodes
 
 
 def _extended(array: np.ndarray, length: int) -> np.ndarray:

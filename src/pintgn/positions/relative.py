@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from pintgn.facts import check_format, parse, read_arrays, reading
 from pintgn.formatting import size
 from pintgn.neighbors.index_file import write_arrays
 from pintgn.neighbors.queries import FLOAT64, INT64, as_events, as_ids, as_times, at_least, flat
-from pintgn.positions.capacity import require_memory
+from pintgn.positions import capacity, first_use
 from pintgn.positions.exact import NO_LIMIT, ExactTables
 from pintgn.positions.kernels_counts import divide_counts, log_counts, pair_up
 from pintgn.positions.kernels_exact import QUERY, TOO_BIG
@@ -244,8 +243,8 @@ class RelativePositions:
     ) -> np.ndarray:  # (q, m, w, d)
         """`replay` of what has been checked already: contiguous arrays of the right types, in order of time."""
         answers = nodes.size * roots.shape[1]
-        needed = answers * self._d * 12
-        require_memory(needed, needed, f"an answer of {answers:,} positions", "Ask in smaller batches.")
+        if (needed := answers * self._d * 12) > capacity.SMALL:
+            capacity.require_memory(needed, needed, f"an answer of {answers:,} positions", "Ask in smaller batches.")
         return self._transformed(self.append(src, dst, t, nodes, roots, at), at, transform)
 
     def append(
@@ -262,6 +261,8 @@ class RelativePositions:
 
         Returns raw counts (q, w, m, d). Events go to the open group; groups that they close are applied.
         """
+        if first_use.running:
+            first_use.wait()
         if self._backlog is not None:
             self._finish_backlog()
         if len(t):
@@ -361,17 +362,15 @@ class RelativePositions:
         elif transform == "l1":
             divide_counts(raw, np.ones(0), out)
         else:
-            elapsed = self._since_first(np.full(queries, self._clock or 0) if at is None else at)
+            t, first = np.full(queries, self._clock or 0) if at is None else at, self._origin
+            if first is None:
+                elapsed = np.zeros(queries)
+            elif self._time == INT64 and len(t) and int(t.max()) - int(first) < 2**63:
+                elapsed = (t - first).astype(np.float64)  # whole times are subtracted as such
+            else:
+                elapsed = t.astype(np.float64) - np.float64(first)
             divide_counts(raw, 1 + np.maximum(elapsed, 0.0) / self._time_unit, out)
         return out
-
-    def _since_first(self, t: Any) -> Any:
-        """Time since the first event, as float64; int64 times are subtracted as such."""
-        if self._origin is None:
-            return np.zeros(np.shape(t))
-        if self._time == INT64 and np.size(t) and int(np.max(t)) - int(self._origin) >= 2**63:
-            return np.asarray(t, np.float64) - np.float64(self._origin)
-        return np.asarray(t - self._origin, np.float64)
 
     # -- all of it, as settings and arrays -------------------------------------------------------------------------
 
@@ -404,25 +403,6 @@ class RelativePositions:
         made._store.reserve(made._size)
         made._open, made._opened = np.stack((arrays["open_src"], arrays["open_dst"])), len(arrays["open_src"])
         return made
-
-
-def nonzero(positions: RelativePositions, block: int = 512) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """All pairs (roots, nodes) whose position is not zero after everything observed, a block of roots at a time.
-
-    Only the exact backend can tell: estimates are never quite zero.
-    """
-    closed = positions.fork()
-    clock, size, levels = positions.clock, positions.size, positions.d - 1
-    if not isinstance(closed._store, ExactTables):
-        raise BadInput("estimated positions are never quite zero. Use RelativePositions(backend='exact').")
-    if clock is not None:  # the open group's walks become part of the tables
-        closed.advance(clock + 1 if isinstance(clock, int) else float(np.nextafter(clock, np.inf)))
-    for begin in range(0, size, block):
-        mine = range(begin, min(begin + block, size))
-        owners, nodes, _ = closed._store.entries(mine)
-        themselves = np.array(mine) * (size + 1)  # level 0
-        roots, nodes = np.divmod(np.unique(np.append(themselves, owners // max(levels, 1) * size + nodes)), size)
-        yield roots, nodes
 
 
 def check_transform(name: Any, time_unit: float | None) -> None:

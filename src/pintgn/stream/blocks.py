@@ -111,11 +111,11 @@ class MemoryBlocks:
             state.put(self.undo.nodes, self.undo.rows)
         self.unfinished, self.undo = list(self.undo.block), None  # a fork may hold the same list
 
-    def state_of(self, span: Span, state: Any) -> Any:
-        """The state that a span's queries see."""
-        if span.behind and self.undo is not None and self.undo.rows is not None:
-            return StaleView(state, self.undo.nodes, self.undo.rows)
-        return state
+    def stale(self, state: Any) -> Any:
+        """The state from before the refresh at the clock."""
+        if self.undo is None or self.undo.rows is None:
+            return state
+        return StaleView(state, self.undo.nodes, self.undo.rows)
 
     def fork(self) -> MemoryBlocks:
         other = MemoryBlocks(self.size)

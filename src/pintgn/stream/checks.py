@@ -58,10 +58,10 @@ def checked_queries(stream: Stream, queries: Sequence[Query]) -> Query:
         return Query(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, stream.time_dtype or np.int64))
     src, dst = _nodes([q.src for q in queries], "src"), _nodes([q.dst for q in queries], "dst")
     t = checked_times(stream, np.concatenate([np.asarray(q.t) for q in queries]))
-    if len(t) and stream.clock is not None and (first := t.min()) < stream.clock:
+    clock = stream.history.clock
+    if len(t) and clock is not None and (first := t.min()) < clock:
         raise StaleQuery(
-            f"asked for a score at t={first}; this stream has already observed t={stream.clock}. "
-            f"Fork it before t={first}."
+            f"asked for a score at t={first}; this stream has already observed t={clock}. Fork it before t={first}."
         )
     return Query(src, dst, t, None if stream.schema.asking is None else checked_given(queries, stream.schema))
 

@@ -282,7 +282,8 @@ class Stream:
             if len(span.rows) and compute is not None:
                 if self.positions_refresh == "block":
                     self._serve_by_block(span, view, gathered.pure)
-                answers.append(compute(inputs, self.blocks.state_of(span, self.state)))
+                state = self.blocks.stale(self.state) if span.behind else self.state
+                answers.append(compute(inputs, state))
             if self._in_blocks and len(span.events.t):
                 if not self.reuse_states and isinstance(self.state, State):
                     self.state.cached_states = None
@@ -349,7 +350,7 @@ class Stream:
 
     def save(self, folder: str | Path) -> None:
         """Write the stream to a folder: parameters, past, memory and clock. Whole or not at all."""
-        from pintgn.stream.files import save
+        from pintgn.stream.stream_file import save
 
         save(self, Path(folder))
 
@@ -365,7 +366,7 @@ class Stream:
         `model` is needed for a model class of your own. With `schema`, a stream of other data is refused. It goes on on
         `device`, wherever it was before.
         """
-        from pintgn.stream.files import open_stream
+        from pintgn.stream.stream_file import open_stream
 
         return open_stream(Path(folder), model, schema, device)
 
