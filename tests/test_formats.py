@@ -39,7 +39,7 @@ from pintgn import EventLog, NeighborIndex, RelativePositions, Service, Stream
 from pintgn.errors import BadFile
 from pintgn.events.log import Query
 from pintgn.facts import check_format
-from pintgn.feed.source import Bookmark
+from pintgn.feed.stream_source import Bookmark
 from pintgn.learn.run import Run
 from pintgn.serve.backup import restore
 from pintgn.serve.keys import FILE as KEYS

@@ -12,8 +12,8 @@ import pytest
 from pintgn.errors import BadFile, BadInput
 from pintgn.feed.kafka import KafkaSink, KafkaSource
 from pintgn.feed.nats import NatsSink, NatsSource
-from pintgn.feed.postgres import PostgresSource
-from pintgn.feed.source import Bookmark
+from pintgn.feed.postgres_table import PostgresSource
+from pintgn.feed.stream_source import Bookmark
 from tests.feed.helpers import fed, killed_often, nats_server
 from tests.postgres import postgres_server
 from tests.serve.helpers import TRAINED, as_events

@@ -10,11 +10,11 @@ import pytest
 
 from pintgn.errors import BadInput
 from pintgn.feed.client import Client
-from pintgn.feed.dead import DeadLetters
 from pintgn.feed.feeder import Feeder, Predictions, Refused
 from pintgn.feed.mapping import Columns
+from pintgn.feed.refused_rows import RefusedRows
 from pintgn.feed.sink import Webhook
-from pintgn.feed.source import Batch, Row, Source
+from pintgn.feed.stream_source import Batch, Row, Source
 from tests.feed.helpers import fed
 from tests.serve.helpers import TRAINED, as_events
 
@@ -90,8 +90,8 @@ def feeder_of(server, rows, **more):
 
 
 @pytest.fixture
-def dead(tmp_path):
-    made = DeadLetters(tmp_path / "refused")
+def refused(tmp_path):
+    made = RefusedRows(tmp_path / "refused")
     yield made
     made.close()
 
@@ -132,9 +132,9 @@ def refusing(wrong, error="late_event", status=409):
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 9, 10, 11])
 @pytest.mark.parametrize("wrong", [{0}, {9}, {3, 4}, {0, 2, 9}, set(range(10))])
-def test_refused_rows_are_set_aside_and_no_others(scripted, tmp_path, dead, batch, wrong):
+def test_refused_rows_are_set_aside_and_no_others(scripted, tmp_path, refused, batch, wrong):
     scripted.script[:] = [refusing(wrong)]
-    feeder = feeder_of(scripted, ROWS, batch=batch, dead=dead)
+    feeder = feeder_of(scripted, ROWS, batch=batch, refused=refused)
     counts = feeder.run(once=True)
     letters = [json.loads(line) for line in (tmp_path / "refused").read_text().splitlines()]
     assert [letter["row"]["t"] for letter in letters] == sorted(wrong)
@@ -158,27 +158,27 @@ def test_without_a_place_for_them_the_first_refused_row_stops_the_feed(scripted)
 
 
 @pytest.mark.parametrize(("status", "error"), [(409, "key_reused"), (401, "no_key"), (403, "forbidden")])
-def test_what_is_no_row_s_fault_stops_the_feed(scripted, tmp_path, dead, status, error):
+def test_what_is_no_row_s_fault_stops_the_feed(scripted, tmp_path, refused, status, error):
     scripted.script[:] = [(status, {}, {"error": error, "message": "no.", "next": "Do this."})]
     with pytest.raises(BadInput, match=r"no. Do this."):
-        feeder_of(scripted, ROWS, dead=dead).run(once=True)
+        feeder_of(scripted, ROWS, refused=refused).run(once=True)
     assert (tmp_path / "refused").read_text() == ""
     scripted.script[:] = [(404, {}, "nothing here")]
     with pytest.raises(BadInput, match="not as a pintgn service does"):
-        feeder_of(scripted, ROWS, dead=dead).run(once=True)
+        feeder_of(scripted, ROWS, refused=refused).run(once=True)
 
 
-def test_a_dead_letter_is_written_once_and_whole(tmp_path):
+def test_a_refused_row_is_written_once_and_whole(tmp_path):
     path = tmp_path / "refused"
     letters = [{"key": f"k{n}", "error": "e", "message": "m", "row": {}} for n in range(3)]
-    dead = DeadLetters(path)
-    dead.add(letters[:2])
-    dead.close()
+    refused = RefusedRows(path)
+    refused.add(letters[:2])
+    refused.close()
     with open(path, "a") as file:
         file.write('{"key": "k2", "err')  # a kill
-    dead = DeadLetters(path)
-    dead.add(letters)
-    dead.close()
+    refused = RefusedRows(path)
+    refused.add(letters)
+    refused.close()
     assert [json.loads(line)["key"] for line in path.read_text().splitlines()] == ["k0", "k1", "k2"]
 
 
@@ -281,9 +281,10 @@ def test_what_is_wrong_with_a_command_is_said_in_one_line(tmp_path, monkeypatch,
 
 
 def test_an_address_of_no_source_says_which_there_are_once():
-    from pintgn.feed.addresses import Asked, open_source
+    from pintgn.feed.endpoints import open_source
+    from pintgn.feed.options import SourceOptions
 
     with pytest.raises(BadInput, match=r"Did you mean 'kafka://'\?$"):
-        open_source("kafk://broker/orders", Asked("http://127.0.0.1:1"))
+        open_source("kafk://broker/orders", "http://127.0.0.1:1", SourceOptions(), {})
     with pytest.raises(BadInput, match=r"events\. There are: 'a file', 'kafka://', [^.]*\.$"):
-        open_source("ftp-mirror://host/orders", Asked("http://127.0.0.1:1"))
+        open_source("ftp-mirror://host/orders", "http://127.0.0.1:1", SourceOptions(), {})

@@ -12,13 +12,16 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from pintgn.cli.common import AsJson, answer, say
+from pintgn.cli.options import grouped
 from pintgn.errors import BadFile, BadInput
+from pintgn.feed.options import ColumnNames, PredictionOptions, SourceOptions
 from pintgn.formatting import plural, shown_address
 
 SAID = 10.0
 """Seconds between two lines of progress where there is no terminal."""
 
 
+@grouped
 def feed(
     source: Annotated[
         str,
@@ -29,42 +32,15 @@ def feed(
         ),
     ],
     service: Annotated[str, Argument(metavar="SERVICE", help="Address of the service, such as http://127.0.0.1:8000.")],
-    src: Annotated[str | None, Option(help="Column of the source ids; as in the run's log by default.")] = None,
-    dst: Annotated[str | None, Option(help="Column of the destination ids.")] = None,
-    time: Annotated[str | None, Option("--time", "-t", help="Column of the times.")] = None,
-    key: Annotated[
-        str | None, Option(help="Column that names each event for good; its position in the source by default.")
-    ] = None,
-    increasing: Annotated[str | None, Option(help="Of a table: the column that only grows, such as id.")] = None,
-    kind: Annotated[str | None, Option("--format", help="Of a file: csv or ndjson; by its ending by default.")] = None,
-    delimiter: Annotated[str | None, Option(help="Of a CSV file: what separates columns.")] = None,
+    columns: ColumnNames = ColumnNames(),
+    reading: SourceOptions = SourceOptions(),
     once: Annotated[bool, Option("--once", help="Stop at the end of what is there; otherwise wait for more.")] = False,
     batch: Annotated[int, Option(min=1, max=50_000, help="Events of one request at most.")] = 1_000,
     refused: Annotated[
         Path | None,
         Option(help="Set rows that the service refuses aside in this file; the first one stops the feed by default."),
     ] = None,
-    to: Annotated[
-        str | None,
-        Option(
-            help="Where predictions go: http(s)://… (a webhook), kafka://host:port/TOPIC, nats://host:port/SUBJECT."
-        ),
-    ] = None,
-    top: Annotated[
-        int, Option(min=0, max=1_000, help="Send this many likeliest destinations of each source just active.")
-    ] = 0,
-    below: Annotated[
-        float | None, Option(min=0, max=1, help="Send each event whose probability was below this, just before it.")
-    ] = None,
-    name: Annotated[
-        str | None, Option(help="Name of the source in keys; of Kafka's group. Keep it when a file or table moves.")
-    ] = None,
-    bookmark: Annotated[
-        Path | None, Option(help="File of the position, except for Kafka, which keeps it; SOURCE.bookmark by default.")
-    ] = None,
-    from_start: Annotated[
-        bool, Option("--from-start", help="Read everything again; what the service has counts as a duplicate.")
-    ] = False,
+    predictions: PredictionOptions = PredictionOptions(),
     api_key: Annotated[Path | None, Option(help="File with the service's API key (scope write).")] = None,
     set_: Annotated[
         list[str] | None, Option("--set", metavar="NAME=VALUE", help="A setting of librdkafka; may be repeated.")
@@ -76,13 +52,14 @@ def feed(
     Every event has a key made of its position, so after a kill nothing is lost and nothing counts twice. A service that
     is busy or away is waited for.
     """
-    from pintgn.feed.addresses import Asked, open_sink, open_source
     from pintgn.feed.client import Client
-    from pintgn.feed.dead import DeadLetters
+    from pintgn.feed.endpoints import open_sink, open_source
     from pintgn.feed.feeder import Feeder, Predictions
     from pintgn.feed.mapping import Columns
+    from pintgn.feed.refused_rows import RefusedRows
 
-    if (to is None) != (not top and below is None):
+    to = predictions.to
+    if (to is None) != (not predictions.top and predictions.below is None):
         raise BadInput("predictions need a place and a kind: --to URL with --top K, --below P, or both.")
     settings = dict(_setting(text) for text in set_ or [])
     client, path = Client.of(service, read_key(api_key))
@@ -90,25 +67,25 @@ def feed(
         raise BadInput(f"{service} has a path; name the service alone, such as http://127.0.0.1:8000.")
     with contextlib.ExitStack() as stack:
         stack.callback(client.close)
-        asked = Asked(service.rstrip("/"), name, bookmark, increasing, kind, delimiter, from_start, settings)
-        opened = open_source(source, asked)
+        opened = open_source(source, service.rstrip("/"), reading, settings)
         stack.callback(opened.close)
-        dead = None if refused is None else stack.enter_context(contextlib.closing(DeadLetters(refused)))
-        predictions = None
+        aside = None if refused is None else stack.enter_context(contextlib.closing(RefusedRows(refused)))
+        sent = None
         if to is not None:
-            predictions = Predictions(open_sink(to, settings), top, below)
-            stack.callback(predictions.sink.close)
+            sent = Predictions(open_sink(to, settings), predictions.top, predictions.below)
+            stack.callback(sent.sink.close)
         line = stack.enter_context(_Line())
-        feeder = Feeder(opened, client, Columns("", "", ""), batch, dead, predictions, line)
+        feeder = Feeder(opened, client, Columns("", "", ""), batch, aside, sent, line)
         with _stopping(feeder):
-            told = feeder.ask("GET", "/status")
-            if told is not None:
-                status, found = told
-                if status != 200:
+            status = feeder.ask("GET", "/status")  # None when it was stopped while it waited for the service
+            if status is not None:
+                code, found = status
+                if code != 200:
                     raise BadInput(f"the service refuses: {found['message']} {found.get('next', '')}")
-                given = {"src": src, "dst": dst, "t": time, "key": key}
+                given = {"src": columns.src, "dst": columns.dst, "t": columns.time, "key": columns.key}
                 feeder.columns = Columns.of(found["data"], given, opened.text)
-            counts = feeder.run(once) if told is not None else feeder.counts
+                feeder.run(once)
+    counts = feeder.counts
     facts = {"source": shown_address(source), "service": service} | counts.facts()
     shown = f"{shown_address(source)}: {plural(counts.accepted, 'event')} accepted, {counts.duplicates:,} known already"
     shown += f", {counts.refused:,} refused" + (f" (in {refused})" if counts.refused else "")

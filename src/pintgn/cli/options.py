@@ -15,9 +15,10 @@ from typer import Option
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of every parameter that is annotated with a dataclass; it gets the dataclass.
 
-    A field is an option by its annotation, or, in dataclasses that know nothing of a command line, by its metadata:
-    `help`; `flag`, where it is not named as the field; `least` of a number; `duration` of a length of time, which the
-    command gets as text, because its unit is that of a log.
+    A field is an option where it is annotated with one, or, in dataclasses that know nothing of a command line, with a
+    help text: `Annotated[type, "help"]`, with a dict where there is more to say: `flag` names the option where it is not
+    called as the field, `short` by one letter; `least` and `most` bound a number; `duration` marks a length of time,
+    which the command gets as text, because its unit is that of a log.
 
     >>> @dataclasses.dataclass
     ... class Size:
@@ -56,15 +57,17 @@ def _options(kind: Any) -> list[inspect.Parameter]:
     """The fields of a dataclass that are options, as parameters."""
     hints, found = typing.get_type_hints(kind, include_extras=True), []
     for field in dataclasses.fields(kind):
-        annotation, about = hints[field.name], field.metadata
-        if "help" in about:
-            flag = about.get("flag", f"--{field.name.replace('_', '-')}")
-            of = str | None if about.get("duration") else annotation
-            annotation = Annotated[of, Option(flag, help=about["help"], min=about.get("least"))]
-        elif typing.get_origin(annotation) is not Annotated:
+        annotation, about = hints[field.name], getattr(hints[field.name], "__metadata__", ())
+        if not about:
             continue
-        default = field.default
-        found.append(
-            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-        )
+        if isinstance(about[0], str):
+            more = about[1] if len(about) > 1 else {}
+            flags = [
+                more.get("flag", f"--{field.name.replace('_', '-')}"),
+                *([more["short"]] if "short" in more else []),
+            ]
+            option = Option(*flags, help=about[0], min=more.get("least"), max=more.get("most"))
+            annotation = Annotated[str | None if more.get("duration") else annotation.__origin__, option]
+        only = inspect.Parameter.KEYWORD_ONLY
+        found.append(inspect.Parameter(field.name, only, default=field.default, annotation=annotation))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,26 +16,24 @@ from pintgn.cli.evaluation import RunFolder
 from pintgn.cli.options import grouped
 from pintgn.errors import BadInput
 from pintgn.packages import need
-from pintgn.serve.limits import Access, Logs, Options, Tls, option
+from pintgn.serve.limits import Access, Logs, Options, Tls
 
 
 @dataclass(frozen=True)
 class Instead:
     """What is done to a store instead of serving it."""
 
-    compact: bool = field(default=False, metadata=option("Drop stored events that every snapshot holds, and exit."))
-    undo_after: str | None = field(
-        default=None,
-        metadata=option("Undo all live events later than this time, move them to a file beside the store, and exit."),
-    )
-    accept_loss: int | None = field(
-        default=None,
-        metadata=option(
-            "Go on without the acknowledged events that a store has lost, which are so many, and exit.", least=0
-        ),
-    )
-    export: Path | None = field(
-        default=None, metadata=option("Write the run's log and all live events to this file, to train on, and exit.")
+    compact: Annotated[bool, "Drop stored events that every snapshot holds, and exit."] = False
+    undo_after: Annotated[
+        str | None, "Undo all live events later than this time, move them to a file beside the store, and exit."
+    ] = None
+    accept_loss: Annotated[
+        int | None,
+        "Go on without the acknowledged events that a store has lost, which are so many, and exit.",
+        {"least": 0},
+    ] = None
+    export: Annotated[Path | None, "Write the run's log and all live events to this file, to train on, and exit."] = (
+        None
     )
 
 
@@ -123,11 +121,10 @@ def in_units(options: Options, run: Path) -> Options:
     from pintgn.learn.folder import Folder
 
     log = Folder(run).events
-    changed: dict[str, Any] = {}
-    for one in fields(options):
-        text = getattr(options, one.name)
-        if one.metadata.get("duration") and text is not None:
-            changed[one.name] = read_duration(text, saved_schema(log).time) if log.exists() else None
+    given = {name: text for name in ("window", "lateness", "max_ahead") if (text := getattr(options, name)) is not None}
+    changed: dict[str, Any] = dict.fromkeys(given)
+    if given and log.exists():
+        changed = {name: read_duration(text, saved_schema(log).time) for name, text in given.items()}
     return replace(options, **changed)
 
 

@@ -16,10 +16,10 @@ from urllib.parse import quote
 
 from pintgn.errors import BadInput, PintgnError
 from pintgn.feed.client import Client, Unreachable, seconds_to_wait
-from pintgn.feed.dead import DeadLetters
 from pintgn.feed.mapping import BadRow, Columns
+from pintgn.feed.refused_rows import RefusedRows
 from pintgn.feed.sink import Sink
-from pintgn.feed.source import Batch, Row, Source
+from pintgn.feed.stream_source import Batch, Row, Source
 
 IDLE = 1.0
 """Seconds that a source is waited for at a time."""
@@ -77,7 +77,7 @@ class Feeder:
         client: of the service.
         columns: which of the source's columns are an event's.
         batch: events of a request at most.
-        dead: where rows go that the service refuses; without, the first of them stops the feeder.
+        refused: where rows go that the service refuses; without, the first of them stops the feeder.
         predictions: what goes out.
         progress: called with the counts after every batch, and when waiting begins.
     """
@@ -88,12 +88,12 @@ class Feeder:
         client: Client,
         columns: Columns,
         batch: int = 1_000,
-        dead: DeadLetters | None = None,
+        refused: RefusedRows | None = None,
         predictions: Predictions | None = None,
         progress: Callable[[Counts], None] = lambda counts: None,
     ):
         self.source, self.client, self.columns, self.batch = source, client, columns, batch
-        self.dead, self.predictions, self.progress = dead, predictions, progress
+        self.refused, self.predictions, self.progress = refused, predictions, progress
         self.counts, self.stopping = Counts(), threading.Event()
 
     def stop(self) -> None:
@@ -115,19 +115,19 @@ class Feeder:
 
     def _move(self, batch: Batch) -> None:
         events: list[tuple[Row, dict[str, Any]]] = []
-        letters: list[dict[str, Any]] = []
+        rejected: list[dict[str, Any]] = []
         for row in batch.rows:
             try:
                 events.append((row, self.columns.event(row)))
             except BadRow as error:
-                if self.dead is None and self._send(events, letters) is None:
+                if self.refused is None and self._send(events, rejected) is None:
                     return
-                letters.append(self._refuse(row, "bad_row", str(error)))
-        taken = self._send(events, letters)
+                rejected.append(self._refuse(row, "bad_row", str(error)))
+        taken = self._send(events, rejected)
         if self.stopping.is_set() and taken is None:
             return  # it was not acknowledged; the next feeder sends it again
-        if letters and self.dead is not None:
-            self.dead.add(letters)
+        if rejected and self.refused is not None:
+            self.refused.add(rejected)
         if self.predictions is not None:
             self._predict(taken or [])
         self.source.commit(batch.position)
@@ -135,8 +135,8 @@ class Feeder:
 
     # -- in ------------------------------------------------------------------------------------------------------------
 
-    def _send(self, events: list[tuple[Row, dict[str, Any]]], letters: list[dict[str, Any]]) -> list[Any] | None:
-        """Send events; those that are refused become letters.
+    def _send(self, events: list[tuple[Row, dict[str, Any]]], rejected: list[dict[str, Any]]) -> list[Any] | None:
+        """Send events; those that are refused are collected.
 
         Returns each that was taken, with its score; None when the feeder is stopped.
         """
@@ -157,19 +157,19 @@ class Feeder:
         if error not in REFUSED:
             raise BadInput(f"the service refuses what it is sent: {message} {found.get('next', '')}")
         if len(events) == 1:
-            letters.append(self._refuse(events[0][0], error, message))
+            rejected.append(self._refuse(events[0][0], error, message))
             return []
         half = len(events) // 2
         taken: list[Any] = []
         for part in (events[:half], events[half:]):
-            more = self._send(part, letters)
+            more = self._send(part, rejected)
             if more is None:
                 return None
             taken += more
         return taken
 
     def _refuse(self, row: Row, error: str, message: str) -> dict[str, Any]:
-        if self.dead is None:
+        if self.refused is None:
             raise Refused(
                 f"row {row.key} is refused ({error}): {message.rstrip('.')}. Everything before it was sent. Correct "
                 "it, or set such rows aside with --refused FILE."

@@ -8,7 +8,7 @@ from typing import Any
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.feed.sink import Sink
-from pintgn.feed.source import Batch, Row, Source, json_row, short_name
+from pintgn.feed.stream_source import Batch, Row, Source, json_row, short_name
 from pintgn.packages import need
 
 TIMEOUT = 15.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pintgn.errors import BadInput, suggest
-from pintgn.feed.source import Row
+from pintgn.feed.stream_source import Row
 
 
 class BadRow(BadInput):

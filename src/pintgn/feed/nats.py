@@ -11,7 +11,7 @@ from typing import Any
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.feed.sink import Sink
-from pintgn.feed.source import Batch, Bookmark, Row, Source, json_row, short_name
+from pintgn.feed.stream_source import Batch, Bookmark, BookmarkedSource, Row, json_row, short_name
 from pintgn.formatting import shown_address
 from pintgn.packages import need
 
@@ -66,11 +66,11 @@ class Connection:
         self.loop.close()
 
 
-class NatsSource(Source):
+class NatsSource(BookmarkedSource):
     """The messages of a stream, by their numbers in it.
 
-    The consumer is a passing one that begins after the bookmark and acknowledges nothing: a durable one would hand out
-    later messages before those that a killed feeder had not acknowledged, and the service would refuse them as late. A
+    The consumer is ephemeral, begins after the bookmark and acknowledges nothing: a durable one would hand out later
+    messages before those that a killed feeder had not acknowledged, and the service would refuse them as late. A
     gap in the consumer's own numbers means that messages were lost on the way; they are asked for again.
 
     Args:
@@ -95,11 +95,10 @@ class NatsSource(Source):
             raise BadInput(f"NATS has no stream {stream!r}, or refuses it: {error}.") from None
 
     async def _subscribe(self) -> None:
-        api, settings = self.connection.nats.js.api, {}
+        api = self.connection.nats.js.api
+        settings: dict[str, Any] = {"deliver_policy": api.DeliverPolicy.ALL}
         if self.position:
             settings = {"deliver_policy": api.DeliverPolicy.BY_START_SEQUENCE, "opt_start_seq": self.position + 1}
-        else:
-            settings = {"deliver_policy": api.DeliverPolicy.ALL}
         config = api.ConsumerConfig(ack_policy=api.AckPolicy.NONE, inactive_threshold=KEPT, **settings)
         if self.consumer is not None:
             await self.consumer.unsubscribe()
@@ -128,12 +127,9 @@ class NatsSource(Source):
             self.reconnects = -1
         return Batch(rows, self.position, end=not rows and not pending)
 
-    def commit(self, position: Any) -> None:
-        self.bookmark.save(position)
-
     def close(self) -> None:
         self.connection.close()
-        self.bookmark.close()
+        super().close()
 
 
 class NatsSink(Sink):

@@ -1,4 +1,4 @@
-"""What a service answers, as plain values ready for JSON: scores, recommendations, nodes, its own state."""
+"""Answers of a service, as plain values ready for JSON: scores, recommendations, nodes, its own state."""
 
 from __future__ import annotations
 
@@ -20,41 +20,30 @@ RANKED = 4_000
 
 
 def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
-    """A logit and a probability for each pair, all as of one time: right after the newest event by default."""
-    if service.run.answers and not service.run.scores_links:
-        return ask(service, body)
-    _check_scores_links(service)
+    """A logit and a probability for each pair, all as of one time: right after the newest event by default.
+
+    Of a run that predicts a column: what it says about an event of each pair.
+    """
+    run, of_links = service.run, service.run.scores_links or not service.run.answers
+    if of_links:
+        _check_scores_links(service)
     src, dst, at, against, paired, given = service.requests.pairs(body)
-    relation = _relations(service, given)
+    relation = _relations(service, given) if of_links else None
+    columns: dict[str, Any]
     with service.asking() as live:
-        when = _fresh(live, at)
-        found = live.score_pairs(src, dst, np.full(len(src), when, live.codec.dtype), against, relation)
-        event = live.total
-    columns = zip(src, dst, found.logits.tolist(), found.probabilities.tolist(), found.notes, strict=True)
-    rows = [
-        ({"src": s} if paired else {}) | {"dst": d, "logit": logit, "probability": p, "notes": doubtful}
-        for s, d, logit, p, doubtful in columns
-    ]
-    return {"at": when.item(), "event": event, "scores": rows} | _without(service)
-
-
-def ask(service: Service, body: bytes | bytearray) -> dict[str, Any]:
-    """What a run that predicts a column says about events that may happen, all as of one time."""
-    src, dst, at, _, paired, given = service.requests.pairs(body)
-    with service.asking() as live:
-        when = _fresh(live, at)
-        told = given if service.run.settings.task.given or any(given) else None
-        said = live.ask(src, dst, told, np.full(len(src), when, live.codec.dtype))
-    notes = live.notes(src, dst)
-    columns = {name: column if isinstance(column, list) else column.tolist() for name, column in said.items()}
-    rows = [
-        ({"src": s} if paired else {})
-        | {"dst": d}
-        | {name: column[k] for name, column in columns.items()}
-        | {"notes": f}
-        for k, (s, d, f) in enumerate(zip(src, dst, notes, strict=True))
-    ]
-    return {"at": when.item(), "predict": service.run.settings.task.predict, "scores": rows} | _without(service)
+        when, event = _fresh(live, at), live.total
+        times = np.full(len(src), when, live.codec.dtype)
+        if of_links:
+            found = live.score_pairs(src, dst, times, against, relation)
+            columns = {"logit": found.logits, "probability": found.probabilities, "notes": found.notes}
+        else:
+            columns = live.ask(src, dst, given if run.settings.task.given or any(given) else None, times)
+            columns |= {"notes": live.notes(src, dst)}
+    shown = ({"src": src} if paired else {}) | {"dst": dst} | columns
+    lists = [column if isinstance(column, list) else column.tolist() for column in shown.values()]
+    rows = [dict(zip(shown, row, strict=True)) for row in zip(*lists, strict=True)]
+    about = {} if of_links else {"predict": run.settings.task.predict}
+    return {"at": when.item(), "event": event} | about | {"scores": rows} | _held(service)
 
 
 def _relations(service: Service, given: list[Any]) -> list[Any] | None:
@@ -87,7 +76,7 @@ def recommend(service: Service, node: Any, k: int, at: Any = None, relation: Any
             found.append(ranking.rank_candidates(live, node, pool[begin : begin + RANKED], at, relation))
     items = ranking.best(live, node, pool, np.concatenate([np.zeros(0, np.float32), *found]), k, relation)
     shown = {"node": node, "at": when.item(), "event": event, "items": [item._asdict() for item in items]}
-    return shown | _without(service)
+    return shown | _held(service)
 
 
 def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: str | None = None) -> dict[str, Any]:
@@ -108,7 +97,7 @@ def node(service: Service, id: Any, depth: int = 2, neighbors: int = 10, side: s
                 "recent": _recent(live, number, neighbors),
                 "tree": {"id": id, "children": _tree(live, number, when, depth, neighbors)},
             }
-    return answer | _without(service)
+    return answer | _held(service)
 
 
 def _recent(live: Live, node: int, count: int) -> list[dict[str, Any]]:
@@ -173,7 +162,7 @@ def explain(
         # copied: events may happen while the reasons are worked out
         explain = live.explaining(src, dst, at, given=told, relation=relation)
         event = live.total
-    return explain().as_dict() | {"event": event} | _without(service)
+    return explain().as_dict() | {"event": event} | _held(service)
 
 
 def status(service: Service) -> dict[str, Any]:
@@ -244,15 +233,10 @@ def status(service: Service) -> dict[str, Any]:
 
 def models(service: Service) -> dict[str, Any]:
     """Which run is served, what came of those that were to be, and how far one has come that is."""
-    candidate, active = service.candidate, _served(service)
+    candidate, folder = service.candidate, service.run.folder
+    active = None if folder is None else str(folder.path.absolute())
     shown = None if candidate is None or not candidate.busy else candidate.facts()
     return {"active": active, "candidate": shown, "history": service.models.facts()["history"]}
-
-
-def _served(service: Service) -> str | None:
-    """The folder of the run that answers."""
-    folder = service.run.folder
-    return None if folder is None else str(folder.path.absolute())
 
 
 def health(service: Service) -> dict[str, Any]:
@@ -329,8 +313,8 @@ def _asks(service: Service) -> dict[str, Any] | None:
     return {"title": run.task.title(), "sides": list(task.sides), "given": given}
 
 
-def _without(service: Service) -> dict[str, int]:
-    """What an answer does not count yet, where there is any: events that wait for their turn or for their places."""
+def _held(service: Service) -> dict[str, int]:
+    """What an answer does not count yet, where there is any: events that wait for their turn."""
     return {name: one["events"] for name, one in service.held_facts().items() if one and one["events"]}
 
 

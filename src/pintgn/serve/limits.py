@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 from pintgn.errors import BadInput, EventOrderError, PintgnError
 
@@ -98,86 +98,66 @@ class Limits:
     behind: float = 5  # seconds that a question waits for the event that it names (min_event)
 
 
-def option(help: str, **more: Any) -> dict[str, Any]:
-    """What makes a field an option of `pintgn serve`; see `cli.options`."""
-    return {"help": help} | more
+# Fields with a help text are options of `pintgn serve`; see `cli.options`.
 
 
 @dataclass(frozen=True)
 class Tls:
     """Serve HTTPS."""
 
-    cert: Path | None = field(
-        default=None,
-        metadata=option("Certificate (PEM, with its chain): serve HTTPS. SIGHUP reads it again.", flag="--tls-cert"),
-    )
-    key: Path | None = field(default=None, metadata=option("The certificate's private key (PEM).", flag="--tls-key"))
+    cert: Annotated[
+        Path | None,
+        "Certificate (PEM, with its chain): serve HTTPS. SIGHUP reads it again.",
+        {"flag": "--tls-cert"},
+    ] = None
+    key: Annotated[Path | None, "The certificate's private key (PEM).", {"flag": "--tls-key"}] = None
 
 
 @dataclass(frozen=True)
 class Access:
     """Which API keys are taken; those of `pintgn keys` by default."""
 
-    key_file: Path | None = field(
-        default=None, metadata=option("File with the API key of all clients, instead of those of `pintgn keys`.")
-    )
-    new_key: bool = field(
-        default=False, metadata=option("Create the API key `default`, for everything, and print it once.")
-    )
-    without_keys: bool = field(
-        default=False, metadata=option("Let in anyone from now on, though the store was served with keys.")
-    )
+    key_file: Annotated[Path | None, "File with the API key of all clients, instead of those of `pintgn keys`."] = None
+    new_key: Annotated[bool, "Create the API key `default`, for everything, and print it once."] = False
+    without_keys: Annotated[bool, "Let in anyone from now on, though the store was served with keys."] = False
 
 
 @dataclass(frozen=True)
 class Logs:
     """Lines about requests."""
 
-    format: str = field(
-        default="text", metadata=option("Format of lines on stderr: text or json.", flag="--log-format")
-    )
-    requests: bool = field(default=False, metadata=option("Log every request.", flag="--log-requests"))
-    audit: Path | None = field(
-        default=None, metadata=option("Append who sent events, administered or was refused to this file.")
-    )
+    format: Annotated[str, "Format of lines on stderr: text or json.", {"flag": "--log-format"}] = "text"
+    requests: Annotated[bool, "Log every request.", {"flag": "--log-requests"}] = False
+    audit: Annotated[Path | None, "Append who sent events, administered or was refused to this file."] = None
 
 
 @dataclass(frozen=True)
 class Options:
     """How a service runs. Lengths of time are in the unit of the run's log."""
 
-    snapshot_every: int = field(default=100_000, metadata=option("Events between two snapshots.", least=1))
-    keep_last: int | None = field(
-        default=None, metadata=option("Keep only this many newest contacts of each node in memory.", least=1)
-    )
-    window: float | None = field(
-        default=None,
-        metadata=option(
-            "Keep only contacts this recent in memory: P30D, PT1H, or a number in the log's unit.", duration=True
-        ),
-    )
+    snapshot_every: Annotated[int, "Events between two snapshots.", {"least": 1}] = 100_000
+    keep_last: Annotated[int | None, "Keep only this many newest contacts of each node in memory.", {"least": 1}] = None
+    window: Annotated[
+        float | None,
+        "Keep only contacts this recent in memory: P30D, PT1H, or a number in the log's unit.",
+        {"duration": True},
+    ] = None
     retain_every: int = 10_000
-    keep_events: int | None = field(
-        default=None,
-        metadata=option("Keep about this many newest events in the store, and all that no snapshot holds.", least=0),
+    keep_events: Annotated[
+        int | None, "Keep about this many newest events in the store, and all that no snapshot holds.", {"least": 0}
+    ] = None
+    evaluate_every: Annotated[int, "Score every n-th event just before it is observed; 0 for none.", {"least": 0}] = (
+        10  # as in `live.prequential`, which would load everything
     )
-    evaluate_every: int = field(
-        default=10, metadata=option("Score every n-th event just before it is observed; 0 for none.", least=0)
-    )
-    lateness: float | None = field(
-        default=None,
-        metadata=option(
-            "Let events wait this long for earlier ones, then observe them in order: 10m, or a number.", duration=True
-        ),
-    )
-    max_ahead: float | None = field(
-        default=None,
-        metadata=option(
-            "Refuse an event this long after the one before it: P1D, or a number in the log's unit; inf allows any. A "
-            "hundred times the span of the run's log by default.",
-            duration=True,
-        ),
-    )
-    follow: bool = field(
-        default=False, metadata=option("Only answer, beside the service that writes to the same PostgreSQL store.")
-    )
+    lateness: Annotated[
+        float | None,
+        "Let events wait this long for earlier ones, then observe them in order: 10m, or a number.",
+        {"duration": True},
+    ] = None
+    max_ahead: Annotated[
+        float | None,
+        "Refuse an event this long after the one before it: P1D, or a number in the log's unit; inf allows any. A "
+        "hundred times the span of the run's log by default.",
+        {"duration": True},
+    ] = None
+    follow: Annotated[bool, "Only answer, beside the service that writes to the same PostgreSQL store."] = False

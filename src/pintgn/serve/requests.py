@@ -1,4 +1,4 @@
-"""What clients send, declared once: it decodes and checks requests, and OpenAPI shows it.
+"""Bodies of requests: types that decode and check them and that OpenAPI shows, and the readers of each route.
 
 A decoder that knows what it expects (msgspec) refuses a body at its first wrong value and makes nothing of the rest.
 What is left to bound is how much a valid body may hold, which is counted before it is decoded.
@@ -35,14 +35,14 @@ Key = Annotated[
 ]
 Against = Annotated[
     Literal["anyone", "known"],
-    Meta(description="Told from a link to a random destination, or from one between two that met before but not now."),
+    Meta(description="Against a link to a random destination, or to one that the source met before but not now."),
 ]
 GIVEN = "Of a run that predicts a column: what is known when an event is asked about, by name."
 BY_NAME = "By name, or a list in the order of the log's feature columns."
 
 
 class Request(Struct, forbid_unknown_fields=True, gc=False):
-    """Of which nothing is taken that was not declared."""
+    """A JSON object that rejects unknown fields."""
 
 
 class Promotion(Request):
@@ -74,9 +74,9 @@ class Declared:
                 ("key", list[Key | None] | None, None),
             ],
         )
-        told = ("given", Annotated[Features, Meta(description=GIVEN)] | None, None)
-        pair = _struct("Pair", [("src", id), ("dst", id), told])
-        when = [("at", Time | None, None), ("against", Against, "anyone"), told]
+        given = ("given", Annotated[Features, Meta(description=GIVEN)] | None, None)
+        pair = _struct("Pair", [("src", id), ("dst", id), given])
+        when = [("at", Time | None, None), ("against", Against, "anyone"), given]
         events, pairs, destinations = list_of(self.event), list_of(pair), id | list_of(id)
         target = _struct("Target", [("src", id), ("dst", id), ("t", Time), ("value", Value)])
         self.targets = _struct("Targets", [("targets", list_of(target)), ("at", Time | None, None)])
@@ -127,10 +127,10 @@ class Requests:
         if isinstance(given, list):
             return self._batch(given)
         if given.events is not None:
-            self._alone(given, "events")
+            self._check_alone(given, "events")
             return self._batch(given.events)
         if given.columns is not None:
-            self._alone(given, "columns")
+            self._check_alone(given, "columns")
             return self._from_columns(given.columns)
         if given.src is None or given.t is None:
             missing = "src" if given.src is None else "t"
@@ -145,7 +145,7 @@ class Requests:
         try:
             return self._batch(msgspec.convert(events, list_of(self.declared.event)))
         except msgspec.ValidationError as error:
-            raise self._in_our_words(error, "events") from None
+            raise self._refusal(error, "events") from None
 
     def _batch(self, events: list[Any]) -> EventBatch:
         self._check_count(len(events), self.limits.batch, "events")
@@ -179,7 +179,7 @@ class Requests:
             if key is not None and not (isinstance(key, str) and 0 < len(key) <= LONGEST_KEY):
                 raise BadInput(f"event {row}: a key is a text of 1 to {LONGEST_KEY} characters.")
 
-    def _alone(self, given: Any, name: str) -> None:
+    def _check_alone(self, given: Any, name: str) -> None:
         others = [field for field in given.__struct_fields__ if field != name and getattr(given, field) is not None]
         if others:
             raise UnknownName(f'the body has {name!r} and also "{others[0]}", which belongs to a single event.')
@@ -195,14 +195,14 @@ class Requests:
             if given.src is not None or given.dst is not None:
                 raise UnknownName("the body has 'pairs' and also src or dst. Send one of the two.")
             src, dst = [pair.src for pair in given.pairs], [pair.dst for pair in given.pairs]
-            told = [given.given if pair.given is None else pair.given for pair in given.pairs]
+            columns = [given.given if pair.given is None else pair.given for pair in given.pairs]
         else:
             if given.src is None or given.dst is None:
                 raise BadInput('the body is {"src": …, "dst": …} or {"pairs": [{"src": …, "dst": …}, …]}.')
             dst = given.dst if isinstance(given.dst, list) else [given.dst]
-            src, told = [given.src] * len(dst), [given.given] * len(dst)
+            src, columns = [given.src] * len(dst), [given.given] * len(dst)
         self._check_count(len(dst), most, "pairs")
-        return src, dst, given.at, given.against, given.pairs is not None, told
+        return src, dst, given.at, given.against, given.pairs is not None, columns
 
     def targets(self, body: bytes | bytearray) -> tuple[list[tuple[Any, ...]], Any]:
         """Targets of events, (src, dst, t, value) each, and when they became known."""
@@ -232,7 +232,7 @@ class Requests:
         try:
             return decoder.decode(body[3:] if body.startswith(b"\xef\xbb\xbf") else body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            raise self._in_our_words(error, what) from None
+            raise self._refusal(error, what) from None
 
     def _check_count(self, count: int, most: int, what: str) -> None:
         if not count:
@@ -240,7 +240,7 @@ class Requests:
         if count > most:
             raise TooMuch(f"{count:,} {what} at once; send at most {most:,}.")
 
-    def _in_our_words(self, error: Exception, what: str) -> BadInput:
+    def _refusal(self, error: Exception, what: str) -> BadInput:
         """What msgspec found, with the number of the event and what is allowed."""
         said, _, path = str(error).partition(" - at `")
         if not isinstance(error, msgspec.ValidationError):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.feed.source import Batch, Bookmark, Row, Source, json_row, short_name
+from pintgn.feed.stream_source import Batch, Bookmark, BookmarkedSource, Row, json_row, poll, short_name
 
 CHUNK = 2**20
 """Bytes read at once."""
@@ -24,10 +24,10 @@ GRACE = 1.0
 JSON = (".ndjson", ".jsonl", ".json")
 
 
-class FileSource(Source):
+class FileSource(BookmarkedSource):
     """Lines of CSV (the first names the columns) or of JSON.
 
-    The position is a byte of the so-manieth file of this name (`generation`): a file that is moved away is read to its
+    The position is a byte of the n-th file of this name (`generation`): a file that is moved away is read to its
     end first, also if that happened while nobody was reading; one that is cut short begins a new generation.
 
     Args:
@@ -106,33 +106,26 @@ class FileSource(Source):
         self.inode, self._buffer, self.header, self._moved_since = os.fstat(self.file.fileno()).st_ino, b"", None, 0.0
         if self.offset and self.text:  # its first line names the columns
             wanted, self.offset, tail = self.offset, 0, self.tail
-            self.header = next((_cells(record, self.delimiter) for _, record in self._records(1)), None)
+            self._read_header()
             self.offset, self._buffer, self.tail = wanted, b"", tail
+
+    def _read_header(self) -> None:
+        self.header = next((_cells(record, self.delimiter) for _, record in self._records(1)), None)
 
     def _next_file(self) -> Path | None:
         """What came after the file that was moved away: the oldest of those that began later, else the file itself."""
         assert self.file is not None
         ended = os.fstat(self.file.fileno())
-        later = [
-            path
-            for path in self._siblings()
-            if path != self.path
-            and path.name.startswith(self.path.name)
-            and path.stat().st_ino != ended.st_ino
-            and path.stat().st_mtime_ns > ended.st_mtime_ns
-        ]
-        later.sort(key=lambda path: path.stat().st_mtime_ns)
+        moved = [path for path in self._siblings() if path != self.path and path.name.startswith(self.path.name)]
+        found = [(about.st_mtime_ns, path) for path in moved if (about := path.stat()).st_ino != ended.st_ino]
+        later = [path for changed, path in sorted(found) if changed > ended.st_mtime_ns]
         return later[0] if later else self.path if self.path.exists() else None
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def read(self, most: int, wait: float) -> Batch:
-        until = time.monotonic() + wait
-        while True:
-            rows = self._rows(most)
-            if rows or time.monotonic() >= until:
-                return Batch(rows, self._position(), end=not rows and not self._moving)
-            time.sleep(min(POLL, max(wait, 0.0)))
+        rows = poll(lambda: self._rows(most), wait, POLL)
+        return Batch(rows, self._position(), end=not rows and not self._moving)
 
     def _rows(self, most: int) -> list[Row]:
         if self.file is None:
@@ -145,7 +138,7 @@ class FileSource(Source):
             self.generation, self.offset, self.tail = self.generation + 1, 0, b""
             self._open(self.path)
         if self.text and self.header is None:
-            self.header = next((_cells(record, self.delimiter) for _, record in self._records(1)), None)
+            self._read_header()
         rows = [self._row(f"{self.name}/{self.generation}:{at}", record) for at, record in self._records(most)]
         return self._rows(most) if not rows and self._another_file() else rows
 
@@ -210,12 +203,9 @@ class FileSource(Source):
     def _position(self) -> dict[str, Any]:
         return {"generation": self.generation, "offset": self.offset, "inode": self.inode, "tail": self.tail.hex()}
 
-    def commit(self, position: Any) -> None:
-        self.bookmark.save(position)
-
     def close(self) -> None:
         self._close_file()
-        self.bookmark.close()
+        super().close()
 
     def _close_file(self) -> None:
         if self.file is not None:

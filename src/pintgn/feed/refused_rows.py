@@ -11,7 +11,7 @@ from pintgn.errors import BadFile
 from pintgn.files import write_errors
 
 
-class DeadLetters:
+class RefusedRows:
     """A file of refused rows with the reason, on the disk before the source moves on.
 
     A row that is refused again, after a kill, is not written again.
@@ -33,15 +33,15 @@ class DeadLetters:
                 self.keys.add(_key_of(line))
             self.file.truncate(whole)  # what a kill left half-written
 
-    def add(self, letters: list[dict[str, Any]]) -> None:
-        new = [letter for letter in letters if letter["key"] not in self.keys]
+    def add(self, rows: list[dict[str, Any]]) -> None:
+        new = [row for row in rows if row["key"] not in self.keys]
         if not new:
             return
         with write_errors(self.path, when_full="Free space on the disk, then start again: nothing is lost."):
-            self.file.write("".join(json.dumps(letter, default=str) + "\n" for letter in new).encode())
+            self.file.write("".join(json.dumps(row, default=str) + "\n" for row in new).encode())
             self.file.flush()
             os.fsync(self.file.fileno())
-        self.keys.update(letter["key"] for letter in new)
+        self.keys.update(row["key"] for row in new)
 
     def close(self) -> None:
         self.file.close()

@@ -12,9 +12,9 @@ import time
 import pytest
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.feed import growing
-from pintgn.feed.growing import FileSource
-from pintgn.feed.source import Bookmark, short_name
+from pintgn.feed import file_tail
+from pintgn.feed.file_tail import FileSource
+from pintgn.feed.stream_source import Bookmark, short_name
 from pintgn.serve.requests import LONGEST_KEY
 from tests.feed.helpers import fed, killed_often
 from tests.serve.helpers import TRAINED
@@ -89,7 +89,7 @@ def test_keys_are_the_same_at_every_reading_and_differ_between_rows(opened, tmp_
 
 @pytest.mark.parametrize("chunk", [1, 2, 7, 15, 16, 17, 10**6])
 def test_chunks_of_any_size_make_the_same_rows(opened, tmp_path, monkeypatch, chunk):
-    monkeypatch.setattr(growing, "CHUNK", chunk)
+    monkeypatch.setattr(file_tail, "CHUNK", chunk)
     (tmp_path / "events.csv").write_text(HEADER + 'a,b,1\n"x ""y"" \n z",b,2\r\n\n\nc,é,3\nwrong,4\n')
     rows = read_all(opened(), most=2)
     assert [row.values.get("src") for row in rows] == ["a", 'x "y" \n z', "c", None]
@@ -99,8 +99,8 @@ def test_chunks_of_any_size_make_the_same_rows(opened, tmp_path, monkeypatch, ch
 
 @pytest.mark.parametrize(("size", "fits"), [(99, True), (100, True), (101, False)])
 def test_a_record_has_so_many_bytes_and_no_more(opened, tmp_path, monkeypatch, size, fits):
-    monkeypatch.setattr(growing, "LONGEST_RECORD", 100)
-    monkeypatch.setattr(growing, "CHUNK", 1)
+    monkeypatch.setattr(file_tail, "LONGEST_RECORD", 100)
+    monkeypatch.setattr(file_tail, "CHUNK", 1)
     (tmp_path / "events.csv").write_text(HEADER + '"' + "x" * (size - 1))
     if fits:
         assert read_all(opened()) == []
@@ -110,7 +110,7 @@ def test_a_record_has_so_many_bytes_and_no_more(opened, tmp_path, monkeypatch, s
 
 
 def test_rotation_loses_nothing_also_while_nobody_reads(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(growing, "GRACE", 0.05)
+    monkeypatch.setattr(file_tail, "GRACE", 0.05)
     path = tmp_path / "events.csv"
     path.write_text(HEADER + "a,b,1\n")
     source = opened()
@@ -248,7 +248,7 @@ def test_reading_everything_again_adds_nothing(alive, columns, tmp_path):
 
 @pytest.mark.parametrize("tail", [1, 8, 9, 10, 64])
 def test_a_file_is_known_again_by_so_many_bytes(opened, tmp_path, monkeypatch, tail):
-    monkeypatch.setattr(growing, "TAIL", tail)
+    monkeypatch.setattr(file_tail, "TAIL", tail)
     path = tmp_path / "events.ndjson"
     path.write_text('{"t": 1}\n')
     source = opened("events.ndjson")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
-import time
 import uuid
 from typing import Any
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.feed.source import Batch, Bookmark, Row, Source, short_name
+from pintgn.feed.stream_source import Batch, Bookmark, BookmarkedSource, Row, poll, short_name
 from pintgn.formatting import shown_address
 from pintgn.packages import need
 
@@ -29,7 +28,7 @@ smaller one is open: rows of transactions that are not older than every open one
 round.)"""
 
 
-class PostgresSource(Source):
+class PostgresSource(BookmarkedSource):
     """Rows in the order of a column; each value of it names one row for good.
 
     Args:
@@ -44,12 +43,8 @@ class PostgresSource(Source):
         name: str | None = None,
     ):  # fmt: skip
         self.psycopg, self.sql = need("psycopg", extra="postgres"), need("psycopg.sql", extra="postgres")
-        self.address, self.table, self.increasing, self.bookmark = (
-            address,
-            table.strip().rstrip(";"),
-            increasing,
-            bookmark,
-        )
+        self.address, self.table = address, table.strip().rstrip(";")
+        self.increasing, self.bookmark = increasing, bookmark
         self.home = shown_address(address)
         self.name = short_name(name or self.table)
         self.position = None if from_start else bookmark.position
@@ -76,11 +71,9 @@ class PostgresSource(Source):
     def _statement(self, most: int) -> Any:
         sql = self.sql
         column = sql.Identifier(self.increasing)
-        after = (
-            sql.SQL("true")
-            if self.position is None
-            else sql.SQL("t.{} > {}").format(column, sql.Literal(self.position))
-        )
+        after = sql.SQL("true")
+        if self.position is not None:
+            after = sql.SQL("t.{} > {}").format(column, sql.Literal(self.position))
         if self.is_table and self.settled:
             table = sql.Identifier(*self.table.split("."))
             return sql.SQL(SETTLED).format(table=table, column=column, after=after, most=sql.Literal(most))
@@ -90,13 +83,7 @@ class PostgresSource(Source):
         )
 
     def read(self, most: int, wait: float) -> Batch:
-        until = time.monotonic() + wait
-        while True:
-            found = self._query(most)
-            if found or time.monotonic() >= until:
-                break
-            time.sleep(min(POLL, max(wait, 0.0)))
-        rows = []
+        found, rows = poll(lambda: self._query(most), wait, POLL), []
         for values in found:
             values.pop("pintgn_unsettled", None)
             if self.increasing not in values:
@@ -128,12 +115,9 @@ class PostgresSource(Source):
             self.connection.close()
             self.connection = None
 
-    def commit(self, position: Any) -> None:
-        self.bookmark.save(position)
-
     def close(self) -> None:
         self._drop()
-        self.bookmark.close()
+        super().close()
 
 
 def plain(value: Any) -> Any:

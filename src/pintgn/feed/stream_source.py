@@ -1,10 +1,12 @@
-"""What every source of events is to the feeder: batches in a fixed order, and a position to go on from."""
+"""The interface of a source of events: batches in a fixed order, and a position to resume from."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +56,14 @@ class Source:
         pass
 
 
+def poll(read: Callable[[], list[Any]], wait: float, pause: float) -> list[Any]:
+    """What a source without notifications has; asked again and again, for so many seconds, while that is nothing."""
+    until = time.monotonic() + wait
+    while not (found := read()) and time.monotonic() < until:
+        time.sleep(min(pause, max(wait, 0.0)))
+    return found
+
+
 class Bookmark:
     """The position of a source that cannot keep it by itself: a small file, replaced as a whole, for one process.
 
@@ -99,6 +109,18 @@ class Bookmark:
 
     def close(self) -> None:
         self._open.close()
+
+
+class BookmarkedSource(Source):
+    """A source whose position is kept in a bookmark."""
+
+    bookmark: Bookmark
+
+    def commit(self, position: Any) -> None:
+        self.bookmark.save(position)
+
+    def close(self) -> None:
+        self.bookmark.close()
 
 
 def short_name(name: str) -> str:

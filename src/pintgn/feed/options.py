@@ -1,0 +1,48 @@
+"""What a user says about a feed besides its two addresses, from Python or as options of `pintgn feed`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+PLACES = "http(s)://… (a webhook), kafka://host:port/TOPIC, nats://host:port/SUBJECT"
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """The columns of an event, where they are not called as in the run's log."""
+
+    src: Annotated[str | None, "Column of the source ids; as in the run's log by default."] = None
+    dst: Annotated[str | None, "Column of the destination ids."] = None
+    time: Annotated[str | None, "Column of the times.", {"short": "-t"}] = None
+    key: Annotated[str | None, "Column that names each event for good; its position in the source by default."] = None
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """How a source is read."""
+
+    increasing: Annotated[str | None, "Of a table: the column that only grows, such as id."] = None
+    kind: Annotated[str | None, "Of a file: csv or ndjson; by its ending by default.", {"flag": "--format"}] = None
+    delimiter: Annotated[str | None, "Of a CSV file: what separates columns."] = None
+    name: Annotated[str | None, "Name of the source in keys; of Kafka's group. Keep it when a file or table moves."] = (
+        None
+    )
+    bookmark: Annotated[
+        Path | None, "File of the position, except for Kafka, which keeps it; SOURCE.bookmark by default."
+    ] = None
+    from_start: Annotated[bool, "Read everything again; what the service has counts as a duplicate."] = False
+
+
+@dataclass(frozen=True)
+class PredictionOptions:
+    """What is sent out, and where."""
+
+    to: Annotated[str | None, f"Where predictions go: {PLACES}."] = None
+    top: Annotated[
+        int, "Send this many likeliest destinations of each source just active.", {"least": 0, "most": 1_000}
+    ] = 0
+    below: Annotated[
+        float | None, "Send each event whose probability was below this, just before it.", {"least": 0, "most": 1}
+    ] = None
