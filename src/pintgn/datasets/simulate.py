@@ -318,6 +318,6 @@ def simulate(world: str | World, events: int = 10_000, seed: int = 0, **settings
 
     >>> import pintgn
     >>> pintgn.simulate("shop", events=500, seed=0, users=50)
-    EventLog: 500 events, 250 nodes, 2024-01-01 00:01:25 to 2024-01-01 08:34:40
+    EventLog: 500 events, 250 nodes, 2024-01-01 00:01:25+00:00 to 2024-01-01 08:34:40+00:00
     """
     return make_world(world, **settings).simulate(events, seed)
