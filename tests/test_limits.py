@@ -30,6 +30,7 @@ SIZES = {
     "ingest.read.MOST_FEATURES": "tests/ingest/test_wide.py",
     "events.kernels.LONGEST_TEXT": f"{INGEST}::test_the_longest_id",
     "events.kernels.RUN": f"{INGEST}::test_nodes_are_numbered_by_first_appearance",
+    "events.moment.FARTHEST": "tests/events/test_moment.py",
     "events.moment.LONGEST": "tests/events/test_moment.py",
     "ingest.numbering.MOST_NODES": f"{INGEST}::test_more_nodes_than_can_be_numbered_are_refused",
     "events.schema.LATEST": "tests/stream/test_core.py",
