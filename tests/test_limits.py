@@ -32,7 +32,7 @@ SIZES = {
     "events.kernels.RUN": f"{INGEST}::test_nodes_are_numbered_by_first_appearance",
     "events.moment.FARTHEST": "tests/events/test_moment.py",
     "events.moment.LONGEST": "tests/events/test_moment.py",
-    "ingest.numbering.MOST_NODES": f"{INGEST}::test_more_nodes_than_can_be_numbered_are_refused",
+    "events.numbering.MOST_NODES": f"{INGEST}::test_more_nodes_than_can_be_numbered_are_refused",
     "events.schema.LATEST": "tests/stream/test_core.py",
     "events.schema.LATEST_ASKED": "tests/stream/test_core.py",
     "events.seal.CHUNK": "tests/events/test_seal.py",

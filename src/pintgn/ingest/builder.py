@@ -16,12 +16,12 @@ from pintgn.events.columns import SKIP, Growing, Where, first_true, is_text, nul
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, reorder_rows
 from pintgn.events.log import EventLog
+from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids, whole_floats
 from pintgn.events.schema import LATEST, Feature, Schema, TimeUnit
 from pintgn.events.timeformat import UNITS
 from pintgn.events.times import TimeColumn
 from pintgn.ingest.feature_columns import FeatureColumns, Labels, Numbers, category_columns
 from pintgn.ingest.guess import note_sides
-from pintgn.ingest.numbering import TEXT, Numbering, UnfitIds, as_ids, whole_floats
 from pintgn.ingest.ops import named_nodes, parse_ops, settle
 from pintgn.ingest.options import Cleaning, FileFormat
 from pintgn.ingest.table_source import Source
@@ -261,7 +261,8 @@ class Builder:
         columns |= {} if self.op is None else {"op": self.op.finish()}
         columns |= {} if self.labels is None else {"label": self.labels.column.finish()}
         columns |= {} if self.known is None else {"known": self.known.finish(t, time)}
-        features, described = None, ()
+        features: np.ndarray | None = None
+        described: tuple[Feature, ...] = ()
         if plan.features:  # as wide as in an earlier log
             earlier = None if like is None or like.features is None else like.features.dtype == np.float64
             features, described = self.features.finish(plan.encoding, earlier)

@@ -12,9 +12,9 @@ import pyarrow as pa
 from pintgn.errors import BadInput, PintgnWarning, UnknownName
 from pintgn.events.columns import Where, first_true, plain
 from pintgn.events.ids import IdMap
+from pintgn.events.numbering import TEXT, Ids, Numbering, UnfitIds, as_ids
 from pintgn.events.schema import Feature
 from pintgn.ingest.feature_columns import FeatureColumns, category_columns, to_numbers
-from pintgn.ingest.numbering import TEXT, Ids, Numbering, UnfitIds, as_ids
 from pintgn.ingest.table_source import Source
 
 if TYPE_CHECKING:
