@@ -168,7 +168,8 @@ class Builder:
             plan.features, categories, source, () if like is None else like.schema.features, plan.categorical,
             plan.cleaning.fill, plan.format.decimal,
         )  # fmt: skip
-        self.updates = Numbers(plan.node_updates, 0, plan.cleaning.fill, plan.format.decimal)
+        fill, decimal = plan.cleaning.fill, plan.format.decimal
+        self.updates = Numbers(plan.node_updates, 0, fill, decimal) if plan.node_updates else None
 
     # -- one batch -----------------------------------------------------------------------------------------
 
@@ -193,7 +194,7 @@ class Builder:
             self.known.extend(columns[plan.known], columns[plan.t], row)  # type: ignore[index]
         if plan.features:
             self.features.extend(columns, where, optional=op != ADD)
-        if plan.node_updates:
+        if self.updates is not None:
             rows = np.flatnonzero(op == NODE)
             taken = pa.array(rows)
             carried = [plain(columns[name]).take(taken) for name in plan.node_updates]
@@ -266,7 +267,7 @@ class Builder:
         if plan.features:  # as wide as in an earlier log
             earlier = None if like is None or like.features is None else like.features.dtype == np.float64
             features, described = self.features.finish(plan.encoding, earlier)
-        updates = self.updates.finish() if plan.node_updates else None
+        updates = None if self.updates is None else self.updates.finish()
         order = None if self.times.ordered else np.argsort(t, kind="stable")
         if order is not None:
             if updates is not None:
