@@ -43,6 +43,7 @@ HOMES = {  # where a package of an extra may be imported; the rest of pintgn wor
     ),
     "interop": ("interop/",),
     "duckdb": ("ingest/databases.py",),
+    "excel": ("ingest/excel.py",),
     "postgres": ("ingest/databases.py", "feed/postgres.py", "serve/postgres"),
     "kafka": ("feed/kafka.py",),
     "nats": ("feed/nats.py",),
