@@ -42,6 +42,7 @@ HOMES = {  # where a package of an extra may be imported; the rest of pintgn wor
     "interop": ("interop/",),
     "duckdb": ("ingest/databases.py",),
     "postgres": ("ingest/databases.py", "feed/postgres_table.py", "serve/postgres"),
+    "excel": ("ingest/excel.py",),
     "kafka": ("feed/kafka.py",),
     "nats": ("feed/nats.py",),
 }

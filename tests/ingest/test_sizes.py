@@ -13,10 +13,10 @@ from pintgn import Cleaning, Columns, EventLog, read_events, write_events
 from pintgn.datasets import simulate
 from pintgn.errors import BadFile, BadInput, TooLarge
 from pintgn.events import categories as hashed
-from pintgn.events import table
+from pintgn.events import numbering, table
 from pintgn.events.kernels import LONGEST_TEXT, RUN
 from pintgn.ingest import feature_columns as features
-from pintgn.ingest import jsonfile, numbering, table_source, textfile
+from pintgn.ingest import jsonfile, table_source, textfile
 from tests.conftest import around
 from tests.learn.helpers import random_log
 

@@ -485,7 +485,9 @@ def shifted(shift: float, scale: float = 1.0, read: str = "features", gaps: bool
     src, dst = rng.integers(0, 12, 600), rng.integers(0, 12, 600)
     y = np.clip(np.round(src % 6 + rng.normal(0, 0.8, 600)), 0, 5) * scale + shift
     values = [None if gaps and k % 7 == 3 else float(v) for k, v in enumerate(y)]
-    given = {"features": ["y"]} if read == "features" else {read: "y"}
+    given = {"features": {"features": ["y"]}, "label": {"label": "y"}, "predict": {"columns": Columns(predict="y")}}[
+        read
+    ]
     return read_events({"src": src, "dst": dst, "t": np.arange(600), "y": values}, **given)
 
 

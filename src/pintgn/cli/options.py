@@ -16,9 +16,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of every parameter that is annotated with a dataclass; it gets the dataclass.
 
     A field is an option where it is annotated with one, or, in dataclasses that know nothing of a command line, with a
-    help text: `Annotated[type, "help"]`, with a dict where there is more to say: `flag` names the option where it is not
-    called as the field, `short` by one letter; `least` and `most` bound a number; `duration` marks a length of time,
-    which the command gets as text, because its unit is that of a log.
+    help text: `Annotated[type, "help"]`, with a dict where there is more to say: `flag` names the option where it is
+    not called as the field, `short` by one letter; `least` and `most` bound a number; `duration` marks a length of
+    time, which the command gets as text, because its unit is that of a log.
 
     >>> @dataclasses.dataclass
     ... class Size:

@@ -258,9 +258,9 @@ def _with_columns(data: str, options: dict[str, Any], nodes_only: bool) -> tuple
     from pintgn.ingest.sources import open_source
 
     wanted, web = [options[role] for role in ("src", "dst", "t")], data.startswith(("http://", "https://"))
-    how, form = {"query": options["query"]}, _groups(options)["format"]
+    query, form = options["query"], _groups(options)["format"]
     with Bar(f"fetching {Path(shown_address(data)).name}", "bytes") if web else nullcontext() as bar:
-        source = open_source(data, wanted, options["t"], options["skip_bad"], form, progress=bar, **how)
+        source = open_source(data, wanted, options["t"], options["skip_bad"], form, query=query, progress=bar)
     missing = [role for role in ("src", "dst", "t") if options[role] == role and role not in source.names]
     if not missing or source.saved:
         return source, source.saved
@@ -268,7 +268,7 @@ def _with_columns(data: str, options: dict[str, Any], nodes_only: bool) -> tuple
     listed = ", ".join(map(repr, source.names[:12])) + (", …" if len(source.names) > 12 else "")
     headless = getattr(source, "looks_headless", False)
     if headless:
-        source = open_source(data, format=dataclasses.replace(form, header=False), **how)
+        source = open_source(data, format=dataclasses.replace(form, header=False), query=query)
         found = konect(source) if len(missing) == 3 else {}
     else:
         for name in given:  # a mistyped name is an error before anything is guessed

@@ -207,7 +207,7 @@ def _unzipped(one: DataSet, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _how(one: DataSet, path: Path, form: str) -> dict[str, Any]:
-    """What `read_events` is told about a file of a format."""
+    """Arguments of `read_events` for a file of a format."""
     found: dict[str, Any] = {"cleaning": Cleaning(sort=True)}
     if path.suffix == ".parquet":
         names = ParquetSource([str(path)]).names

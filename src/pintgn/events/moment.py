@@ -60,16 +60,17 @@ def read_time(value: Any, unit: TimeUnit, dtype: np.dtype | None, *, bound: bool
     >>> read_time(2.5, TimeUnit(), np.dtype("int64"), bound=True)
     np.int64(3)
     """
-    given = value = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    given: Any = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    value = given
     zone = unit.assumed or (unit.zone if bound else None)
-    dates: Dates | int | None = None
+    dates: Dates | None = None
     if isinstance(value, str):
         value = value.strip()
         if len(value) > LONGEST:
             raise BadInput(f"{_shown(given)} is no time: it has {len(value):,} characters.")
         if unit.unit is not None and unit.written is not None and "%" in unit.written:
-            dates = by_format(pa.array([value]), unit.written)
-            dates = dates.in_zone(zone) if isinstance(dates, Dates) else None
+            found = by_format(pa.array([value]), unit.written)
+            dates = found.in_zone(zone) if isinstance(found, Dates) else None
         if dates is None and NUMBER.fullmatch(value) and value.isascii():
             if unit.unit is not None and unit.written is None and YEAR.fullmatch(value):
                 raise BadInput(f"{_shown(given)} may be a date or a count. Write a date {EXAMPLE}.")
@@ -144,7 +145,7 @@ def _as_dates(value: Any, given: Any, zone: str | None) -> Dates | None:
     """A date as a column of one."""
     if isinstance(value, datetime.date | np.datetime64) and value != value:  # NaT, of NumPy or pandas
         raise BadInput(f"{_shown(given)} is no time.")
-    written = {"UTC"} if hasattr(value, "to_datetime64") and value.tzinfo is not None else None
+    written: set[str | None] | None = {"UTC"} if hasattr(value, "to_datetime64") and value.tzinfo is not None else None
     if hasattr(value, "to_datetime64"):  # pandas, to its own last digit; in UTC where it has a zone
         value = value.to_datetime64()
     if isinstance(value, str) and (odd := SECONDS.fullmatch(value)):  # an offset of before there were time zones

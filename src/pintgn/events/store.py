@@ -8,7 +8,6 @@ import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +18,10 @@ import pyarrow.parquet as pq
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.events.categories import spread, word_array
 from pintgn.events.checks import frozen
-from pintgn.events.ids import SIDES, IdMap
+from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.mapped import ENDING, mapped_schema, open_mapped, save_mapped
+from pintgn.events.numbering import Numbering, UnfitIds, as_ids
 from pintgn.events.schema import FEATURE, LATEST, NODE, SHAPE, Schema
 from pintgn.events.seal import check_seal, seal
 from pintgn.events.table import ROWS, Layout, as_text, check_dates, feature_words, needs_quotes, to_table, whole_days
@@ -133,12 +133,12 @@ def write_events(log: EventLog, path: str | Path, *, delimiter: str | None = Non
     return None
 
 
-def open_parquet(path: Path, **how: Any) -> pq.ParquetFile:
+def open_parquet(path: Path) -> pq.ParquetFile:
     """Open for streaming: pages are read through a small buffer, not a column at a time."""
     try:
         return pq.ParquetFile(
             path, buffer_size=1 << 20, pre_buffer=False, page_checksum_verification=True,
-            thrift_string_size_limit=THRIFT_LIMIT, thrift_container_size_limit=THRIFT_LIMIT, **how,
+            thrift_string_size_limit=THRIFT_LIMIT, thrift_container_size_limit=THRIFT_LIMIT,
         )  # fmt: skip
     except FileNotFoundError as error:
         raise BadFile(f"there is no file {path}.") from error
@@ -186,7 +186,7 @@ def open_log(path: str | Path, *, checked: bool = False) -> EventLog:
         raise BadFile(f"{path.name} was changed after pintgn saved it. Use pintgn.read_events with column names.")
     with reading(path, AGAIN):
         ids, node_features = _read_nodes(stored[NODES_KEY], metadata)
-        with open_parquet(path, read_dictionary=names[:2]) as file:
+        with open_parquet(path) as file:
             log = _restored(file, metadata, ids, node_features)
     log.first = metadata["first"]
     return log
@@ -200,15 +200,15 @@ def _restored(file: pq.ParquetFile, metadata: dict, ids: IdMap, node_features: n
 
     t = _times(column(named["all"][2]), schema, metadata["t"])
     op = None if named["op"] is None else column(named["op"]).to_numpy().astype(np.int8, copy=False)
-    ends = [column(name) for name in named["all"][:2]]
     if metadata["numbers"]:
-        src, dst = (end.to_numpy() for end in ends)
+        src, dst = (column(name).to_numpy() for name in named["all"][:2])
     else:
-        (src, no_src), (dst, no_dst) = (_nodes(end, ids, side) for end, side in zip(ends, SIDES, strict=True))
+        src, dst = _ends(file, named["all"][:2], ids, metadata["events"])
         if op is not None and ids.side is not None:  # a node event names its node on the node's own side only
-            src, dst = np.where(no_src & (op == NODE), dst, src), np.where(no_dst & (op == NODE), src, dst)
+            alone = op == NODE
+            src, dst = np.where(alone & (src < 0), dst, src), np.where(alone & (dst < 0), src, dst)
         if min(src.min(initial=0), dst.min(initial=0)) < 0:
-            raise BadFile(f"it has events of nodes that its node table lacks. {AGAIN}")
+            raise BadFile(f"it has events without a node. {AGAIN}")
     label, known, updates = metadata["label"], named.get("known"), None
     if metadata["has_updates"]:
         node_events = np.zeros(len(t), bool) if op is None else op == NODE
@@ -235,17 +235,24 @@ def _times(values: pa.ChunkedArray, schema: Schema, dtype: str, missing: int | N
     return values.to_numpy().astype(np.dtype(dtype), copy=False)
 
 
-def _nodes(values: pa.ChunkedArray, ids: IdMap, side: str) -> tuple[np.ndarray, np.ndarray]:
-    """Node numbers (e,) of a column of ids, -1 where there is none, and where that is because nothing is written."""
-    missing = np.asarray(values.is_null())
-    if not pa.types.is_dictionary(values.type):
-        return ids.encode(values, side if ids.separate_namespaces else None, missing="mark"), missing
-    values = values.unify_dictionaries()
-    found = np.zeros(0, np.int64)
-    if values.num_chunks:
-        found = ids.encode(values.chunk(0).dictionary, side if ids.separate_namespaces else None, missing="mark")
-    codes = [np.asarray(chunk.indices.fill_null(-1)) for chunk in values.chunks]
-    return np.append(found, -1)[np.concatenate([np.zeros(0, np.int64), *codes])], missing
+def _ends(file: pq.ParquetFile, names: list[str], ids: IdMap, rows: int) -> np.ndarray:
+    """Node numbers (2, e) of sources and destinations, -1 where there is none."""
+    found, row = np.full((2, rows), -1, np.int64), 0
+    try:
+        numbering = Numbering(ids.separate_namespaces, ids)
+        for batch in file.iter_batches(ROWS, columns=names):
+            for side, name in enumerate(names):
+                given = as_ids(batch.column(name), untyped=False)
+                here = ~given.missing
+                part = found[side, row : row + batch.num_rows]
+                if here.any():
+                    part[here] = numbering.number(given if here.all() else given.where(here), side)
+            row += batch.num_rows
+    except UnfitIds as error:
+        raise BadFile(f"its ids are {error}. {AGAIN}") from error
+    if numbering.count > len(ids):
+        raise BadFile(f"it has events of nodes that its node table lacks. {AGAIN}")
+    return found
 
 
 def _features(file: pq.ParquetFile, metadata: dict) -> np.ndarray:

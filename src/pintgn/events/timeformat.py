@@ -57,7 +57,7 @@ def read_dates(values: pa.Array, zone: str | None = None, coarsest: str = "s") -
     units = UNITS[UNITS.index(coarsest) :]
     for unit, written in itertools.product(units, (None, "UTC")):
         if (dates := try_cast(values, pa.timestamp(unit, written))) is not None:
-            zones = written_offsets(values) if written else {None}
+            zones: set[str | None] = written_offsets(values) if written else {None}
             return Dates(dates.cast(pa.int64()).to_numpy(), unit, zones).in_zone(zone)
     if zone is None:
         return None

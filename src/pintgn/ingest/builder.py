@@ -12,17 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput
-from pintgn.events.categories import spread
 from pintgn.events.columns import SKIP, Growing, Where, first_true, is_text, null_rows, plain, try_cast
 from pintgn.events.ids import IdMap
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, reorder_rows
 from pintgn.events.log import EventLog
+from pintgn.events.numbering import TEXT, Numbering, UnfitIds, as_ids, whole_floats
 from pintgn.events.schema import LATEST, Feature, Schema, TimeUnit
 from pintgn.events.timeformat import UNITS
 from pintgn.events.times import TimeColumn
-from pintgn.ingest.feature_columns import Categories, Labels, Numbers, category_columns
+from pintgn.ingest.feature_columns import FeatureColumns, Labels, Numbers, category_columns
 from pintgn.ingest.guess import note_sides
-from pintgn.ingest.numbering import TEXT, Numbering, UnfitIds, as_ids, whole_floats
 from pintgn.ingest.ops import named_nodes, parse_ops, settle
 from pintgn.ingest.options import Cleaning, FileFormat
 from pintgn.ingest.table_source import Source
@@ -165,15 +164,12 @@ class Builder:
         self.op = Growing(np.int8, capacity) if plan.op else None
         self.labels = Labels(plan.label, capacity) if plan.label else None
         self.known = KnownTimes(plan, source, capacity) if plan.known else None
-        numbers = [name for name in plan.features if not categories[name]]
-        self.numbers = Numbers(numbers, capacity, plan.cleaning.fill, plan.format.decimal)
-        known = {} if like is None else {feature.name: feature for feature in like.schema.features}
-        self.categories = {
-            name: Categories(name, capacity, known.get(name), source.untyped, name in plan.categorical)
-            for name in plan.features
-            if categories[name]
-        }
-        self.updates = Numbers(plan.node_updates, 0, plan.cleaning.fill, plan.format.decimal)
+        self.features = FeatureColumns(
+            plan.features, categories, source, () if like is None else like.schema.features, plan.categorical,
+            plan.cleaning.fill, plan.format.decimal,
+        )  # fmt: skip
+        fill, decimal = plan.cleaning.fill, plan.format.decimal
+        self.updates = Numbers(plan.node_updates, 0, fill, decimal) if plan.node_updates else None
 
     # -- one batch -----------------------------------------------------------------------------------------
 
@@ -196,10 +192,9 @@ class Builder:
             self.labels.extend(columns[plan.label], where)  # type: ignore[index]
         if self.known is not None:
             self.known.extend(columns[plan.known], columns[plan.t], row)  # type: ignore[index]
-        self.numbers.extend([columns[name] for name in self.numbers.names], where, optional=op != ADD)
-        for name, column in self.categories.items():
-            column.extend(columns[name], where)
-        if plan.node_updates:
+        if plan.features:
+            self.features.extend(columns, where, optional=op != ADD)
+        if self.updates is not None:
             rows = np.flatnonzero(op == NODE)
             taken = pa.array(rows)
             carried = [plain(columns[name]).take(taken) for name in plan.node_updates]
@@ -267,8 +262,12 @@ class Builder:
         columns |= {} if self.op is None else {"op": self.op.finish()}
         columns |= {} if self.labels is None else {"label": self.labels.column.finish()}
         columns |= {} if self.known is None else {"known": self.known.finish(t, time)}
-        features, described = self._features()
-        updates = self.updates.finish() if plan.node_updates else None
+        features: np.ndarray | None = None
+        described: tuple[Feature, ...] = ()
+        if plan.features:  # as wide as in an earlier log
+            earlier = None if like is None or like.features is None else like.features.dtype == np.float64
+            features, described = self.features.finish(plan.encoding, earlier)
+        updates = None if self.updates is None else self.updates.finish()
         order = None if self.times.ordered else np.argsort(t, kind="stable")
         if order is not None:
             if updates is not None:
@@ -323,27 +322,3 @@ class Builder:
                 "strict=True (--strict)."
             )
         return result if (op == REMOVE).any() else None
-
-    def _features(self) -> tuple[np.ndarray | None, tuple[Feature, ...]]:
-        plan = self.plan
-        if not plan.features:
-            return None, ()
-        earlier = None if plan.like is None else plan.like.features
-        numbers = self.numbers.finish(None if earlier is None else earlier.dtype == np.float64)  # as in the earlier log
-        if not self.categories:
-            return numbers, tuple(Feature(name) for name in plan.features)
-        described: dict[str, Feature] = {name: Feature(name) for name in self.numbers.names}
-        codes = {}
-        for name, column in self.categories.items():
-            codes[name], described[name] = column.finish(plan.encoding.get(name, "auto"))
-        width = sum(described[name].width for name in plan.features)
-        matrix = np.empty((self.rows, width), numbers.dtype)
-        index = {name: k for k, name in enumerate(self.numbers.names)}
-        start = 0
-        for name in plan.features:
-            if name in codes:
-                spread(matrix, start, codes.pop(name), described[name].kind, self.categories[name].words)
-            else:
-                matrix[:, start] = numbers[:, index[name]]
-            start += described[name].width
-        return matrix, tuple(described[name] for name in plan.features)

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.columns import is_text, null_rows, plain, try_cast
 from pintgn.events.kernels_order import ADD, NODE, REMOVE
+from pintgn.events.numbering import whole_floats
 from pintgn.events.schema import LATEST
 from pintgn.events.timeformat import by_format, likely_formats
 from pintgn.events.times import ASSUME
 from pintgn.ingest.amounts import advice, tidy
 from pintgn.ingest.feature_columns import to_numbers, trimmed
-from pintgn.ingest.numbering import whole_floats
 from pintgn.ingest.ops import MEANING
 from pintgn.ingest.table_source import Hints, Source
 

@@ -37,13 +37,15 @@ class QuerySource(Source):
     """How a database of this kind is called."""
     whose = ""
     """Which tables of a database are listed, where not all are."""
+    errors: tuple[type[Exception], ...] = (pa.ArrowException, OSError)
 
     def __init__(self, home: str, query: str | None):
         self.home, self.title, self.query, self.table = home, home, "", ""
         if query is not None and len(query.split()) > 1:
             self.title, self.query = "the query", query.strip().rstrip(";")
         else:
-            tables = self._known_tables()
+            with self._explained():
+                tables = dict(self._tables())
             name = next(iter(tables)) if query is None and len(tables) == 1 else query
             if name is None:
                 raise self._which(tables)
@@ -51,7 +53,10 @@ class QuerySource(Source):
                 raise BadInput(f"{home} has no table {name!r}{self.whose}.{suggest(name, tables)}")
             self.title, self.table = f"table {name!r}", tables[name]
         with self._explained():
-            self._take_apart(self._schema(self._sql("*")))
+            schema = self._schema(self._sql("*"))
+            if not schema.names:
+                raise BadInput(f"{self.title} gives no rows: {self.query.strip()!r}. Write a select.")
+            self._take_apart(schema)
 
     def batches(self, columns: Sequence[str], hints: Hints | None = None) -> Iterator[pa.RecordBatch]:
         return prefetched(self._read(columns))
@@ -67,19 +72,15 @@ class QuerySource(Source):
         """What to run; a query stays as it is, for one around it could change the order of its rows."""
         return f"select {columns} from {self.table}" if self.table else f"{self.query}\n"
 
-    def _known_tables(self) -> dict[str, str]:
-        with self._explained():
-            return dict(self._tables())
-
     def _which(self, tables: dict[str, str]) -> BadInput:
         """No table was named: which are there, and which looks like events?"""
         if not tables:
             return BadInput(f"{self.home} has no tables{self.whose}.")
-        alike = {}  # columns that are called as those of events are
+        alike = dict.fromkeys(tables, 0)  # columns that are called as those of events are
         for name, stored in list(tables.items())[:LOOKED_AT]:
             with contextlib.suppress(Exception):  # one that cannot be looked into is not suggested
                 alike[name] = len(by_name(self._schema(f"select * from {stored}").names))
-        likely = max(alike, key=lambda name: alike[name], default=next(iter(tables)))
+        likely = max(alike, key=lambda name: alike[name])
         listed = ", ".join(map(repr, list(tables)[:12])) + (", …" if len(tables) > 12 else "")
         return BadInput(
             f"{self.home} has {len(tables):,} tables: {listed}. Name one or write a query, perhaps: "
@@ -93,28 +94,17 @@ class QuerySource(Source):
             yield
         except (BadInput, BadFile):
             raise
-        except self._errors() as error:
-            said = self._said(str(error))
+        except self.errors as error:
+            said = said_by(str(error))
             if DAMAGED.search(said):
                 raise BadFile(f"{self.home} is damaged: {said}. Copy it again.") from error
-            missing = NO_TABLE.search(said)
             near = ""
-            with contextlib.suppress(Exception):
-                near = suggest(missing[1], dict(self._tables())) if missing else ""
+            if missing := NO_TABLE.search(said):
+                with contextlib.suppress(Exception):
+                    near = suggest(missing[1], dict(self._tables()))
             raise BadInput(f"{self.kind} refuses {self.title}: {said}.{near}") from error
 
-    def _said(self, message: str) -> str:
-        """The heart of a database's message."""
-        message = re.sub(
-            r"^[A-Z_]+: |\[libpq\] |Failed to \w+ query: |could not begin COPY: |Execution error \[\w+\]: ", "", message
-        )
-        message = re.sub(r"^(?:[A-Z]\w+ )+Error: |ERROR: +", "", message.strip())
-        return message.splitlines()[0].rstrip(" .!") if message else "no reason given"
-
     # -- of each kind --------------------------------------------------------------------------------------
-
-    def _errors(self) -> tuple[type[Exception], ...]:
-        raise NotImplementedError
 
     def _tables(self) -> Iterator[tuple[str, str]]:
         """Tables and views: how they are shown, and how a query names them."""
@@ -126,6 +116,15 @@ class QuerySource(Source):
 
     def _run(self, sql: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         raise NotImplementedError
+
+
+def said_by(message: str) -> str:
+    """A database's message without the prefixes of its driver."""
+    message = re.sub(
+        r"^[A-Z_]+: |\[libpq\] |Failed to \w+ query: |could not begin COPY: |Execution error \[\w+\]: ", "", message
+    )
+    message = re.sub(r"^(?:[A-Z]\w+ )+Error: |ERROR: +", "", message.strip())
+    return message.splitlines()[0].rstrip(" .!") if message else "no reason given"
 
 
 def quoted(name: str) -> str:
@@ -160,7 +159,7 @@ def tidy(batch: pa.RecordBatch, columns: list[str]) -> pa.RecordBatch:
 class SQLiteSource(QuerySource):
     """Of a SQLite file, by Python's own driver: a value has a type there, a column has none."""
 
-    kind = "SQLite"
+    kind, errors = "SQLite", (sqlite3.Error, sqlite3.Warning)
 
     def __init__(self, path: Path, query: str | None):
         self.path = path
@@ -172,9 +171,6 @@ class SQLiteSource(QuerySource):
         address = f"{self.path.absolute().as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(address, uri=True, check_same_thread=False)) as connection:
             yield connection.cursor()
-
-    def _errors(self) -> tuple[type[Exception], ...]:
-        return (sqlite3.Error, sqlite3.Warning)
 
     def _tables(self) -> Iterator[tuple[str, str]]:
         with self._cursor() as cursor:
@@ -219,6 +215,7 @@ class DuckDBSource(QuerySource):
 
     def __init__(self, path: Path, query: str | None):
         self.path = path
+        self.errors = (need("duckdb", extra="duckdb").Error, *self.errors)
         super().__init__(path.name, query)
 
     @contextlib.contextmanager
@@ -227,14 +224,11 @@ class DuckDBSource(QuerySource):
         try:
             connection = duckdb.connect(str(self.path), read_only=True)
         except duckdb.Error as error:
-            raise BadFile(f"{self.home} cannot be opened: {self._said(str(error))}.") from error
+            raise BadFile(f"{self.home} cannot be opened: {said_by(str(error))}.") from error
         with contextlib.closing(connection):
             if (relation := connection.sql(sql)) is None:
                 raise BadInput(f"{self.title} gives no rows: {sql.strip()!r}. Write a select.")
             yield relation
-
-    def _errors(self) -> tuple[type[Exception], ...]:
-        return (need("duckdb", extra="duckdb").Error, pa.ArrowException, OSError)
 
     def _tables(self) -> Iterator[tuple[str, str]]:
         listed = (
@@ -265,6 +259,7 @@ class PostgresSource(QuerySource):
     def __init__(self, address: str, home: str, query: str | None):
         timeout = f"{'&' if '?' in address else '?'}connect_timeout={CONNECT_SECONDS}"
         self.address = address if "connect_timeout=" in address else address + timeout
+        self.errors = (_dbapi().Error, *self.errors)
         super().__init__(home, query)
 
     @contextlib.contextmanager
@@ -282,7 +277,7 @@ class PostgresSource(QuerySource):
         secrets = re.findall(r"^\w+://[^:/@]*:([^@/]*)@|password=([^&]*)", self.address)
         for secret in {form for found in secrets for one in found for form in (one, unquote(one)) if form}:
             message = message.replace(secret, "…")
-        said = self._said(message.replace("Failed to connect: ", ""))
+        said = said_by(message.replace("Failed to connect: ", ""))
         said = re.sub(r'connection to server (?:at|on socket) ".*?"(?: \(.*?\))?(?:, port \d+)? failed: ', "", said)
         advice = ""
         if "password" in said or "authentication" in said:
@@ -290,9 +285,6 @@ class PostgresSource(QuerySource):
         elif "refused" in said or "No such file" in said:
             advice = " Does it run there, and listen on that port?"
         return f"cannot connect to {self.home}: {said.replace('FATAL:  ', '')}.{advice}"
-
-    def _errors(self) -> tuple[type[Exception], ...]:
-        return (_dbapi().Error, pa.ArrowException, OSError)
 
     def _tables(self) -> Iterator[tuple[str, str]]:
         with self._cursor() as cursor:
@@ -308,10 +300,7 @@ class PostgresSource(QuerySource):
 
     def _schema(self, sql: str) -> pa.Schema:
         with self._cursor() as cursor:
-            found = cursor.adbc_execute_schema(sql)
-        if not found.names:
-            raise BadInput(f"{self.title} gives no rows: {sql.strip()!r}. Write a select.")
-        return found
+            return cursor.adbc_execute_schema(sql)
 
     def _run(self, sql: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
         with self._cursor() as cursor:

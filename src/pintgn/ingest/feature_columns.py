@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, PintgnWarning
-from pintgn.events.categories import PIECE
+from pintgn.events.categories import PIECE, spread
 from pintgn.events.columns import Growing, Where, first_true, first_uncastable, is_text, plain, try_cast
 from pintgn.events.precision import fits_float32
 from pintgn.events.schema import Feature
 from pintgn.ingest.amounts import advice, looks_numeric, tidy
+from pintgn.ingest.table_source import Source
 
 MOST_ONE_HOT = 32
 """Up to this many categories become one column each, unless the user says; more become bits of a hash."""
@@ -268,3 +270,54 @@ class Labels:
 
 def _is_whole(text: str) -> bool:
     return text.lstrip("-").isdigit() and str(int(text)) == text
+
+
+class FeatureColumns:
+    """Columns of numbers and of categories that become one feature matrix."""
+
+    def __init__(
+        self, names: list[str], categories: Mapping[str, bool], source: Source, known: Iterable[Feature],
+        forced: Collection[str], fill: float | None, decimal: str | None,
+    ):  # fmt: skip
+        before, capacity = {feature.name: feature for feature in known}, source.rows or 0
+        self.names, self.rows = names, 0
+        self.numbers = Numbers([name for name in names if not categories[name]], capacity, fill, decimal)
+        self.categories = {
+            name: Categories(name, capacity, before.get(name), source.untyped, name in forced)
+            for name in names
+            if categories[name]
+        }
+
+    def extend(self, columns: Mapping[str, pa.Array], where: Where, optional: np.ndarray | bool = False) -> None:
+        """Take a batch; where `optional` a missing number counts as 0."""
+        self.numbers.extend([columns[name] for name in self.numbers.names], where, optional)
+        for name, column in self.categories.items():
+            column.extend(columns[name], where)
+        self.rows += len(next(iter(columns.values())))
+
+    def finish(
+        self, encoding: Mapping[str, str], wide: bool | None = False, most_words: int | None = None
+    ) -> tuple[np.ndarray, tuple[Feature, ...]]:
+        """The matrix and what its columns are, without categories that have more than so many words."""
+        numbers = self.numbers.finish(wide)
+        described, codes = {name: Feature(name) for name in self.numbers.names}, {}
+        for name, column in self.categories.items():
+            fresh = column.known is None
+            codes[name], described[name] = column.finish(encoding.get(name, "auto"))
+            if fresh and most_words is not None and len(described[name].words) > most_words:
+                message = f"column {name!r} of the node table is different for nearly every node, and left out."
+                warnings.warn(message, PintgnWarning, stacklevel=4)
+                del described[name]
+        features = tuple(described[name] for name in self.names if name in described)
+        if not codes:
+            return numbers[:, : len(features)], features
+        matrix = np.empty((self.rows, sum(feature.width for feature in features)), numbers.dtype)
+        index, start = {name: k for k, name in enumerate(self.numbers.names)}, 0
+        for feature in features:
+            if feature.name in codes:
+                words = self.categories[feature.name].words
+                spread(matrix, start, codes.pop(feature.name), feature.kind, words)
+            else:
+                matrix[:, start] = numbers[:, index[feature.name]]
+            start += feature.width
+        return matrix, features

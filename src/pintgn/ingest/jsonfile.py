@@ -67,7 +67,7 @@ class JsonSource(Source):
     def _blocks(self) -> Iterator[list[dict[str, Any]]]:
         """Many objects at a time: lines are parsed together, and one by one only if there is something wrong."""
         with self._reading() as (file, array):
-            filled = iter(()) if array else (line for line in file if not line.isspace())
+            filled: Iterator[str] = iter(()) if array else (line for line in file if not line.isspace())
             while lines := list(itertools.islice(filled, BATCH)):
                 try:
                     records = json.loads(f"[{','.join(lines)}]")

@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from pintgn.errors import BadInput, PintgnWarning, UnknownName
-from pintgn.events.categories import spread
 from pintgn.events.columns import Where, first_true, plain
 from pintgn.events.ids import IdMap
+from pintgn.events.numbering import TEXT, Ids, Numbering, UnfitIds, as_ids
 from pintgn.events.schema import Feature
-from pintgn.ingest.feature_columns import Categories, Numbers, category_columns, to_numbers
-from pintgn.ingest.numbering import TEXT, Ids, Numbering, UnfitIds, as_ids
+from pintgn.ingest.feature_columns import FeatureColumns, category_columns, to_numbers
 from pintgn.ingest.table_source import Source
 
 if TYPE_CHECKING:
@@ -105,60 +104,26 @@ class _Columns:
     """The columns of a node table while they fill up: numbers, and categories as in the events."""
 
     def __init__(self, names: list[str], batch: pa.RecordBatch, source: Source, known: tuple[Feature, ...], plan: Plan):
-        self.names, self.fill = names, plan.cleaning.fill
-        before = {feature.name: feature for feature in known}
-        said = {name: one.kind != "number" for name, one in before.items()}
-        self.coded = category_columns(names, batch, batch if source.untyped else None, said)
-        capacity = source.rows or 0
-        self.numbers = Numbers(
-            [name for name in names if not self.coded[name]], capacity, plan.cleaning.fill, plan.format.decimal
-        )
-        self.categories = {
-            name: Categories(name, capacity, before.get(name), source.untyped, True)
-            for name in names
-            if self.coded[name]
-        }
+        self.fill, self.decimal = plan.cleaning.fill, plan.format.decimal
+        said = {feature.name: feature.kind != "number" for feature in known}
+        coded = category_columns(names, batch, batch if source.untyped else None, said)
+        self.features = FeatureColumns(names, coded, source, known, names, self.fill, self.decimal)
         self.gaps: Counter[str] = Counter()
 
     def extend(self, columns: dict[str, pa.Array], where: Where) -> None:
-        numeric = [columns[name] for name in self.numbers.names]
-        if self.fill is None:
-            for name, values in zip(self.numbers.names, numeric, strict=True):
-                self.gaps[name] += int(np.isnan(to_numbers(values, name, where, self.numbers.decimal)).sum())
-        self.numbers.extend(numeric, where, optional=self.fill is None)
-        for name, column in self.categories.items():
-            column.extend(columns[name], where)
+        for name in self.features.numbers.names if self.fill is None else ():
+            self.gaps[name] += int(np.isnan(to_numbers(columns[name], name, where, self.decimal)).sum())
+        self.features.extend(columns, where, optional=self.fill is None)
 
     def finish(self) -> tuple[tuple[Feature, ...], np.ndarray]:
-        numbers = self.numbers.finish()
-        rows = max([len(numbers) if self.numbers.names else 0, *(len(c.codes) for c in self.categories.values())])
+        rows = self.features.rows
         for name, gaps in (+self.gaps).items():
-            warnings.warn(
-                f"{gaps:,} of {rows:,} nodes in the node table have no {name}; it counts as 0 (fill= says otherwise).",
-                PintgnWarning,
-                stacklevel=4,
+            message = (
+                f"{gaps:,} of {rows:,} nodes in the node table have no {name}; it counts as 0 (fill= says otherwise)."
             )
-        described, blocks = [], []
-        for name in self.names:
-            if not self.coded[name]:
-                described.append(Feature(name))
-                blocks.append(numbers[:, [self.numbers.names.index(name)]])
-                continue
-            column = self.categories[name]
-            fresh = column.known is None
-            codes, feature = column.finish("auto")
-            if fresh and len(feature.words) > rows // 2:
-                warnings.warn(
-                    f"column {name!r} of the node table is different for nearly every node, and left out.",
-                    PintgnWarning,
-                    stacklevel=4,
-                )
-                continue
-            described.append(feature)
-            blocks.append(np.empty((rows, feature.width), np.float32))
-            spread(blocks[-1], 0, codes, feature.kind, column.words)
-        empty = np.zeros((rows, 0), np.float32)
-        return tuple(described), np.concatenate([empty, *blocks], 1)
+            warnings.warn(message, PintgnWarning, stacklevel=4)
+        matrix, described = self.features.finish({}, most_words=rows // 2)
+        return described, matrix
 
 
 def _read_ids(values: pa.Array, untyped: bool, numbering: Numbering, known: bool, where: Where) -> Ids:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pintgn.errors import BadInput, suggest
 from pintgn.events.columns import Where, first_true, is_text, plain
 from pintgn.events.kernels_order import ADD, DELETE, NODE, REMOVE, follow_edges
-from pintgn.ingest.numbering import Ids
+from pintgn.events.numbering import Ids
 
 SPELLINGS = {
     ADD: ("1", "+1", "1.0", "+", "a", "add", "added", "addition", "insert", "create", "link"),

@@ -30,6 +30,11 @@ class Columns:
         categorical: feature columns that are categories although they look like numbers.
         encoding: "onehot" (a 0/1 column for each category), "hash" (32 columns of ±1, the bits of a hash), "code" (1,
             2, … in one column), or "auto": one-hot up to 32 categories, else hash. A mapping says it for each column.
+
+    >>> import pintgn
+    >>> links = {"src": ["a", "a"], "dst": ["b", "b"], "t": [1, 2], "what": ["add", "delete"]}
+    >>> pintgn.read_events(links, columns=Columns(op="what"))
+    EventLog: 2 events, 2 nodes, 1 to 2, of which 1 delete and 0 node
     """
 
     op: str | int | None = None
@@ -59,6 +64,11 @@ class Cleaning:
         drop_duplicates: of rows that are equal in every column that is read, keep the first.
         fill: what a missing feature counts as; otherwise it is an error.
         strict: refuse to delete what was never added or is already gone.
+
+    >>> import pintgn
+    >>> late = {"src": [1, 2], "dst": [2, 3], "t": [7, 5]}
+    >>> pintgn.read_events(late, cleaning=Cleaning(sort=True)).t.tolist()
+    [5, 7]
     """
 
     sort: bool | None = None
@@ -89,6 +99,11 @@ class FileFormat:
             "s", "ms", "us" or "ns" for numbers that count since 1970 and are then shown as dates.
         assume_zone: the time zone of dates that are written without one, such as "Europe/Berlin" or "+02:00". Later
             files, and times that are asked about, are read so, too.
+
+    >>> import pintgn
+    >>> german = {"src": [1], "dst": [2], "t": ["24.12.2024"]}
+    >>> pintgn.read_events(german, format=FileFormat(time_format="%d.%m.%Y"))
+    EventLog: 1 event, 2 nodes, 2024-12-24 to 2024-12-24
     """
 
     delimiter: str | None = None

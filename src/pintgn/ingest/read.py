@@ -33,9 +33,9 @@ def read_events(
     label: str | int | None = None,
     bipartite: bool | None = None,
     like: EventLog | None = None,
-    columns: Columns | None = None,
-    cleaning: Cleaning | None = None,
-    format: FileFormat | None = None,
+    columns: Columns = Columns(),
+    cleaning: Cleaning = Cleaning(),
+    format: FileFormat = FileFormat(),
     progress: Callable[[int, int | None], None] | bool | None = None,
 ) -> EventLog:
     """Read events by column name; nodes are numbered by first appearance in time, src before dst.
@@ -77,9 +77,8 @@ def read_events(
     EventLog: 2 events, 3 nodes, 2024-01-01 to 2024-01-03, 1 feature
     """
     for name, given in (("columns", columns), ("cleaning", cleaning), ("format", format)):
-        if given is not None and not isinstance(given, GROUPS[name]):
+        if not isinstance(given, GROUPS[name]):
             raise BadInput(f"{name}={given!r}; it takes a pintgn.{GROUPS[name].__name__}(…).")
-    columns, cleaning, format = columns or Columns(), cleaning or Cleaning(), format or FileFormat()
     if dst is None and bipartite:
         raise BadInput("bipartite=True names sources and destinations apart, and dst=None says that there are none.")
     roles: dict[str, str | int | None] = {

@@ -237,10 +237,10 @@ class ParquetSource(Source):
             return parts
         first = []
         for part in parts:
-            told = [group.statistics.get(str(t), {}) if group.statistics else {} for group in part.row_groups]
-            if not told or not all("min" in one for one in told):
+            bounds = [group.statistics.get(str(t), {}) if group.statistics else {} for group in part.row_groups]
+            if not bounds or not all("min" in one for one in bounds):
                 return parts
-            first.append(min(one["min"] for one in told))
+            first.append(min(one["min"] for one in bounds))
         return [parts[k] for k in sorted(range(len(parts)), key=lambda k: (first[k], k))]
 
     def _unreadable(self, form: pads.ParquetFileFormat) -> Path:

@@ -63,7 +63,7 @@ class TextSource(Source):
     ):  # fmt: skip
         format = format or FileFormat()
         self.path, self.title, self.compressed, self.skip = path, path.name, compressed, format.skip_lines
-        self.charset = charset_name(format.charset)
+        self.charset = format.charset if format.charset == "utf-8" else charset_name(format.charset)
         self.note: Callable[[str, str], None] | None = None
         self.substitutions: list[tuple[re.Pattern[bytes], bytes]] = []
         """What is replaced in the bytes before they are read: comments, and blanks that separate nothing."""
@@ -71,8 +71,11 @@ class TextSource(Source):
         """Comments above the first row."""
         lines = self._sample()[self.skip :]
         names = None if format.names is None else [str(name) for name in format.names]
-        lines, heading = self._without_comments(lines, wanted, format)
-        self.delimiter = " " if self._set_apart_by_blanks(lines, wanted, format) else format.delimiter or ""
+        heading: list[str] = []
+        if format.comment or next(filter(str.strip, lines)).startswith(MARKS):
+            lines, heading = self._without_comments(lines, wanted, format)
+        ragged = format.delimiter in (None, " ") and any(map(RAGGED.search, lines[:200]))
+        self.delimiter = " " if ragged and self._set_apart_by_blanks(lines, wanted) else format.delimiter or ""
         self.delimiter = self.delimiter or find_delimiter(lines, wanted)
         if self.substitutions:
             lines = self._sample()[self.skip :]
@@ -171,11 +174,9 @@ class TextSource(Source):
         alike = len(found) == len(cells(body[0], body, format.delimiter)) and any(map(is_time, found))
         return len(above) == 1 and not above[0][1:2].isspace() and alike
 
-    def _set_apart_by_blanks(self, lines: list[str], wanted: Sequence[str | int], format: FileFormat) -> bool:
+    def _set_apart_by_blanks(self, lines: list[str], wanted: Sequence[str | int]) -> bool:
         """Whether blanks of any number cut lines evenly, and nothing else does it better."""
-        lines = lines[:200]
-        if format.delimiter not in (None, " ") or not any(map(RAGGED.search, lines)):
-            return False
+        lines = [line for line in lines if line.strip()][:200]
         widths = {len(line.split()) for line in lines[1:] or lines}
         if len(widths) > 1 or max(widths) == 1:
             return False
