@@ -395,7 +395,7 @@ def test_several_runs_have_a_mean_and_a_standard_deviation(log, tmp_path):
     runs = seeds.fit_seeds(settings, log, [0, 1], tmp_path / "runs")
     aps = [run.test["all"]["ap"] for run in runs]
     assert aps[0] != aps[1]
-    assert f"{100 * np.mean(aps):.2f} ± {100 * np.std(aps):.2f}" in seeds_table(runs)
+    assert f"{100 * np.mean(aps):.2f} ± {100 * np.std(aps, ddof=1):.2f}" in seeds_table(runs)
     assert (tmp_path / "runs" / "seed-1" / "result.json").exists()
     with pytest.raises(BadInput, match="holds 2 runs"):
         Run.open(tmp_path / "runs")

@@ -30,7 +30,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     3
     ('80', None)
     """
-    own, groups = [], {}
+    own: list[inspect.Parameter] = []
+    groups: dict[str, tuple[Any, list[inspect.Parameter]]] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         if dataclasses.is_dataclass(parameter.annotation):
             groups[parameter.name] = parameter.annotation, _options(parameter.annotation)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -138,12 +139,12 @@ def check_finite(scores: np.ndarray) -> None:
 
 
 def mean_and_std(several: Sequence[Metrics]) -> dict[str, tuple[float, float] | None]:
-    """Mean and standard deviation (of the population, as the papers report) of each figure over runs."""
+    """Mean and sample deviation of each figure over runs; the deviation of one run is 0."""
     found: dict[str, tuple[float, float] | None] = {}
     for name in several[0]:
         values = [one[name] for one in several]
         known = [value for value in values if value is not None]
-        found[name] = (float(np.mean(known)), float(np.std(known))) if known else None
+        found[name] = (float(np.mean(known)), stdev(known) if len(known) > 1 else 0.0) if known else None
     return found
 
 

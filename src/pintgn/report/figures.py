@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise, permutations
+from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ class Figures:
             values = [one[name] for one in metrics if one[name] is not None]
             value = float(np.mean(values)) if values else None
             if len(row.members) > 1:
-                spread = float(np.std(values)) if values else None
+                spread = stdev(values) if len(values) > 1 else None
             else:
                 draws = self._draws(row.members[0], kind, group).get(name)
                 spread = None if draws is None or value is None else standard_error(draws)
