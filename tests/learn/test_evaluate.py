@@ -244,7 +244,10 @@ def test_several_runs_are_averaged(run):
     found = evaluate([run, other], rank=3)
     single = [evaluate(one, rank=3).ranking["pint"]["all"]["mrr"] for one in (run, other)]
     assert found.runs == 2
-    assert found.ranking["pint"]["all"]["mrr"] == (pytest.approx(np.mean(single)), pytest.approx(np.std(single, ddof=1)))
+    assert found.ranking["pint"]["all"]["mrr"] == (
+        pytest.approx(np.mean(single)),
+        pytest.approx(np.std(single, ddof=1)),
+    )
     assert "±" in str(found)
 
 
