@@ -1,4 +1,4 @@
-"""The service, as the feeder speaks to it: one connection, kept open, and answers in JSON."""
+"""HTTP client of a service: one connection, kept open, and answers in JSON."""
 
 from __future__ import annotations
 

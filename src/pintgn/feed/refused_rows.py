@@ -1,4 +1,4 @@
-"""Rows that the service refuses, set aside: one JSON object on a line, each row once."""
+"""File of rows that the service refused: one JSON object on a line, each row once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where predictions go."""
+"""Destinations of predictions: the interface, and a webhook."""
 
 from __future__ import annotations
 

@@ -20,30 +20,36 @@ RANKED = 4_000
 
 
 def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
-    """A logit and a probability for each pair, all as of one time: right after the newest event by default.
-
-    Of a run that predicts a column: what it says about an event of each pair.
-    """
-    run, of_links = service.run, service.run.scores_links or not service.run.answers
-    if of_links:
-        _check_scores_links(service)
+    """A logit and a probability for each pair, all as of one time: right after the newest event by default."""
+    if service.run.answers and not service.run.scores_links:
+        return _ask(service, body)
+    _check_scores_links(service)
     src, dst, at, against, paired, given = service.requests.pairs(body)
-    relation = _relations(service, given) if of_links else None
-    columns: dict[str, Any]
+    relation = _relations(service, given)
     with service.asking() as live:
         when, event = _fresh(live, at), live.total
-        times = np.full(len(src), when, live.codec.dtype)
-        if of_links:
-            found = live.score_pairs(src, dst, times, against, relation)
-            columns = {"logit": found.logits, "probability": found.probabilities, "notes": found.notes}
-        else:
-            columns = live.ask(src, dst, given if run.settings.task.given or any(given) else None, times)
-            columns |= {"notes": live.notes(src, dst)}
+        found = live.score_pairs(src, dst, np.full(len(src), when, live.codec.dtype), against, relation)
+    columns = {"logit": found.logits, "probability": found.probabilities, "notes": found.notes}
+    return {"at": when.item(), "event": event, "scores": _rows(paired, src, dst, columns)} | _held(service)
+
+
+def _ask(service: Service, body: bytes | bytearray) -> dict[str, Any]:
+    """What a run that predicts a column says about events that may happen, all as of one time."""
+    src, dst, at, _, paired, given = service.requests.pairs(body)
+    task = service.run.settings.task
+    with service.asking() as live:
+        when, event = _fresh(live, at), live.total
+        named = given if task.given or any(given) else None
+        columns = live.ask(src, dst, named, np.full(len(src), when, live.codec.dtype))
+    rows = _rows(paired, src, dst, columns | {"notes": live.notes(src, dst)})
+    return {"at": when.item(), "event": event, "predict": task.predict, "scores": rows} | _held(service)
+
+
+def _rows(paired: bool, src: list[Any], dst: list[Any], columns: dict[str, Any]) -> list[dict[str, Any]]:
+    """Columns as one object for each pair; with its source where pairs were named."""
     shown = ({"src": src} if paired else {}) | {"dst": dst} | columns
     lists = [column if isinstance(column, list) else column.tolist() for column in shown.values()]
-    rows = [dict(zip(shown, row, strict=True)) for row in zip(*lists, strict=True)]
-    about = {} if of_links else {"predict": run.settings.task.predict}
-    return {"at": when.item(), "event": event} | about | {"scores": rows} | _held(service)
+    return [dict(zip(shown, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
 def _relations(service: Service, given: list[Any]) -> list[Any] | None:

@@ -1,4 +1,4 @@
-"""What is written down about requests: lines for people or machines, and who changed something or was refused.
+"""Logs of requests: lines for people or machines, and an audit log of who changed something or was refused.
 
 Three loggers of Python's own: `pintgn.serve` for what goes wrong, `pintgn.access` for every request, `pintgn.audit` for
 writes, administration and refusals. The last two say nothing unless somebody asks for them.

@@ -1,4 +1,4 @@
-"""What a service counts and times, for Prometheus; and how many events come per second."""
+"""Prometheus metrics of a service, and its rate of events per second."""
 
 from __future__ import annotations
 
