@@ -97,13 +97,13 @@ def test_threads_change_no_score(run, monkeypatch):
         ]
 
     slots = []
-    chunks = fused.chunks
+    in_chunks = fused.in_chunks
 
-    def note(parents, k):
+    def note(run, parents, k, like=()):
         slots.append(parents * k)
-        return chunks(parents, k)
+        return in_chunks(run, parents, k, like)
 
-    monkeypatch.setattr(fused, "chunks", note)
+    monkeypatch.setattr(fused, "in_chunks", note)
     expected = outcome()
     largest = max(slots)
     assert largest > 100, "else nothing is shared"
