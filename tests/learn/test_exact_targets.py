@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from pintgn import PINT, Live, fit, read_events
@@ -43,3 +46,32 @@ def test_a_target_in_use_beside_an_outlier_is_what_was_said(run):
     assert live.prequential.held
     assert np.array(live.prequential.truth) == pytest.approx(np.round(live.prequential.truth), rel=0, abs=1e-3)
     assert len(set(np.round(live.prequential.truth))) > 1
+
+
+@pytest.mark.parametrize("model", ["pint", "boosted"])
+def test_a_column_far_from_zero_is_learned_as_the_same_near_it(model):
+    src, dst = np.random.default_rng(1).integers(0, 12, (2, 600))
+    y = (src + np.random.default_rng(2).integers(0, 3, 600)).astype(np.float64)
+    near, far = (
+        fit(
+            PINT(dim=8) if model == "pint" else model,
+            read_events({"src": src, "dst": dst, "t": np.arange(600), "y": y + add}, features=["y"]),
+            predict="y", epochs=1, progress=False,
+        )
+        for add in (0, FAR)
+    )  # fmt: skip
+    found = [one.view(one.log).features[:, -2:] for one in (near, far)]
+    assert np.array_equal(*found)  # what is learned and read
+    weights, others = near.model.state_dict(), far.model.state_dict()
+    assert all(weights[name].equal(others[name]) for name in weights)
+    assert far.test["all"]["rmse"] == pytest.approx(near.test["all"]["rmse"], abs=1e-3)
+
+
+def test_decimals_are_targets():
+    src, dst = np.random.default_rng(1).integers(0, 12, (2, 600))
+    cents = np.random.default_rng(2).integers(100, 10_000, 600)
+    amount = pa.array([Decimal(int(one)) / 100 for one in cents], pa.decimal128(12, 2))
+    table = pa.table({"src": src, "dst": dst, "t": np.arange(600), "amount": amount})
+    run = fit(PINT(dim=8), read_events(table, features=["amount"]), predict="amount", epochs=1, progress=False)
+    assert run.task.decoded(run.view(run.log)) == pytest.approx(cents / 100)
+    assert run.test["all"]["rmse"] < 100

@@ -270,7 +270,17 @@ class Values(Column):
     choices = ("rmse",)
 
     def learn_from(self, target: np.ndarray) -> None:
-        self.mean, self.deviation = float(target.mean()), float(target.std())
+        # from a value of the column on: its differences are exact where the column is far from 0, such as ids of money
+        self.middle = float(np.partition(target, len(target) // 2)[len(target) // 2])
+        near = target - self.middle
+        self.mean, self.deviation = float(near.mean()), float(near.std())
+
+    def _scaled(self, target: np.ndarray) -> np.ndarray:
+        """In units of the training part's deviation, from its mean."""
+        return (target - self.middle - self.mean) / self.deviation
+
+    def _unscaled(self, scaled: np.ndarray) -> np.ndarray:
+        return scaled.astype(np.float64) * self.deviation + self.mean + self.middle
 
     @property
     def outputs(self) -> int:
@@ -278,13 +288,13 @@ class Values(Column):
 
     def encoded(self, target: np.ndarray) -> np.ndarray:
         there = ~np.isnan(target)
-        return np.stack([np.where(there, (target - self.mean) / self.deviation, 0), there], 1)
+        return np.stack([np.where(there, self._scaled(target), 0), there], 1)
 
     def target_features(self) -> tuple[Feature, ...]:
         return Feature(self.settings.predict), Feature(f"{self.settings.predict}, known")
 
     def truth_of(self, late: np.ndarray) -> np.ndarray:
-        return np.where(late[:, 1] > 0, late[:, 0].astype(np.float64) * self.deviation + self.mean, np.nan)
+        return np.where(late[:, 1] > 0, self._unscaled(late[:, 0]), np.nan)
 
     def loss(self, answers: list[Tensor], labels: Labels, settings: Training) -> Tensor:
         """Squared error of the mean, and pinball loss of the quantiles, in units of the training part's deviation."""
@@ -296,7 +306,7 @@ class Values(Column):
 
     def training_questions(self, events: EventLog, parts: Parts, rng: np.random.Generator) -> tuple[Query, np.ndarray]:
         query, truth = super().training_questions(events, parts, rng)
-        return query, (truth - self.mean) / self.deviation
+        return query, self._scaled(truth)
 
     def value(self, figures: Metrics, settings: Training) -> float:
         rmse = figures.get("rmse")
@@ -313,7 +323,7 @@ class Values(Column):
 
     def calibrated(self, answers: np.ndarray, how: dict[str, float]) -> np.ndarray:
         """Answers in the column's own unit."""
-        found = answers.astype(np.float64) * self.deviation + self.mean
+        found = self._unscaled(answers)
         if found.shape[1] > 1:
             found[:, 1:] = np.sort(found[:, 1:], 1)
             half = np.maximum(how.get("widen", 0.0), (found[:, 1] - found[:, 3]) / 2)

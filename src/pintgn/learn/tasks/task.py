@@ -170,8 +170,8 @@ class Task:
         target = self.target(log)
         if target is None:
             return scaled
-        late = target.astype(np.float32)
-        features = late if scaled.features is None else np.concatenate([scaled.features, late], 1)
+        # of values in 64 bits: truths are read from them
+        features = target if scaled.features is None else np.concatenate([scaled.features, target], 1)
         return with_features(scaled, features, self.schema(scaled.schema), self.known_of(log))
 
     def event_schema(self, schema: Schema) -> tuple[Schema, str | None]:
