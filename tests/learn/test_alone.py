@@ -10,6 +10,11 @@ from typer.testing import CliRunner
 import pintgn
 from pintgn.cli.app import app
 from pintgn.errors import BadInput
+from pintgn.learn.run import Run
+from pintgn.serve.app import create_app
+from pintgn.serve.models import promote
+from pintgn.serve.service import Service
+from tests.serve.helpers import TestClient
 
 ASKED = {"predict": "return", "within": 20.0, "hidden": 0.0, "progress": False}
 
@@ -48,6 +53,30 @@ def test_whether_a_customer_returns_is_asked_of_a_log_without_destinations(log, 
     assert live.observe(pd.DataFrame({"customer": ["c1"], "t": [702]})) == 1
     with pytest.raises(BadInput, match=r"no destination.*'c1'.*'shop'"):
         live.observe([("c1", "shop", 703)])
+    why = live.explain("c1")
+    assert any(reason.text.startswith("c1 acted") for reason in why.reasons)
+    assert "itself" not in f"{why.details()} {why}"
+
+
+@pytest.mark.parametrize("predict", ["return", "eur"])
+def test_a_service_of_a_log_without_destinations_is_asked_by_sources(log, purchases, tmp_path, predict):
+    given = ASKED if predict == "return" else {"predict": "eur", "progress": False, "hidden": 0.0}
+    asked = log if predict == "return" else pintgn.read_events(purchases, "customer", None, features=["eur"])
+    pintgn.fit(pintgn.PINT(dim=8), asked, folder=tmp_path / "run", epochs=1, **given)
+    with Service(Run.open(tmp_path / "run"), tmp_path / "live") as service, TestClient(create_app(service)) as client:
+        both = client.post("/score", json={"src": "c1", "dst": "c1"}).json()["scores"]
+        assert client.post("/score", json={"src": "c1"}).json()["scores"] == both
+        several = client.post("/score", json={"pairs": [{"src": "c1"}, {"src": "nobody"}]}).json()["scores"]
+        assert [(one["src"], one["notes"]) for one in several] == [("c1", ""), ("nobody", "unknown src")]
+        told = client.post("/score", json={"pairs": [{"src": "c1"}, {"dst": "c1"}]})
+        assert told.status_code == 422
+        assert "pair 1 has no src" in told.json()["message"]
+        if predict == "return":
+            with pytest.raises(BadInput, match=r"'return within 20.0'.*no single event.*--force"):
+                promote(service, tmp_path / "run")
+            candidate = promote(service, tmp_path / "run", force=True)
+            candidate.join(60)
+            assert candidate.state == "promoted", candidate.said
 
 
 def test_links_of_a_log_without_destinations_are_refused(log):

@@ -203,7 +203,7 @@ def test_a_run_that_is_asked_something_else_is_not_compared_but_can_be_forced(fo
         assert outcome(candidate) == "failed"
         assert target in candidate.said
         assert "links" in candidate.said
-        assert "Force it" in candidate.said
+        assert "--force" in candidate.said
         forced = promote(service, links, force=True)
         if target == "tip":  # which is no feature of that run's events: it could not read them
             assert outcome(forced) == "failed"

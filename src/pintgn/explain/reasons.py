@@ -239,6 +239,8 @@ class _Explainer:
         """The wording of a contact between the k-th node of a reason and the next."""
         if op == "node":
             return f"{{{k}}} was updated"
+        if self.frozen.stream.schema.alone and op == "add":
+            return f"{{{k}}} acted"
         return f"{{{k}}} {'parted from' if op == 'delete' else 'met'} {'itself' if a == b else f'{{{k + 1}}}'}"
 
     def _relations(self, node: int, events: Any) -> list[str]:

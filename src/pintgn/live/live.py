@@ -420,8 +420,9 @@ class Live:
 
     def notes(self, src: Sequence[Any], dst: Sequence[Any]) -> list[str]:
         """Notes on questions about a column: ids that were never seen, of the ends that are asked about."""
+        sides = (0,) if self.schema.alone else self.run.settings.task.sides
         unknown = [
-            np.array([side in self.run.settings.task.sides and id not in self.names.numbers[side] for id in ids], bool)
+            np.array([side in sides and id not in self.names.numbers[side] for id in ids], bool)
             for side, ids in enumerate((src, dst))
         ]
         return note_words(unknown[0], unknown[1], self.run.unfinished)

@@ -35,18 +35,18 @@ def score(service: Service, body: bytes | bytearray) -> dict[str, Any]:
 
 def _ask(service: Service, body: bytes | bytearray) -> dict[str, Any]:
     """What a run that predicts a column says about events that may happen, all as of one time."""
-    src, dst, at, _, paired, given = service.requests.pairs(body)
     task = service.run.settings.task
+    src, dst, at, _, paired, given = service.requests.pairs(body, task.sides)
     with service.asking() as live:
         when, event = _fresh(live, at), live.total
         named = given if task.given or any(given) else None
         columns = live.ask(src, dst, named, np.full(len(src), when, live.codec.dtype))
-    rows = _rows(paired, src, dst, columns | {"notes": live.notes(src, dst)})
+    rows = _rows(paired or task.sides == (0,), src, dst, columns | {"notes": live.notes(src, dst)})
     return {"at": when.item(), "event": event, "predict": task.predict, "scores": rows} | _held(service)
 
 
 def _rows(paired: bool, src: list[Any], dst: list[Any], columns: dict[str, Any]) -> list[dict[str, Any]]:
-    """Columns as one object for each pair; with its source where pairs were named."""
+    """Columns as one object for each pair; with its source where pairs were named, or sources are asked about."""
     shown = ({"src": src} if paired else {}) | {"dst": dst} | columns
     lists = [column if isinstance(column, list) else column.tolist() for column in shown.values()]
     return [dict(zip(shown, row, strict=True)) for row in zip(*lists, strict=True)]

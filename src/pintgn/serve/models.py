@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pintgn.serve.writer import Writer
 
 logger = logging.getLogger("pintgn.serve")
+FORCE = 'To promote it all the same: `pintgn promote --force`, or "force": true.'
 
 
 class Candidate(threading.Thread):
@@ -171,7 +172,7 @@ class Candidate(threading.Thread):
         if asked != others:
             raise BadInput(
                 f"{self.path} predicts {others[0]}, and the served run {asked[0]}"
-                f"{'' if asked[0] != others[0] else ', of other classes'}: they cannot be compared. Force it."
+                f"{'' if asked[0] != others[0] else ', of other classes'}: they cannot be compared. {FORCE}"
             )
 
     def _covered(self, opened: Run) -> int:
@@ -228,6 +229,19 @@ def _asked(run: Run) -> tuple[Any, ...]:
     return run.task.title(), getattr(run.task, "target_features", tuple)()
 
 
+def _why_unscored(writer: Writer) -> str:
+    """Why a service scores no events before they happen."""
+    run = writer.state.run
+    if not writer.options.evaluate_every:
+        return "the service scores no events (--evaluate-every 0)"
+    if not run.answers:
+        return "the served run embeds nodes, and no event says how well"
+    return (
+        f"the served run predicts {run.task.title()!r}, and no single event says whether that came true (`pintgn "
+        "evaluate` measures both runs on later events)"
+    )
+
+
 def _stored_after(writer: Writer, number: int) -> tuple[int, EventBatch] | None:
     return next(iter(writer.store.read(number)), None)
 
@@ -248,8 +262,7 @@ def promote(service: Service, run: str | Path | None, enough: int = ENOUGH, forc
             f"{str(run)[:200]} holds no run, as the service sees it. Name a folder that `pintgn train` made."
         )
     if not force and not writer.live.prequential.active:
-        why = "" if writer.options.evaluate_every else " (--evaluate-every 0)"
-        raise BadInput(f"the service scores no events{why}, so nothing can be compared. Force it.")
+        raise BadInput(f"{_why_unscored(writer)}, so nothing can be compared. {FORCE}")
     writer.candidate = Candidate(writer, run, enough, force)
     writer.candidate.start()
     return writer.candidate

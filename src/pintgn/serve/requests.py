@@ -23,6 +23,7 @@ LONGEST_KEY = 200
 SPARE = 10_000
 """Commas and brackets that a body may have beyond what its events need: texts have some, too."""
 PROMOTION = "requests"
+ENDS = ("src", "dst")
 FIELDS = 6
 """Values of an event besides its features."""
 
@@ -38,6 +39,7 @@ Against = Annotated[
     Meta(description="Against a link to a random destination, or to one that the source met before but not now."),
 ]
 GIVEN = "Of a run that predicts a column: what is known when an event is asked about, by name."
+ONE_END = "Left out of a question that is about the other end alone, such as whether a node returns."
 BY_NAME = "By name, or a list in the order of the log's feature columns."
 
 
@@ -75,7 +77,8 @@ class Declared:
             ],
         )
         given = ("given", Annotated[Features, Meta(description=GIVEN)] | None, None)
-        pair = _struct("Pair", [("src", id), ("dst", id), given])
+        end = Annotated[id | None, Meta(description=ONE_END)]
+        pair = _struct("Pair", [("src", end, None), ("dst", end, None), given])
         when = [("at", Time | None, None), ("against", Against, "anyone"), given]
         events, pairs, destinations = list_of(self.event), list_of(pair), id | list_of(id)
         target = _struct("Target", [("src", id), ("dst", id), ("t", Time), ("value", Value)])
@@ -87,7 +90,7 @@ class Declared:
                 _struct("EventColumns", [("columns", columns)]),
             ],
             "score": [
-                _struct("SourceAndDestinations", [("src", id), ("dst", destinations), *when]),
+                _struct("SourceAndDestinations", [("src", end, None), ("dst", destinations | None, None), *when]),
                 _struct("Pairs", [("pairs", pairs), *when]),
             ],
             "targets": [self.targets],
@@ -186,9 +189,11 @@ class Requests:
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    def pairs(self, body: bytes | bytearray) -> tuple[list[Any], list[Any], Any, str, bool, list[Any]]:
+    def pairs(
+        self, body: bytes | bytearray, sides: tuple[int, ...] = (0, 1)
+    ) -> tuple[list[Any], list[Any], Any, str, bool, list[Any]]:
         """Sources, destinations, time and question of a request for scores; whether it named pairs; and what is given
-        about each."""
+        about each. Of a question about one of the sides, the other may be left out: it is that one again."""
         most = self.limits.pairs
         given = self._decoded(self._pairs, body, most, "pairs")
         if given.pairs is not None:
@@ -197,12 +202,24 @@ class Requests:
             src, dst = [pair.src for pair in given.pairs], [pair.dst for pair in given.pairs]
             columns = [given.given if pair.given is None else pair.given for pair in given.pairs]
         else:
-            if given.src is None or given.dst is None:
-                raise BadInput('the body is {"src": …, "dst": …} or {"pairs": [{"src": …, "dst": …}, …]}.')
             dst = given.dst if isinstance(given.dst, list) else [given.dst]
             src, columns = [given.src] * len(dst), [given.given] * len(dst)
         self._check_count(len(dst), most, "pairs")
+        src, dst = self._both_ends(src, dst, (0,) if self.codec.schema.alone else sides)
         return src, dst, given.at, given.against, given.pairs is not None, columns
+
+    def _both_ends(self, src: list[Any], dst: list[Any], sides: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
+        """Ends of questions, one that is not asked about being the other again; one that is asked about is there."""
+        for side in sides:
+            if None in (asked := (src, dst)[side]):
+                body = '"src": …, "dst": …' if len(sides) == 2 else f'"{ENDS[side]}": …'
+                raise BadInput(
+                    f"pair {asked.index(None)} has no {ENDS[side]}. The body is {{{body}}} or "
+                    f'{{"pairs": [{{{body}}}, …]}}.'
+                )
+        if len(sides) == 1:
+            return (src, src) if sides[0] == 0 else (dst, dst)
+        return src, dst
 
     def targets(self, body: bytes | bytearray) -> tuple[list[tuple[Any, ...]], Any]:
         """Targets of events, (src, dst, t, value) each, and when they became known."""
