@@ -292,9 +292,17 @@ def test_amounts_are_read_as_people_write_them(csv, texts, decimal, numbers):
 @pytest.mark.parametrize(
     ("texts", "decimal", "message"),
     [
-        (["3", "12,5"], None, r"line 3 has w='12,5' in a column of numbers. If the comma is a decimal comma, pass dec"),
+        (
+            ["3", "12,5"],
+            None,
+            r"line 3 has w='12,5' in a column of numbers. If the comma is a decimal comma, pass FileFormat.dec",
+        ),
         (["12,5", "3"], None, r"line 2 has w='12,5' .* \(--decimal ,\)"),
-        (["1,200"], None, r"Is the comma a decimal comma, pass decimal=','.*does it group thousands, decimal='.'"),
+        (
+            ["1,200"],
+            None,
+            r"Is the comma a decimal comma, pass FileFormat\(decimal=','\).*does it group thousands, decimal='.'",
+        ),
         (["1,5", "1.5"], ",", r"line 3 has w='1.5' in a column of numbers"),
         (["3"], ";", "the decimal mark is ',' or '.'"),
     ],

@@ -29,16 +29,20 @@ CASES = {
     "nan_time.csv": (BadInput, "line 3 has t=nan. Every event needs a finite time.", {}),
     "nan_time.parquet": (BadInput, "row 1 has t=nan. Every event needs a finite time.", {}),
     "infinite_time.csv": (BadInput, "line 4 has t=inf. Every event needs a finite time.", {}),
-    "no_time.csv": (BadInput, "line 3 has no time: 't' is empty. Correct it, or pass skip_bad=True (--skip-bad).", {}),
+    "no_time.csv": (
+        BadInput,
+        "line 3 has no time: 't' is empty. Correct it, or pass Cleaning(skip_bad=True) (--skip-bad).",
+        {},
+    ),
     "no_time.parquet": (
         BadInput,
-        "row 1 has no time: 't' is empty. Correct it, or pass skip_bad=True (--skip-bad).",
+        "row 1 has no time: 't' is empty. Correct it, or pass Cleaning(skip_bad=True) (--skip-bad).",
         {},
     ),
     "words_for_time.csv": (
         BadInput,
         "line 3 has t='yesterday', neither a number nor an ISO-8601 date such as 2021-01-04T09:30:00Z. Correct it, "
-        "or pass skip_bad=True (--skip-bad).",
+        "or pass Cleaning(skip_bad=True) (--skip-bad).",
         {},
     ),
     "numbers_and_dates.csv": (
@@ -49,22 +53,24 @@ CASES = {
     "some_with_zone.csv": (
         BadInput,
         "line 3 has t='2020-01-01T11:00:00', without a time zone, unlike the rows before it. Write the zone in all "
-        "rows or in none, or say where the others were written, as in --assume-zone Europe/Berlin.",
+        "rows or in none, or say where the others were written: FileFormat(assume_zone=…), as in "
+        "--assume-zone Europe/Berlin.",
         {},
     ),
     "unsorted.csv": (
         EventOrderError,
-        "line 3 has t=4, earlier than the event before it (t=5). Sort the events by time, or pass sort=True (--sort).",
+        "line 3 has t=4, earlier than the event before it (t=5). Sort the events by time, or pass "
+        "Cleaning(sort=True) (--sort).",
         {"cleaning": Cleaning(sort=False)},
     ),
     "nan_feature.csv": (
         BadInput,
-        "line 3 has no amount; a feature must be a finite float32 number. Correct it, or pass fill=0",
+        "line 3 has no amount; a feature must be a finite float32 number. Correct it, or pass Cleaning(fill=0)",
         {"features": ["amount"]},
     ),
     "no_feature.csv": (
         BadInput,
-        "line 3 has no amount; a feature must be a finite float32 number. Correct it, or pass fill=0",
+        "line 3 has no amount; a feature must be a finite float32 number. Correct it, or pass Cleaning(fill=0)",
         {"features": ["amount"]},
     ),
     "infinite_feature.csv": (
@@ -79,18 +85,18 @@ CASES = {
     ),
     "mixed_feature.csv": (
         BadInput,
-        "line 3 has amount='twelve' in a column of numbers. Correct it, or name the column in categorical= "
-        "(--categorical) if its values are names.",
+        "line 3 has amount='twelve' in a column of numbers. Correct it, or say Columns(categorical=['amount']) "
+        "(--categorical amount) if its values are names.",
         {"features": ["amount"]},
     ),
     "mixed_category.csv": (
         BadInput,
-        "column 'kind' mixes numbers such as '7' with text such as 'red'. Correct it, or name it in categorical= "
-        "(--categorical) if they are all names.",
+        "column 'kind' mixes numbers such as '7' with text such as 'red'. Correct it, or say "
+        "Columns(categorical=['kind']) (--categorical kind) if they are all names.",
         {"features": ["kind"]},
     ),
-    "null_id.csv": (BadInput, "line 3 has no src. Correct it, or pass skip_bad=True (--skip-bad).", {}),
-    "null_id.parquet": (BadInput, "row 1 has no src. Correct it, or pass skip_bad=True (--skip-bad).", {}),
+    "null_id.csv": (BadInput, "line 3 has no src. Correct it, or pass Cleaning(skip_bad=True) (--skip-bad).", {}),
+    "null_id.parquet": (BadInput, "row 1 has no src. Correct it, or pass Cleaning(skip_bad=True) (--skip-bad).", {}),
     "mixed_types.parquet": (
         BadInput,
         "ids in 'src' are whole numbers, ids in 'dst' are text. Pass bipartite=True (--bipartite) if they name "
@@ -100,13 +106,13 @@ CASES = {
     "ragged_row.csv": (
         BadInput,
         "line 3 of ragged_row.csv has 2 values where 3 are expected. Correct it (the delimiter is ','), "
-        "or pass skip_bad=True (--skip-bad).",
+        "or pass Cleaning(skip_bad=True) (--skip-bad).",
         {},
     ),
     "ragged_long_row.csv": (
         BadInput,
         "line 3 of ragged_long_row.csv has 4 values where 3 are expected. Correct it (the delimiter is ','), "
-        "or pass skip_bad=True (--skip-bad).",
+        "or pass Cleaning(skip_bad=True) (--skip-bad).",
         {},
     ),
     "open_quote.csv": (
@@ -117,11 +123,11 @@ CASES = {
     ),
     "latin_1.csv": (
         BadFile,
-        "line 3 of latin_1.csv is not utf-8 text. Say how it is written, for example charset='latin-1' "
+        "line 3 of latin_1.csv is not utf-8 text. Say how it is written, for example FileFormat(charset='latin-1') "
         "(--charset latin-1).",
         {},
     ),
-    "utf_16.csv": (BadFile, "utf_16.csv is UTF-16 text. Pass charset='utf-16' (--charset utf-16).", {}),
+    "utf_16.csv": (BadFile, "utf_16.csv is UTF-16 text. Pass FileFormat(charset='utf-16') (--charset utf-16).", {}),
     "duplicate_header.csv": (
         BadInput,
         "duplicate_header.csv has two columns called 'src' (numbers 0 and 3, from 0). Rename one, or give all names "
@@ -136,8 +142,8 @@ CASES = {
     "no_op.csv": (BadInput, "line 3 has no op. Write add, delete, node or remove.", {"columns": Columns(op="op")}),
     "deletes_nothing.csv": (
         BadInput,
-        "line 3 deletes 2 → 1, which was never added or is already gone. Correct it, or leave out strict=True "
-        "(--strict).",
+        "line 3 deletes 2 → 1, which was never added or is already gone. Correct it, or leave out "
+        "Cleaning(strict=True) (--strict).",
         {"columns": Columns(op="op"), "cleaning": Cleaning(strict=True)},
     ),
     "node_event_of_two.csv": (

@@ -485,6 +485,11 @@ def test_an_event_is_asked_about_with_what_is_given(browser, asking):
     page.one("#why-close").click()
     assert not page.one("#why").is_displayed()
     assert page.js("return window.hacked") is None
+    page.size(1000, 800)
+    shares = (
+        "return [...document.querySelectorAll('#model dd')].map((e) => e.clientWidth / e.parentElement.clientWidth)"
+    )
+    assert min(page.js(shares)) > 0.4, "names as long as those of training-free rows leave room for figures"
     page.size(390, 800)
     assert page.js("return document.documentElement.scrollWidth") <= 390
     assert browser.get_log("browser") == []

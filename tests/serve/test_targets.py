@@ -128,6 +128,16 @@ def test_what_is_sent_again_counts_once_and_what_is_wrong_is_refused_whole(folde
         assert client.post("/targets", json={"targets": [good]}).json()["accepted"] == 1
 
 
+def test_targets_are_no_events_wherever_events_are_counted(folder, payments, tmp_path):
+    with Service(Run.open(folder), tmp_path / "live") as service, TestClient(create_app(service)) as client:
+        client.post("/events", json={"events": [event(payments, k) for k in range(TRAINED, TRAINED + 3)]})
+        client.post("/targets", json={"targets": [target(payments, TRAINED)]})
+        status = client.get("/status").json()
+        assert (status["events"], status["live_events"], status["event"]) == (TRAINED + 3, 3, 4)
+        assert client.get("/health").json()["events"] == TRAINED + 3
+        assert "pintgn_events_total 3.0" in client.get("/metrics").text
+
+
 def test_a_target_counts_only_after_its_time(folder, payments, new_store):
     told = []
     for other in (False, True):

@@ -15,7 +15,7 @@ Where = Callable[[int], str]
 """Says where a row of a batch, counted from 0, stands in its source."""
 NARROWED = 1 << 20
 """Numbers that are rounded at a time."""
-SKIP = "Correct it, or pass skip_bad=True (--skip-bad)."
+SKIP = "Correct it, or pass Cleaning(skip_bad=True) (--skip-bad)."
 """What to do about a bad row."""
 
 

@@ -19,7 +19,8 @@ from pintgn.events.timeformat import UNITS, Dates, by_format, likely_formats, re
 EXACT = 2**53
 """Whole numbers up to here are exact in float64."""
 ASSUME = (
-    "Write the zone in all rows or in none, or say where the others were written, as in --assume-zone Europe/Berlin."
+    "Write the zone in all rows or in none, or say where the others were written: "
+    "FileFormat(assume_zone=…), as in --assume-zone Europe/Berlin."
 )
 
 
@@ -194,7 +195,7 @@ class TimeColumn:
                 late = f"{late} has {self.name}={show(known[before + 1])}, earlier than the event before it "
                 late += f"({self.name}={show(known[before])})"
                 if self.sort is not None:
-                    raise EventOrderError(f"{late}. Sort the events by time, or pass sort=True (--sort).")
+                    raise EventOrderError(f"{late}. Sort the events by time, or pass Cleaning(sort=True) (--sort).")
                 self.late = late
             self.ordered = False
         self.column.extend(values)
@@ -244,7 +245,10 @@ class TimeColumn:
             likely = likely_formats(values[k].as_py())
             if likely:
                 formats = " or ".join(repr(format) for format in likely[:2])
-                return BadInput(f"{shown}, which is no ISO-8601 date. Say how it is written: --time-format {formats}.")
+                return BadInput(
+                    f"{shown}, which is no ISO-8601 date. Say how it is written: FileFormat(time_format=…), "
+                    f"--time-format {formats}."
+                )
             return BadInput(f"{shown}, neither a number nor an ISO-8601 date such as 2021-01-04T09:30:00Z. {SKIP}")
         if {kind, expected} == {"date", "zoned"}:
             other = "without a time zone" if kind == "date" else "with a time zone"
@@ -265,7 +269,7 @@ class TimeColumn:
         if (like.zone is None) != (time.zone is None):
             raise BadInput(
                 f"only one of this file and the earlier log has time zones in {self.name!r}. Write them alike, or say "
-                "where times without one were written: assume_zone= (--assume-zone)."
+                "where times without one were written: FileFormat(assume_zone=…) (--assume-zone)."
             )
         if UNITS.index(time.unit) <= UNITS.index(like.unit):
             self.column.values[:] = self._finer(self.column.values, time.unit, like.unit)

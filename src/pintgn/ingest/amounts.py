@@ -20,6 +20,9 @@ GROUPED = {
 COMMA = re.compile(rf"[+-]?\d+(?:[.'’{BLANKS}]\d{{3}})*,(\d+)")
 CURRENCY = re.compile(rf"[+-]?[$€£¥][{BLANKS}]*[+-]?\d[\d.,'’{BLANKS}]*|[+-]?\d[\d.,'’{BLANKS}]*[$€£¥]")
 
+DECIMAL = "FileFormat(decimal=',') (--decimal ,)"
+"""How a decimal comma is said."""
+
 
 def tidy(values: pa.Array, decimal: str | None = None) -> pa.Array:
     """Numbers without separators and with a decimal point; other text unchanged.
@@ -57,5 +60,5 @@ def advice(text: str) -> str:
     if found is None:
         return ""
     if len(found[1]) == 3 and "." not in text:
-        return " Is the comma a decimal comma, pass decimal=',' (--decimal ,); does it group thousands, decimal='.'."
-    return " If the comma is a decimal comma, pass decimal=',' (--decimal ,)."
+        return f" Is the comma a decimal comma, pass {DECIMAL}; does it group thousands, decimal='.'."
+    return f" If the comma is a decimal comma, pass {DECIMAL}."

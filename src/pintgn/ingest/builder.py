@@ -213,8 +213,9 @@ class Builder:
                     gap = first_true(null_rows(values))
                     raise BadInput(
                         f"ids in {name!r} are whole numbers kept as floats ({error}), as pandas does where a value is "
-                        f"missing{f' ({where(gap)})' if gap >= 0 else ''}. Leave such rows out with skip_bad=True "
-                        "(--skip-bad), or drop or fill them and convert the column: .astype('Int64')."
+                        f"missing{f' ({where(gap)})' if gap >= 0 else ''}. Leave such rows out with "
+                        "Cleaning(skip_bad=True) (--skip-bad), or drop or fill them and convert the column: "
+                        ".astype('Int64')."
                     ) from error
                 raise BadInput(
                     f"ids in {name!r} are {error}; an id is a whole number, a text or a UUID. Cast them to one of "
@@ -319,6 +320,6 @@ class Builder:
             what = f"removes {one!r}" if op[result] == REMOVE else f"deletes {one!r} → {other!r}"
             raise BadInput(
                 f"{self.source.where(row)} {what}, which was never added or is already gone. Correct it, or leave out "
-                "strict=True (--strict)."
+                "Cleaning(strict=True) (--strict)."
             )
         return result if (op == REMOVE).any() else None

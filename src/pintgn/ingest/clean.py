@@ -105,7 +105,7 @@ class Cleaned(Source):
         if any(try_cast(pa.array([value.strip()]), kind) is not None for kind in (*DATES, *ZONED)):
             return f" {ASSUME}"
         formats = " or ".join(map(repr, likely_formats(value)[:2]))
-        return f" Say how times are written: --time-format {formats}." if formats else ""
+        return f" Say how times are written: FileFormat(time_format=…), --time-format {formats}." if formats else ""
 
     def _checks(self, columns: dict[str, pa.Array], rows: int) -> Iterator[tuple[str, np.ndarray, str | None]]:
         plan = self.plan
@@ -183,9 +183,10 @@ class Cleaned(Source):
                 if self.plan.cleaning.max_bad < 1
                 else f"{self.plan.cleaning.max_bad:,.0f}"
             )
+            more = f" Correct them, or raise the limit: Cleaning(max_bad={bad}), --max-bad {bad}."
             raise BadInput(
                 f"{bad:,} of {rows:,} rows cannot be used, more than the {limit} that may be skipped: "
-                f"{'; '.join(parts)}.{self.advice or f' Correct them, or raise the limit: --max-bad {bad}.'}"
+                f"{'; '.join(parts)}.{self.advice or more}"
             )
         warnings.warn(f"skipped {bad:,} of {rows:,} rows: {'; '.join(parts)}.", PintgnWarning, stacklevel=2)
 

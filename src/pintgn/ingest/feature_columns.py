@@ -39,7 +39,8 @@ def to_numbers(values: pa.Array, name: str, where: Where, decimal: str | None = 
                 f"{where(parsed)} has {name}={text!r} in a column of numbers."
                 + (
                     advice(text)
-                    or " Correct it, or name the column in categorical= (--categorical) if its values are names."
+                    or f" Correct it, or say Columns(categorical=[{name!r}]) (--categorical {name}) if its values "
+                    "are names."
                 )
             )
         values = parsed
@@ -117,7 +118,8 @@ class Numbers:
                     what = f"no {name}" if np.isnan(given) else f"{name}={given:g}"
                     advice = "rescale the column"
                     if np.isnan(given):
-                        advice = f"pass fill=0 (--fill 0), or predict={name!r} (--predict) if it is what you predict"
+                        advice = "pass Cleaning(fill=0) (--fill 0), "
+                        advice += f"or Columns(predict={name!r}) (--predict {name}) if it is what you predict"
                     raise BadInput(
                         f"{where(bad)} has {what}; a feature must be a finite float32 number. Correct it, or {advice}."
                     )
@@ -236,7 +238,7 @@ class Categories:
         if numbers and words:
             raise BadInput(
                 f"column {self.name!r} mixes numbers such as {numbers[0]!r} with text such as {words[0]!r}. Correct "
-                "it, or name it in categorical= (--categorical) if they are all names."
+                f"it, or say Columns(categorical=[{self.name!r}]) (--categorical {self.name}) if they are all names."
             )
 
 

@@ -129,7 +129,7 @@ class JsonSource(Source):
                 yield file, start == "["
         except UnicodeDecodeError as error:
             raise BadFile(
-                f"{self.title} is not {self.charset} text. Say how it is written with charset= (--charset)."
+                f"{self.title} is not {self.charset} text. Say how it is written: FileFormat(charset=…) (--charset)."
             ) from error
         except (pa.ArrowException, OSError, EOFError) as error:
             if isinstance(error, BadFile):

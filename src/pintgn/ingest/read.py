@@ -152,7 +152,9 @@ def _assign(plan: Plan, source: Source, roles: dict[str, str | int | None], feat
         setattr(plan, role, source.column(name))
     plan.node_updates = source.columns(columns.node_updates)
     if plan.node_updates and plan.op is None:
-        raise BadInput("node_updates belong to node events; name the column that marks those with op= (--op).")
+        raise BadInput(
+            "node_updates belong to node events; name the column that marks those with Columns(op=…) (--op)."
+        )
     if features == "all":
         taken = set(plan.columns)
         plan.features = [name for name in source.names if name not in taken]

@@ -129,7 +129,7 @@ class TextSource(Source):
             if raw.startswith(magic):
                 raise BadFile(f"{self.title} is {advice}.")
         if self.charset == "utf-8" and raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            raise BadFile(f"{self.title} is UTF-16 text. Pass charset='utf-16' (--charset utf-16).")
+            raise BadFile(f"{self.title} is UTF-16 text. Pass FileFormat(charset='utf-16') (--charset utf-16).")
         if b"\0" in raw and "16" not in self.charset and "32" not in self.charset:
             raise BadFile(f"{self.title} is not a text file. Events come as CSV or Parquet.")
         for pattern, instead in self.substitutions:
@@ -296,7 +296,8 @@ class TextSource(Source):
                 if len(record) != len(self.names):
                     return BadInput(
                         f"line {line} of {self.title} has {len(record)} values where {len(self.names)} are expected. "
-                        f"Correct it (the delimiter is {self.delimiter!r}), or pass skip_bad=True (--skip-bad)."
+                        f"Correct it (the delimiter is {self.delimiter!r}), or pass "
+                        "Cleaning(skip_bad=True) (--skip-bad)."
                     )
         return self._damaged(error)
 
@@ -311,10 +312,12 @@ class TextSource(Source):
                     except UnicodeDecodeError:
                         return BadFile(
                             f"line {line} of {self.title} is not {self.charset} text. Say how it is written, for "
-                            "example charset='latin-1' (--charset latin-1)."
+                            "example FileFormat(charset='latin-1') (--charset latin-1)."
                         )
                     line += piece.endswith(b"\n")
-        return BadFile(f"{self.title} is not {self.charset} text. Say how it is written with charset= (--charset).")
+        return BadFile(
+            f"{self.title} is not {self.charset} text. Say how it is written with FileFormat(charset=…) (--charset)."
+        )
 
     def _damaged(self, error: Exception) -> BadFile:
         kind = f"as {self.compressed} " if self.compressed else ""

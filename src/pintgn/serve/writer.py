@@ -341,12 +341,14 @@ class Writer:
         """Events that have numbers now; afterwards they may be acknowledged."""
         logits = np.zeros(0)
         if batch is not None:
+            before = self.live.events
             with self.metrics.observe_seconds.time():
                 logits = self.live.observe_batch(batch, self.state.lock.writing, scored)
             if self.candidate is not None:
                 self.candidate.observe(batch)
-            self.rate.add(len(batch.t))
-            self.metrics.events.inc(len(batch.t))
+            count = self.live.events - before  # targets are none
+            self.rate.add(count)
+            self.metrics.events.inc(count)
         self.store.settle()
         return logits
 

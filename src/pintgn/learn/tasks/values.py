@@ -27,7 +27,7 @@ def few_values(log: EventLog, settings: TaskSettings) -> str | None:
         return None
     return (
         f"{name} holds {len(found)} whole numbers, {found[0]:.0f} to {found[-1]:.0f}, and is regressed as a number. If "
-        f"they are classes: --categorical {name}."
+        f"they are classes: Columns(categorical=[{name!r}]) (--categorical {name})."
     )
 
 
@@ -56,7 +56,7 @@ def column_values(log: EventLog, name: str, what: str = "to predict") -> np.ndar
             if feature.kind == "hash":
                 raise BadInput(
                     f"{name!r} was read as bits of a hash, from which classes cannot be told. Read it with "
-                    f"encoding={{{name!r}: 'code'}} (--encoding {name}=code)."
+                    f"Columns(encoding={{{name!r}: 'code'}}) (--encoding {name}=code)."
                 )
             codes = columns[:, 0] if feature.kind == "code" else columns @ np.arange(1, feature.width + 1)
             return np.where(codes > 0, codes - 1.0, np.nan)
@@ -66,8 +66,9 @@ def column_values(log: EventLog, name: str, what: str = "to predict") -> np.ndar
     known = [feature.name for feature in log.schema.features] + ([log.schema.label] if log.schema.label else [])
     listed = f" Columns that can be {'predicted' if what == 'to predict' else 'used'}: {', '.join(known)}."
     listed = listed if known else " This log was read without any."
+    near = suggest(name, ["link", *known] if what == "to predict" else known)
     raise UnknownName(
-        f"there is no column {name!r} {what}.{suggest(name, ['link', *known])}{listed} "
+        f"there is no column {name!r} {what}.{near}{listed} "
         "Name it in features= (--features) or label= (--label) when reading the log."
     )
 
