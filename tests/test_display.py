@@ -97,8 +97,8 @@ def test_a_log_shows_both_its_ends_in_a_notebook():
 @pytest.mark.parametrize("evil", ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>"])
 def test_text_of_a_log_is_no_markup_in_a_notebook(evil):
     """Ids, names of columns, categories, and classes of a target; of logs, runs and evaluations."""
-    columns = {"src": [f"{evil}{k % 7}" for k in range(60)], "dst": [f"{evil}{k % 5}" for k in range(60)]}
-    columns |= {"t": list(range(60)), evil: [f"{evil}{k * k % 3}" for k in range(60)]}
+    columns = {"src": [f"{evil}{k % 7}" for k in range(120)], "dst": [f"{evil}{k % 5}" for k in range(120)]}
+    columns |= {"t": list(range(120)), evil: [f"{evil}{k * k % 3}" for k in range(120)]}
     log = pintgn.read_events(columns, "src", "dst", "t", features=[evil])
     run = pintgn.fit(pintgn.PINT(dim=4), log, epochs=1, progress=False, predict=evil)
     shown = [log._repr_html_(), run._repr_html_(), pintgn.evaluate(run, progress=False)._repr_html_()]
