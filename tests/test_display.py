@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
+from html import escape
 
 import pytest
 
@@ -91,6 +92,18 @@ def test_a_log_shows_both_its_ends_in_a_notebook():
     assert html.count("<tr>") == 1 + 5 + 1 + 5
     assert "<script>" not in pintgn.read_events({"a": ["<script>"], "b": ["x"], "t": [1]}, "a", "b", "t")._repr_html_()
     assert pintgn.EventLog([], [], [])._repr_html_()
+
+
+@pytest.mark.parametrize("evil", ["<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>"])
+def test_text_of_a_log_is_no_markup_in_a_notebook(evil):
+    """Ids, names of columns, categories, and classes of a target; of logs, runs and evaluations."""
+    columns = {"src": [f"{evil}{k % 7}" for k in range(120)], "dst": [f"{evil}{k % 5}" for k in range(120)]}
+    columns |= {"t": list(range(120)), evil: [f"{evil}{k * k % 3}" for k in range(120)]}
+    log = pintgn.read_events(columns, "src", "dst", "t", features=[evil])
+    run = pintgn.fit(pintgn.PINT(dim=4), log, epochs=1, progress=False, predict=evil)
+    shown = [log._repr_html_(), run._repr_html_(), pintgn.evaluate(run, progress=False)._repr_html_()]
+    assert [name for name in ("<img", "<script", "</script") for html in shown if name in html] == []
+    assert any(escape(evil) in html for html in shown)
 
 
 def test_a_log_becomes_a_frame_in_its_own_columns():

@@ -14,7 +14,7 @@ from pintgn.serve.app import create_app
 from pintgn.serve.keys import FILE, Keys, add_key, hold_to, remove_key, stored
 from pintgn.serve.service import Service
 from tests.feed.helpers import ran
-from tests.serve.helpers import TestClient
+from tests.serve.helpers import TestClient, open_to_others
 from tests.serve.victims import Served
 
 EVENT = {"src": "ann", "dst": "bob", "t": 9_000}
@@ -209,7 +209,7 @@ def test_a_store_that_had_keys_is_not_served_without(run_folder, new_store, tmp_
         (lost / FILE).write_text(json.dumps(left))
     for _ in range(2):
         with Service.open(run_folder, where) as service:
-            with pytest.raises(BadInput, match="was served with API keys") as found:
+            with pytest.raises(BadInput, match="has had API keys") as found:
                 hold_to(Keys.of_store(lost), service)
             for word in (str(lost / FILE), "--new-key", "--without-keys"):
                 assert word in str(found.value)
@@ -233,8 +233,48 @@ def test_the_first_key_of_a_running_service_is_remembered(run_folder, new_store,
         add_key(tmp_path, "ann", "read")
         assert asked(client, None)[0] == 401
     (tmp_path / FILE).unlink()
-    with Service.open(run_folder, where) as service, pytest.raises(BadInput, match="was served with API keys"):
+    with Service.open(run_folder, where) as service, pytest.raises(BadInput, match="has had API keys"):
         hold_to(Keys.of_store(tmp_path), service)
+
+
+@pytest.mark.parametrize("harm", ["deleted", "emptied", "cut", "removed by name"])
+def test_keys_that_are_gone_before_the_first_start_are_missed(run_folder, tmp_path, harm):
+    add_key(tmp_path, "ann", "read")
+    file = tmp_path / FILE
+    if harm == "deleted":
+        file.unlink()
+    elif harm == "emptied":
+        file.write_text(json.dumps({"format": 1, "keys": []}))
+        (tmp_path / module.MADE).unlink()
+    elif harm == "cut":
+        file.write_text("")
+    else:
+        remove_key(tmp_path, "ann")
+    with Service.open(run_folder, tmp_path) as service:
+        if harm == "cut":
+            with pytest.raises(BadFile, match=FILE):
+                Keys.of_store(tmp_path)
+            return
+        for _ in range(2):
+            with pytest.raises(BadInput, match="--without-keys"):
+                hold_to(Keys.of_store(tmp_path), service)
+        hold_to(Keys.of_store(tmp_path), service, without=True)
+    with Service.open(run_folder, tmp_path) as service:
+        hold_to(Keys.of_store(tmp_path), service)
+
+
+def test_a_key_that_was_never_made_closes_nothing(run_folder, tmp_path):
+    with pytest.raises(BadInput, match="there is no key"):
+        remove_key(tmp_path, "ann")
+    with Service.open(run_folder, tmp_path) as service:
+        hold_to(Keys.of_store(tmp_path), service)
+
+
+def test_files_of_keys_are_their_owners_alone(tmp_path, permissive):
+    for _ in range(2):  # at once, and where the lock was left open by an older pintgn
+        add_key(tmp_path / "store", "ann", "read", renew=True)
+        assert open_to_others(tmp_path / "store") == []
+        (tmp_path / "store" / f".{FILE}.lock").chmod(0o666)
 
 
 def test_the_command_does_not_open_a_service_whose_keys_are_gone(run_folder, tmp_path):

@@ -368,6 +368,21 @@ def test_a_stop_ends_while_a_candidate_waits_for_something_that_never_comes(run_
         assert service.store.total == 300 - TRAINED
 
 
+def test_a_disk_that_does_not_answer_is_not_waited_for(run_folder, other_folder, tmp_path, monkeypatch):
+    """Neither by who asks, nor by who asks something else meanwhile; the next promotion is not refused."""
+    never = threading.Event()
+    with opened(run_folder, tmp_path / "store") as service:
+        client = TestClient(create_app(service))
+        with monkeypatch.context() as patched:
+            patched.setattr(models_module, "LOOK", 0.2)
+            patched.setattr(models_module, "holds_run", lambda run: never.wait())
+            answer = client.post("/models", json={"run": str(other_folder), "force": True})
+        assert answer.status_code == 422
+        assert "has not answered" in answer.json()["message"]
+        assert ended(promote(service, other_folder, force=True)) == "promoted"
+    never.set()
+
+
 def test_a_run_that_is_gone_is_said(run_folder, other_folder, columns, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(other_folder, copy)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +14,7 @@ from pintgn import read_events
 from pintgn.errors import BadFile, BadInput
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
+from pintgn.serve.app import create_app
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import undo_after
 from pintgn.serve.rows import checksums
@@ -21,7 +24,16 @@ from pintgn.serve.sqlite import SqliteStore
 from pintgn.serve.store import Store
 from pintgn.serve.stores import is_address
 from tests.serve import torture
-from tests.serve.helpers import TRAINED, as_batch, as_events, assert_same_state, replayed, restarted, trained
+from tests.serve.helpers import (
+    TRAINED,
+    TestClient,
+    as_batch,
+    as_events,
+    assert_same_state,
+    replayed,
+    restarted,
+    trained,
+)
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that can be forked")
 
@@ -151,6 +163,26 @@ def test_a_restart_changes_nothing(run_folder, columns, new_store):
         assert_same_state(service.live, replayed(run_folder, columns, 600))
         again = service.submit(as_batch(service.live, columns, TRAINED, 610, keyed=True)).result(30)
         assert (again["accepted"], again["duplicates"]) == (10, 360)
+
+
+def test_whoever_sets_the_clock_changes_nothing(run_folder, columns, new_store, monkeypatch):
+    """The clock of the machine goes hours back and forth all the while."""
+    where, real, rng = new_store(), time.time, random.Random(3)
+    monkeypatch.setattr(time, "time", lambda: real() + rng.choice([-7_200, -60, 0, 60, 86_400]))
+    for begin in (TRAINED, 420):
+        with Service.open(run_folder, where, Options(snapshot_every=50, lateness=5, evaluate_every=10)) as service:
+            client = TestClient(create_app(service))
+            for first in range(begin, begin + 180, 20):
+                sent = {"events": as_events(columns, first, first + 20, keyed=True)}
+                assert client.post("/events", json=sent).json()["accepted"] == 20
+            told = client.get("/status").json()
+            assert told["rate_1m"] * 60 == pytest.approx(service.metrics.events._value.get())
+            assert 0 <= told["uptime"] < 600
+            assert sum(count for _, count in told["rate_history"]) <= 360
+            assert client.get("/health").json()["status"] == "ok"
+    with restarted(run_folder, where, lateness=None) as service:
+        assert service.reports == []
+        assert_same_state(service.live, replayed(run_folder, columns, 600))
 
 
 def test_a_service_with_features_is_the_same_after_a_restart(rich_folder, rich_columns, new_store):

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 import urllib.request
+import warnings
 
 import pytest
 
@@ -79,6 +80,25 @@ def test_a_service_speaks_tls_and_takes_up_a_new_certificate(run_folder, tmp_pat
         shutil.copy(new[1], key)
         server.reload_certificate()
         assert asked(port, new[0])["status"] == "ok"
+
+
+@pytest.mark.parametrize("version", [one for one in ssl.TLSVersion if one > 0])
+def test_only_tls_1_2_and_later_are_spoken(run_folder, tmp_path, version):
+    cert, key = certificate(tmp_path, "one")
+    client = ssl.create_default_context(cafile=cert)
+    client.set_ciphers("ALL:@SECLEVEL=0")  # or this end would refuse the old ones by itself
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        client.minimum_version = client.maximum_version = version
+    with Service.open(run_folder, tmp_path / "store") as service, listening(service, cert, key) as (server, port):
+        assert server.config.ssl.minimum_version == ssl.TLSVersion.TLSv1_2
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as plain:
+            if version < ssl.TLSVersion.TLSv1_2:
+                with pytest.raises(ssl.SSLError):
+                    client.wrap_socket(plain, server_hostname="127.0.0.1")
+            else:
+                with client.wrap_socket(plain, server_hostname="127.0.0.1") as spoken:
+                    assert spoken.version() == version.name.replace("_", ".")
 
 
 def test_a_certificate_that_is_no_good_is_refused_in_one_line(tmp_path):

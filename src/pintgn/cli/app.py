@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -106,6 +107,11 @@ def run(command: Callable[[], None]) -> None:
     except BrokenPipeError:  # the reader of our output has gone, as in `pintgn … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        if os.environ.get("PINTGN_DEBUG") or error.errno != errno.ENAMETOOLONG:
+            raise
+        print(f"BadInput: no file is named {str(error.filename)[:100]!r}…: that is too long.", file=sys.stderr)
+        sys.exit(2)
 
 
 def _one_line(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:

@@ -117,6 +117,7 @@ class Api:
         self.asking = BoundedExecutor("questions", cores, limits.asking)
         self.explaining = BoundedExecutor("explanations", 1, limits.explaining)
         self.watching = BoundedExecutor("status requests", 1, limits.asking)
+        self.promoting = BoundedExecutor("promotions", 1, limits.explaining)
 
     async def events(self, request: Request) -> Response:
         """Let events happen. When this is answered they are on the disk, and count in every later answer."""
@@ -197,7 +198,7 @@ class Api:
         """Promote another run in place of the one that is served, without a stop; or go back."""
         data, _ = await _body(request)
         asked = self.service.requests.promotion(data)
-        promote(self.service, asked.run, asked.scored, asked.force)
+        await self.promoting(promote, self.service, asked.run, asked.scored, asked.force)
         done = request.scope["state"]["done"] = answers.models(self.service)
         return Json(done, 202)
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from pintgn.errors import BadFile, BadInput, suggest
 from pintgn.facts import AtLeast, Maybe, check, check_format, read_json
-from pintgn.files import PRIVATE, try_lock, write_errors, write_file
+from pintgn.files import PRIVATE, PRIVATE_FOLDER, make_private, try_lock, write_errors, write_file
 from pintgn.serve.limits import Forbidden, NoKey, Stopped, TooOften
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("pintgn.serve")
 FORMAT = 1
 FILE = "keys.json"
+MADE = ".keys.made"
+"""An empty file beside it from the first key on: keys that are gone are missed, also if never served."""
 BEFORE = "key.hash"
 """What held the hash of the one key that there was before."""
 SHORTEST = 20
@@ -149,8 +151,8 @@ def _given_key(headers: Mapping[str, str]) -> str:
 
 
 def hold_to(keys: Keys, service: Service, without: bool = False) -> None:
-    """Refuse to serve a store without keys that was served with some, unless that is meant (`without`); from now on it
-    remembers that there are keys, also when the first one comes while the service runs."""
+    """Refuse to serve a store without keys that has had some, served with them or not, unless that is meant
+    (`without`); from now on it remembers that there are keys, also when the first one comes while the service runs."""
     store = service.store
 
     def remember(keyed: bool) -> None:
@@ -166,13 +168,14 @@ def hold_to(keys: Keys, service: Service, without: bool = False) -> None:
         if without:
             raise BadInput(f"--without-keys, but there are keys in {keys.path}. Remove them with `pintgn keys remove`.")
         service.call(functools.partial(remember, True)).result()
-    elif service.call(lambda: store.keyed).result():
+    elif service.call(lambda: store.keyed).result() or _had_keys(keys.path):
         if not without:
             raise BadInput(
-                f"{store.name} was served with API keys, and {keys.path} has none. Put that file back, make a key with "
+                f"{store.name} has had API keys, and {keys.path} has none. Put that file back, make a key with "
                 "--new-key, or let in whoever reaches the service from now on with --without-keys."
             )
         service.call(functools.partial(remember, False)).result()
+        _forget(keys.path)
 
 
 def _say(done: Future) -> None:
@@ -240,16 +243,30 @@ def _itself(path: Path) -> list[Key]:
 def _changing(folder: Path) -> Iterator[None]:
     """Nobody else changes the keys meanwhile; a service may be running."""
     with write_errors(folder / FILE):
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(folder / f".{FILE}.lock", "a") as file:
+        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        lock = folder / f".{FILE}.lock"
+        with os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT, PRIVATE), "r+b") as file:
+            make_private(lock)  # also one of before
             if not try_lock(file):
                 raise BadInput(f"another process is changing the keys in {folder}. Try again.")
             yield
 
 
+def _had_keys(path: Path) -> bool:
+    """Whether a key was ever kept in a file, whatever has become of it."""
+    return path.exists() or path.with_name(MADE).exists()
+
+
+def _forget(path: Path) -> None:
+    with write_errors(path):
+        for one in (path, path.with_name(MADE)):
+            one.unlink(missing_ok=True)
+
+
 def _write(folder: Path, keys: list[Key]) -> None:
     rows = [asdict(key) for key in keys]
     facts = {"format": FORMAT, "checksum": _checksum(rows), "keys": rows}
+    (folder / MADE).touch(PRIVATE)
     write_file(folder / FILE, json.dumps(facts, indent=1) + "\n", mode=PRIVATE)
     (folder / BEFORE).unlink(missing_ok=True)
 

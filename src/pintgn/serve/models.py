@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pintgn.serve")
 FORCE = 'To promote it all the same: `pintgn promote --force`, or "force": true.'
+LOOK = 3.0
+"""Seconds that a disk may take to say whether a folder holds a run."""
 
 
 class Candidate(threading.Thread):
@@ -257,7 +259,7 @@ def promote(service: Service, run: str | Path | None, enough: int = ENOUGH, forc
         if writer.models.before is None:
             raise BadInput("no run was promoted, so there is none to go back to.")
         run, force = writer.models.before["run"], True
-    if not holds_run(run):
+    if not _seen(run):
         raise BadInput(
             f"{str(run)[:200]} holds no run, as the service sees it. Name a folder that `pintgn train` made."
         )
@@ -266,6 +268,17 @@ def promote(service: Service, run: str | Path | None, enough: int = ENOUGH, forc
     writer.candidate = Candidate(writer, run, enough, force)
     writer.candidate.start()
     return writer.candidate
+
+
+def _seen(run: str | Path) -> bool:
+    """Whether a folder holds a run; a disk that does not answer (one of a network, say) is not waited for."""
+    found: list[bool] = []
+    thread = threading.Thread(target=lambda: found.append(holds_run(run)), name="pintgn-look", daemon=True)
+    thread.start()
+    thread.join(LOOK)
+    if not found:
+        raise BadInput(f"{str(run)[:200]} cannot be read: its disk has not answered in {LOOK:g} s. Try again later.")
+    return found[0]
 
 
 def follow(writer: Writer) -> None:

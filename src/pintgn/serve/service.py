@@ -59,7 +59,7 @@ class Service:
                  *, progress: Progress | bool | None = logger.info):  # fmt: skip
         assert callable(progress)  # by `takes_progress`
         self.options, self.limits = options or Options(), limits or Limits()
-        self.started = time.time()
+        self.started = time.monotonic()
         self.home = None if run.folder is None else home_of(run.folder.path, store)  # of the run that is named
         self.writer = Writer(run, store, self.options, self.limits, progress)
         self.requests = Requests(self.live.codec, self.limits)

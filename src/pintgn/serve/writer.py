@@ -42,6 +42,8 @@ BEAT = 1.0
 """Seconds after which an idle writer makes sure that it still is the one."""
 STOP = 60.0
 """Seconds that a stop waits for its threads. One that still waits then, for a disk say, ends with the process."""
+GIVE_UP = 10.0
+"""Seconds of them that a candidate gets: nothing depends on it, and a snapshot is to be written yet."""
 
 
 def promise() -> Future:
@@ -163,12 +165,12 @@ class Writer:
                 return
             self.closed = True
         end = time.monotonic() + STOP
+        if self.candidate is not None:
+            self.candidate.give_up()
         self._queue.put(None)
         if not _ended(self._thread, end):
             return  # what it holds is its own: the process ends without it, and nothing acknowledged is lost
-        if self.candidate is not None:
-            self.candidate.give_up()
-            _ended(self.candidate, end)
+        _ended(self.candidate, min(end, time.monotonic() + GIVE_UP))
         _ended(self.saver.thread, end)
         self._refuse_the_rest()
         if self.failure is None and self.store.writes and self.live.total > self.saver.at:
@@ -412,7 +414,7 @@ def _ended(thread: threading.Thread | None, end: float) -> bool:
     """Wait for a thread until a time; whether it has ended."""
     if thread is None:
         return True
-    thread.join(max(0.0, end - time.monotonic()))
+    thread.join(limit := max(0.0, end - time.monotonic()))
     if thread.is_alive():
-        logger.error("%s has not ended in %.0f s; the service stops without it", thread.name, STOP)
+        logger.error("%s has not ended in %.0f s; the service stops without it", thread.name, limit)
     return not thread.is_alive()
