@@ -26,9 +26,8 @@ from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
 from pintgn.positions.relative import WIDTH, check_transform
 from pintgn.stream.blocks import Gathered, MemoryBlocks, Span
-from pintgn.stream.history import History
+from pintgn.stream.history import History, Positions, add_blocks, serve_positions
 from pintgn.stream.inputs import checked_events, checked_queries
-from pintgn.stream.reads import Positions, add_blocks, serve_positions
 
 REFRESH = ("event", "block")
 WORTH_RANKING = 8
