@@ -19,12 +19,10 @@ from pintgn.learn.calibration import Calibration, next_probabilities
 from pintgn.learn.run import Run
 from pintgn.live.answerer import Answerer, PairScores
 from pintgn.live.arriving_targets import new_targets, read_targets
-from pintgn.live.names import Names
-from pintgn.live.nodes import Destinations, NodeTable
-from pintgn.live.observing import NO_LOCK, batch_of, check_order, observe_batch, observe_table
+from pintgn.live.nodes import Destinations, Names, NodeTable
+from pintgn.live.observing import NO_LOCK, Retention, batch_of, check_order, observe_batch, observe_table
 from pintgn.live.prequential import prequential_of
 from pintgn.live.recommend import Recommendation, Request, next_slope, note_words, sources
-from pintgn.live.retention import Retention
 from pintgn.models.base import Model
 from pintgn.stream import Stream
 

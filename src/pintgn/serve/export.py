@@ -14,7 +14,7 @@ from pintgn.ingest.codec import EventBatch
 from pintgn.ingest.late_targets import TargetBatch, are_targets, column_hash
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
-from pintgn.live.names import Names
+from pintgn.live.nodes import Names
 from pintgn.serve.store import Store
 
 
