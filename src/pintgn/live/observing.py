@@ -1,4 +1,4 @@
-"""Observation of events after a run's log: from tuples, files, frames or a service, read as the model reads them; retention."""
+"""Observation of events after a run's log: from tuples, files, frames or a service; and how much of them is kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pintgn.events.ids import IdMap
 from pintgn.events.log import EventLog
 from pintgn.events.schema import ADD, NODE
 from pintgn.ingest.codec import Codec, EventBatch
-from pintgn.ingest.late_targets import TargetBatch, are_targets
+from pintgn.ingest.late_targets import TargetBatch
 from pintgn.live.arriving_targets import apply_targets
 from pintgn.live.prequential import Block
 from pintgn.models.base import Model
@@ -87,7 +87,7 @@ def observe_batch(
     live: Live, batch: EventBatch, turn: AbstractContextManager[Any] = NO_LOCK, scored: np.ndarray | None = None
 ) -> np.ndarray:  # (e,)
     """See `Live.observe_batch`."""
-    if are_targets(batch):
+    if batch.holds_targets:
         with turn:
             apply_targets(live, TargetBatch.of_events(batch))
             live.total, live.targets = live.total + len(batch), live.targets + len(batch)

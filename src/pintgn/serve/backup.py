@@ -35,12 +35,12 @@ from pintgn.files import (
     write_file,
 )
 from pintgn.learn.run import Run
+from pintgn.serve.durability import FILE, connected
 from pintgn.serve.keys import BEFORE
 from pintgn.serve.keys import FILE as KEYS
 from pintgn.serve.limits import Options
 from pintgn.serve.model_history import ModelHistory
 from pintgn.serve.recovery import check_whole
-from pintgn.serve.rows import FILE, connected
 from pintgn.serve.service import Service
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.sqlite import MARK, SqliteStore

@@ -16,7 +16,7 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.ingest.codec import EventBatch
-from pintgn.serve.rows import checksums, columns
+from pintgn.serve.durability import checksums, columns
 from pintgn.serve.store import Store, StoreFull
 
 Entry = tuple[Any, int, EventBatch, int]

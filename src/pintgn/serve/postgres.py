@@ -23,8 +23,8 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.facts import check_format
 from pintgn.formatting import shown_address
 from pintgn.ingest.codec import EventBatch
+from pintgn.serve.durability import COLUMNS, hashed, rows_of
 from pintgn.serve.postgres_session import connected, copied, escaped, first_line, psycopg, unescaped
-from pintgn.serve.rows import COLUMNS, hashed, rows_of
 from pintgn.serve.store import Store, StoreFull, StoreGone, StoreLost, check_no_leftovers
 
 FORMAT = 3

@@ -16,9 +16,9 @@ from pintgn.live.live import Live
 from pintgn.live.nodes import Search
 from pintgn.live.observing import Retention
 from pintgn.live.snapshot import restore
+from pintgn.serve.durability import Damaged
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import check_whole
-from pintgn.serve.rows import Damaged
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.store import Store
 from pintgn.stream.core import WORTH_RANKING
