@@ -32,9 +32,9 @@ def taken_until_full(run: Path, folder: Path, options: dict, limit: int, sent: l
     if pid == 0:
         try:
             from pintgn.serve import answers
+            from pintgn.serve.event_store import StoreFull
             from pintgn.serve.limits import Options
             from pintgn.serve.service import Service
-            from pintgn.serve.store import StoreFull
 
             most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
             service = Service.open(run, folder, Options(**options))

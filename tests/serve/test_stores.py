@@ -14,11 +14,11 @@ from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.serve.durability import checksums
 from pintgn.serve.durability import columns as columns_of
+from pintgn.serve.event_store import Store
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import undo_after
 from pintgn.serve.service import Service
 from pintgn.serve.sqlite import SqliteStore
-from pintgn.serve.store import Store
 from pintgn.serve.stores import is_address
 from tests.serve import torture
 from tests.serve.helpers import TRAINED, as_batch, as_events, assert_same_state, replayed, restarted, trained

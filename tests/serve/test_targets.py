@@ -13,7 +13,7 @@ from pintgn import evaluate, fit, read_events
 from pintgn.errors import BadFile
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
 from pintgn.serve.durability import batch_of, checksums, columns
 from pintgn.serve.export import whole_log
 from pintgn.serve.limits import Options

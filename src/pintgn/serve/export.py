@@ -15,7 +15,7 @@ from pintgn.ingest.late_targets import TargetBatch, column_hash
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import Names
-from pintgn.serve.store import Store
+from pintgn.serve.event_store import Store
 
 
 def whole_log(live: Live, store: Store) -> EventLog:

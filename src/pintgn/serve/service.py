@@ -21,16 +21,16 @@ from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import Search
 from pintgn.models.base import Model
+from pintgn.serve.event_store import Store
 from pintgn.serve.follow import Follower
 from pintgn.serve.limits import Busy, Limits, Options
-from pintgn.serve.metrics import Metrics
 from pintgn.serve.model_history import ModelHistory
 from pintgn.serve.models import Candidate
+from pintgn.serve.prometheus import Metrics
 from pintgn.serve.requests import Requests
 from pintgn.serve.saver import Saver
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.states import FairLock, Rate
-from pintgn.serve.store import Store
 from pintgn.serve.stores import home_of
 from pintgn.serve.writer import Job, Writer
 

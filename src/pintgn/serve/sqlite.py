@@ -24,7 +24,7 @@ from pintgn.files import PRIVATE_FOLDER, make_private, regular, sync_folder
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.folder import Folder
 from pintgn.serve.durability import COLUMNS, FILE, FORMAT, INSERT, TABLES, HighWater, Mark, connected, hashed, rows_of
-from pintgn.serve.store import Store, StoreFull, StoreGone, check_no_leftovers
+from pintgn.serve.event_store import Store, StoreFull, StoreGone, check_no_leftovers
 
 MARK = "high-water"
 CHUNK = 10_000

@@ -17,10 +17,10 @@ from pintgn.live.nodes import Search
 from pintgn.live.observing import Retention
 from pintgn.live.snapshot import restore
 from pintgn.serve.durability import Damaged
+from pintgn.serve.event_store import Store
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import check_whole
 from pintgn.serve.snapshots import SnapshotFolder
-from pintgn.serve.store import Store
 from pintgn.stream.core import WORTH_RANKING
 
 logger = logging.getLogger("pintgn.serve")

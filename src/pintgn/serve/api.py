@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from pintgn.errors import BadInput
 from pintgn.serve import answers, describe, middleware, targets
-from pintgn.serve.keys import Keys
+from pintgn.serve.api_keys import Keys
 from pintgn.serve.limits import Behind, Busy, WrongType
 from pintgn.serve.middleware import Json, fault
 from pintgn.serve.models import promote
