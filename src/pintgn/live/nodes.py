@@ -1,4 +1,4 @@
-"""The nodes of a live state: ids and numbers, first and last event and contacts of each, destinations, search."""
+"""The nodes of a live state: ids and numbers, first and last event, contacts, destinations, search, notes."""
 
 from __future__ import annotations
 
@@ -192,3 +192,13 @@ class Search:
                 break
             found[ids[number]] = None
         return list(found)
+
+
+def note_words(unknown_src: np.ndarray, unknown_dst: np.ndarray, about_run: str = "") -> list[str]:
+    """Notes on each row: ids never seen, and the status of the run; empty for most."""
+    words = [
+        ", ".join(filter(None, ("unknown src" * src, "unknown dst" * dst, about_run)))
+        for src in (False, True)
+        for dst in (False, True)
+    ]
+    return [words[k] for k in (2 * unknown_src + unknown_dst).tolist()]
