@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pintgn.events.log import EventLog, Query
+from pintgn.learn.candidates import Candidates
 from pintgn.learn.metrics import CHUNK, Metrics, Scores, by_novelty, rank_metrics, ranks
 from pintgn.learn.negatives import QUESTION, Drawn
 from pintgn.learn.protocol import scored_events
-from pintgn.learn.ranking_candidates import Candidates
 from pintgn.models.base import eval_mode
 from pintgn.stream import Stream
 from pintgn.workers.group import current

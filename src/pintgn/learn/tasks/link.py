@@ -16,6 +16,7 @@ from pintgn.events.log import EventLog
 from pintgn.learn import paper
 from pintgn.learn.baselines import HEURISTICS, heuristic_stream, heuristic_streams, trained_beside
 from pintgn.learn.calibration import Calibration, expected_error, next_slope
+from pintgn.learn.candidates import Candidates
 from pintgn.learn.measure import Compared, compare, evenly, observe_log, rank_part, ranked_in_part, score_part
 from pintgn.learn.metrics import Metrics, Scores
 from pintgn.learn.negatives import (
@@ -29,7 +30,6 @@ from pintgn.learn.negatives import (
     random_destination,
 )
 from pintgn.learn.protocol import scored_events
-from pintgn.learn.ranking_candidates import Candidates
 from pintgn.learn.settings import CHOOSE_BY, Training
 from pintgn.learn.tasks.task import Groups, Labels, Measurement, Sampler, Task
 from pintgn.models.base import Model, eval_mode
