@@ -67,32 +67,31 @@ class _Turn:
 
 
 class Rate:
-    """How many events came in each of the last five minutes' seconds."""
+    """How many events came in each of the last five minutes' seconds. Whoever sets the clock changes no rate."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: deque[tuple[int, int]] = deque(maxlen=300)  # unix second, events
+        self._counts: deque[tuple[int, int]] = deque(maxlen=300)  # second of a clock that nobody sets, events
 
     def add(self, count: int) -> None:
-        second = int(time.time())
+        second = int(time.monotonic())
         with self._lock:
-            if self._counts and self._counts[-1][0] >= second:
-                second, before = self._counts.pop()
-                count += before
+            if self._counts and self._counts[-1][0] == second:
+                count += self._counts.pop()[1]
             self._counts.append((second, count))
 
     def per_second(self, over: int = 60) -> float:
         """Events per second over the last so many seconds."""
-        since = time.time() - over
+        since = time.monotonic() - over
         with self._lock:
             return sum(count for second, count in self._counts if second > since) / over
 
     def history(self) -> list[list[float]]:
         """[unix second, events per second], a point for every one of the last 120 seconds, quiet ones included."""
-        end = int(time.time())
+        end, now = int(time.monotonic()), int(time.time())
         with self._lock:
             known = dict(self._counts)
-        return [[second, known.get(second, 0)] for second in range(end - 120, end)]
+        return [[now - ago, known.get(end - ago, 0)] for ago in range(120, 0, -1)]
 
 
 class State:
