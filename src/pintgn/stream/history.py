@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from pintgn.errors import BadInput
+from pintgn.events.kernels_order import NO_MARKS, ties
 from pintgn.events.log import EventLog
-from pintgn.events.ties import NO_MARKS, ties
 from pintgn.models.history_view import Events, HistoryView, LateFeatures, Relations
 from pintgn.neighbors.contents import renumber
 from pintgn.neighbors.index import NeighborIndex
