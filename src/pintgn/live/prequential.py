@@ -85,6 +85,8 @@ class Prequential:
             given = events.features[asked][:, list(asking.given)]
         dst = np.concatenate([events.dst[rows], negative, events.dst[wanted]])
         found = live.stream.advance(events, Query(events.src[asked], dst, events.t[asked], given))
+        if not len(asked):
+            return logits
         scores = live.model.answer(found, "anyone").numpy(force=True)
         if drawn:
             self.add(scores[:drawn], scores[drawn : 2 * drawn], events.t[rows], block.numbers[rows])
