@@ -282,7 +282,7 @@ def test_what_is_wrong_with_a_command_is_said_in_one_line(tmp_path, monkeypatch,
 
 def test_an_address_of_no_source_says_which_there_are_once():
     from pintgn.feed.endpoints import open_source
-    from pintgn.feed.feed_options import SourceOptions
+    from pintgn.feed.options import SourceOptions
 
     with pytest.raises(BadInput, match=r"Did you mean 'kafka://'\?$"):
         open_source("kafk://broker/orders", "http://127.0.0.1:1", SourceOptions(), {})

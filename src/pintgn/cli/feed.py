@@ -14,7 +14,7 @@ from typer import Argument, Option
 from pintgn.cli.common import AsJson, answer, say
 from pintgn.cli.option_groups import grouped
 from pintgn.errors import BadFile, BadInput
-from pintgn.feed.feed_options import ColumnNames, PredictionOptions, SourceOptions
+from pintgn.feed.options import ColumnNames, PredictionOptions, SourceOptions
 from pintgn.formatting import plural, shown_address
 
 SAID = 10.0

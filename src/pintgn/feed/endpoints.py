@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from pintgn.errors import BadInput, suggest
-from pintgn.feed.feed_options import SourceOptions
+from pintgn.feed.options import SourceOptions
 from pintgn.feed.sink import Sink, Webhook
 from pintgn.feed.stream_source import Bookmark, Source
 from pintgn.formatting import ADDRESS, shown_address
