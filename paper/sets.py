@@ -8,8 +8,8 @@ from pintgn.datasets import public as datasets
 from pintgn.errors import BadFile
 from pintgn.events.log import EventLog
 from pintgn.events.store import open_parquet
-from pintgn.ingest.options import Cleaning
 from pintgn.ingest.read import read_events
+from pintgn.ingest.read_options import Cleaning
 
 
 def find(name: str, folder: Path | None = None) -> Path | None:

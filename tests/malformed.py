@@ -374,7 +374,7 @@ def kinds(folder: Path) -> list[Kind]:
             pintgn.fit(pintgn.TGN(dim=8, memory=8, heads=2), read, folder=stopped, epochs=2, batch=30, progress=_stop)
     with pintgn.Service.open(run) as service:
         service.observe([{"src": "p1", "dst": "q 2", "t": 2_000 + k, "features": {"x": 1.0, "y": 2}} for k in range(5)])
-    from pintgn.serve.keys import FILE, add_key, stored
+    from pintgn.serve.api_keys import FILE, add_key, stored
 
     add_key(run / "live", "someone")
 
@@ -430,7 +430,7 @@ def kinds(folder: Path) -> list[Kind]:
         writer.write_table(batch)
 
     def post(path: Path, work: Path) -> None:
-        from pintgn.serve.app import create_app
+        from pintgn.serve.api import create_app
 
         with _quiet():
             from starlette.testclient import TestClient

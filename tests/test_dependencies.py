@@ -32,10 +32,10 @@ HOMES = {  # where a package of an extra may be imported; the rest of pintgn wor
     "tune": ("learn/tune.py",),
     "ray": ("workers/jobs.py",),
     "serve": (
-        "serve/app.py",
+        "serve/api.py",
         "serve/describe.py",
         "serve/http_server.py",
-        "serve/metrics.py",
+        "serve/prometheus.py",
         "serve/middleware.py",
         "serve/requests.py",
     ),

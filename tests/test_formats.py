@@ -41,14 +41,14 @@ from pintgn.events.log import Query
 from pintgn.facts import check_format
 from pintgn.feed.stream_source import Bookmark
 from pintgn.learn.run import Run
-from pintgn.serve.backup import restore
-from pintgn.serve.keys import FILE as KEYS
-from pintgn.serve.keys import stored
+from pintgn.serve.api_keys import FILE as KEYS
+from pintgn.serve.api_keys import stored
 from pintgn.serve.limits import Options
 from pintgn.serve.model_history import FILE as MODELS
 from pintgn.serve.model_history import ModelHistory
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.sqlite import SqliteStore
+from pintgn.serve.store_backup import restore
 from tests.conftest import ROOT
 
 NEWEST = {
@@ -59,12 +59,12 @@ NEWEST = {
     "stream.stream_file": 3,
     "neighbors.index_file": 3,
     "positions.relative": 1,
-    "serve.rows": 5,
+    "serve.durability": 5,
     "serve.postgres": 3,
     "serve.snapshots": 2,
-    "serve.keys": 1,
+    "serve.api_keys": 1,
     "serve.model_history": 1,
-    "serve.backup": 1,
+    "serve.store_backup": 1,
 }
 """What the newest file holds, by the module that says so."""
 

@@ -16,7 +16,7 @@ from pintgn.live.answerer import NODES, SCORED
 from pintgn.live.observing import BLOCK
 from pintgn.models.pint import PINT
 from pintgn.serve.answers import RANKED
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
 from pintgn.serve.service import Service
 from pintgn.serve.sqlite import CHUNK, KEYS
 from pintgn.serve.writer import GROUP

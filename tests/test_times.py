@@ -16,7 +16,7 @@ from pintgn import PINT, Stream, interop, read_events, theory, to_snapshots
 from pintgn.errors import BadInput
 from pintgn.learn.run import Run
 from pintgn.live.predict import predict
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
 from pintgn.serve.service import Service
 from tests.serve.helpers import TestClient
 

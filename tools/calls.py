@@ -98,7 +98,7 @@ def score(folder: Path) -> Counter[str]:
 
 def served(folder: Path, path: str, body: bytes) -> Counter[str]:
     import pintgn
-    from pintgn.serve.app import create_app
+    from pintgn.serve.api import create_app
     from pintgn.serve.service import Service
 
     pintgn.fit(pintgn.PINT(dim=8), a_log(), folder=folder / "run", epochs=1, progress=False)

@@ -15,11 +15,11 @@ from .events.schema import DELETE as DELETE
 from .events.schema import NODE as NODE
 from .events.splits import hidden_nodes as hidden_nodes
 from .explain import Explanation as Explanation
-from .ingest.options import Cleaning as Cleaning
-from .ingest.options import Columns as Columns
-from .ingest.options import FileFormat as FileFormat
 from .ingest.read import read_events as read_events
 from .ingest.read import write_events as write_events
+from .ingest.read_options import Cleaning as Cleaning
+from .ingest.read_options import Columns as Columns
+from .ingest.read_options import FileFormat as FileFormat
 from .learn.evaluate import evaluate as evaluate
 from .learn.fit import fit as fit
 from .learn.run import Run as Run

@@ -109,7 +109,7 @@ def test_every_option_of_reading_is_on_the_command_line_and_in_python():
     import inspect
 
     from pintgn.cli.source import OPTIONS
-    from pintgn.ingest.options import GROUPS
+    from pintgn.ingest.read_options import GROUPS
 
     said = {"no_header": "header", "columns": "names"}
     python = set(inspect.signature(pintgn.read_events).parameters) - {"source", "like", "progress", *GROUPS}

@@ -13,7 +13,7 @@ import pintgn
 from pintgn import PINT, EventLog, Query, Stream, read_events
 from pintgn.events.ids import IdMap
 from pintgn.events.ties import id_marks
-from pintgn.live.names import Names
+from pintgn.live.nodes import Names
 
 MASK = 2**64 - 1
 FNV = 0x100000001B3

@@ -13,7 +13,7 @@ import pintgn
 from pintgn import PINT
 from pintgn.errors import BadFile, PintgnError
 from pintgn.live.predict import predict
-from pintgn.serve.keys import FILE, add_key, stored
+from pintgn.serve.api_keys import FILE, add_key, stored
 from tests.learn.helpers import QUICK, random_log
 
 OTHERS = [None, "x", -1, 2**70, 1.5, [], {}]

@@ -332,7 +332,7 @@ def test_probability_keeps_the_order_of_scores(live):
 
 
 def test_names_are_logs_own_ids(log):
-    from pintgn.live.names import Names
+    from pintgn.live.nodes import Names
 
     names = Names(log.ids)
     assert names.id_map() == log.ids

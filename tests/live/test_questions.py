@@ -15,7 +15,7 @@ from pintgn import PINT, Query, evaluate, fit
 from pintgn.cli.app import app
 from pintgn.errors import BadInput
 from pintgn.live.predict import predict
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
 from pintgn.serve.service import Service
 from tests.learn.helpers import QUICK, random_log
 

@@ -11,7 +11,7 @@ from pintgn.errors import BadInput
 from pintgn.events.log import Query
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
-from pintgn.live.retention import Retention, contacts_read
+from pintgn.live.observing import Retention, contacts_read
 from pintgn.models.registry import model_class
 from pintgn.serve.limits import Options
 from pintgn.serve.service import Service

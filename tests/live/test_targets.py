@@ -8,7 +8,8 @@ import pytest
 import pintgn
 from pintgn import read_events
 from pintgn.errors import BadInput
-from pintgn.ingest.late_targets import TARGET, TargetBatch
+from pintgn.ingest.codec import TARGET
+from pintgn.ingest.late_targets import TargetBatch
 from pintgn.learn import fit as fitting
 from pintgn.live.snapshot import Snapshot, restore
 from tests.learn.test_tasks import FEATURES, FRAUD, TIP, asked, events, payments

@@ -14,7 +14,7 @@ import subprocess
 import traceback
 from pathlib import Path
 
-from pintgn.serve.rows import TABLES
+from pintgn.serve.durability import TABLES
 from tests.serve.helpers import TRAINED, as_events, assert_same_state, replayed
 
 OPTIONS = {"snapshot_every": 70, "evaluate_every": 10}
@@ -32,9 +32,9 @@ def taken_until_full(run: Path, folder: Path, options: dict, limit: int, sent: l
     if pid == 0:
         try:
             from pintgn.serve import answers
+            from pintgn.serve.event_store import StoreFull
             from pintgn.serve.limits import Options
             from pintgn.serve.service import Service
-            from pintgn.serve.store import StoreFull
 
             most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
             service = Service.open(run, folder, Options(**options))

@@ -14,7 +14,7 @@ from pintgn import Columns, fit, read_events
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
-from pintgn.live.retention import Retention
+from pintgn.live.observing import Retention
 from pintgn.models.registry import model_class
 from pintgn.serve.limits import Options
 from pintgn.serve.requests import Requests

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from pintgn.events.log import Query
-from pintgn.serve.app import create_app
-from pintgn.serve.keys import Keys, add_key
+from pintgn.serve.api import create_app
+from pintgn.serve.api_keys import Keys, add_key
 from pintgn.serve.limits import Limits, Options
 from pintgn.serve.service import Service
 from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state, replayed, trained

@@ -14,13 +14,13 @@ import pytest
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.run import Run
-from pintgn.serve import backup as module
-from pintgn.serve.backup import back_up, read_manifest, restore
-from pintgn.serve.keys import FILE as KEYS
-from pintgn.serve.keys import add_key, stored
+from pintgn.serve import store_backup as module
+from pintgn.serve.api_keys import FILE as KEYS
+from pintgn.serve.api_keys import add_key, stored
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import accept_loss
 from pintgn.serve.service import Service
+from pintgn.serve.store_backup import back_up, read_manifest, restore
 from tests.serve.helpers import (
     TRAINED,
     as_batch,

@@ -14,10 +14,10 @@ from pintgn.cli.app import app
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
-from pintgn.serve.backup import back_up
+from pintgn.serve.durability import SLOT, HighWater, Mark
 from pintgn.serve.export import whole_log
-from pintgn.serve.highwater import SLOT, HighWater, Mark
 from pintgn.serve.recovery import accept_loss, undo_after
+from pintgn.serve.store_backup import back_up
 from tests.serve import hardship
 from tests.serve.helpers import TRAINED, as_batch, assert_same_state, replayed, restarted, served
 

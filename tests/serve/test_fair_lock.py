@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from pintgn.serve.fair_lock import FairLock
+from pintgn.serve.states import FairLock
 
 
 def started(target) -> threading.Thread:

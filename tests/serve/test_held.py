@@ -15,12 +15,12 @@ import pytest
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
-from pintgn.serve.app import create_app
-from pintgn.serve.backup import back_up, restore
+from pintgn.serve.api import create_app
+from pintgn.serve.event_store import StoreFull
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import accept_loss, undo_after
 from pintgn.serve.service import Service
-from pintgn.serve.store import StoreFull
+from pintgn.serve.store_backup import back_up, restore
 from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state
 from tests.serve.victims import Gone, Served
 

@@ -26,9 +26,9 @@ from pintgn.errors import BadInput
 from pintgn.ingest.codec import Codec
 from pintgn.learn.run import Run
 from pintgn.serve import answers, arrowbody, http_server
-from pintgn.serve.app import SMALL, create_app
+from pintgn.serve.api import SMALL, create_app
+from pintgn.serve.api_keys import Keys, add_key
 from pintgn.serve.http_server import Server
-from pintgn.serve.keys import Keys, add_key
 from pintgn.serve.limits import Limits, TooMuch
 from pintgn.serve.requests import ARROW, FIELDS, SPARE, Requests
 from pintgn.serve.service import Service

@@ -9,8 +9,8 @@ import pytest
 
 from pintgn.errors import BadFile
 from pintgn.serve import journal
-from pintgn.serve.app import create_app
-from pintgn.serve.keys import Keys, add_key
+from pintgn.serve.api import create_app
+from pintgn.serve.api_keys import Keys, add_key
 from pintgn.serve.limits import Logs
 from pintgn.serve.service import Service
 from tests.serve.helpers import TestClient, open_to_others

@@ -9,9 +9,9 @@ import logging
 import pytest
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.serve import keys as module
-from pintgn.serve.app import create_app
-from pintgn.serve.keys import FILE, Keys, add_key, hold_to, remove_key, stored
+from pintgn.serve import api_keys as module
+from pintgn.serve.api import create_app
+from pintgn.serve.api_keys import FILE, Keys, add_key, hold_to, remove_key, stored
 from pintgn.serve.service import Service
 from tests.feed.helpers import ran
 from tests.serve.helpers import TestClient, open_to_others

@@ -20,13 +20,13 @@ from pintgn.models.registry import model_class
 from pintgn.serve import answers
 from pintgn.serve import models as models_module
 from pintgn.serve import writer as writer_module
-from pintgn.serve.app import create_app
-from pintgn.serve.backup import back_up, restore
+from pintgn.serve.api import create_app
 from pintgn.serve.export import whole_log
 from pintgn.serve.limits import NotWriter, Options
 from pintgn.serve.model_history import FILE, open_models
 from pintgn.serve.models import promote
 from pintgn.serve.service import Service
+from pintgn.serve.store_backup import back_up, restore
 from tests.feed.helpers import Alive, ran
 from tests.serve.helpers import SMALL, TRAINED, TestClient, as_batch, as_events, assert_same_state, replayed, trained
 

@@ -13,7 +13,7 @@ import time
 import httpx
 import pytest
 
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
 from pintgn.serve.service import Service
 from tests.conftest import ROOT
 from tests.serve.helpers import TRAINED, TestClient, as_events

@@ -64,7 +64,7 @@ def serving(folder, store, keys=None):
     """A service on a port of its own; gives its address and a way to end it."""
     import uvicorn
 
-    from pintgn.serve.app import create_app
+    from pintgn.serve.api import create_app
     from pintgn.serve.service import Options, Service
 
     with Service.open(folder, store, Options(evaluate_every=1)) as service:
@@ -359,7 +359,7 @@ def test_large_whole_numbers_stay_exact(page):
 
 
 def test_the_key_is_asked_for_and_a_service_that_is_gone_is_noticed(browser, folder, tmp_path):
-    from pintgn.serve.keys import Keys
+    from pintgn.serve.api_keys import Keys
 
     (tmp_path / "key").write_text(secret := "a key that nobody else has")
     with serving(folder, tmp_path / "store", Keys.of_file(tmp_path / "key")) as (address, stop):

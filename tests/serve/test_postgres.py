@@ -16,12 +16,12 @@ from pintgn.cli.app import app
 from pintgn.errors import BadFile, BadInput
 from pintgn.learn.run import Run
 from pintgn.serve import answers
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
+from pintgn.serve.event_store import StoreFull, StoreGone, StoreLost
 from pintgn.serve.limits import Limits, NotWriter, Options, Stopped
 from pintgn.serve.postgres import PostgresStore
 from pintgn.serve.recovery import accept_loss, undo_after
 from pintgn.serve.service import Service
-from pintgn.serve.store import StoreFull, StoreGone, StoreLost
 from tests.serve.helpers import TRAINED, TestClient, all_scores, as_batch, as_events, assert_same_state, replayed
 from tests.serve.test_stores import batch
 

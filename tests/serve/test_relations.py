@@ -4,7 +4,7 @@ import pytest
 
 import pintgn
 from pintgn.learn.run import Run
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
 from pintgn.serve.service import Service
 from tests.learn.test_relations import asked, facts
 from tests.serve.helpers import TestClient

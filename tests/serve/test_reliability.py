@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
 from pintgn.serve.service import Service
 from tests.serve import hardship, nonsense
 from tests.serve.helpers import TRAINED, TestClient, as_events, assert_same_state, replayed

@@ -12,9 +12,9 @@ import pytest
 from pintgn.errors import BadInput, EventOrderError
 from pintgn.events.schema import LATEST
 from pintgn.serve import answers
+from pintgn.serve.event_store import StoreFull
 from pintgn.serve.limits import Busy, FarAhead, KeyReused, LateEvent, Limits, Options, Stopped
 from pintgn.serve.service import Service
-from pintgn.serve.store import StoreFull
 from tests.serve.helpers import TRAINED, all_scores, as_batch, assert_same_state, happened, replayed, trained
 
 

@@ -14,9 +14,9 @@ import pytest
 from pintgn import read_events
 from pintgn.errors import BadFile, BadInput
 from pintgn.ingest.codec import EventBatch
+from pintgn.serve.event_store import log_fingerprint
 from pintgn.serve.service import Service
 from pintgn.serve.sqlite import SqliteStore
-from pintgn.serve.store import log_fingerprint
 from tests.serve.helpers import TRAINED, as_batch, assert_same_state, open_to_others, replayed, restarted, served
 
 IO = Path("/proc/thread-self/io")

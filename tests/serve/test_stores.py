@@ -14,14 +14,14 @@ from pintgn import read_events
 from pintgn.errors import BadFile, BadInput
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
+from pintgn.serve.durability import checksums
+from pintgn.serve.durability import columns as columns_of
+from pintgn.serve.event_store import Store
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import undo_after
-from pintgn.serve.rows import checksums
-from pintgn.serve.rows import columns as columns_of
 from pintgn.serve.service import Service
 from pintgn.serve.sqlite import SqliteStore
-from pintgn.serve.store import Store
 from pintgn.serve.stores import is_address
 from tests.serve import torture
 from tests.serve.helpers import (

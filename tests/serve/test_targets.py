@@ -13,11 +13,11 @@ from pintgn import evaluate, fit, read_events
 from pintgn.errors import BadFile
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
+from pintgn.serve.durability import batch_of, checksums, columns
 from pintgn.serve.export import whole_log
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import accept_loss, undo_after
-from pintgn.serve.rows import batch_of, checksums, columns
 from pintgn.serve.service import Service
 from tests.serve.helpers import TRAINED, TestClient, happened
 

@@ -12,7 +12,7 @@ import pytest
 from pintgn import fit, read_events
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
 from pintgn.serve.limits import Options
 from pintgn.serve.models import promote
 from pintgn.serve.service import Service

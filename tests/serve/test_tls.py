@@ -16,7 +16,7 @@ import warnings
 import pytest
 
 from pintgn.errors import BadInput
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
 from pintgn.serve.http_server import Server, check_certificate
 from pintgn.serve.limits import Tls
 from pintgn.serve.service import Service

@@ -25,7 +25,7 @@ def backup(
     Every event and every byte is verified; nothing is written where something is wrong.
     """
     from pintgn.formatting import shown_address
-    from pintgn.serve.backup import back_up
+    from pintgn.serve.store_backup import back_up
     from pintgn.serve.stores import is_address
 
     if store is not None and is_address(store):
@@ -47,7 +47,7 @@ def restore(
 
     The folder is whole or not there, and can be served as it is.
     """
-    from pintgn.serve.backup import restore
+    from pintgn.serve.store_backup import restore
 
     if check == (output is not None):
         raise BadInput("say where to restore to with -o FOLDER, or only verify with --check.")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from pintgn.cli.common import AsJson, answer, say
-from pintgn.cli.options import grouped
+from pintgn.cli.option_groups import grouped
 from pintgn.errors import BadFile, BadInput
 from pintgn.feed.options import ColumnNames, PredictionOptions, SourceOptions
 from pintgn.formatting import plural, shown_address

@@ -40,7 +40,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Make a key and print it once; only its hash is kept."""
-    from pintgn.serve.keys import add_key
+    from pintgn.serve.api_keys import add_key
 
     text = add_key(store_of(run, store), name, scope, rate)
     answer(as_json, {"key": text, "name": name, "scope": scope}, f"API key {name}, {scope} (shown only now): {text}")
@@ -49,7 +49,7 @@ def add(
 @app.command("list")
 def list_keys(run: RunFolder, store: StoreFolder = None, as_json: AsJson = False) -> None:
     """List the keys: names, scopes and rates."""
-    from pintgn.serve.keys import FILE, stored
+    from pintgn.serve.api_keys import FILE, stored
 
     keys = stored(store_of(run, store) / FILE)
     facts = [{"name": key.name, "scope": key.scope, "rate": key.rate, "made": key.made} for key in keys]
@@ -60,7 +60,7 @@ def list_keys(run: RunFolder, store: StoreFolder = None, as_json: AsJson = False
 @app.command()
 def remove(run: RunFolder, name: Name, store: StoreFolder = None, as_json: AsJson = False) -> None:
     """Remove a key: a running service refuses it from the next request on."""
-    from pintgn.serve.keys import remove_key
+    from pintgn.serve.api_keys import remove_key
 
     left = remove_key(store_of(run, store), name)
     answer(as_json, {"removed": name, "left": left}, f"removed the key {name}; {left} left")

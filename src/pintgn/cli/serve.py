@@ -13,7 +13,7 @@ from typer import Option
 
 from pintgn.cli.common import AsJson, answer, say
 from pintgn.cli.evaluation import RunFolder
-from pintgn.cli.options import grouped
+from pintgn.cli.option_groups import grouped
 from pintgn.errors import BadInput
 from pintgn.packages import need
 from pintgn.serve.limits import Access, Logs, Options, Tls
@@ -63,9 +63,9 @@ def serve(
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # many small questions: more threads would only wait for each other
     for module in ("uvicorn", "starlette", "msgspec", "prometheus_client"):
         need(module, extra="serve")
+    from pintgn.serve.api_keys import Keys, add_key, hold_to
     from pintgn.serve.http_server import check_certificate
     from pintgn.serve.journal import note_action, write_logs
-    from pintgn.serve.keys import Keys, add_key, hold_to
     from pintgn.serve.middleware import is_local
     from pintgn.serve.service import Service
     from pintgn.serve.stores import home_of, is_address
@@ -178,7 +178,7 @@ def _export(service: Any, path: Path, as_json: bool) -> None:
 
 
 def _listen(service: Any, keys: Any, host: str, port: int, as_json: bool, tls: Tls) -> None:
-    from pintgn.serve.app import create_app
+    from pintgn.serve.api import create_app
     from pintgn.serve.http_server import Server, bound_socket
     from pintgn.serve.middleware import is_local
 

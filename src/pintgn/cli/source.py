@@ -19,7 +19,7 @@ from pintgn.cli.help_format import READING
 from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.formatting import shown_address
-from pintgn.ingest.options import grouped
+from pintgn.ingest.read_options import grouped
 
 Data = Annotated[
     str,

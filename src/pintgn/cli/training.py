@@ -17,7 +17,7 @@ from typer import Option
 
 from pintgn.cli.common import AsJson, Bar, Overwrite, emit_json, next_steps, say
 from pintgn.cli.evaluation import after_training
-from pintgn.cli.options import grouped
+from pintgn.cli.option_groups import grouped
 from pintgn.cli.shared_work import Workers, restarted, share_out, writes
 from pintgn.cli.source import reads_events
 from pintgn.errors import BadInput

@@ -69,7 +69,7 @@ def predict(
     Of a run that predicts something else (train --predict), its answer for each row: about events, with the columns
     that are given, or about nodes.
     """
-    from pintgn.ingest.options import FileFormat
+    from pintgn.ingest.read_options import FileFormat
     from pintgn.live.predict import predict as score
 
     output = table_output(output, overwrite)

@@ -23,8 +23,8 @@ from pintgn.errors import BadFile, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.files import replacing, write_errors
 from pintgn.ingest.download import Progress, download
-from pintgn.ingest.options import Cleaning, FileFormat
 from pintgn.ingest.read import read_events
+from pintgn.ingest.read_options import Cleaning, FileFormat
 from pintgn.ingest.table_source import ParquetSource
 
 

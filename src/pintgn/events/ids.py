@@ -55,7 +55,8 @@ class IdMap:
     @cached_property
     def marks(self) -> np.ndarray:
         """A hash (n,) of each node's id, which tells simultaneous events apart; empty where node i is called i."""
-        from pintgn.events.ties import NO_MARKS, id_marks
+        from pintgn.events.kernels_order import NO_MARKS
+        from pintgn.events.ties import id_marks
 
         if self.ids is None and self.side is None:
             return NO_MARKS

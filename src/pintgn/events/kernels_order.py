@@ -9,6 +9,8 @@ from pintgn.events.kernels import FNV, mix
 
 ADD, DELETE, NODE, REMOVE = 1, -1, 0, 2
 """Ops of a file; `REMOVE`, the removal of a node, never reaches a log."""
+NO_MARKS = np.zeros(0, np.uint64)
+NO_MARKS.flags.writeable = False
 
 
 @kernel
@@ -79,6 +81,22 @@ def tie_keys(src, dst, t, marks, features, out):
         for column in range(features.shape[1]):
             key = (key ^ np.uint64(features[row, column])) * FNV
         out[row] = mix(key)
+
+
+def ties(src: np.ndarray, dst: np.ndarray, t: np.ndarray, marks: np.ndarray, features: np.ndarray | None) -> np.ndarray:
+    """The key (e,) of each event that may have others beside it; 0 for one that is alone at its time.
+
+    `marks` (n,) are `id_marks` of the nodes; a node beyond them is called by its number.
+    """
+    when = (np.asarray(t, np.float64) + 0.0).view(np.uint64)  # -0.0 and 0.0 are one time
+    given = np.zeros((len(t), 0)) if features is None else features
+    carried = np.ascontiguousarray(given, np.float32).view(np.uint32)
+    out = np.zeros(len(t), np.uint64)
+    columns = [np.ascontiguousarray(column).view() for column in (src, dst, when, marks, carried)]
+    for column in columns:  # the kernel is compiled once, for columns that it cannot change
+        column.flags.writeable = False
+    tie_keys(*columns, out)  # type: ignore[call-arg]
+    return out
 
 
 # --- edges alive --------------------------------------------------------------------------------------------

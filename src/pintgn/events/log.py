@@ -272,7 +272,7 @@ class EventLog:
     @cached_property
     def ties(self) -> np.ndarray:
         """A key (e,) that decides which of simultaneous events counts as the newer; see `pintgn.events.ties`."""
-        from pintgn.events.ties import ties
+        from pintgn.events.kernels_order import ties
 
         return frozen(ties(self.src, self.dst, self.t, self.ids.marks, self.marked_features))
 

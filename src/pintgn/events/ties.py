@@ -2,7 +2,8 @@
 
 A model that looks at a node's k newest contacts has to choose where more than k share one time. Each event has a key,
 a hash of its time, of the users' ids of its ends and of its features; the larger key counts as the newer event. Events
-with equal keys are equal in everything, so it does not matter which of them is taken.
+with equal keys are equal in everything, so it does not matter which of them is taken. `kernels_order.ties` computes the
+keys; here are the hashes of ids that go into them.
 """
 
 from __future__ import annotations
@@ -12,10 +13,7 @@ import pyarrow as pa
 
 from pintgn.events.columns import is_text, text_parts
 from pintgn.events.kernels import hash_texts, mix
-from pintgn.events.kernels_order import tie_keys
 
-NO_MARKS = np.zeros(0, np.uint64)
-NO_MARKS.flags.writeable = False
 OTHER_SIDE = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -33,19 +31,3 @@ def id_marks(ids: pa.Array, side: np.ndarray | None = None) -> np.ndarray:
     if side is not None:
         marks += OTHER_SIDE * np.asarray(side, np.uint64)
     return marks
-
-
-def ties(src: np.ndarray, dst: np.ndarray, t: np.ndarray, marks: np.ndarray, features: np.ndarray | None) -> np.ndarray:
-    """The key (e,) of each event that may have others beside it; 0 for one that is alone at its time.
-
-    `marks` (n,) are `id_marks` of the nodes; a node beyond them is called by its number.
-    """
-    when = (np.asarray(t, np.float64) + 0.0).view(np.uint64)  # -0.0 and 0.0 are one time
-    given = np.zeros((len(t), 0)) if features is None else features
-    carried = np.ascontiguousarray(given, np.float32).view(np.uint32)
-    out = np.zeros(len(t), np.uint64)
-    columns = [np.ascontiguousarray(column).view() for column in (src, dst, when, marks, carried)]
-    for column in columns:  # the kernel is compiled once, for columns that it cannot change
-        column.flags.writeable = False
-    tie_keys(*columns, out)  # type: ignore[call-arg]
-    return out

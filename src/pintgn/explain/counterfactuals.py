@@ -22,9 +22,8 @@ from pintgn.neighbors.target_index import FewTargets, TargetIndex
 from pintgn.positions import RelativePositions
 from pintgn.stream import Stream
 from pintgn.stream.blocks import Gathered
-from pintgn.stream.history import History
+from pintgn.stream.history import History, serve_positions
 from pintgn.stream.inputs import checked_queries
-from pintgn.stream.reads import serve_positions
 
 MEMORY = 2**27
 """Bytes for counting walks under many counterfactuals at once."""

@@ -23,7 +23,7 @@ from pintgn.events.times import TimeColumn
 from pintgn.ingest.feature_columns import FeatureColumns, Labels, Numbers, category_columns
 from pintgn.ingest.guess import note_sides
 from pintgn.ingest.ops import named_nodes, parse_ops, settle
-from pintgn.ingest.options import Cleaning, FileFormat
+from pintgn.ingest.read_options import Cleaning, FileFormat
 from pintgn.ingest.table_source import Source
 from pintgn.ingest.textfile import TextSource, Unexpected
 

@@ -27,6 +27,9 @@ from pintgn.ingest.ops import MEANING, REMOVE
 LONGEST_ID = 1_000
 """Characters of an id that a client sends."""
 
+TARGET = 2
+"""The operation of a row of targets, beside those of events."""
+
 
 @dataclass
 class EventBatch:
@@ -56,6 +59,11 @@ class EventBatch:
     @property
     def _columns(self) -> tuple[Any, ...]:
         return self.src, self.dst, self.t, self.features, self.op, self.keys
+
+    @property
+    def holds_targets(self) -> bool:
+        """Whether its rows are targets (`late_targets`); targets and events never stand in one batch."""
+        return self.op is not None and len(self.op) > 0 and bool(self.op[0] == TARGET)
 
     @classmethod
     def concat(cls, parts: Sequence[EventBatch]) -> EventBatch:
@@ -91,6 +99,7 @@ class Codec:
         wide: Collection[str] = (),
     ):
         self.schema, self.dtype, self.dummy, self.optional, self.wide = schema, dtype, dummy, optional, wide
+        self.alone = schema.alone  # events have no destination
         self.sorts = False  # the events of a batch may come in any order of time
         self.text = is_text(ids)
         self.least, self.most = 0, 0
@@ -131,13 +140,15 @@ class Codec:
         ops = self._ops(op, len(src))
         if ops is not None and (ops == NODE).any():
             dst = [self._other_end(*ends) for ends in zip(src, dst, ops.tolist(), strict=True)]
-        if self.schema.alone:
+        if self.alone:
             dst = [self._other_end(*ends, NODE) for ends in zip(src, dst, strict=True)]
         if not ids_checked:
             self.check_ids(src, "src")
         if not ids_checked or None in dst:
             self.check_ids(dst, "dst")
-        encoded = encode_features(features, ops, len(src), self.schema, unseen, self.optional, self.wide)
+        encoded = None
+        if features is not None or self.schema.width:
+            encoded = encode_features(features, ops, len(src), self.schema, unseen, self.optional, self.wide)
         found = EventBatch(src, dst, self.times(t), encoded, ops, keys)
         if (row := first_true(found.t[1:] < found.t[:-1]) + 1) > 0:
             if self.sorts:
@@ -261,7 +272,7 @@ class Codec:
             return dst
         end = src if self.dummy is None else self.dummy
         if dst is not None and dst != end:
-            what = "an event here has no destination" if self.schema.alone else "a node event is its node's own"
+            what = "an event here has no destination" if self.alone else "a node event is its node's own"
             raise BadInput(f"{what}: one of {src!r} cannot end at {dst!r}. Leave out its dst.")
         return end
 

@@ -15,11 +15,9 @@ import numpy as np
 
 from pintgn.errors import BadInput
 from pintgn.events.schema import Feature, Schema
-from pintgn.ingest.codec import EventBatch
+from pintgn.ingest.codec import TARGET, EventBatch
 from pintgn.ingest.encode import encode_features
 
-TARGET = 2
-"""The operation of such a row, beside those of events."""
 WIDTH = 8
 """Columns of its features: four numbers of 64 bits."""
 
@@ -59,11 +57,6 @@ class TargetBatch:
         t, known = (np.ascontiguousarray(numbers[:, k]).view(batch.t.dtype) for k in (0, 1))
         values = np.ascontiguousarray(numbers[:, 3]).view(np.float64)
         return cls(batch.src, batch.dst, t, known, values, int(numbers[0, 2]))
-
-
-def are_targets(batch: EventBatch) -> bool:
-    """Whether the rows of a store are targets; they and events never stand in one batch."""
-    return batch.op is not None and len(batch.op) > 0 and bool(batch.op[0] == TARGET)
 
 
 def column_hash(name: str) -> int:

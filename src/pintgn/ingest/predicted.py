@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pintgn.events.columns import is_text, plain, try_cast
 from pintgn.ingest.feature_columns import trimmed
-from pintgn.ingest.options import Columns
+from pintgn.ingest.read_options import Columns
 from pintgn.ingest.table_source import Source
 
 

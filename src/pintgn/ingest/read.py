@@ -12,8 +12,8 @@ from pintgn.events.log import EventLog
 from pintgn.events.stats import drop_repeats
 from pintgn.events.store import open_log, write_events
 from pintgn.ingest.builder import Plan, build
-from pintgn.ingest.options import GROUPS, Cleaning, Columns, FileFormat
 from pintgn.ingest.predicted import read_predicted
+from pintgn.ingest.read_options import GROUPS, Cleaning, Columns, FileFormat
 from pintgn.ingest.sources import open_source
 from pintgn.ingest.table_source import ParquetSource, SavedSource, Source
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.ingest import paths
-from pintgn.ingest.options import FileFormat
+from pintgn.ingest.read_options import FileFormat
 from pintgn.ingest.table_source import PARQUET, ArraySource, ParquetSource, SavedSource, Source, TableSource
 from pintgn.ingest.textfile import TextSource
 

@@ -18,7 +18,7 @@ import pyarrow.csv as pacsv
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.timeformat import likely_formats
 from pintgn.events.times import is_time
-from pintgn.ingest.options import FileFormat
+from pintgn.ingest.read_options import FileFormat
 from pintgn.ingest.table_source import Hints, Source, charset_name, prefetched
 
 DELIMITERS = (",", "\t", ";", "|", " ")

@@ -13,8 +13,8 @@ from torch import Tensor
 from pintgn.errors import BadInput, EventOrderError
 from pintgn.events.log import COLUMNS, EventLog
 from pintgn.facts import digest_of
-from pintgn.ingest.options import Cleaning
 from pintgn.ingest.read import read_events
+from pintgn.ingest.read_options import Cleaning
 from pintgn.learn.protocol import cut
 from pintgn.learn.settings import Settings, Training, check_names, check_table, dataclass_parameters
 

@@ -19,12 +19,10 @@ from pintgn.learn.calibration import Calibration, next_probabilities
 from pintgn.learn.run import Run
 from pintgn.live.answerer import Answerer, PairScores
 from pintgn.live.arriving_targets import new_targets, read_targets
-from pintgn.live.names import Names
-from pintgn.live.nodes import Destinations, NodeTable
-from pintgn.live.observing import NO_LOCK, batch_of, check_order, observe_batch, observe_table
+from pintgn.live.nodes import Destinations, Names, NodeTable, note_words
+from pintgn.live.observing import NO_LOCK, Retention, batch_of, check_order, observe_batch, observe_table
 from pintgn.live.prequential import prequential_of
-from pintgn.live.recommend import Recommendation, Request, next_slope, note_words, sources
-from pintgn.live.retention import Retention
+from pintgn.live.recommend import Recommendation, Request, next_slope, sources
 from pintgn.models.base import Model
 from pintgn.stream import Stream
 
@@ -90,6 +88,7 @@ class Live:
         self.codec, self.names, self.nodes = Codec.of(log, *run.event_schema), Names(log.ids), NodeTable.of(log)
         self.retention = retention or Retention()
         self.prequential = prequential_of(run, evaluate_every)
+        self.logged = len(log)  # events of the run's own log
         self.covered = covered  # of the events that are numbered here, so many are in the run's own log
         self.targets = 0  # of the numbers so far, so many are targets that came by themselves
         self.total = covered  # the number of the newest event; the first after the log of the first run is 1
@@ -111,7 +110,7 @@ class Live:
     @property
     def events(self) -> int:
         """All events ever observed, the run's log included."""
-        return len(self.run.log) + self.total - self.covered - self.targets
+        return self.logged + self.total - self.covered - self.targets
 
     # -- observing ---------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from pintgn.errors import BadInput, StaleQuery
 from pintgn.events.columns import plain
 from pintgn.events.schema import TimeUnit
 from pintgn.events.times import TimeColumn
-from pintgn.ingest.options import FileFormat
+from pintgn.ingest.read_options import FileFormat
 from pintgn.ingest.sources import open_source
 from pintgn.ingest.table_source import Source
 from pintgn.live.live import Live

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pintgn.events.columns import scrambled
 from pintgn.events.log import Query
 from pintgn.learn.figures_text import HEADS
 from pintgn.learn.metrics import Scores, drifted, standard_error
@@ -23,7 +24,6 @@ from pintgn.live.arriving_targets import asked_events, kept_answers
 from pintgn.live.difference import auc_of
 from pintgn.live.pending import Event, Kept, PendingAnswers
 from pintgn.models.history_view import Events
-from pintgn.neighbors.queries import scrambled
 
 if TYPE_CHECKING:
     from pintgn.live.live import Live
@@ -85,6 +85,8 @@ class Prequential:
             given = events.features[asked][:, list(asking.given)]
         dst = np.concatenate([events.dst[rows], negative, events.dst[wanted]])
         found = live.stream.advance(events, Query(events.src[asked], dst, events.t[asked], given))
+        if not len(asked):
+            return logits
         scores = live.model.answer(found, "anyone").numpy(force=True)
         if drawn:
             self.add(scores[:drawn], scores[drawn : 2 * drawn], events.t[rows], block.numbers[rows])

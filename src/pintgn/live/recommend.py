@@ -15,12 +15,11 @@ from pintgn.events.moment import read_time
 from pintgn.learn.calibration import next_probabilities
 from pintgn.learn.measure import PAIRS
 from pintgn.live.candidates import CANDIDATES, EXACT, Candidates
+from pintgn.live.nodes import note_words
 from pintgn.neighbors.contents import contents
 
 if TYPE_CHECKING:
     from pintgn.live.live import Live
-
-NOTES = ("unknown src", "unknown dst")
 
 
 class Recommendation(NamedTuple):
@@ -49,16 +48,6 @@ class Request:
     active_since: Any = None
     exact: bool | None = None
     relation: Any = None
-
-
-def note_words(unknown_src: np.ndarray, unknown_dst: np.ndarray, about_run: str = "") -> list[str]:
-    """Notes on each row: ids never seen, and the status of the run; empty for most."""
-    words = [
-        ", ".join(filter(None, (NOTES[0] * src, NOTES[1] * dst, about_run)))
-        for src in (False, True)
-        for dst in (False, True)
-    ]
-    return [words[k] for k in (2 * unknown_src + unknown_dst).tolist()]
 
 
 class Pool:

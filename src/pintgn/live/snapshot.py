@@ -13,7 +13,7 @@ from pintgn.facts import AtLeast, Maybe, read_arrays, read_json, reading
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import NodeTable
-from pintgn.live.retention import Retention
+from pintgn.live.observing import Retention
 from pintgn.stream import Stream
 
 FACTS = {

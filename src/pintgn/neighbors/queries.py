@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pintgn.errors import BadInput, EventOrderError
+from pintgn.events.columns import scrambled
 
 NO_GATE = np.array(np.iinfo(np.int64).max)
 LARGEST_ID = np.iinfo(np.int32).max
@@ -219,18 +220,6 @@ def query_keys(seed: int, *parts: ArrayLike) -> np.ndarray:
     for array in arrays:
         key = scrambled(key ^ scrambled(np.broadcast_to(array, shape).reshape(-1)))
     return key.reshape(shape)
-
-
-def scrambled(numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers (e,) as random-looking ones, each by itself (splitmix64).
-
-    >>> scrambled(np.array([1, 2])).tolist()
-    [10451216379200822465, 10905525725756348110]
-    """
-    x = numbers.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def _example(array: np.ndarray) -> str:

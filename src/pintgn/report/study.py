@@ -22,7 +22,7 @@ from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.tasks.link import compare_part, fit_next_slope
 from pintgn.report.row_names import row_names
-from pintgn.stream.reads import Positions
+from pintgn.stream.history import Positions
 
 Progress = Callable[[str], None]
 Steps = Callable[[int, int], None]

@@ -11,11 +11,11 @@ from pintgn.errors import BadInput
 from pintgn.events.log import EventLog
 from pintgn.events.schema import NODE
 from pintgn.ingest.codec import EventBatch
-from pintgn.ingest.late_targets import TargetBatch, are_targets, column_hash
+from pintgn.ingest.late_targets import TargetBatch, column_hash
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
-from pintgn.live.names import Names
-from pintgn.serve.store import Store
+from pintgn.live.nodes import Names
+from pintgn.serve.event_store import Store
 
 
 def whole_log(live: Live, store: Store) -> EventLog:
@@ -37,7 +37,7 @@ def whole_log(live: Live, store: Store) -> EventLog:
 def with_events(run: Run, stored: list[EventBatch]) -> EventLog:
     """A run's log, and the events and targets after it."""
     log, names = run.log, Names(run.log.ids)
-    batches = [batch for batch in stored if not are_targets(batch)]
+    batches = [batch for batch in stored if not batch.holds_targets]
     if not batches:
         return log
     events = EventBatch.concat(batches)
@@ -55,7 +55,7 @@ def with_events(run: Run, stored: list[EventBatch]) -> EventLog:
     ends = np.concatenate([log.src, src]), np.concatenate([log.dst, dst]), np.concatenate([log.t, events.t])
     features = None if log.features is None else joined(log.features, events.features[:, :width])  # type: ignore[index]
     known = None if log.known is None else np.concatenate([log.known, events.t])
-    targets = [TargetBatch.of_events(batch) for batch in stored if are_targets(batch)]
+    targets = [TargetBatch.of_events(batch) for batch in stored if batch.holds_targets]
     if targets and features is not None:
         known = _filled(run, names, targets, ends, features, known)
     return EventLog(

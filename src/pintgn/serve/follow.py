@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from pintgn.serve.store import StoreGone, StoreLost
+from pintgn.serve.event_store import StoreGone, StoreLost
 
 if TYPE_CHECKING:
     from pintgn.serve.writer import Writer

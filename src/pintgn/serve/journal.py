@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from pintgn import files
 from pintgn.files import make_private, write_errors
-from pintgn.serve.keys import needed
+from pintgn.serve.api_keys import needed
 from pintgn.serve.limits import Logs
 
 access, audit = logging.getLogger("pintgn.access"), logging.getLogger("pintgn.audit")

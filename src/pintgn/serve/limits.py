@@ -98,7 +98,7 @@ class Limits:
     behind: float = 5  # seconds that a question waits for the event that it names (min_event)
 
 
-# Fields with a help text are options of `pintgn serve`; see `cli.options`.
+# Fields with a help text are options of `pintgn serve`; see `cli.option_groups`.
 
 
 @dataclass(frozen=True)

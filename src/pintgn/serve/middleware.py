@@ -18,10 +18,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pintgn.errors import BadInput, EventOrderError, PintgnError, StaleQuery, TooLarge
 from pintgn.serve import limits
+from pintgn.serve.api_keys import Keys
+from pintgn.serve.event_store import StoreFull, StoreLost
 from pintgn.serve.journal import ID, access, audit, note
-from pintgn.serve.keys import Keys
-from pintgn.serve.metrics import Metrics
-from pintgn.serve.store import StoreFull, StoreLost
+from pintgn.serve.prometheus import Metrics
 
 log = logging.getLogger("pintgn.serve")
 SECURITY = [

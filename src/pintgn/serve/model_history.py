@@ -15,7 +15,7 @@ from pintgn.facts import AtLeast, check_format, read_json
 from pintgn.files import PRIVATE, write_errors, write_file
 from pintgn.learn.folder import holds_run
 from pintgn.learn.run import Run
-from pintgn.serve.store import Store
+from pintgn.serve.event_store import Store
 from pintgn.serve.stores import is_address
 
 FILE = "models.json"

@@ -23,9 +23,9 @@ from pintgn.errors import BadFile, BadInput
 from pintgn.facts import check_format
 from pintgn.formatting import shown_address
 from pintgn.ingest.codec import EventBatch
+from pintgn.serve.durability import COLUMNS, hashed, rows_of
+from pintgn.serve.event_store import Store, StoreFull, StoreGone, StoreLost, check_no_leftovers
 from pintgn.serve.postgres_session import connected, copied, escaped, first_line, psycopg, unescaped
-from pintgn.serve.rows import COLUMNS, hashed, rows_of
-from pintgn.serve.store import Store, StoreFull, StoreGone, StoreLost, check_no_leftovers
 
 FORMAT = 3
 """2 since features may have eight bytes each, as in SQLite; 3 since events that wait belong to it. Older ones are read,

@@ -10,7 +10,7 @@ from typing import Any
 from pintgn.errors import BadInput
 from pintgn.formatting import shown_address
 from pintgn.packages import need
-from pintgn.serve.store import StoreLost
+from pintgn.serve.event_store import StoreLost
 
 psycopg = need("psycopg", extra="postgres")
 ALIVE = {

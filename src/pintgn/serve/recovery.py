@@ -13,9 +13,9 @@ from typing import Any
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.moment import read_time
 from pintgn.learn.run import Run
+from pintgn.serve.event_store import Store
 from pintgn.serve.model_history import open_models
 from pintgn.serve.snapshots import SnapshotFolder
-from pintgn.serve.store import Store
 from pintgn.serve.stores import is_address, open_store
 
 
@@ -23,7 +23,7 @@ def refused(where: str, loss: str, missing: int | None) -> BadFile:
     """Why a store is not served, and what helps; `missing` events can be accepted as lost, where that is known."""
     steps = ["put back the newest backup of the database"]
     if not is_address(where):
-        from pintgn.serve.backup import newest_backup  # which opens stores
+        from pintgn.serve.store_backup import newest_backup  # which opens stores
 
         found = newest_backup(Path(where))
         backup = "the newest backup" if found is None else f"{found[0]} ({found[1]:,} live events)"

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from pintgn.errors import BadFile, PintgnError
 from pintgn.live.live import Live
 from pintgn.live.snapshot import Snapshot
-from pintgn.serve.metrics import Metrics
+from pintgn.serve.prometheus import Metrics
 from pintgn.serve.snapshots import SnapshotFolder
 
 logger = logging.getLogger("pintgn.serve")

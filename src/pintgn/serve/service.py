@@ -18,19 +18,20 @@ from pintgn.display.progress import phases, takes_progress
 from pintgn.errors import BadInput
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
+from pintgn.live.arriving_targets import new_targets, read_targets
 from pintgn.live.live import Live
 from pintgn.live.nodes import Search
 from pintgn.models.base import Model
-from pintgn.serve.fair_lock import FairLock
+from pintgn.serve.event_store import Store
 from pintgn.serve.follow import Follower
 from pintgn.serve.limits import Busy, Limits, Options
-from pintgn.serve.metrics import Metrics, Rate
 from pintgn.serve.model_history import ModelHistory
 from pintgn.serve.models import Candidate
+from pintgn.serve.prometheus import Metrics
 from pintgn.serve.requests import Requests
 from pintgn.serve.saver import Saver
 from pintgn.serve.snapshots import SnapshotFolder
-from pintgn.serve.store import Store
+from pintgn.serve.states import FairLock, Rate
 from pintgn.serve.stores import home_of
 from pintgn.serve.writer import Job, Writer
 
@@ -106,6 +107,27 @@ class Service:
         if scored and not self.run.scores_links:
             raise BadInput("this run embeds nodes and scores no links. Send events without asking for scores.")
         return self.writer.submit(Job(batch, scored=scored))
+
+    def submit_targets(self, targets: list[tuple[Any, ...]], at: Any = None) -> Future:
+        """Queue what became known about events after they had happened; the future has the acknowledgement.
+
+        They are rows of the store, between the events that came before them and those that came after. What is known
+        already is left out; a batch with anything that cannot be is refused whole.
+        """
+        writer = self.writer
+        writer.check_taking()
+
+        def known() -> dict[str, Any]:
+            live = writer.live
+            batch = read_targets(live, targets, at)
+            new = batch.take(new_targets(live, batch))
+            if len(new):
+                writer.happen([(new.as_events(live.clock), False)])
+            answer = writer.acknowledged(len(new), len(batch) - len(new))
+            answer.pop("held", None)
+            return answer
+
+        return writer.call(known)
 
     def observe(self, events: list[dict[str, Any]]) -> dict[str, Any]:
         """Let events happen, as `POST /events` does; returns the acknowledgement."""

@@ -1,7 +1,7 @@
 """Events in one SQLite file: append-only, durable before they are acknowledged, and never lost without a word.
 
 A commit is one transaction, flushed to the disk (WAL, synchronous=FULL) before anybody is told; a mark outside the
-database (`highwater`) says how many events were acknowledged. Each event has a checksum. A file that is damaged, or
+database (`durability`) says how many events were acknowledged. Each event has a checksum. A file that is damaged, or
 that holds fewer events than the mark says, is refused with what helps (`recovery`).
 """
 
@@ -23,9 +23,8 @@ from pintgn.facts import check_format
 from pintgn.files import PRIVATE_FOLDER, make_private, regular, sync_folder
 from pintgn.ingest.codec import EventBatch
 from pintgn.learn.folder import Folder
-from pintgn.serve.highwater import HighWater, Mark
-from pintgn.serve.rows import COLUMNS, FILE, FORMAT, INSERT, TABLES, connected, hashed, rows_of
-from pintgn.serve.store import Store, StoreFull, StoreGone, check_no_leftovers
+from pintgn.serve.durability import COLUMNS, FILE, FORMAT, INSERT, TABLES, HighWater, Mark, connected, hashed, rows_of
+from pintgn.serve.event_store import Store, StoreFull, StoreGone, check_no_leftovers
 
 MARK = "high-water"
 CHUNK = 10_000

@@ -1,10 +1,11 @@
-"""The state that answers come from: how it is restored at a start, and how another takes its place."""
+"""The state that answers come from: its fair lock, how it is restored at a start, how another takes its place."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -13,17 +14,84 @@ from pintgn.errors import BadFile, PintgnError
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.live.nodes import Search
-from pintgn.live.retention import Retention
+from pintgn.live.observing import Retention
 from pintgn.live.snapshot import restore
-from pintgn.serve.fair_lock import FairLock
+from pintgn.serve.durability import Damaged
+from pintgn.serve.event_store import Store
 from pintgn.serve.limits import Options
 from pintgn.serve.recovery import check_whole
-from pintgn.serve.rows import Damaged
 from pintgn.serve.snapshots import SnapshotFolder
-from pintgn.serve.store import Store
 from pintgn.stream.core import WORTH_RANKING
 
 logger = logging.getLogger("pintgn.serve")
+
+
+class FairLock:
+    """A fair lock: readers share (`with lock.reading`), a writer is alone (`with lock.writing`), and nobody overtakes.
+
+    Whoever waits is let in as soon as those who came before have left, so a reader waits for one turn of the writer
+    at most, and the writer for one turn of the readers; neither can starve the other.
+    """
+
+    def __init__(self) -> None:
+        self.reading, self.writing = _Turn(self, writes=False), _Turn(self, writes=True)
+        self.mutex = threading.Lock()
+        self.waiting: deque[tuple[_Turn, threading.Event]] = deque()
+        self.inside = 0  # readers, or -1 for a writer
+
+
+class _Turn:
+    """Inside the lock, as a reader or as the writer."""
+
+    def __init__(self, lock: FairLock, *, writes: bool):
+        self.lock, self.writes = lock, writes
+
+    def __enter__(self) -> None:
+        lock = self.lock
+        with lock.mutex:
+            if not lock.waiting and (lock.inside == 0 or (lock.inside > 0 and not self.writes)):
+                lock.inside = -1 if self.writes else lock.inside + 1
+                return
+            admitted = threading.Event()
+            lock.waiting.append((self, admitted))
+        admitted.wait()
+
+    def __exit__(self, *error: object) -> None:
+        lock = self.lock
+        with lock.mutex:
+            lock.inside = 0 if self.writes else lock.inside - 1
+            while lock.waiting and (lock.inside == 0 or (lock.inside > 0 and not lock.waiting[0][0].writes)):
+                turn, admitted = lock.waiting.popleft()
+                lock.inside = -1 if turn.writes else lock.inside + 1
+                admitted.set()
+
+
+class Rate:
+    """How many events came in each of the last five minutes' seconds. Whoever sets the clock changes no rate."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: deque[tuple[int, int]] = deque(maxlen=300)  # second of a clock that nobody sets, events
+
+    def add(self, count: int) -> None:
+        second = int(time.monotonic())
+        with self._lock:
+            if self._counts and self._counts[-1][0] == second:
+                count += self._counts.pop()[1]
+            self._counts.append((second, count))
+
+    def per_second(self, over: int = 60) -> float:
+        """Events per second over the last so many seconds."""
+        since = time.monotonic() - over
+        with self._lock:
+            return sum(count for second, count in self._counts if second > since) / over
+
+    def history(self) -> list[list[float]]:
+        """[unix second, events per second], a point for every one of the last 120 seconds, quiet ones included."""
+        end, now = int(time.monotonic()), int(time.time())
+        with self._lock:
+            known = dict(self._counts)
+        return [[now - ago, known.get(end - ago, 0)] for ago in range(120, 0, -1)]
 
 
 class State:

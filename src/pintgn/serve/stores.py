@@ -7,9 +7,9 @@ from pathlib import Path
 from pintgn.errors import BadInput
 from pintgn.ingest.codec import Codec
 from pintgn.learn.run import Run
+from pintgn.serve.event_store import Store, log_fingerprint
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.sqlite import SqliteStore
-from pintgn.serve.store import Store, log_fingerprint
 
 
 def is_address(where: str | Path) -> bool:

@@ -24,15 +24,15 @@ from pintgn.ingest.codec import EventBatch
 from pintgn.learn.run import Run
 from pintgn.live.live import Live
 from pintgn.serve.admission import Admission, span_of
+from pintgn.serve.event_store import StoreFull, StoreGone, StoreLost
 from pintgn.serve.follow import Follower
 from pintgn.serve.held import Held
 from pintgn.serve.limits import Busy, Limits, NotWriter, Options, Stopped
-from pintgn.serve.metrics import Metrics, Rate
 from pintgn.serve.model_history import open_models
 from pintgn.serve.models import Candidate, follow
+from pintgn.serve.prometheus import Metrics
 from pintgn.serve.saver import Saver
-from pintgn.serve.states import State, started, warm_up
-from pintgn.serve.store import StoreFull, StoreGone, StoreLost
+from pintgn.serve.states import Rate, State, started, warm_up
 from pintgn.serve.stores import open_store
 
 logger = logging.getLogger("pintgn.serve")

@@ -26,9 +26,8 @@ from pintgn.neighbors.index import NeighborIndex
 from pintgn.positions import RelativePositions
 from pintgn.positions.relative import WIDTH, check_transform
 from pintgn.stream.blocks import Gathered, MemoryBlocks, Span
-from pintgn.stream.history import History
+from pintgn.stream.history import History, Positions, add_blocks, serve_positions
 from pintgn.stream.inputs import checked_events, checked_queries
-from pintgn.stream.reads import Positions, add_blocks, serve_positions
 
 REFRESH = ("event", "block")
 WORTH_RANKING = 8
@@ -114,7 +113,8 @@ class Stream:
         self.time_dtype: np.dtype | None = None  # of the times
         self._numbering = Distinct()
         self.blocks = MemoryBlocks(memory_block)
-        self._in_blocks = self.model.remembers or (self.positions is not None and positions_refresh == "block")
+        self._remembers = self.model.remembers
+        self._in_blocks = self._remembers or (self.positions is not None and positions_refresh == "block")
         self.looks_ahead = True  # whether `prefetch` looks up in a thread of its own
         self.look_ahead: Callable[[], None] = _nothing  # looks up the next batch of `prefetch`, where it does not
         self._late: list[Events] = []  # the block that positions refreshed by block do not know yet
@@ -145,7 +145,7 @@ class Stream:
 
     def advance(self, events: Events, query: Query) -> Tensor:  # (q,) or (q, questions)
         """`replay` of what has been checked already: arrays of the right types, in order of time, none too early."""
-        return self._compute(self._gather(query, events, self.model.gather), self.model)
+        return self._compute(self._gather(query, events, self.model.gather), self.model if len(query.t) else None)
 
     def gather(
         self, batch: EventLog | Events | None, queries: Sequence[Query], look_up: Callable[..., Any]
@@ -245,7 +245,7 @@ class Stream:
         positions = self.positions if self.positions_refresh == "event" else None
         before, clock = held.before(query.t, events), held.clock
         if happens := len(events.t) > 0:
-            happened = held.before(events.t, events) if model.remembers else before
+            happened = held.before(events.t, events) if self._remembers else before
             long = self.looks_ahead and not len(query.t) and len(events.t) >= WORTH_A_THREAD
             if long and type(positions) is RelativePositions:
                 # contacts and positions know nothing of each other: a thread each
@@ -256,7 +256,7 @@ class Stream:
                 positions = None
             else:
                 held.append(events)
-            if model.remembers:
+            if self._remembers:
                 events.looked_up = model.gather_events(events, self._view(events.t, happened).of(slice(None)))
         spans = self.blocks.plan(query.t, events, clock, self._in_blocks)
         if len(spans) == 1:
@@ -291,7 +291,7 @@ class Stream:
                 block = self.blocks.happen(span, self.model, self.state)
                 self._late = [] if block is None else [block]
         if not answers:
-            return torch.zeros(self.model.answer_shape(0))
+            return torch.zeros(0 if compute is None else self.model.answer_shape(0))
         if len(answers) == 1:  # the rows of a span are in order
             return answers[0]
         order = np.argsort(np.concatenate([span.rows for span in gathered.spans]))

@@ -1,10 +1,7 @@
-"""Prometheus metrics of a service, and its rate of events per second."""
+"""Prometheus metrics of a service."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -61,31 +58,3 @@ class _Shown(CollectorRegistry):
         for name, (about, value) in self.more.items():
             if value is not None:
                 yield GaugeMetricFamily(f"pintgn_{name}", about, value=value)
-
-
-class Rate:
-    """How many events came in each of the last five minutes' seconds. Whoever sets the clock changes no rate."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._counts: deque[tuple[int, int]] = deque(maxlen=300)  # second of a clock that nobody sets, events
-
-    def add(self, count: int) -> None:
-        second = int(time.monotonic())
-        with self._lock:
-            if self._counts and self._counts[-1][0] == second:
-                count += self._counts.pop()[1]
-            self._counts.append((second, count))
-
-    def per_second(self, over: int = 60) -> float:
-        """Events per second over the last so many seconds."""
-        since = time.monotonic() - over
-        with self._lock:
-            return sum(count for second, count in self._counts if second > since) / over
-
-    def history(self) -> list[list[float]]:
-        """[unix second, events per second], a point for every one of the last 120 seconds, quiet ones included."""
-        end, now = int(time.monotonic()), int(time.time())
-        with self._lock:
-            known = dict(self._counts)
-        return [[now - ago, known.get(end - ago, 0)] for ago in range(120, 0, -1)]

@@ -20,8 +20,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pintgn.errors import BadInput
-from pintgn.serve import answers, describe, middleware, targets
-from pintgn.serve.keys import Keys
+from pintgn.serve import answers, describe, middleware
+from pintgn.serve.api_keys import Keys
 from pintgn.serve.limits import Behind, Busy, WrongType
 from pintgn.serve.middleware import Json, fault
 from pintgn.serve.models import promote
@@ -135,7 +135,7 @@ class Api:
     async def targets(self, request: Request) -> Response:
         """What became known about events that have happened. It is durable, and counts, when this is answered."""
         data, _ = await _body(request)
-        return Json(await asyncio.wrap_future(targets.submit(self.service, *self.service.requests.targets(data))))
+        return Json(await asyncio.wrap_future(self.service.submit_targets(*self.service.requests.targets(data))))
 
     async def score(self, request: Request) -> Response:
         """How likely is each pair to meet?"""

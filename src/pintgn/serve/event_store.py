@@ -16,7 +16,7 @@ import numpy as np
 from pintgn.errors import BadFile, PintgnError
 from pintgn.events.log import EventLog
 from pintgn.ingest.codec import EventBatch
-from pintgn.serve.rows import Damaged, batches_of
+from pintgn.serve.durability import Damaged, batches_of
 
 
 class StoreFull(BadFile):

@@ -35,16 +35,16 @@ from pintgn.files import (
     write_file,
 )
 from pintgn.learn.run import Run
-from pintgn.serve.keys import BEFORE
-from pintgn.serve.keys import FILE as KEYS
+from pintgn.serve.api_keys import BEFORE
+from pintgn.serve.api_keys import FILE as KEYS
+from pintgn.serve.durability import FILE, connected
+from pintgn.serve.event_store import log_fingerprint
 from pintgn.serve.limits import Options
 from pintgn.serve.model_history import ModelHistory
 from pintgn.serve.recovery import check_whole
-from pintgn.serve.rows import FILE, connected
 from pintgn.serve.service import Service
 from pintgn.serve.snapshots import SnapshotFolder
 from pintgn.serve.sqlite import MARK, SqliteStore
-from pintgn.serve.store import log_fingerprint
 
 FORMAT = 1
 MANIFEST = "manifest.json"
