@@ -19,16 +19,14 @@ from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.checks import same
 from pintgn.events.log import EventLog
 from pintgn.facts import check
-from pintgn.learn.checkpoint import Checkpoints
 from pintgn.learn.defaults import resolved
 from pintgn.learn.epoch_bar import EpochBar, Progress
 from pintgn.learn.folder import Folder
-from pintgn.learn.hooks import Interrupted, Interruptible, Reports, stop_message
+from pintgn.learn.hooks import Checkpoints, Interrupted, Interruptible, Reports, stop_message
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.newer_events import Start, continued
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
-from pintgn.learn.run_files import create_run
 from pintgn.learn.settings import (
     LEGACY_DEFAULTS,
     Settings,
@@ -115,7 +113,7 @@ def fit(
             run = found_run(run_folder, chosen, seed, log, made, resume, start)
         else:
             run.prepare()
-            create_run(run, own_negatives=negatives is not None, refit=refit)
+            run.create(own_negatives=negatives is not None, refit=refit)
             run.note(f"started: {chosen.name}, seed {seed}, {log!r}")
         return completed(run, negatives, refit, progress)
 

@@ -20,8 +20,7 @@ from torch import Tensor
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Feature, Schema
-from pintgn.learn.baselines import trained_beside
-from pintgn.learn.measure import OnBatch, evenly, score_part
+from pintgn.learn.measure import OnBatch, evenly, score_part, trained_beside
 from pintgn.learn.metrics import Metrics, by_novelty
 from pintgn.learn.protocol import Parts
 from pintgn.learn.settings import TaskSettings, Training
