@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pintgn import compiled
+from pintgn.display.progress import silent
 from pintgn.facts import check
 from pintgn.learn.epoch_bar import Progress
 from pintgn.learn.figures_text import epoch_line
@@ -119,6 +120,8 @@ class Reports(Hook):
         self.progress = progress
 
     def on_step(self, trainer: Trainer) -> None:
+        if self.progress is silent:
+            return
         at, total = trainer.cursor, len(trainer.parts.trained)
         state: dict[str, Any] = {
             "epoch": at.epoch,

@@ -129,17 +129,13 @@ class Pairs:
     def __init__(self, log: EventLog):
         self.log = log
         self.width = log.nodes
-        keys, first = np.unique(self.key(log.src, log.dst), return_index=True)
-        self._order = np.argsort(first, kind="stable")
-        self.keys = keys[self._order]  # (p,)
-        self.first_t = log.t[first[self._order]]  # (p,) sorted
-
-    @cached_property
-    def pair_of(self) -> np.ndarray:
-        """Which pair each event (e,) is."""
-        back = np.empty_like(self._order)
-        back[self._order] = np.arange(len(back))
-        return back[np.unique(self.key(self.log.src, self.log.dst), return_inverse=True)[1]]
+        keys, first, which = np.unique(self.key(log.src, log.dst), return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        self.keys = keys[order]  # (p,)
+        self.first_t = log.t[first[order]]  # (p,) sorted
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        self.pair_of = place[which]  # (e,) which pair each event is
 
     def key(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
         return src * np.int64(self.width) + dst

@@ -75,6 +75,8 @@ class Group:
 
     def any(self, flag: bool) -> bool:
         """Whether a flag is up on any worker."""
+        if self.size == 1:
+            return flag
         raised = torch.tensor([float(flag)])
         self.sum(raised)
         return bool(raised.item())
