@@ -31,6 +31,11 @@ PAIRS = 200_000
 PIECE = 100_000
 """Events observed at once, where nothing is asked; for the same reason."""
 
+HEURISTICS = ("edgebank", "heuristic")
+"""Training-free rows beside the figures of links."""
+SAME = ("val", "test", "train_until", "val_until", "hidden", "protocol", "batch", "scale_features", "threads")
+"""What another model is trained with as the run was; for the rest it has its own defaults."""
+
 OnBatch = Callable[[int], None] | None
 """Called with the number of a part's events that are done."""
 Figures = dict[str, dict[str, Metrics]]
@@ -193,12 +198,6 @@ def ranked_in_part(
             done += len(events)
             if on_batch is not None:
                 on_batch(batch.first - part.first + len(batch))
-
-
-HEURISTICS = ("edgebank", "heuristic")
-"""Training-free rows beside the figures of links."""
-SAME = ("val", "test", "train_until", "val_until", "hidden", "protocol", "batch", "scale_features", "threads")
-"""What another model is trained with as the run was; for the rest it has its own defaults."""
 
 
 def heuristic_stream(

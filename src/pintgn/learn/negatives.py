@@ -19,6 +19,8 @@ from pintgn.learn.metrics import CHUNK
 from pintgn.learn.protocol import destinations, scored_events
 
 KINDS = ("random", "historical", "inductive", "per-event")
+BLOCK = 200
+"""Rows of candidates drawn together; fixed, so that a sample does not depend on how a part is cut into batches."""
 
 QUESTION = {"historical": "known", "inductive": "known", "per-event": "known"}
 """The question (`models.base.QUESTIONS`) that tells an event from negatives of a kind; against anyone otherwise."""
@@ -252,10 +254,6 @@ def _counts_before(src: np.ndarray, t: np.ndarray, of: np.ndarray, before: np.nd
     span = np.int64(len(times) + 1)
     table = src * span + np.searchsorted(times, t)
     return np.searchsorted(table, of * span + np.searchsorted(times, before)) - np.searchsorted(src, of, "left")
-
-
-BLOCK = 200
-"""Rows drawn together; fixed, so that a sample does not depend on how a part is cut into batches."""
 
 
 class Candidates:
