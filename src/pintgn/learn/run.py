@@ -27,8 +27,7 @@ from pintgn.learn.newer_events import Start
 from pintgn.learn.protocol import Parts, cut
 from pintgn.learn.scaling import Scaling
 from pintgn.learn.settings import Settings
-from pintgn.learn.tasks import make_task
-from pintgn.learn.tasks.task import Task
+from pintgn.learn.tasks.task import Task, make_task
 from pintgn.models.base import Model, check_device
 from pintgn.stream import Stream
 
