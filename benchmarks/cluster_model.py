@@ -54,8 +54,7 @@ def work(batch: int) -> None:
     from pintgn import Stream
     from pintgn.learn.defaults import resolved
     from pintgn.learn.settings import Settings
-    from pintgn.workers.gradients import joint_step
-    from pintgn.workers.group import together
+    from pintgn.workers.group import joint_step, together
 
     torch.set_num_threads(1)
     log = power_law(EVENTS, NODES)

@@ -28,7 +28,7 @@ import pintgn
 from examples.column_worlds import COLUMN_WORLDS
 from paper.paired import Paired
 from paper.results import circumstances, made_by
-from pintgn.learn.baselines import trained_beside
+from pintgn.learn.measure import trained_beside
 from pintgn.learn.metrics import by_novelty, rank_metrics
 from pintgn.learn.relation_ranks import both_ways
 from pintgn.learn.run import Run

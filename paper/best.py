@@ -17,11 +17,10 @@ from paper.runner import Told, rounded
 from paper.training_free import TRAINING_FREE, untrained
 from pintgn.events.log import EventLog
 from pintgn.learn import paper as protocol
-from pintgn.learn.candidates import Candidates
 from pintgn.learn.fit import fit
 from pintgn.learn.folder import Folder
 from pintgn.learn.measure import Compared, compare, rank_part
-from pintgn.learn.negatives import Negatives, draw
+from pintgn.learn.negatives import Candidates, Negatives, draw
 from pintgn.learn.protocol import scored_events
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run

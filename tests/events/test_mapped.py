@@ -143,7 +143,7 @@ def test_an_arrow_file_of_others_is_refused_with_what_helps(tmp_path):
 @pytest.mark.parametrize(("offset", "name"), [(-1, "parquet"), (0, "arrow"), (1, "arrow")])
 def test_a_run_on_many_events_keeps_its_log_mapped(tmp_path, monkeypatch, offset, name):
     log = random_log()
-    monkeypatch.setattr("pintgn.learn.run_files.MAPPED", len(log) - offset)
+    monkeypatch.setattr("pintgn.learn.run.MAPPED", len(log) - offset)
     run = fit("edgebank", log, folder=tmp_path / "run", **QUICK)
     assert run.folder.events.name == f"events.{name}"
     again = Run.open(tmp_path / "run")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pintgn import EventLog, read_events
-from pintgn.events import columns, precision
+from pintgn.events import checks, columns
 
 
 @pytest.mark.parametrize(("away", "kind"), [(63.0, "f4"), (65.0, "f8")])
@@ -23,7 +23,7 @@ def test_numbers_far_from_zero_are_kept_in_full(away, kind, tmp_path):
 
 @pytest.mark.parametrize("size", [1, 99, 100, 101])
 def test_numbers_are_judged_and_narrowed_alike_in_pieces(size, monkeypatch):
-    monkeypatch.setattr(precision, "PIECE", size)
+    monkeypatch.setattr(checks, "PIECE", size)
     monkeypatch.setattr(columns, "NARROWED", size)
     table = {"src": [0] * 100, "dst": [1] * 100, "t": range(100), "y": np.linspace(0, 1, 100)}
     assert np.array_equal(read_events(table, features=["y"]).features[:, 0], table["y"].astype(np.float32))

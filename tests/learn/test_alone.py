@@ -11,7 +11,7 @@ import pintgn
 from pintgn.cli.app import app
 from pintgn.errors import BadInput
 from pintgn.learn.run import Run
-from pintgn.serve.app import create_app
+from pintgn.serve.api import create_app
 from pintgn.serve.models import promote
 from pintgn.serve.service import Service
 from tests.serve.helpers import TestClient

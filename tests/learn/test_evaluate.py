@@ -9,9 +9,8 @@ import torch
 from pintgn import PINT, EventLog, Model, Stream, evaluate, fit
 from pintgn.errors import BadInput, UnknownName
 from pintgn.learn import measure, paper
-from pintgn.learn.candidates import Candidates
 from pintgn.learn.metrics import CHUNK, ranks
-from pintgn.learn.negatives import KINDS
+from pintgn.learn.negatives import KINDS, Candidates
 from pintgn.learn.protocol import Parts, destinations, scored_events
 from pintgn.models.history_view import Events
 from pintgn.stream.history import History

@@ -12,8 +12,8 @@ from pintgn import PINT, EventLog, fit
 from pintgn.errors import BadInput
 from pintgn.explain import counterfactuals
 from pintgn.learn import metrics
-from pintgn.learn.candidates import BLOCK, Candidates
 from pintgn.learn.defaults import BUSY, MANY, STEPS, from_training
+from pintgn.learn.negatives import BLOCK, Candidates
 from pintgn.learn.settings import Settings
 from pintgn.live import answerer, recommend
 from pintgn.models import fused

@@ -21,9 +21,9 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from pintgn import PINT, TGN, EventLog, Model, Stream, fit
 from pintgn.errors import PintgnWarning
 from pintgn.events.log import Query
-from pintgn.learn.average import Average
 from pintgn.learn.settings import Training
 from pintgn.learn.tasks.link import link_loss
+from pintgn.learn.train import Average
 from pintgn.models.registry import MODELS, model_class
 from tests.learn.helpers import random_log
 

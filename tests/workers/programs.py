@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 import pintgn
-from pintgn.learn import worker
+from pintgn.learn import fit
 from pintgn.learn.settings import Settings
 from pintgn.models.registry import MODELS
 from pintgn.workers.group import together
@@ -71,7 +71,7 @@ def disagree(what: str) -> None:
         seed = group.rank if what == "seed" else 0
         log = pintgn.simulate("repeat", events=events, seed=0)
         if what == "versions" and group.rank:
-            worker.__version__ = "0.0.0"  # type: ignore[attr-defined]
+            fit.__version__ = "0.0.0"  # type: ignore[attr-defined]
         settings = Settings.of({"model": {"name": "pint", "dim": 8}, "train": {"epochs": 1} | options})
         pintgn.fit(dataclasses.replace(settings), log, seed=seed, progress=False)
 

@@ -10,8 +10,7 @@ import pytest
 
 import pintgn
 from pintgn.models.registry import MODELS
-from pintgn.workers.gradients import joint_step
-from pintgn.workers.group import TURN, Group, current, together
+from pintgn.workers.group import TURN, Group, current, joint_step, together
 from tests.workers.helpers import run_together
 
 PROGRAMS = "tests.workers.programs"

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.categories import PIECE, spread
+from pintgn.events.checks import fits_float32
 from pintgn.events.columns import Growing, Where, first_true, first_uncastable, is_text, plain, try_cast
-from pintgn.events.precision import fits_float32
 from pintgn.events.schema import Feature
 from pintgn.ingest.amounts import advice, looks_numeric, tidy
 from pintgn.ingest.table_source import Source

@@ -17,7 +17,7 @@ import torch
 from pintgn.events.log import EventLog
 from pintgn.events.splits import met_nodes
 from pintgn.learn.protocol import cut
-from pintgn.learn.settings import Settings, Streaming, Training, model_parameters
+from pintgn.learn.settings import Settings, Training, model_parameters
 from pintgn.models.registry import MODELS
 from pintgn.positions.relative import WIDTH
 
@@ -38,37 +38,32 @@ def resolved(settings: Settings, log: EventLog) -> Settings:
 
 def from_training(settings: Settings, train: EventLog) -> Settings:
     """The settings with everything open decided; what was given stays as it is."""
-    model = settings.model
+    model, nodes = settings.model, int(met_nodes(train).sum())
     if settings.name in MODELS:
         known = model_parameters(settings.name)
-        chosen = {key: value for key, value in model_defaults(train, model).items() if key in known}
+        chosen = {key: value for key, value in model_defaults(train, nodes, model).items() if key in known}
         if settings.name == "pint":  # all others stay as they were published
             plain = settings.task.scores_links and settings.task.relation is None
             chosen |= BEYOND_THE_PAPER if plain else BEYOND_THE_PAPER | {"historical": False}
         model = settings.make_model().settings() | chosen | model
-    training = training_defaults(train, settings.train)
-    return dataclasses.replace(settings, model=model, train=training, stream=stream_defaults(train, settings.stream))
+    stream = settings.stream
+    if stream.positions_width is None:  # most of what a log of very many nodes takes
+        stream = dataclasses.replace(stream, positions_width=WIDTH if nodes < MANY else WIDTH // 2)
+    return dataclasses.replace(settings, model=model, train=training_defaults(train, settings.train), stream=stream)
 
 
-def model_defaults(train: EventLog, given: dict[str, Any]) -> dict[str, Any]:
+def model_defaults(train: EventLog, nodes: int, given: dict[str, Any]) -> dict[str, Any]:
     """Sizes and decay.
 
     β is 1 / neighbors per time scale (the mean time between a node's events): a contact's weight halves over the time
     that the newest neighbors usually span.
     """
-    per_node = 2 * len(train) / max(int(met_nodes(train).sum()), 1)
+    per_node = 2 * len(train) / max(nodes, 1)
     neighbors = 20 if per_node >= BUSY else 10
     dim = 64 if len(train) < 1_000_000 else 100
     span = given.get("neighbors", neighbors)
     beta = 1 / span if isinstance(span, int) and span > 0 else 0.1
     return {"dim": dim, "neighbors": neighbors, "beta": beta}
-
-
-def stream_defaults(train: EventLog, given: Streaming) -> Streaming:
-    """How wide estimated positions are: most of what a log of very many nodes takes."""
-    if given.positions_width is not None:
-        return given
-    return dataclasses.replace(given, positions_width=WIDTH if int(met_nodes(train).sum()) < MANY else WIDTH // 2)
 
 
 def training_defaults(train: EventLog, given: Training) -> Training:

@@ -19,16 +19,14 @@ from pintgn.errors import BadInput, PintgnWarning
 from pintgn.events.checks import same
 from pintgn.events.log import EventLog
 from pintgn.facts import check
-from pintgn.learn.checkpoint import Checkpoints
 from pintgn.learn.defaults import resolved
 from pintgn.learn.epoch_bar import EpochBar, Progress
 from pintgn.learn.folder import Folder
-from pintgn.learn.hooks import Interrupted, Interruptible, Reports, stop_message
+from pintgn.learn.hooks import Checkpoints, Interrupted, Interruptible, Reports, stop_message
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.newer_events import Start, continued
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
-from pintgn.learn.run_files import create_run
 from pintgn.learn.settings import (
     LEGACY_DEFAULTS,
     Settings,
@@ -113,9 +111,10 @@ def fit(
     with run_folder.locked():
         if run_folder.holds_run:
             run = found_run(run_folder, chosen, seed, log, made, resume, start)
+            check_negatives(run, negatives, refit)
         else:
             run.prepare()
-            create_run(run, own_negatives=negatives is not None, refit=refit)
+            run.create(own_negatives=negatives is not None, refit=refit)
             run.note(f"started: {chosen.name}, seed {seed}, {log!r}")
         return completed(run, negatives, refit, progress)
 
@@ -137,18 +136,17 @@ def resume(
         run.folder = None
         return completed(run, negatives, refit, progress)
     with run_folder.locked():
-        return completed(Run.open(folder, model), negatives, refit, progress)
+        run = Run.open(folder, model)
+        check_negatives(run, negatives, refit)
+        return completed(run, negatives, refit, progress)
 
 
 def completed(run: Run, negatives: Negatives | None, refit: bool, progress: Progress) -> Run:
     """A run brought to its end: trained, measured, and trained on the whole log if that is wanted."""
     agree(run, refit)
-    refit = refit and run.refit is None
-    if run.folder is not None and (refit or not run.finished):
-        check_negatives(run.folder, negatives)
     if not run.finished:
         train(run, negatives, progress)
-    if refit:
+    if refit and run.refit is None:
         from pintgn.learn.refit import train_on_everything
 
         train_on_everything(run, negatives, progress)
@@ -272,12 +270,13 @@ def _settings_of(model: Model | str | Settings, given: Mapping[str, Any]) -> Set
     return Settings.of_model(model, tables)
 
 
-def check_negatives(run_folder: Folder, negatives: Negatives | None) -> None:
-    """A run that was begun with own negatives goes on with them, and one without goes on without."""
-    own = negatives is not None
-    if run_folder.read_json("run.json").get("own_negatives", own) != own:
+def check_negatives(run: Run, negatives: Negatives | None, refit: bool) -> None:
+    """A run in a folder that was begun with own negatives goes on with them, and one without goes on without."""
+    own, ended = negatives is not None, run.finished and not (refit and run.refit is None)
+    assert run.folder is not None
+    if not ended and run.folder.read_json("run.json").get("own_negatives", own) != own:
         begun, what = ("random negatives", "leave out") if own else ("your own negatives", "from Python, pass the same")
-        raise BadInput(f"the run in {run_folder.path} was begun with {begun}; {what} `negatives`.")
+        raise BadInput(f"the run in {run.folder.path} was begun with {begun}; {what} `negatives`.")
 
 
 def found_run(

@@ -113,7 +113,8 @@ class Folder:
         """Arrays and metadata, in one safetensors file."""
         from safetensors.numpy import save
 
-        arrays = {key: np.ascontiguousarray(_array(value)) for key, value in tensors.items()}
+        plain = {key: v.numpy(force=True) if isinstance(v, Tensor) else v for key, v in tensors.items()}
+        arrays = {key: np.ascontiguousarray(value) for key, value in plain.items()}
         metadata = {"format": FORMAT, "digest": digest_of(arrays)} | dict(facts)
         self.write(name, save(arrays, {KEY: json.dumps(metadata)}))
 
@@ -204,7 +205,3 @@ class Folder:
         finally:
             with contextlib.suppress(OSError):  # what could not be written above
                 file.close()
-
-
-def _array(value: Tensor | np.ndarray) -> np.ndarray:
-    return value.numpy(force=True) if isinstance(value, Tensor) else value

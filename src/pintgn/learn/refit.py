@@ -16,15 +16,13 @@ from torch import Tensor
 from pintgn import compiled
 from pintgn.events.log import EventLog
 from pintgn.facts import reading
-from pintgn.learn.checkpoint import Checkpoints
 from pintgn.learn.epoch_bar import Progress
 from pintgn.learn.folder import Folder
-from pintgn.learn.hooks import Interruptible, Reports
+from pintgn.learn.hooks import Checkpoints, Interruptible, Reports
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.protocol import Parts
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
-from pintgn.learn.run_files import restore
 from pintgn.learn.settings import Settings
 from pintgn.learn.train import Trainer
 
@@ -91,7 +89,7 @@ def open_refit(run: Run) -> Run:
         settings = Settings.from_toml((path / "settings.toml").read_text())
     again = _refit_of(run, settings)
     again.prepared = True
-    restore(again)
+    again.restore()
     again.spent = {"training_seconds": facts["seconds"]}
     _take_calibration(again, run)
     return again

@@ -14,26 +14,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from pintgn.errors import BadFile
+from pintgn import __version__
+from pintgn.errors import BadFile, BadInput, PintgnError
 from pintgn.events.log import EventLog
 from pintgn.events.schema import Schema
 from pintgn.events.splits import time_scale
+from pintgn.facts import check, check_format, reading
 from pintgn.learn.calibration import Calibration
-from pintgn.learn.folder import Folder
+from pintgn.learn.folder import CURSOR, FORMAT, Folder
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.newer_events import Start
 from pintgn.learn.protocol import Parts, cut
 from pintgn.learn.scaling import Scaling
 from pintgn.learn.settings import Settings
-from pintgn.learn.tasks import make_task
-from pintgn.learn.tasks.task import Task
-from pintgn.models.base import Model
+from pintgn.learn.tasks.task import Task, make_task
+from pintgn.models.base import Model, check_device
 from pintgn.stream import Stream
 
 if TYPE_CHECKING:
     from pintgn.drawing.curves import Picture
 
 logger = logging.getLogger(__name__)
+MAPPED = 1_000_000
+"""Events from which on a run keeps its log as an Arrow file, which is mapped in seconds, instead of Parquet."""
 
 
 @dataclass
@@ -209,9 +212,74 @@ class Run:
         Without `weights` it is only read what the run is made of. `device` is where it computes from now on; by default
         it is trained and measured where the settings say, and answers on the processor.
         """
-        from pintgn.learn.run_files import open_run
+        if device is not None:
+            check_device(device)
+        run_folder = Folder(folder)
+        if (found := sorted(run_folder.path.glob("seed-*/run.json"))) and not run_folder.holds_run:
+            raise BadInput(f"{folder} holds {len(found)} runs; name one of them, such as {found[0].parent}.")
+        facts = run_folder.read_json("run.json")
+        check_format(facts.get("format", 1), FORMAT, f"the run in {folder}", "Train again.")
+        with reading(run_folder / "settings.toml"):
+            settings = Settings.from_toml((run_folder / "settings.toml").read_text())
+        try:
+            log = EventLog.open(run_folder.events)
+        except PintgnError as error:
+            raise BadFile(f"the run in {folder} is damaged: {error}") from error
+        if isinstance(model, type):
+            model = model.from_settings(dict(settings.model))
+        model = model or settings.make_model()
+        run = cls(settings, facts["seed"], log, model, run_folder, device=device)
+        if "asked" in facts:
+            run.asked = replace(settings, model={k: v for k, v in facts["asked"]["model"].items() if k != "name"})
+        run.refit_asked = facts.get("refit", False)
+        if "start" in facts:
+            run.start = Start(facts["start"]["rows"], facts["start"]["events"])
+        if run.fingerprint != facts["fingerprint"]:
+            raise BadFile(
+                f"the run in {folder} is damaged: settings.toml, run.json and {run_folder.events.name} do not belong "
+                "together. Train again."
+            )
+        if weights:
+            run.restore()
+        return run
 
-        return open_run(folder, model, weights, device)
+    def create(self, own_negatives: bool = False, refit: bool = False) -> None:
+        """Write what does not change: settings, seed, data, the weights that the run begins with, whether the negatives
+        are the caller's own, and whether it is to be trained on the whole log at the end."""
+        assert self.folder is not None
+        self.folder.write("settings.toml", self.settings.to_toml())
+        path = self.folder / ("events.arrow" if len(self.log) >= MAPPED else "events.parquet")
+        with self.folder.errors(path):
+            self.log.save(path)
+        facts: dict[str, Any] = {"pintgn": __version__, "format": FORMAT, "seed": self.seed}
+        facts |= {"asked": (self.asked or self.settings).to_dict(), "fingerprint": self.fingerprint}
+        facts |= {"data": self.log.fingerprint, "events": len(self.log), "nodes": self.log.nodes}
+        facts |= {"own_negatives": own_negatives, "refit": refit}
+        if self.start is not None:
+            self.folder.write_weights("start.safetensors", self.start.weights, self.fingerprint)
+            facts["start"] = self.start.facts()
+        self.folder.write_json("run.json", facts)
+
+    def restore(self) -> None:
+        """The best weights so far, how training went, and the result if it has ended."""
+        assert self.folder is not None
+        path = self.folder / "last.safetensors"
+        if path.exists():
+            metadata = check(self.read_checkpoint(path.name)[1], CURSOR, str(path))
+            self.history, self.best_epoch = metadata["history"], metadata["best_epoch"]
+            self.load_weights("best.safetensors" if self.best_epoch else "last.safetensors")
+        if (self.folder / "result.json").exists():
+            found = self.folder.read_json("result.json")
+            for name in ("test", "heuristics", "calibration_error"):
+                setattr(self, name, found[name])
+            for name in ("calibration", "calibration_known"):
+                setattr(self, name, Calibration(**found[name]) if found.get(name) else None)
+            self.spent, self.next_slope = found.get("spent", {}), found.get("next_slope")
+            self.answer_calibration, self.finished = found.get("answer_calibration", {}), True
+        if (self.folder / "refit.json").exists():
+            from pintgn.learn.refit import open_refit
+
+            self.refit = open_refit(self)
 
     def start_weights(self) -> dict[str, torch.Tensor]:
         """The weights that the run began with, where it began with any."""

@@ -7,7 +7,8 @@ them together.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,17 +18,16 @@ from torch import Tensor
 from pintgn import compiled
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
-from pintgn.learn.average import Average
 from pintgn.learn.metrics import Metrics
 from pintgn.learn.negatives import Negatives
 from pintgn.learn.protocol import scored_events
 from pintgn.learn.reproducible import seed_step, step_rng
 from pintgn.learn.run import Run
 from pintgn.learn.settings import Training
+from pintgn.models.base import Model
 from pintgn.positions.capacity import give_back
 from pintgn.stream import Stream
-from pintgn.workers.gradients import Step, clip, joint_step
-from pintgn.workers.group import current
+from pintgn.workers.group import Step, clip, current, joint_step
 
 AT_ONCE = 250_000
 """The newest training events that a model which learns at once is given, to within a batch: their columns are held in
@@ -66,6 +66,41 @@ class Hook:
 
     def on_epoch(self, trainer: Trainer, entry: dict[str, Any]) -> None:
         """After validation, with the epoch's entry of `run.history`."""
+
+
+class Average:
+    """A running mean of the weights; what is measured and kept.
+
+    Its decay grows from 0.1 to its full value over the first steps, so that early weights are soon forgotten. It makes
+    up for a schedule of the learning rate, without having to know how long training will last.
+    """
+
+    def __init__(self, model: Model, decay: float):
+        self.parameters: list[Tensor] = list(model.parameters())
+        self.decay, self.steps = decay, 0
+        self.weights = [p.detach().clone() for p in self.parameters] if decay else []
+
+    @torch.no_grad()
+    def update(self) -> None:
+        self.steps += 1
+        if self.weights:
+            decay = min(self.decay, self.steps / (self.steps + 9))
+            torch._foreach_lerp_(self.weights, self.parameters, 1 - decay)
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """The model with its mean weights."""
+        if not self.weights:
+            yield
+            return
+        own = [p.detach().clone() for p in self.parameters]
+        with torch.no_grad():
+            torch._foreach_copy_(self.parameters, self.weights)
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                torch._foreach_copy_(self.parameters, own)
 
 
 class Trainer:

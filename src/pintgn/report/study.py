@@ -11,12 +11,10 @@ import numpy as np
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.log import EventLog
-from pintgn.learn.baselines import heuristic_streams
 from pintgn.learn.calibration import Calibration, first_choices
-from pintgn.learn.candidates import Candidates
-from pintgn.learn.measure import OnBatch, compare, evenly, observe_log, ranked_in_part, ranks_in_part
+from pintgn.learn.measure import OnBatch, compare, evenly, heuristic_streams, observe_log, ranked_in_part, ranks_in_part
 from pintgn.learn.metrics import Scores, ranks
-from pintgn.learn.negatives import KINDS, Drawn, Negatives, draw_each
+from pintgn.learn.negatives import KINDS, Candidates, Drawn, Negatives, draw_each
 from pintgn.learn.protocol import Parts, scored_events
 from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run

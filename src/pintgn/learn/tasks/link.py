@@ -14,14 +14,25 @@ from torch.nn.functional import softplus
 from pintgn.errors import BadInput, UnknownName, suggest
 from pintgn.events.log import EventLog
 from pintgn.learn import paper
-from pintgn.learn.baselines import HEURISTICS, heuristic_stream, heuristic_streams, trained_beside
 from pintgn.learn.calibration import Calibration, expected_error, next_slope
-from pintgn.learn.candidates import Candidates
-from pintgn.learn.measure import Compared, compare, evenly, observe_log, rank_part, ranked_in_part, score_part
+from pintgn.learn.measure import (
+    HEURISTICS,
+    Compared,
+    compare,
+    evenly,
+    heuristic_stream,
+    heuristic_streams,
+    observe_log,
+    rank_part,
+    ranked_in_part,
+    score_part,
+    trained_beside,
+)
 from pintgn.learn.metrics import Metrics, Scores
 from pintgn.learn.negatives import (
     KINDS,
     QUESTION,
+    Candidates,
     Drawn,
     Negatives,
     draw,

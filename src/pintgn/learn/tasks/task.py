@@ -9,6 +9,7 @@ own (`link.py`, `relation.py`).
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,10 @@ from torch import Tensor
 from pintgn.errors import BadInput
 from pintgn.events.log import EventLog, Query
 from pintgn.events.schema import Feature, Schema
-from pintgn.learn.baselines import trained_beside
-from pintgn.learn.measure import OnBatch, evenly, score_part
+from pintgn.learn.measure import OnBatch, evenly, score_part, trained_beside
 from pintgn.learn.metrics import Metrics, by_novelty
 from pintgn.learn.protocol import Parts
-from pintgn.learn.settings import TaskSettings, Training
+from pintgn.learn.settings import QUESTIONS, TaskSettings, Training
 from pintgn.learn.tasks.values import with_features, without_column
 from pintgn.models.base import Model
 from pintgn.stream import Stream
@@ -303,3 +303,24 @@ class Task:
 
 def as_tensor(labels: np.ndarray, like: Tensor) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(labels)).to(like.device)
+
+
+def make_task(settings: TaskSettings, log: EventLog, train: EventLog) -> Task:
+    """The task of a run on a log; the training part decides what can be asked."""
+    kind = QUESTIONS.get(settings.predict, "pintgn.learn.tasks.column:column_task")
+    if settings.relation is not None:
+        if settings.predict != "link":
+            raise BadInput(
+                f"task.relation={settings.relation!r} asks who meets whom, predict={settings.predict!r} something "
+                f"else: give one of them. Which {settings.relation} comes next is predict={settings.relation!r}."
+            )
+        kind = "pintgn.learn.tasks.relation:Related"
+    for name in ("given", "known_after", "within") if settings.scores_links else ():
+        if getattr(settings, name) and settings.relation is not None:
+            raise BadInput(f"task.{name} does not go with task.relation: leave it out.")
+        if getattr(settings, name):
+            raise BadInput(f"task.{name} needs a column to predict: name it with predict= (--predict).")
+    if isinstance(kind, str):
+        module, _, name = kind.partition(":")
+        kind = getattr(importlib.import_module(module), name)
+    return kind(settings, log, train)
