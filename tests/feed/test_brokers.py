@@ -10,8 +10,8 @@ import time
 import pytest
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.feed.kafka import KafkaSink, KafkaSource
-from pintgn.feed.nats import NatsSink, NatsSource
+from pintgn.feed.kafka import KafkaSource
+from pintgn.feed.nats import NatsSource
 from pintgn.feed.postgres_table import PostgresSource
 from pintgn.feed.stream_source import Bookmark
 from tests.feed.helpers import fed, killed_often, nats_server
@@ -117,18 +117,10 @@ def test_nats_goes_on_after_the_bookmark_and_over_lost_messages(nats, tmp_path):
     source.close()
 
 
-def test_nats_filters_by_subject_and_takes_predictions_once(nats, tmp_path):
+def test_nats_filters_by_subject(nats, tmp_path):
     published(nats, "MANY", [("many.a", {"t": 1}), ("many.b", {"t": 2}), ("many.a", {"t": 3})], ["many.*"])
     source = NatsSource(nats, "MANY", Bookmark(tmp_path / "mark", "x", "y"), subject="many.a")
     assert [row.values["t"] for row in read_all(source)] == [1, 3]
-    source.close()
-    published(nats, "OUT", [])
-    sink = NatsSink(nats, "out")
-    sink.send([{"id": "next 1", "src": "a"}])
-    sink.send([{"id": "next 1", "src": "a"}, {"id": "next 2", "src": "b"}])
-    sink.close()
-    source = NatsSource(nats, "OUT", Bookmark(tmp_path / "out", "x", "y"))
-    assert [row.values["id"] for row in read_all(source)] == ["next 1", "next 2"]
     source.close()
 
 
@@ -191,16 +183,6 @@ def test_kafka_goes_on_after_what_the_group_has_committed(kafka):
         source = KafkaSource(brokers, "parts", group, **more)
         assert len(read_all(source)) == count
         source.close()
-
-
-def test_kafka_takes_predictions(kafka):
-    producer, brokers = kafka
-    produced(producer, "predicted", [{"t": 0}])
-    sink = KafkaSink(brokers, "predicted")
-    sink.send([{"id": f"next {k}", "src": "a"} for k in range(3)])
-    source = KafkaSource(brokers, "predicted", "x")
-    assert sorted(row.values["id"] for row in read_all(source) if "id" in row.values) == ["next 0", "next 1", "next 2"]
-    source.close()
 
 
 def test_kafka_that_is_not_there_is_one_line(monkeypatch):

@@ -1,4 +1,4 @@
-"""What the address of a source of events, or of a place for predictions, names."""
+"""The source of events that an address names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from urllib.parse import parse_qs, urlsplit
 
 from pintgn.errors import BadInput, suggest
 from pintgn.feed.options import SourceOptions
-from pintgn.feed.sink import Sink, Webhook
 from pintgn.feed.stream_source import Bookmark, Source
 from pintgn.formatting import ADDRESS, shown_address
 
@@ -73,25 +72,6 @@ def open_source(address: str, service: str, options: SourceOptions, settings: di
         f"{shown_address(base)}#{table}",
         Path(f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name or table)[:60]}.bookmark"),
         lambda kept: PostgresSource(base, table, increasing, kept, from_start, name),
-    )
-
-
-def open_sink(address: str, settings: dict[str, str]) -> Sink:
-    """The place for predictions that an address names."""
-    scheme = address.partition("://")[0].lower()
-    if scheme in ("http", "https"):
-        return Webhook(address)
-    if scheme == "kafka":
-        from pintgn.feed.kafka import KafkaSink
-
-        return KafkaSink(*_host_and_name(address, "topic"), settings)
-    if scheme == "nats":
-        from pintgn.feed.nats import NatsSink
-
-        host, subject = _host_and_name(address, "subject")
-        return NatsSink(f"nats://{host}", subject)
-    raise BadInput(
-        f"--to {shown_address(address)}; predictions go to http(s)://, kafka://host/TOPIC or nats://host/SUBJECT."
     )
 
 

@@ -1,16 +1,14 @@
-"""A NATS JetStream stream: as a source, and as a place for predictions."""
+"""A NATS JetStream stream as a source."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import threading
 from collections.abc import Coroutine
 from typing import Any
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.feed.sink import Sink
 from pintgn.feed.stream_source import Batch, Bookmark, BookmarkedSource, Row, json_row, short_name
 from pintgn.formatting import shown_address
 from pintgn.packages import need
@@ -130,24 +128,3 @@ class NatsSource(BookmarkedSource):
     def close(self) -> None:
         self.connection.close()
         super().close()
-
-
-class NatsSink(Sink):
-    """Predictions as messages of a subject; JetStream drops a message that it has already, by its id."""
-
-    def __init__(self, server: str, subject: str):
-        self.connection, self.subject = Connection(server), subject
-
-    def send(self, messages: list[dict[str, Any]]) -> None:
-        try:
-            self.connection(self._publish(messages))
-        except (self.connection.nats.errors.Error, TimeoutError) as error:
-            raise OSError(f"NATS took no predictions: {error or type(error).__name__}") from None
-
-    async def _publish(self, messages: list[dict[str, Any]]) -> None:
-        for message in messages:
-            data = json.dumps(message, ensure_ascii=False).encode()
-            await self.connection.stream.publish(self.subject, data, headers={"Nats-Msg-Id": message["id"]})
-
-    def close(self) -> None:
-        self.connection.close()
