@@ -120,8 +120,6 @@ NO_SIZES = {
     "ingest.databases.LOOKED_AT": "tables among which one is suggested; an error lists them all the same",
     "ingest.feature_columns.SAMPLED": "values that a guess looks at, where rows are skipped anyway",
     "events.categories.BITS": "bits of a hash",
-    "ingest.guess.COLUMNS": "columns that a message lists",
-    "ingest.guess.ROWS": "rows that a guess at columns looks at; the guess is said, and read_events does not guess",
     "events.kernels.FNV": "a hash",
     "events.kernels.LOW_24": "bits",
     "events.kernels.LOW_32": "bits",

@@ -1,4 +1,4 @@
-"""What the feeder does with a service that is busy, away or refuses, and what it sends out."""
+"""What the feeder does with a service that is busy, away or refuses."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import pytest
 
 from pintgn.errors import BadInput
 from pintgn.feed.client import Client
-from pintgn.feed.feeder import Feeder, Predictions, Refused
+from pintgn.feed.feeder import Feeder, Refused
 from pintgn.feed.mapping import Columns
 from pintgn.feed.refused_rows import RefusedRows
-from pintgn.feed.sink import Webhook
 from pintgn.feed.stream_source import Batch, Row, Source
 from tests.feed.helpers import fed
 from tests.serve.helpers import TRAINED, as_events
@@ -224,36 +223,6 @@ def test_refused_rows_of_a_file_are_counted_and_set_aside(alive, columns, tmp_pa
     assert len(alive.end()) == 60
 
 
-def test_predictions_go_out_for_whoever_was_active_and_for_what_was_unlikely(alive, columns, scripted, tmp_path):
-    events = as_events(columns, TRAINED, TRAINED + 30)
-    path = tmp_path / "events.ndjson"
-    path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    scripted.script[:] = [(500, {}, {}), (200, {}, {})]
-    to = ["--to", f"{scripted.address_text}/hook", "--top", "3", "--below", "0.6"]
-    code, said, noise = fed(path, alive.address, "--once", "--json", "--batch", "10", *to)
-    assert code == 0, noise
-    sent = [message for body in scripted.sent[1:] for message in body["predictions"]]
-    assert scripted.sent[0] == scripted.sent[1], "what a webhook does not take is sent again"
-    assert json.loads(said)["predictions"] == len(sent)
-    active = [{event["src"] for event in events[k : k + 10]} for k in (0, 10, 20)]
-    following = [message for message in sent if message["kind"] == "next"]
-    assert len(following) == sum(map(len, active))
-    assert all(1 <= len(message["items"]) <= 3 for message in following)
-    unlikely = [message for message in sent if message["kind"] == "unlikely"]
-    assert 0 < len(unlikely) < len(events)
-    assert all(message["probability"] < 0.6 for message in unlikely)
-    assert len({message["id"] for message in sent}) == len(sent)
-
-
-def test_predictions_wait_for_their_place(scripted, monkeypatch):
-    hook = Webhook(f"{scripted.address_text}/hook")
-    scripted.clients.append(hook)
-    scripted.script[:] = [(404, {}, {})]
-    with pytest.raises(OSError, match="404"):
-        hook.send([{"id": "x"}])
-    assert Predictions(hook, 1).below is None
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -262,11 +231,7 @@ def test_predictions_wait_for_their_place(scripted, monkeypatch):
         (["x.csv", "http://127.0.0.1:1/path"], "has a path"),
         (["kafak://x/y", "http://127.0.0.1:1"], "Did you mean 'kafka://'?"),
         (["kafka://x", "http://127.0.0.1:1"], "names no topic"),
-        (["nats://x/a/b", "http://127.0.0.1:1"], "names no stream"),
         (["postgresql://x/y", "http://127.0.0.1:1"], "--increasing id"),
-        (["x.csv", "http://127.0.0.1:1", "--top", "3"], "predictions need a place and a kind"),
-        (["x.csv", "http://127.0.0.1:1", "--to", "http://x"], "predictions need a place and a kind"),
-        (["x.csv", "http://127.0.0.1:1", "--to", "ftp://x", "--top", "1"], "predictions go to"),
         (["x.csv", "http://127.0.0.1:1", "--set", "a"], "write NAME=VALUE"),
         (["x.csv", "http://127.0.0.1:1", "--format", "xml"], "csv or ndjson"),
         (["x.csv", "http://127.0.0.1:1", "--api-key", "nowhere"], "cannot read the API key"),

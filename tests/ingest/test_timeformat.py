@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import pintgn
 from pintgn import FileFormat, read_events
 from pintgn.errors import BadInput
 from pintgn.events.timeformat import check_format, likely_formats, since_1970
-from pintgn.ingest.guess import by_look, by_name
-from pintgn.ingest.sources import open_source
+from pintgn.ingest.guess import by_name
 
 SECONDS = [1_735_065_000, 1_735_065_061, 1_735_152_000]  # 2024-12-24 18:30:00 and later
 WRITTEN = {
@@ -125,27 +121,3 @@ def test_usual_names_are_known(names, found):
 def test_nothing_is_known_of_names_that_could_be_either():
     assert by_name(["src", "SRC", "b"]) == {}
     assert by_name(["Zeit", "Sender", "Empfänger"]) == {"src": "Sender"}
-
-
-def test_looks_tell_times_ids_and_categories_apart():
-    columns = {
-        "w": [0.5, 0.25, 0.125, 4.0],
-        "Zeit": ["24.12.2024", "25.12.2024", "20.12.2024", "24.12.2024"],
-        "Kanal": ["web", "app", "web", "app"],
-        "A": ["x1", "x2", "x3", "x1"],
-        "B": [17, 4, 17, 9],
-    }
-    assert by_look(open_source(columns)) == {"src": "A", "dst": "B", "t": "Zeit"}
-    assert by_look(open_source(pa.table(columns))) == {"src": "A", "dst": "B", "t": "Zeit"}
-
-
-def test_decimals_are_times_where_nothing_else_is():
-    columns = {"day": [3.5, 1.25, 2.0], "edge.from": ["a", "b", "c"], "edge.to": ["b", "c", "a"]}
-    assert by_look(open_source(columns)) == {"src": "edge.from", "dst": "edge.to", "t": "day"}
-
-
-def test_a_guess_reads_no_more_than_it_must(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # an open file or thread would be a ResourceWarning
-        path = csv(tmp_path / "a.csv", WRITTEN["s"])
-        assert by_look(open_source(path)) == {"src": "src", "dst": "dst", "t": "t"}

@@ -8,8 +8,8 @@ import pytest
 
 from pintgn import EventLog, read_events
 from pintgn.errors import BadFile, BadInput, UnknownName
-from pintgn.ingest import guess, textfile
 from pintgn.ingest import read as ingest
+from pintgn.ingest import textfile
 from pintgn.ingest.sources import open_source
 
 
@@ -109,11 +109,3 @@ def test_a_mistyped_name_among_very_many_is_answered(tmp_path):
     path = written(tmp_path / "log.csv", wide(50_000))
     with pytest.raises(UnknownName, match="Did you mean 'src'"):
         read_events(path, src="scr")
-
-
-def test_a_guess_looks_at_some_columns(tmp_path):
-    path = written(tmp_path / "log.csv", {"a": ["x", "y", "z"], "b": ["u", "v", "w"],
-                                          "c": [1, 2, 3]} | {f"c{k}": ["?"] * 3 for k in range(20_000)})  # fmt: skip
-    source = open_source(path)
-    assert guess.by_look(source) == {"src": "a", "dst": "b", "t": "c"}
-    assert len(guess._sample(source)) == guess.COLUMNS

@@ -73,13 +73,6 @@ def test_a_row_does_not_differ_from_itself(figures):
         assert not difference.is_clear
 
 
-def test_a_model_without_positions_has_no_scores_without_positions(figures):
-    assert list(figures.zeroed) == ["pint (positions=4)"]
-    assert row(figures, "pint (positions=0)").members[0].zeroed is None
-    seen = row(figures, "pint (positions=4)").members[0]
-    assert (seen.zeroed["random"].positive != seen.scores["random"].positive).any()
-
-
 def test_everything_for_machines_is_plain(figures):
     import json
 

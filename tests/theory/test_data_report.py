@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -90,7 +89,7 @@ def test_the_same_seed_gives_the_same_report_and_another_draws_others():
     assert one["probe"] != other["probe"]
 
 
-def test_a_report_is_text_json_and_a_drawing():
+def test_a_report_is_text_and_json():
     made = world_report("twins")
     text = str(made)
     for word in (*CLASSES, *TIMES, "positions add", "Positions are necessary"):
@@ -99,8 +98,6 @@ def test_a_report_is_text_json_and_a_drawing():
     assert plain["views"]["exact"]["links"]["mp-tgn"] == {"can": 0, "cannot": 100, "unknown": 0, "ceiling": 0.5}
     assert plain["views"]["exact"]["gain_of_positions"] == 1.0
     assert 0 < plain["position_density"] < 1
-    root = ElementTree.fromstring(made.svg())
-    assert {*CLASSES} <= {text.text for text in root.findall(".//{*}text")}
 
 
 def test_progress_is_told():

@@ -14,7 +14,7 @@ from typer import Argument, Option
 from pintgn.cli.common import AsJson, answer, say
 from pintgn.cli.option_groups import grouped
 from pintgn.errors import BadFile, BadInput
-from pintgn.feed.options import ColumnNames, PredictionOptions, SourceOptions
+from pintgn.feed.options import ColumnNames, SourceOptions
 from pintgn.formatting import plural, shown_address
 
 SAID = 10.0
@@ -27,8 +27,7 @@ def feed(
         str,
         Argument(
             metavar="SOURCE",
-            help="A growing file (CSV or JSON lines), kafka://host:port/TOPIC, nats://host:port/STREAM, or "
-            "postgresql://…#TABLE.",
+            help="A growing file (CSV or JSON lines), kafka://host:port/TOPIC, or postgresql://…#TABLE.",
         ),
     ],
     service: Annotated[str, Argument(metavar="SERVICE", help="Address of the service, such as http://127.0.0.1:8000.")],
@@ -40,27 +39,23 @@ def feed(
         Path | None,
         Option(help="Set rows that the service refuses aside in this file; the first one stops the feed by default."),
     ] = None,
-    predictions: PredictionOptions = PredictionOptions(),
     api_key: Annotated[Path | None, Option(help="File with the service's API key (scope write).")] = None,
     set_: Annotated[
         list[str] | None, Option("--set", metavar="NAME=VALUE", help="A setting of librdkafka; may be repeated.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Feed a service from Kafka, NATS JetStream, PostgreSQL or a growing file, exactly once.
+    """Feed a service from Kafka, PostgreSQL or a growing file, exactly once.
 
     Every event has a key made of its position, so after a kill nothing is lost and nothing counts twice. A service that
     is busy or away is waited for.
     """
     from pintgn.feed.client import Client
-    from pintgn.feed.endpoints import open_sink, open_source
-    from pintgn.feed.feeder import Feeder, Predictions
+    from pintgn.feed.endpoints import open_source
+    from pintgn.feed.feeder import Feeder
     from pintgn.feed.mapping import Columns
     from pintgn.feed.refused_rows import RefusedRows
 
-    to = predictions.to
-    if (to is None) != (not predictions.top and predictions.below is None):
-        raise BadInput("predictions need a place and a kind: --to URL with --top K, --below P, or both.")
     settings = dict(_setting(text) for text in set_ or [])
     client, path = Client.of(service, read_key(api_key))
     if path.strip("/"):
@@ -70,12 +65,8 @@ def feed(
         opened = open_source(source, service.rstrip("/"), reading, settings)
         stack.callback(opened.close)
         aside = None if refused is None else stack.enter_context(contextlib.closing(RefusedRows(refused)))
-        sent = None
-        if to is not None:
-            sent = Predictions(open_sink(to, settings), predictions.top, predictions.below)
-            stack.callback(sent.sink.close)
         line = stack.enter_context(_Line())
-        feeder = Feeder(opened, client, Columns("", "", ""), batch, aside, sent, line)
+        feeder = Feeder(opened, client, Columns("", "", ""), batch, aside, line)
         with _stopping(feeder):
             status = feeder.ask("GET", "/status")  # None when it was stopped while it waited for the service
             if status is not None:
@@ -89,7 +80,7 @@ def feed(
     facts = {"source": shown_address(source), "service": service} | counts.facts()
     shown = f"{shown_address(source)}: {plural(counts.accepted, 'event')} accepted, {counts.duplicates:,} known already"
     shown += f", {counts.refused:,} refused" + (f" (in {refused})" if counts.refused else "")
-    answer(as_json, facts, shown + (f", {plural(counts.predictions, 'prediction')} sent" if to else ""))
+    answer(as_json, facts, shown)
 
 
 def read_key(path: Path | None) -> str | None:

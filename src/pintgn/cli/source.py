@@ -254,7 +254,7 @@ def _unused(source: Any, log: EventLog) -> list[str]:
 def _with_columns(data: str, options: dict[str, Any], nodes_only: bool) -> tuple[Any, bool]:
     """The opened source, and whether it is a saved log. Columns that are not given, nor called src, dst and t, are
     found by usual names; with `nodes_only` there may be no destination."""
-    from pintgn.ingest.guess import by_look, by_name, konect
+    from pintgn.ingest.guess import by_name, konect
     from pintgn.ingest.sources import open_source
 
     wanted, web = [options[role] for role in ("src", "dst", "t")], data.startswith(("http://", "https://"))
@@ -282,15 +282,14 @@ def _with_columns(data: str, options: dict[str, Any], nodes_only: bool) -> tuple
         says += ["with --bipartite: KONECT says 'bip'" if "bipartite" in found else ""]
         say(f"note: {', '.join(filter(None, says))}")
         return source, False
-    likely = by_look(source)
-    known = " ".join(f"{FLAGS[role]} {shlex.quote(likely[role])}" for role in missing if role in likely)
     if headless:
-        doubtful = f": --no-header --src N --dst N --time {likely.get('t', 'N')}"
-        how = f", perhaps: --no-header {known}" if all(role in likely for role in missing) else doubtful
-        advice = f" The first line looks like data. If it is, name columns by position, from 0{how}"
+        advice = " The first line looks like data. If it is, name columns by position, from 0: "
+        advice += "--no-header --src N --dst N --time N"
     else:
-        advice = f" Say which is which, perhaps: {known}" if known else ""
-        if "dst" in missing and "dst" not in likely:
-            whose = shlex.quote(likely.get("src", "SRC") if "src" in missing else options["src"])
-            advice += f"{'.' * bool(advice)} If events have no destination, name the source again: --dst {whose}"
+        advice = " Say which is which: " + " ".join(
+            f"{FLAGS[role]} {shlex.quote(found.get(role, 'COLUMN'))}" for role in missing
+        )
+        if "dst" in missing and "dst" not in found:
+            whose = shlex.quote(found.get("src", "COLUMN") if "src" in missing else options["src"])
+            advice += f". If events have no destination, name the source again: --dst {whose}"
     raise UnknownName(f"{source.title} has no column {missing[0]!r}. There are: {listed}.{advice}")

@@ -176,7 +176,6 @@ def report(
     steps: Annotated[int, Option(help="Longest walk of CAW, in steps.")] = 2,
     pairs: Annotated[int, Option(help="Number of links, and of pairs of nodes, to sample.")] = 300,
     seed: Annotated[int, Option(help="Random seed.")] = 0,
-    plot: Annotated[Path | None, Option(help="SVG file for a drawing.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Report what each class of models can distinguish in your data, and whether positions are worth their cost."""
@@ -185,6 +184,4 @@ def report(
     log = load()
     with Bar("reading") as bar:
         made = make(log, at, depth=depth, d=d, steps=steps, pairs=pairs, seed=seed, progress=bar)
-    if plot is not None:
-        plot.write_text(made.svg())
     answer(as_json, made.to_dict(), made)

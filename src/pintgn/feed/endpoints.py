@@ -1,19 +1,18 @@
-"""What the address of a source of events, or of a place for predictions, names."""
+"""The source of events that an address names."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from pintgn.errors import BadInput, suggest
 from pintgn.feed.options import SourceOptions
-from pintgn.feed.sink import Sink, Webhook
 from pintgn.feed.stream_source import Bookmark, Source
 from pintgn.formatting import ADDRESS, shown_address
 
-SOURCES = ("kafka", "nats", "postgresql", "postgres")
+SOURCES = ("kafka", "postgresql", "postgres")
 
 
 def open_source(address: str, service: str, options: SourceOptions, settings: dict[str, str]) -> Source:
@@ -47,16 +46,6 @@ def open_source(address: str, service: str, options: SourceOptions, settings: di
             path.with_name(f"{path.name}.bookmark"),
             lambda kept: FileSource(path, kept, options.kind, options.delimiter, from_start, name),
         )
-    if scheme == "nats":
-        from pintgn.feed.nats import NatsSource
-
-        host, stream = _host_and_name(address, "stream")
-        subject = parse_qs(urlsplit(address).query).get("subject", [None])[0]
-        return open_with(
-            f"nats://{host.rpartition('@')[2]}/{stream}",
-            Path(f"{stream}.bookmark"),
-            lambda kept: NatsSource(f"nats://{host}", stream, kept, subject, from_start),
-        )
     if scheme not in SOURCES:
         known = ["a file", *(f"{one}://" for one in SOURCES)]
         raise BadInput(f"{scheme}:// is no source of events.{suggest(f'{scheme}://', known)}")
@@ -73,25 +62,6 @@ def open_source(address: str, service: str, options: SourceOptions, settings: di
         f"{shown_address(base)}#{table}",
         Path(f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', name or table)[:60]}.bookmark"),
         lambda kept: PostgresSource(base, table, increasing, kept, from_start, name),
-    )
-
-
-def open_sink(address: str, settings: dict[str, str]) -> Sink:
-    """The place for predictions that an address names."""
-    scheme = address.partition("://")[0].lower()
-    if scheme in ("http", "https"):
-        return Webhook(address)
-    if scheme == "kafka":
-        from pintgn.feed.kafka import KafkaSink
-
-        return KafkaSink(*_host_and_name(address, "topic"), settings)
-    if scheme == "nats":
-        from pintgn.feed.nats import NatsSink
-
-        host, subject = _host_and_name(address, "subject")
-        return NatsSink(f"nats://{host}", subject)
-    raise BadInput(
-        f"--to {shown_address(address)}; predictions go to http(s)://, kafka://host/TOPIC or nats://host/SUBJECT."
     )
 
 

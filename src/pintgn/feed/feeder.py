@@ -1,4 +1,4 @@
-"""Moves events from a source into a service, exactly once, and predictions out.
+"""Moves events from a source into a service, exactly once.
 
 A batch is read, sent, and only then committed. Who is killed in between sends it again: each event has a key that is a
 function of its position, and the service counts a known key once. So events arrive once, in the source's order,
@@ -12,13 +12,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 from pintgn.errors import BadInput, PintgnError
 from pintgn.feed.client import Client, Unreachable, seconds_to_wait
 from pintgn.feed.mapping import BadRow, Columns
 from pintgn.feed.refused_rows import RefusedRows
-from pintgn.feed.sink import Sink
 from pintgn.feed.stream_source import Batch, Row, Source
 
 IDLE = 1.0
@@ -42,7 +40,6 @@ class Counts:
     accepted: int = 0
     duplicates: int = 0
     refused: int = 0
-    predictions: int = 0
     retries: int = 0
     position: Any = None
     waiting_for: str = ""  # why nothing moves right now
@@ -54,17 +51,8 @@ class Counts:
         return (self.accepted + self.duplicates) / max(time.monotonic() - self.began, 1e-9)
 
     def facts(self) -> dict[str, Any]:
-        names = ("accepted", "duplicates", "refused", "predictions", "retries", "position")
+        names = ("accepted", "duplicates", "refused", "retries", "position")
         return {name: getattr(self, name) for name in names} | {"seconds": round(time.monotonic() - self.began, 3)}
-
-
-@dataclass
-class Predictions:
-    """What is sent out: the likeliest destinations of sources that were just active, and unlikely events."""
-
-    sink: Sink
-    top: int = 0
-    below: float | None = None
 
 
 class Feeder:
@@ -78,7 +66,6 @@ class Feeder:
         columns: which of the source's columns are an event's.
         batch: events of a request at most.
         refused: where rows go that the service refuses; without, the first of them stops the feeder.
-        predictions: what goes out.
         progress: called with the counts after every batch, and when waiting begins.
     """
 
@@ -89,11 +76,10 @@ class Feeder:
         columns: Columns,
         batch: int = 1_000,
         refused: RefusedRows | None = None,
-        predictions: Predictions | None = None,
         progress: Callable[[Counts], None] = lambda counts: None,
     ):
         self.source, self.client, self.columns, self.batch = source, client, columns, batch
-        self.refused, self.predictions, self.progress = refused, predictions, progress
+        self.refused, self.progress = refused, progress
         self.counts, self.stopping = Counts(), threading.Event()
 
     def stop(self) -> None:
@@ -120,53 +106,37 @@ class Feeder:
             try:
                 events.append((row, self.columns.event(row)))
             except BadRow as error:
-                if self.refused is None and self._send(events, rejected) is None:
+                if self.refused is None and not self._send(events, rejected):
                     return
                 rejected.append(self._refuse(row, "bad_row", str(error)))
-        taken = self._send(events, rejected)
-        if self.stopping.is_set() and taken is None:
-            return  # it was not acknowledged; the next feeder sends it again
+        if not self._send(events, rejected):
+            return  # stopped: it was not acknowledged; the next feeder sends it again
         if rejected and self.refused is not None:
             self.refused.add(rejected)
-        if self.predictions is not None:
-            self._predict(taken or [])
         self.source.commit(batch.position)
         self.counts.position = batch.position
 
-    # -- in ------------------------------------------------------------------------------------------------------------
-
-    def _send(self, events: list[tuple[Row, dict[str, Any]]], rejected: list[dict[str, Any]]) -> list[Any] | None:
-        """Send events; those that are refused are collected.
-
-        Returns each that was taken, with its score; None when the feeder is stopped.
-        """
+    def _send(self, events: list[tuple[Row, dict[str, Any]]], rejected: list[dict[str, Any]]) -> bool:
+        """Send events and collect those that are refused; False when the feeder is stopped."""
         if not events:
-            return []
+            return True
         body = {"events": [event for _, event in events]}
-        wanted = self.predictions is not None and self.predictions.below is not None
-        answer = self.ask("POST", "/events?scores=true" if wanted else "/events", body)
+        answer = self.ask("POST", "/events", body)
         if answer is None:
-            return None
+            return False
         status, found = answer
         if status == 200:
             self.counts.accepted += found["accepted"]
             self.counts.duplicates += found["duplicates"]
-            scores = found.get("scores") or [None] * len(events)
-            return [(event, score) for (_, event), score in zip(events, scores, strict=True)]
+            return True
         error, message = found["error"], found["message"]
         if error not in REFUSED:
             raise BadInput(f"the service refuses what it is sent: {message} {found.get('next', '')}")
         if len(events) == 1:
             rejected.append(self._refuse(events[0][0], error, message))
-            return []
+            return True
         half = len(events) // 2
-        taken: list[Any] = []
-        for part in (events[:half], events[half:]):
-            more = self._send(part, rejected)
-            if more is None:
-                return None
-            taken += more
-        return taken
+        return self._send(events[:half], rejected) and self._send(events[half:], rejected)
 
     def _refuse(self, row: Row, error: str, message: str) -> dict[str, Any]:
         if self.refused is None:
@@ -204,34 +174,3 @@ class Feeder:
         self.counts.waiting_for = why
         self.progress(self.counts)
         return not self.stopping.wait(seconds)
-
-    # -- out -----------------------------------------------------------------------------------------------------------
-
-    def _predict(self, taken: list[Any]) -> None:
-        """Predictions about a batch: made anew if it is sent again, so they leave at least once."""
-        assert self.predictions is not None
-        messages = []
-        below, top = self.predictions.below, self.predictions.top
-        for event, score in taken if below is not None else ():
-            if score is not None and score < below:
-                messages.append({"kind": "unlikely", "id": f"unlikely {event['key']}", "probability": score} | event)
-        newest = {event["src"]: event for event, _ in taken} if top else {}
-        for src, event in newest.items():
-            answer = self.ask("GET", f"/recommend/{quote(str(src), safe='')}?k={top}")
-            if answer is None:
-                return
-            status, found = answer
-            if status == 200:
-                about = {"kind": "next", "id": f"next {event['key']}", "src": src}
-                messages.append(about | {"at": found["at"], "items": found["items"]})
-        attempt = 0
-        while messages:
-            try:
-                self.predictions.sink.send(messages)
-                self.counts.predictions += len(messages)
-                self.counts.waiting_for = ""
-                return
-            except OSError as error:
-                if not self._wait(str(error), seconds_to_wait({}, attempt)):
-                    return
-                attempt += 1

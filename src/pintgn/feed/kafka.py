@@ -1,13 +1,11 @@
-"""A Kafka topic: as a source, its offsets committed to the group; as a place for predictions."""
+"""A Kafka topic as a source, its offsets committed to the group."""
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
 from pintgn.errors import BadFile, BadInput
-from pintgn.feed.sink import Sink
 from pintgn.feed.stream_source import Batch, Row, Source, json_row, short_name
 from pintgn.packages import need
 
@@ -97,36 +95,6 @@ class KafkaSource(Source):
 
     def close(self) -> None:
         self.consumer.close()
-
-
-class KafkaSink(Sink):
-    """Predictions as messages of a topic, each under the id of its node."""
-
-    def __init__(self, brokers: str, topic: str, settings: dict[str, str] | None = None):
-        self.kafka, self.topic = need("confluent_kafka", "confluent-kafka", extra="kafka"), topic
-        config = {"bootstrap.servers": brokers, "enable.idempotence": True} | (settings or {})
-        try:
-            self.producer = self.kafka.Producer(config, logger=_Quiet())
-        except self.kafka.KafkaException as error:
-            raise BadInput(f"Kafka: {_said(error)}.") from None
-
-    def send(self, messages: list[dict[str, Any]]) -> None:
-        failed: list[Any] = []
-
-        def done(error: Any, message: Any) -> None:
-            if error is not None:
-                failed.append(error)
-
-        for message in messages:
-            while True:
-                try:
-                    data, key = json.dumps(message, ensure_ascii=False), str(message["src"])
-                    self.producer.produce(self.topic, data.encode(), key.encode(), on_delivery=done)
-                    break
-                except BufferError:
-                    self.producer.poll(0.1)
-        if self.producer.flush(TIMEOUT) or failed:
-            raise OSError(f"Kafka took no predictions: {failed[0].str() if failed else 'no answer'}")
 
 
 class _Quiet:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-PLACES = "http(s)://… (a webhook), kafka://host:port/TOPIC, nats://host:port/SUBJECT"
-
 
 @dataclass(frozen=True)
 class ColumnNames:
@@ -33,16 +31,3 @@ class SourceOptions:
         Path | None, "File of the position, except for Kafka, which keeps it; SOURCE.bookmark by default."
     ] = None
     from_start: Annotated[bool, "Read everything again; what the service has counts as a duplicate."] = False
-
-
-@dataclass(frozen=True)
-class PredictionOptions:
-    """What is sent out, and where."""
-
-    to: Annotated[str | None, f"Where predictions go: {PLACES}."] = None
-    top: Annotated[
-        int, "Send this many likeliest destinations of each source just active.", {"least": 0, "most": 1_000}
-    ] = 0
-    below: Annotated[
-        float | None, "Send each event whose probability was below this, just before it.", {"least": 0, "most": 1}
-    ] = None

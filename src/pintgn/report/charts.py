@@ -238,21 +238,7 @@ def through_test(study: Study, kind: str) -> str | None:
     return plot.svg()
 
 
-# -- positions and slices --------------------------------------------------------------------------------------------
-
-
-def with_and_without(figures: Figures, name: str) -> str:
-    """AP of a row with its positions and with positions set to zero."""
-    kinds = list(figures.study.drawn)
-    full = [_point(figures.table[name][kind]["all"]["ap"], f"{kind}, as trained") for kind in kinds]
-    zeroed: list[Point | None] = []
-    for kind, point in zip(kinds, full, strict=True):
-        value = (point[0] if point else 0.0) - figures.zeroed[name][kind].value
-        zeroed.append((value, value, value, f"{kind}, positions set to zero: {percent(value)}"))
-    rows: list[tuple[str, list[Point | None]]] = [(series(figures.study)[name], full), ("maybe", zeroed)]
-    return dot_plot(
-        kinds, rows, x_label="AP (%), all events", words=percent_tick, name=f"{name} with and without its positions"
-    ).svg()
+# -- slices ----------------------------------------------------------------------------------------------------------
 
 
 def by_slice(study: Study, slices: Sequence[Slice], label: str, blocks: BootstrapBlocks) -> str:

@@ -151,17 +151,6 @@ class Figures:
                 found.append((row, other))
         return found
 
-    @cached_property
-    def zeroed(self) -> dict[str, dict[str, Difference]]:
-        """AP of rows with positions minus AP with positions set to zero, by row and kind of negatives."""
-        found: dict[str, dict[str, Difference]] = {}
-        for row in self.study.scoring:
-            if any(one.zeroed is None for one in row.members):
-                continue
-            zeroed = Row(row.name, [RunScores(one.zeroed or {}, one.ranks, one.new) for one in row.members])
-            found[row.name] = {kind: self.difference(row, zeroed, kind)[0] for kind in self.study.drawn}
-        return found
-
     def next_error(self, row: Row) -> float | None:
         """Expected calibration error of the first choice for the next destination, of a row's first run."""
         p, correct = row.members[0].next_probability, row.members[0].next_correct
@@ -189,9 +178,6 @@ class Figures:
             "blocks": self.blocks.count,
             "rows": rows,
             "differences": [asdict(one) for one in self.differences],
-            "without_reading_positions": {
-                name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in self.zeroed.items()
-            },
         }
 
 

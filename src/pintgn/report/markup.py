@@ -66,12 +66,6 @@ def cells(values: Sequence[str]) -> str:
     return f"<tr><th>{first}</th>" + "".join(f"<td>{value}</td>" for value in rest) + "</tr>"
 
 
-def id_cells(ids: Sequence[Any], values: Sequence[str]) -> str:
-    """A row that begins with ids of users, which may be long."""
-    named = "".join(f'<td class="id" title="{text(one)}">{text(one)}</td>' for one in ids)
-    return f"<tr>{named}" + "".join(f"<td>{value}</td>" for value in values) + "</tr>"
-
-
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
     """Names and values; values are HTML."""
     return "<dl>" + "".join(f"<dt>{text(name)}</dt><dd>{value}</dd>" for name, value in pairs) + "</dl>"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pintgn.formatting import count, plural, signed
+from pintgn.formatting import plural, signed
 from pintgn.report import charts, slices
 from pintgn.report.figures import GROUPS, RANKING, Difference, Figure, Figures
 from pintgn.report.headline import best_row, negatives_of
 from pintgn.report.labels import percent
-from pintgn.report.markup import card, cells, empty, grid, id_cells, legend, section, table, text, wide
+from pintgn.report.markup import card, cells, empty, grid, legend, section, table, text, wide
 from pintgn.report.study import Row, Study
 
 KINDS = {
@@ -199,29 +199,24 @@ def over_time(figures: Figures) -> str:
 
 
 def positions(figures: Figures) -> str:
-    title, zeroed = "Effect of positions", figures.zeroed
-    if not zeroed and not any(run.model.positions for _, run in figures.study.runs):
-        why = "No model here uses positions: how many walks back in time lead from one node to another."
-        how = "Run <code>pintgn train DATA</code> with the default model, and pass both runs to one report."
-        return section("positions", title, "", grid(empty("Positions", why, how)))
+    title = "Effect of positions"
     drawings = []
     for row, other in figures.ablations:
         note = "Two models, trained with and without positions: what positions are worth."
         drawn = charts.differences(figures, row.name, other.name)
         drawings.append(card(f"{row.name} minus {other.name}", drawn, note))
-    for name in list(zeroed)[:4]:
-        key = legend([(charts.series(figures.study)[name], "as trained"), ("maybe", "positions set to zero")])
-        note = "One trained model, its positions set to zero: how much it relies on them."
-        drawings.append(card(f"{name} with and without", charts.with_and_without(figures, name), note, key))
-    how = "What positions are worth takes a second run in this report, with <code>--set model.positions=0</code>."
-    return section("positions", title, "" if figures.ablations else how, grid(*drawings))
+    if not drawings:
+        why = "What positions are worth takes two runs in one report, with and without them."
+        how = "The second run: <code>pintgn train DATA --set model.positions=0</code>."
+        drawings.append(empty("With and without positions", why, how))
+    return section("positions", title, "", grid(*drawings))
 
 
 # -- failures --------------------------------------------------------------------------------------------------------
 
 
 def failures(figures: Figures) -> str:
-    study, row = figures.study, best_row(figures)
+    study = figures.study
     prior = slices.prior_history(study)
     times = {
         "How long ago the two last met": ("time since the two last met", prior.apart, "never met"),
@@ -237,34 +232,4 @@ def failures(figures: Figures) -> str:
         card(title, charts.by_slice(study, parts, label, figures.blocks)) for title, (label, parts) in groups.items()
     ]
     lead = "Events grouped by what was known strictly before each of them; hover for numbers."
-    tables = [node_table(figures, row, prior, "src"), node_table(figures, row, prior, "dst")]
-    tables.append(surprise_table(figures, row, prior))
-    tall = f'<div class="grid tables">{"".join(tables)}</div>'
-    return section("failures", "Where it fails", lead, row_legend(figures), grid(*drawings), tall)
-
-
-def node_table(figures: Figures, row: Row, prior: slices.Prior, side: str) -> str:
-    found, least = slices.worst_nodes(figures.study, row, prior, side)
-    schema = figures.study.log.schema
-    heads = [text(getattr(schema, side)), "test<br>events", "MRR", "heu-<br>ristic", "never<br>met", "events<br>before"]
-    if found and found[0].baseline_mrr is None:
-        heads.pop(3)
-    body = ""
-    for one in found:
-        baseline = [] if one.baseline_mrr is None else [percent(one.baseline_mrr, 0)]
-        rest = [count(one.events), percent(one.mrr, 0), *baseline, percent(one.first_meetings, 0), count(one.before)]
-        body += id_cells([one.id], rest)
-    note = f"By {text(row.name)}, among those with at least {plural(least, 'test event')}; shares in percent."
-    return card(f"{'Sources' if side == 'src' else 'Destinations'} ranked worst", table(heads, body), note)
-
-
-def surprise_table(figures: Figures, row: Row, prior: slices.Prior) -> str:
-    schema = figures.study.log.schema
-    heads = [text(schema.src), text(schema.dst), text(schema.t), "against one<br>random", "met<br>before"]
-    body = ""
-    for one in slices.least_expected(figures.study, row, prior):
-        day, _, hour = text(one.t).partition(" ")
-        when = f"{day}<small class=below>{hour}</small>" if hour else day
-        body += id_cells([one.src, one.dst], [when, percent(one.probability, 1), f"{count(one.meetings)} ×"])
-    note = f"Test events with the lowest probability by {text(row.name)}."
-    return card("Least expected events", table(heads, body), note)
+    return section("failures", "Where it fails", lead, row_legend(figures), grid(*drawings))

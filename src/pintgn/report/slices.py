@@ -1,22 +1,18 @@
-"""Failures of a model: ranks by the history of an event's nodes, by node, and by event."""
+"""Failures of a model: ranks by the history of an event's nodes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from pintgn.events.log import EventLog
 from pintgn.neighbors.index import NeighborIndex
-from pintgn.report.data_charts import event_counts
 from pintgn.report.labels import duration
 from pintgn.report.spread import BootstrapBlocks, standard_error
 from pintgn.report.study import Row, Study
 
 DEGREES = (0, 1, 3, 10, 30, 100, 300)
-LEAST_EVENTS = 5
-"""Least test events of a node in the tables, if enough nodes have them."""
 
 
 @dataclass(frozen=True)
@@ -99,65 +95,5 @@ def by_time(values: np.ndarray, log: EventLog, never: str, parts: int = 4) -> li
 
 def in_slice(row: Row, part: Slice, blocks: BootstrapBlocks) -> tuple[float, float | None]:
     """Mean reciprocal rank of a row within a slice (mean over runs), and its standard error over blocks."""
-    inverse = _inverse_ranks(row)
+    inverse = np.mean([1 / one.ranks for one in row.members], 0)
     return float(inverse[part.rows].mean()), standard_error(blocks.mean(inverse, part.rows))
-
-
-def _inverse_ranks(row: Row) -> np.ndarray:
-    return np.mean([1 / one.ranks for one in row.members], 0)
-
-
-@dataclass(frozen=True)
-class NodeResult:
-    """Ranks of a node's test events."""
-
-    id: Any
-    events: int
-    mrr: float
-    baseline_mrr: float | None  # of the training-free row
-    before: int  # its events before the test part
-    first_meetings: float  # share of its test events whose pair had never met
-
-
-def worst_nodes(study: Study, row: Row, prior: Prior, side: str, most: int = 8) -> tuple[list[NodeResult], int]:
-    """The sources or destinations with the worst MRR, and the least test events of each."""
-    other = study.baselines[-1] if study.baselines else None
-    nodes, of, events = np.unique(getattr(study.events, side), return_inverse=True, return_counts=True)
-    least = LEAST_EVENTS
-    while least > 1 and (events >= least).sum() < 3:
-        least -= 1
-    means = np.bincount(of, _inverse_ranks(row)) / events
-    baseline = np.full(len(nodes), None) if other is None else np.bincount(of, _inverse_ranks(other)) / events
-    before = event_counts(study.parts.before(study.parts.test))[nodes]
-    first = np.bincount(of, np.isnan(prior.apart)) / events
-    chosen = np.flatnonzero(events >= least)
-    chosen = chosen[np.lexsort((nodes[chosen], -events[chosen], means[chosen]))][:most]
-    ids = study.log.ids.decode(nodes[chosen]).to_pylist()
-    columns = (column[chosen].tolist() for column in (events, means, baseline, before, first))
-    return list(map(NodeResult, ids, *columns)), least
-
-
-@dataclass(frozen=True)
-class Surprise:
-    """A test event with a low probability."""
-
-    src: Any
-    dst: Any
-    t: str
-    probability: float
-    meetings: int
-
-
-def least_expected(study: Study, row: Row, prior: Prior, most: int = 8) -> list[Surprise]:
-    """The test events with the lowest calibrated probability, by the row's first run."""
-    one = row.members[0]
-    positive = one.scores[study.main].positive
-    order = np.argsort(positive, kind="stable")[:most]
-    probability = np.full(len(positive), np.nan) if one.calibration is None else one.calibration(positive)
-    events = study.events
-    src, dst = (study.log.ids.decode(ends[order]).to_pylist() for ends in (events.src, events.dst))
-    show = study.log.schema.time.show
-    return [
-        Surprise(src[k], dst[k], show(events.t[row]), float(probability[row]), int(prior.meetings[row]))
-        for k, row in enumerate(order.tolist())
-    ]

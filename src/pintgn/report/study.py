@@ -20,7 +20,6 @@ from pintgn.learn.reproducible import reproducible
 from pintgn.learn.run import Run
 from pintgn.learn.tasks.link import compare_part, fit_next_slope
 from pintgn.report.row_names import row_names
-from pintgn.stream.history import Positions
 
 Progress = Callable[[str], None]
 Steps = Callable[[int, int], None]
@@ -38,7 +37,6 @@ class RunScores:
     new: np.ndarray  # (e,) True if a node of the event was not seen in training
     run: Run | None = None  # None for training-free rows
     calibration: Calibration | None = None
-    zeroed: dict[str, Scores] | None = None  # of the same model with its positions set to zero
     next_probability: np.ndarray | None = None  # (e,) of the first-ranked destination to be the next
     next_correct: np.ndarray | None = None  # (e,) bool, whether it was
 
@@ -213,7 +211,7 @@ def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.
     if not run.scores_links:
         return RunScores({}, np.zeros(0), new, run)
     stream = run.new_stream()
-    count.total = len(parts.train) + len(parts.val) + (2 + (stream.positions is not None)) * len(test)
+    count.total = len(parts.train) + len(parts.val) + 2 * len(test)
     calibration, slope = run.calibration, run.next_slope
     observe_log(stream, parts.train, count.of(parts.train))
     if slope is None:  # stopped, or written by an earlier version
@@ -223,32 +221,10 @@ def _scored(run: Run, drawn: dict[str, Drawn], candidates: Candidates, only: np.
     else:
         observe_log(stream, parts.val)
     count.of(parts.val)
-    scores, zeroed = compare(stream.fork(), test, drawn, new, count.of(test), only).scores, None
-    if stream.positions is not None:
-        without = stream.fork(positions=ZeroPositions(stream.positions.fork()))
-        zeroed = compare(without, test, drawn, new, count.of(test), only).scores
+    scores = compare(stream.fork(), test, drawn, new, count.of(test), only).scores
     ranked = [
         (ranks(z[:, 0], z[:, 1:], valid), *first_choices(slope, z, valid))
         for z, valid in ranked_in_part(stream, test, candidates, count.of(test), only)
     ]
     found, next_probability, next_correct = map(np.concatenate, zip(*ranked, strict=True))
-    return RunScores(scores, found, new, run, calibration, zeroed, next_probability, next_correct)
-
-
-class ZeroPositions:
-    """Positions that are always zero, for an ablation of a trained model.
-
-    A model that was trained without positions may do better; that takes a run of its own.
-    """
-
-    def __init__(self, positions: Positions):
-        self.positions = positions
-
-    def serve(self, *given: Any) -> np.ndarray:
-        return np.zeros_like(self.positions.serve(*given))
-
-    def append(self, src: Any, dst: Any, t: Any) -> Any:
-        return self.positions.append(src, dst, t)
-
-    def fork(self) -> ZeroPositions:
-        return ZeroPositions(self.positions.fork())
+    return RunScores(scores, found, new, run, calibration, next_probability, next_correct)

@@ -13,8 +13,6 @@ from .computation_trees import monotone_tree as monotone_tree
 from .data_report import DataReport as DataReport
 from .data_report import report as report
 from .injective import TemporalCode as TemporalCode
-from .injective import float_limit as float_limit
-from .injective import float_limits as float_limits
 from .injective import forgetting_age as forgetting_age
 from .items import gallery as gallery
 from .items import item as item

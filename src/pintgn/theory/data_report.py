@@ -22,7 +22,6 @@ from pintgn.display.progress import counting, takes_progress
 from pintgn.errors import BadInput, check_count
 from pintgn.events.log import EventLog
 from pintgn.formatting import size
-from pintgn.theory import draw
 from pintgn.theory.event_history import TIMES, EventHistory
 from pintgn.theory.probe import Probe, probe
 from pintgn.theory.properties import temporal_diameter
@@ -33,8 +32,6 @@ WORTH = 0.01
 """Share of links from which positions are called necessary."""
 PROBED = 1000
 """Links that the probe ranks; it learns from twice as many."""
-
-CAN, CANNOT, UNKNOWN = "#3b7dbd", "#e8a33d", "#c9c9c9"
 
 Progress = Callable[[int, int, str], None]
 
@@ -59,14 +56,6 @@ class Share:
     def ceiling(self) -> float:
         """The best probability to rank the true one of a pair first: 1 where the class can separate them, else 1/2."""
         return 1 - 0.5 * self.cannot / self.pairs if self.pairs else 1.0
-
-    @property
-    def pieces(self) -> list[tuple[float, str]]:
-        """Shares of the pairs, with the colour of each."""
-        return [
-            (n / max(self.pairs, 1), fill)
-            for n, fill in ((self.can, CAN), (self.cannot, CANNOT), (self.unknown, UNKNOWN))
-        ]
 
     def to_dict(self) -> dict[str, float]:
         return asdict(self) | {"ceiling": self.ceiling}
@@ -101,7 +90,7 @@ class View:
 
 @dataclass(frozen=True)
 class DataReport:
-    """The result of `report` as text (`str`), drawing (`svg`) and plain values (`to_dict`)."""
+    """The result of `report` as text (`str`) and plain values (`to_dict`)."""
 
     at: Any
     at_words: str
@@ -183,20 +172,6 @@ class DataReport:
         shares = {times: getattr(view, kind) for times, view in self.views.items()}
         models = [model for model in CLASSES if model in shares["exact"]]
         return [f"  {model:<16}" + "".join(f"{shares[times][model]!s:>12}" for times in TIMES) for model in models]
-
-    def svg(self) -> str:
-        """Bars of what each class can and cannot separate, one panel for each resolution of time."""
-        panels, p = draw.Canvas(), self.probe
-        key = [("can separate", CAN), ("provably cannot", CANNOT), ("not decided", UNKNOWN)]
-        for number, (times, meaning) in enumerate(TIMES.items()):
-            rows = [(model, share.pieces, str(share)) for model, share in self.views[times].links.items()]
-            panel = draw.bars(f"{times}: {meaning}", rows, key if not number else ())
-            panels.insert(panel, 0, panels.bottom + 26 if number else 34)
-        probed = {"nodes": p.nodes, "positions": p.positions, "both": p.both}
-        rows = [(name, [(value, CAN)], f"{value:.1%}") for name, value in probed.items()]
-        panels.insert(draw.bars("Pairs ranked right by coarse facts (half is chance)", rows), 0, panels.bottom + 26)
-        panels.text((0, 8), f"Links distinguished as of t={self.at_words}, without training", 17, anchor="start")
-        return panels.svg("Share of links that each class of models can distinguish from a negative")
 
     def to_dict(self) -> dict[str, Any]:
         views = {

@@ -1,4 +1,4 @@
-"""Drawings of temporal graphs, trees and bars."""
+"""Drawings of temporal graphs and trees."""
 
 from __future__ import annotations
 
@@ -96,30 +96,4 @@ def tree(tree: Tree, caption: str = "") -> Canvas:
     for index, node in enumerate(tree.nodes):
         canvas.circle(at[index], RADIUS - 3, FILLS[classes[tree.states[node.node]] % len(FILLS)])
         canvas.text(at[index], tree.label(index), 13)
-    return canvas
-
-
-def bars(
-    title: str, rows: Sequence[tuple[str, Sequence[tuple[float, str]], str]], key: Sequence[tuple[str, str]] = ()
-) -> Canvas:
-    """Horizontal stacked bars: each row has a name, (share, fill) pieces and a note at the end."""
-    canvas = Canvas()
-    canvas.text((0, 8), title, 15, anchor="start")
-    x = 0.0
-    for name, fill in key:
-        canvas.box(x, 30, 12, 12, fill)
-        canvas.text((x + 18, 36), name, 12, anchor="start")
-        x += 18 + text_width(name, 12) + 22
-    names = max((text_width(name, 13) for name, *_ in rows), default=0) + 14
-    y = 58.0 if key else 32.0
-    for name, pieces, note in rows:
-        canvas.text((names - 12, y + 9), name, 13, anchor="end")
-        at = names
-        canvas.box(names, y, 300, 18, "#f1f1f1")
-        for share, fill in pieces:
-            if share > 0:
-                canvas.box(at, y, 300 * share, 18, fill)
-            at += 300 * share
-        canvas.text((names + 310, y + 9), note, 12, anchor="start")
-        y += 26
     return canvas

@@ -1,4 +1,4 @@
-"""Injective sums of multisets (paper, Prop. 8), exact and in floating point.
+"""Injective sums of multisets (paper, Prop. 8), in exact fractions.
 
 The paper's proof writes a multiset of (symbol, time) pairs as one number: every pair has a slot of digits of its own
 and the count goes there, sum_i f(x_i, e_i) alpha^(-beta t_i) with f = base^(-k psi). Here the number is an exact
@@ -8,16 +8,14 @@ fraction, and `decode` reads the multiset back, which is the proof.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
 from fractions import Fraction
-from itertools import combinations_with_replacement
-from math import comb, log2
+from math import log2
 from typing import Any
 
 import numpy as np
 
-from pintgn.errors import BadInput, TooLarge, check_count
+from pintgn.errors import BadInput, check_count
 
 Item = tuple[Hashable, Any]
 """A symbol, standing for (x, e), and a time."""
@@ -98,69 +96,6 @@ class TemporalCode:
                 if count := digits.numerator // digits.denominator % size:
                     found[symbol, t] = count
         return found
-
-    @property
-    def bits(self) -> float:
-        """Bits from the first digit of the largest sum to the last digit of the smallest: what a float must hold."""
-        return (self.k * max(len(self.symbols) - 1, 0) + self.beta * len(self.times)) * log2(self.base)
-
-
-@dataclass(frozen=True)
-class FloatLimit:
-    """The number of multisets with a unique sum if the code of Prop. 8 is summed in floating point."""
-
-    symbols: int
-    times: int
-    most: int
-    base: int
-    dtype: str
-    bits: float
-    """Bits the exact sums need."""
-    multisets: int
-    distinct: int
-    collision: tuple[tuple[Item, ...], tuple[Item, ...]] | None
-    """Two multisets with the same float sum, as small as possible; None if there are none."""
-
-    @property
-    def injective(self) -> bool:
-        return self.collision is None
-
-    @property
-    def lost(self) -> float:
-        """Share of multisets whose sum is not unique."""
-        return 1 - self.distinct / self.multisets
-
-
-def float_limit(
-    symbols: int, times: int, most: int = 4, base: int = 2, dtype: Any = np.float32, limit: int = 100_000
-) -> FloatLimit:
-    """Sum every multiset of fewer than `most` pairs in floating point and look for two with the same sum.
-
-    Terms are added from the smallest to the largest, which loses least.
-    """
-    pairs = symbols * times
-    total = sum(comb(pairs + size - 1, size) for size in range(most))
-    if total > limit:
-        raise TooLarge(f"{total:,} multisets; at most {limit:,} are tried. Use fewer symbols, times or pairs.")
-    code = TemporalCode(range(1, times + 1), most, base)
-    items = sorted(((s, t) for s in range(symbols) for t in code.times), key=lambda item: code.weight(*item))
-    weights = {item: dtype(float(code.weight(*item))) for item in items}
-    seen: dict[Any, tuple[Item, ...]] = {}
-    collision = None
-    for size in range(most):
-        for multiset in combinations_with_replacement(items, size):
-            value = dtype(0)
-            for item in multiset:
-                value = dtype(value + weights[item])
-            first = seen.setdefault(value, multiset)
-            if first is not multiset and collision is None:
-                collision = (first, multiset)
-    return FloatLimit(symbols, times, most, base, np.dtype(dtype).name, code.bits, total, len(seen), collision)
-
-
-def float_limits(dtype: Any = np.float32, symbols: Sequence[int] = range(1, 17)) -> list[FloatLimit]:
-    """`float_limit` for growing numbers of symbols, two times each; with 16, most float32 sums collide."""
-    return [float_limit(count, 2, dtype=dtype) for count in symbols]
 
 
 def forgetting_age(alpha: float = 2.0, beta: float = 1.0, dtype: Any = np.float32) -> float:
