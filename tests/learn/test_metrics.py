@@ -12,6 +12,7 @@ from pintgn.learn.metrics import (
     area_under_curve,
     average_precision,
     by_novelty,
+    drifted,
     mean_and_std,
     rank_metrics,
     ranks,
@@ -102,3 +103,9 @@ def test_a_part_without_new_nodes_has_no_figure_for_them():
 
 def test_mean_and_standard_deviation_are_the_papers():
     assert mean_and_std([{"ap": 0.2}, {"ap": 0.4}])["ap"] == (pytest.approx(0.3), pytest.approx(0.02**0.5))
+
+
+def test_drift_is_a_plain_bool_that_json_takes():
+    few = np.zeros(10)  # chance explains much: the bound is that of standard errors
+    for then in (0.5, 1.0, 1.5):
+        assert type(drifted({"rmse": 1.0}, {"rmse": then}, few)) is bool

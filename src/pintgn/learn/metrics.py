@@ -163,7 +163,7 @@ def drifted(figures: Metrics, tested: Metrics, truth: np.ndarray) -> bool:
     """Whether figures of recent events are worse than those of the test part by more than chance explains: the AUC by
     two points, the RMSE by a tenth, and either by four standard errors."""
     if (now := figures.get("rmse")) and (then := tested.get("rmse")):
-        return now - then > max(0.1 * then, 4 * now / np.sqrt(2 * len(truth)))
+        return bool(now - then > max(0.1 * then, 4 * now / np.sqrt(2 * len(truth))))
     now, then = figures.get("auc"), tested.get("auc")
     few = int(min(truth.sum(), len(truth) - truth.sum())) if len(truth) else 0
     return bool(now and then and few > 1 and then - now > max(0.02, 4 * standard_error(now, few)))
