@@ -102,10 +102,6 @@ class Canvas:
         wide = text_width(text, size) * {"middle": 0.5, "start": 1, "end": 0}[anchor]
         self.reach(at[0] + wide, at[1] + size)
 
-    def box(self, x: float, y: float, width: float, height: float, fill: str) -> None:
-        self.parts.append(element("rect", x=x, y=y, width=width, height=height, fill=fill, rx=2))
-        self.reach(x + width, y + height)
-
     def insert(self, other: Canvas, x: float, y: float) -> None:
         """Insert another drawing at an offset."""
         self.parts.append(moved("".join(other.parts), x, y))

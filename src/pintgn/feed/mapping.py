@@ -37,13 +37,6 @@ class Columns:
             **names, op=own["op"], key=given.get("key"), features=features, numbers=data["ids"] == "numbers", text=text
         )
 
-    def check(self, header: list[str]) -> None:
-        """Refuse a table that lacks a column, before anything is read of it."""
-        for role, name in (("src", self.src), ("dst", self.dst), ("t", self.t), ("key", self.key)):
-            if name is not None and name not in header:
-                flag = "time" if role == "t" else role
-                raise BadInput(f"the source has no column {name!r}; it has {', '.join(header)}. Name it with --{flag}.")
-
     def event(self, row: Row) -> dict[str, Any]:
         """An event as `POST /events` takes it."""
         if row.error is not None:

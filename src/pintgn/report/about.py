@@ -28,7 +28,7 @@ def data(study: Study) -> str:
         question = f"pintgn train DATA --predict {log.schema.label} --of src"
         lead = f"Labels are not evaluated here; to predict them: <code>{text(question)}</code>."
     key = legend([("k0", "repeated"), ("k1", "new, between known nodes"), ("k2", "with a new node")])
-    gaps, groups = data_charts.gaps_between_events(log), data_charts.simultaneous(log)
+    gaps = data_charts.gaps_between_events(log)
     cards = [
         card("Overview", facts(_facts(study, stats))),
         card("Events over time", data_charts.events_over_time(study.parts)),
@@ -36,10 +36,6 @@ def data(study: Study) -> str:
         card(
             "Time between events of a node", gaps, "Gaps of 0 are not drawn.",
             why="No node has two events at different times.",
-        ),
-        card(
-            "Simultaneous events", groups, "Simultaneous events do not see each other.",
-            why="No two events share a time.",
         ),
         card("Events per node", data_charts.activity(log)),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Charts of a log: events over time, repeated links, gaps, simultaneous events, activity of nodes."""
+"""Charts of a log: events over time, repeated links, gaps, activity of nodes."""
 
 from __future__ import annotations
 
@@ -98,29 +98,6 @@ def _duration_ticks(low: float, high: float, log: EventLog) -> list[tuple[float,
     per = PER_SECOND[log.schema.time.unit or "s"]
     seconds = [0.001, 0.01, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 86400, 10 * 86400, 100 * 86400, 1000 * 86400]
     return [(s * per, duration(s * per, log.schema.time)) for s in seconds if low <= s * per <= high]
-
-
-SIZES = ((1, 1), (2, 2), (3, 5), (6, 10), (11, 30), (31, 100), (101, 300), (301, None))
-
-
-def simultaneous(log: EventLog) -> str | None:
-    """Shares of events by the number of simultaneous events; None if no two share a time."""
-    groups = np.diff(np.append(log.group_starts, len(log)))
-    if not (groups > 1).any():
-        return None
-    sizes = np.repeat(groups, groups)
-    bins = []
-    for low, high in SIZES:
-        inside = (sizes >= low) & (sizes <= (high or np.inf))
-        if inside.any() or low == 1:
-            bins.append((f"{low}" if low == high else f"{low}–{high}" if high else f"{low}+", float(inside.mean())))
-    top = max(share for _, share in bins)
-    x = Axis(-0.5, len(bins) - 0.5, "events at one time", [(float(k), word) for k, (word, _) in enumerate(bins)])
-    y = Axis(0, top * 1.12, "share of events (%)", words=percent_tick)
-    plot = Plot(x, y, name="Simultaneous events")
-    for k, (word, share) in enumerate(bins):
-        plot.bar(k - 0.5, k + 0.5, 0, share, "ink", f"{word} at one time: {percent(share, 1)} % of events", gap=3)
-    return plot.svg()
 
 
 def event_counts(log: EventLog) -> np.ndarray:
