@@ -69,7 +69,13 @@ def checked_queries(stream: Stream, queries: Sequence[Query]) -> Query:
 def checked_times(stream: Stream, t: Any) -> np.ndarray:
     """Times in the stream's own type, which the first ones decide."""
     t = np.asarray(t)
-    if t.dtype == stream.time_dtype and len(t) and t.min() >= -LATEST_ASKED and t.max() <= LATEST_ASKED:
+    if (
+        stream.time_dtype is not None
+        and t.dtype == stream.time_dtype
+        and len(t)
+        and t.min() >= -LATEST_ASKED
+        and t.max() <= LATEST_ASKED
+    ):
         return t
     far = beyond(t, LATEST_ASKED) if t.dtype.kind in "iuf" else -1
     if far >= 0 and np.isfinite(t[far]):
