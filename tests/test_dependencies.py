@@ -44,6 +44,7 @@ HOMES = {  # where a package of an extra may be imported; the rest of pintgn wor
     "postgres": ("ingest/databases.py", "feed/postgres_table.py", "serve/postgres"),
     "excel": ("ingest/excel.py",),
     "kafka": ("feed/kafka.py",),
+    "nats": ("feed/nats.py",),
 }
 APART = {"tgb", "pandas", "polars", "IPython"}
 """Taken where users have them: tgb wants so much that no extra should bring it; frames and notebooks are theirs."""

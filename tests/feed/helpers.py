@@ -1,17 +1,23 @@
-"""A service to feed, and feeders that can be killed."""
+"""A service to feed, feeders that can be killed, and a NATS server."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import random
+import shutil
 import signal
+import socket
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from pintgn.serve.limits import Options
 from pintgn.serve.service import Service
@@ -93,3 +99,33 @@ def killed_often(arguments: list[str], kills: int, seed: int, patience: float = 
         assert code in (0, -signal.SIGKILL), noise
         count += code != 0
     return count
+
+
+@contextlib.contextmanager
+def nats_server() -> Iterator[str]:
+    """The address of a NATS server with JetStream. Where it is missing tests skip, but in CI they fail."""
+    program = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin")
+    if program is None:
+        missing = "nats-server is not here (Debian: apt-get install nats-server)"
+        pytest.fail(f"{missing}, and CI=true") if os.environ.get("CI") == "true" else pytest.skip(missing)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = tempfile.mkdtemp(prefix="pintgn-nats-")
+    try:
+        process = subprocess.Popen(
+            [program, "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", folder], stderr=subprocess.DEVNULL
+        )
+        try:
+            for _ in range(200):
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                assert process.poll() is None
+                time.sleep(0.05)
+            yield f"nats://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(30)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

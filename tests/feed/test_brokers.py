@@ -1,7 +1,8 @@
-"""PostgreSQL for real, Kafka on librdkafka's mock cluster: each event once, whoever is killed."""
+"""NATS JetStream and PostgreSQL for real, Kafka on librdkafka's mock cluster: each event once, whoever is killed."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -10,9 +11,10 @@ import pytest
 
 from pintgn.errors import BadFile, BadInput
 from pintgn.feed.kafka import KafkaSource
+from pintgn.feed.nats import NatsSource
 from pintgn.feed.postgres_table import PostgresSource
 from pintgn.feed.stream_source import Bookmark
-from tests.feed.helpers import fed, killed_often
+from tests.feed.helpers import fed, killed_often, nats_server
 from tests.postgres import postgres_server
 from tests.serve.helpers import TRAINED, as_events
 
@@ -53,6 +55,83 @@ def slowly(count, one):
     thread = threading.Thread(target=work)
     thread.start()
     return thread
+
+
+# -- NATS --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def nats():
+    with nats_server() as address:
+        yield address
+
+
+def published(address, stream, messages, subjects=None):
+    """Publish messages to a stream, made when it is not there."""
+    import nats
+
+    async def work():
+        client = await nats.connect(address)
+        context = client.jetstream()
+        await context.add_stream(name=stream, subjects=subjects or [stream.lower()])
+        for message in messages:
+            subject, data = message if isinstance(message, tuple) else (stream.lower(), message)
+            await context.publish(subject, data if isinstance(data, bytes) else json.dumps(data).encode())
+        await client.close()
+
+    asyncio.run(work())
+
+
+def test_nats_killed_again_and_again_every_message_arrives_once(alive, columns, nats, tmp_path):
+    events = as_events(columns, TRAINED, len(columns["t"]))
+    published(nats, "ORDERS", events[:100])
+    rest = threading.Thread(target=lambda: [published(nats, "ORDERS", events[k : k + 40]) for k in range(100, 660, 40)])
+    rest.start()
+    arguments = [f"{nats}/ORDERS", alive.address, "--bookmark", tmp_path / "mark", "--batch", "30"]
+    killed_often(arguments, 6, seed=0, patience=0.8)
+    rest.join()
+    told = check_all(alive, columns, arguments, kills=5)
+    assert told["position"] == len(events)
+
+
+def test_nats_goes_on_after_the_bookmark_and_over_lost_messages(nats, tmp_path):
+    published(nats, "GAPS", [{"t": k} for k in range(30)] + [b"nonsense"])
+
+    def opened(**more):
+        return NatsSource(nats, "GAPS", Bookmark(tmp_path / "mark", "x", "y"), **more)
+
+    source = opened()
+    batch = source.read(7, 0.5)
+    source.commit(batch.position)
+    assert [row.values["t"] for row in batch.rows] == list(range(7))
+    source.delivered += 3  # as if three messages had been lost on the way
+    rows = read_all(source)
+    source.close()
+    assert [row.values.get("t") for row in rows] == [*range(7, 30), None]
+    assert rows[-1].error == "it is no JSON"
+    source = opened()
+    assert read_all(source) == []
+    source.close()
+    source = opened(from_start=True)
+    assert [row.key for row in read_all(source)] == [f"GAPS:{k}" for k in range(1, 32)]
+    source.close()
+
+
+def test_nats_filters_by_subject(nats, tmp_path):
+    published(nats, "MANY", [("many.a", {"t": 1}), ("many.b", {"t": 2}), ("many.a", {"t": 3})], ["many.*"])
+    source = NatsSource(nats, "MANY", Bookmark(tmp_path / "mark", "x", "y"), subject="many.a")
+    assert [row.values["t"] for row in read_all(source)] == [1, 3]
+    source.close()
+
+
+def test_nats_that_is_not_there_is_one_line(nats, tmp_path):
+    bookmark = Bookmark(tmp_path / "mark", "x", "y")
+    with pytest.raises(BadInput, match="no stream 'NOWHERE'"):
+        NatsSource(nats, "NOWHERE", bookmark)
+    bookmark.close()
+    code, _, noise = fed("nats://127.0.0.1:1/X", "http://127.0.0.1:1", "--bookmark", tmp_path / "mark")
+    assert (code, noise.count("\n")) == (2, 1)
+    assert "cannot connect to nats://127.0.0.1:1" in noise
 
 
 # -- Kafka, on librdkafka's mock cluster -------------------------------------------------------------------------------

@@ -231,6 +231,7 @@ def test_refused_rows_of_a_file_are_counted_and_set_aside(alive, columns, tmp_pa
         (["x.csv", "http://127.0.0.1:1/path"], "has a path"),
         (["kafak://x/y", "http://127.0.0.1:1"], "Did you mean 'kafka://'?"),
         (["kafka://x", "http://127.0.0.1:1"], "names no topic"),
+        (["nats://x/a/b", "http://127.0.0.1:1"], "names no stream"),
         (["postgresql://x/y", "http://127.0.0.1:1"], "--increasing id"),
         (["x.csv", "http://127.0.0.1:1", "--set", "a"], "write NAME=VALUE"),
         (["x.csv", "http://127.0.0.1:1", "--format", "xml"], "csv or ndjson"),

@@ -46,7 +46,7 @@ for section, name, what, summary, *examples in (
     ("Using a run", "embed", use.embed, "Write an embedding of every node", "embed runs/shop-pint -o nodes.npz"),
     ("Using a run", "explain", use.explain, "Explain the score of a pair", "explain runs/shop-pint user1 item7"),
     ("Serving", "serve", serve.serve, "Serve a run over HTTP", "serve runs/shop-pint --port 8000"),
-    ("Serving", "feed", feed.feed, "Feed a service: Kafka, PostgreSQL, a growing file"),
+    ("Serving", "feed", feed.feed, "Feed a service: Kafka, NATS, PostgreSQL, a growing file"),
     ("Serving", "promote", promote.promote, "Serve another run without a stop"),
     ("Serving", "keys", keys.app, "Make and remove the API keys of a service"),
     ("Serving", "backup", backup.backup, "Back up a run and its live events, also while it is served",

@@ -27,7 +27,8 @@ def feed(
         str,
         Argument(
             metavar="SOURCE",
-            help="A growing file (CSV or JSON lines), kafka://host:port/TOPIC, or postgresql://…#TABLE.",
+            help="A growing file (CSV or JSON lines), kafka://host:port/TOPIC, nats://host:port/STREAM, or "
+            "postgresql://…#TABLE.",
         ),
     ],
     service: Annotated[str, Argument(metavar="SERVICE", help="Address of the service, such as http://127.0.0.1:8000.")],
@@ -45,7 +46,7 @@ def feed(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Feed a service from Kafka, PostgreSQL or a growing file, exactly once.
+    """Feed a service from Kafka, NATS JetStream, PostgreSQL or a growing file, exactly once.
 
     Every event has a key made of its position, so after a kill nothing is lost and nothing counts twice. A service that
     is busy or away is waited for.

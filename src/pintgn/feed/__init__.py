@@ -1,1 +1,1 @@
-"""Events from where they arise (Kafka, PostgreSQL, a growing file) into a service, exactly once."""
+"""Events from where they arise (Kafka, NATS, PostgreSQL, a growing file) into a service, exactly once."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pintgn.errors import BadInput, suggest
 from pintgn.feed.options import SourceOptions
 from pintgn.feed.stream_source import Bookmark, Source
 from pintgn.formatting import ADDRESS, shown_address
 
-SOURCES = ("kafka", "postgresql", "postgres")
+SOURCES = ("kafka", "nats", "postgresql", "postgres")
 
 
 def open_source(address: str, service: str, options: SourceOptions, settings: dict[str, str]) -> Source:
@@ -45,6 +45,16 @@ def open_source(address: str, service: str, options: SourceOptions, settings: di
             str(path.absolute()),
             path.with_name(f"{path.name}.bookmark"),
             lambda kept: FileSource(path, kept, options.kind, options.delimiter, from_start, name),
+        )
+    if scheme == "nats":
+        from pintgn.feed.nats import NatsSource
+
+        host, stream = _host_and_name(address, "stream")
+        subject = parse_qs(urlsplit(address).query).get("subject", [None])[0]
+        return open_with(
+            f"nats://{host.rpartition('@')[2]}/{stream}",
+            Path(f"{stream}.bookmark"),
+            lambda kept: NatsSource(f"nats://{host}", stream, kept, subject, from_start),
         )
     if scheme not in SOURCES:
         known = ["a file", *(f"{one}://" for one in SOURCES)]
