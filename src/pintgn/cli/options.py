@@ -13,17 +13,7 @@ from typing import Any
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of every parameter that is annotated with a dataclass; it gets the dataclass.
 
-    >>> from typing import Annotated
-    >>> from typer import Option
-    >>> @dataclasses.dataclass
-    ... class Size:
-    ...     width: Annotated[int, Option(help="Columns.")] = 80
-    >>> @grouped
-    ... def draw(size: Size) -> None:
-    ...     print(size.width)
-    >>> str(inspect.signature(draw).parameters["width"].default), draw(width=3)
-    3
-    ('80', None)
+    The fields of the dataclass are annotated as options are: `width: Annotated[int, Option(help="Columns.")] = 80`.
     """
     own, groups = [], {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
